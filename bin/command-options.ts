@@ -5,8 +5,8 @@ import type { CommandContext } from '../lib/operator/context.ts';
 import { sanitizeArgument } from '../lib/operator/run-options.ts';
 
 /**
- * The action of a command for the parser: loads the command when it is called, and runs it. `Names` is a list if the command
- * takes any number of names.
+ * The action of a command for the parser: loads the command when it is called, and runs it. `Names` is a list if the
+ * command takes any number of names.
  */
 export type CommandAction = <Names extends string | undefined | readonly string[], Options>(
   load: (
@@ -17,8 +17,8 @@ export type CommandAction = <Names extends string | undefined | readonly string[
 ) => (this: Command) => Promise<void>;
 
 /**
- * An option with a value. For the parser the value is optional, so that {@link usageErrors} can report a missing one together
- * with all other problems. The help shows it as required.
+ * An option with a value. For the parser the value is optional, so that {@link usageErrors} can report a missing one
+ * together with all other problems. The help shows it as required.
  */
 export function optionWithValue(flags: string, description: string, defaultValue?: string): Option {
   const option = new Option(flags.replace('<', '[').replace('>', ']'), description);
@@ -56,8 +56,8 @@ export function givenValues(command: Command): Record<string, unknown> {
 export const unexpectedArgument = (word: string): string => sanitizeArgument(`${word}: unexpected argument`);
 
 /**
- * Unknown options, arguments other than `expected`, repeated options, and options without their value. The latter get their
- * default value, so that the command can check its other settings too.
+ * Unknown options, arguments other than `expected`, repeated options, and options without their value. The latter get
+ * their default value, so that the command can check its other settings too.
  */
 export function usageErrors(command: Command, expected: readonly string[] = []): string[] {
   const remaining = [...expected];

@@ -71,8 +71,8 @@ function parserMessage(text: string): string {
 }
 
 /**
- * Makes `local` the default command. The parser could do so itself, but would then take a misspelled command as an argument of
- * `local`, where it now suggests the nearest command.
+ * Makes `local` the default command. The parser could do so itself, but would then take a misspelled command as an
+ * argument of `local`, where it now suggests the nearest command.
  */
 function resolveCommand(program: Command, args: readonly string[]): readonly string[] {
   const [first, second] = args;

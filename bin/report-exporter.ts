@@ -44,7 +44,7 @@ process.exitCode = await runProgram(process.argv.slice(2), {
 // Operations in progress, such as reading a file, would keep an interrupted process alive.
 if (interruption.signal.aborted) process.exit();
 
-/** Node.js 22 warns that its SQLite is experimental. What is used of it works there, and users could do nothing about it. */
+/** Node.js 22 warns that its SQLite is experimental. What is used of it works there, and users can do nothing. */
 function ignoreSqliteWarning(): void {
   const emitWarning = process.emitWarning.bind(process);
   const isSqliteWarning = (warning: unknown) => String(warning).startsWith('SQLite is an experimental feature');

@@ -108,9 +108,10 @@ function deployedExport(
   const { out, env, runtime } = options;
   const { name } = settings.export;
   const service = localService(settings, env, runtime);
+  const definition = definitionOf(settings, service.address);
   return {
     name,
-    definition: definitionOf(settings, service.address),
+    definition,
     service,
     serviceName: service.address,
     store,
@@ -135,19 +136,15 @@ function deployedExport(
     lastIncident: async (run) => (await notes.incidents.read(run)).newest.at(-1),
     start: (request, startOptions) => startRun(options, settings, request, startOptions),
     startBackfill: (request, backfillOptions) =>
-      startLocalBackfill(
-        { ...options, name, definition: definitionOf(settings, service.address), service, log, store },
-        request,
-        backfillOptions,
-      ),
+      startLocalBackfill({ ...options, name, definition, service, log, store }, request, backfillOptions),
     // Its windows are exported by the process that has started it.
     stopBackfill: async () => undefined,
   };
 }
 
 /**
- * Within an invocation, pages are fetched concurrently; between two, nothing is in flight. If one fails after it has logged
- * pages, its retry returns at once, and the attempts are counted from 1 again.
+ * Within an invocation, pages are fetched concurrently; between two, nothing is in flight. If one fails after it has
+ * logged pages, its retry returns at once, and the attempts are counted from 1 again.
  */
 const pagesPerInvocation = 1_000;
 

@@ -20,6 +20,7 @@ import {
 } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { promisify } from 'node:util';
 import { ExportError } from '../core/errors.ts';
 
 export interface FileDigest {
@@ -28,7 +29,7 @@ export interface FileDigest {
   readonly sha256: string;
 }
 
-/** Length and hash of the file at `path`, read as a stream. @throws the file system's own error, or an Error if it is not a regular file */
+/** Length and hash of the file at `path`. @throws the file system's own error, or an Error if it is no regular file */
 export async function digestFile(path: string): Promise<FileDigest> {
   // Reading a pipe or a device might never end.
   if (!(await stat(path)).isFile()) throw new Error(`${path} is not a file`);
@@ -41,7 +42,7 @@ export async function digestFile(path: string): Promise<FileDigest> {
   return { bytes, sha256: hash.digest('hex') };
 }
 
-/** The bytes of the file at `path` as a stream; undefined if there is no regular file. @throws the file system's own error */
+/** The bytes of the file at `path`; undefined if there is no regular file. @throws the file system's own error */
 export async function streamFile(path: string): Promise<AsyncIterable<Uint8Array> | undefined> {
   try {
     // Opening a pipe blocks until another process writes to it.
@@ -55,9 +56,9 @@ export async function streamFile(path: string): Promise<AsyncIterable<Uint8Array
 const hardLinkUnsupported = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
 
 /**
- * Links `file` to `name` unless `name` exists; returns whether it did. Only a hard link checks and creates in one step: a
- * rename overwrites, and an exclusive copy is visible half-written. A file system without hard links (exFAT, FAT, some
- * network shares) is therefore an error.
+ * Links `file` to `name` unless `name` exists; returns whether it did. Only a hard link checks and creates in one step:
+ * a rename overwrites, and an exclusive copy is visible half-written. A file system without hard links (exFAT, FAT,
+ * some network shares) is therefore an error.
  *
  * @throws ConfigurationError if the file system fails or does not support hard links
  */
@@ -78,8 +79,8 @@ export function linkIfAbsent(file: string, name: string): boolean {
 }
 
 /**
- * Creates `directory`, which is `root` or inside it, and its parents. When it returns, all of them survive a power loss. Syncs
- * existing directories too: a process killed in this function may have created them without syncing.
+ * Creates `directory`, which is `root` or inside it, and its parents. When it returns, all of them survive a power
+ * loss. Syncs existing directories too: a process killed in this function may have created them without syncing.
  *
  * @throws ConfigurationError if the file system fails
  */
@@ -104,8 +105,8 @@ function createOutputDirectory(directory: string): string | undefined {
 }
 
 /**
- * Creates `directory` and its parents; returns the topmost one created. Creates them one by one, because Node's recursive
- * mkdir hangs if a parent, such as /proc, accepts no new entries.
+ * Creates `directory` and its parents; returns the topmost one created. Creates them one by one, because Node's
+ * recursive mkdir hangs if a parent, such as /proc, accepts no new entries.
  *
  * @throws the file system's own error
  */
@@ -123,7 +124,7 @@ export function createDirectory(directory: string): string | undefined {
   return missing[0];
 }
 
-/** When it returns, the names in `directory` survive a power loss. @throws ConfigurationError if the file system fails */
+/** Makes the names in `directory` survive a power loss. @throws ConfigurationError if the file system fails */
 export function fsyncDirectorySync(directory: string): void {
   const descriptor = openForSync(directory);
   if (descriptor === undefined) return;
@@ -150,11 +151,7 @@ export async function fsyncDirectory(directory: string): Promise<void> {
 }
 
 /** Resolves once what was written to the file, or the names in the directory, survive a power loss. */
-export function fsyncDescriptor(descriptor: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    fsync(descriptor, (error) => (error === null ? resolve() : reject(error)));
-  });
-}
+export const fsyncDescriptor = async (descriptor: number): Promise<void> => await promisify(fsync)(descriptor);
 
 function openForSync(directory: string): number | undefined {
   try {
@@ -166,8 +163,8 @@ function openForSync(directory: string): number | undefined {
 }
 
 /**
- * The first four: the file system, or Windows, cannot sync directories. EACCES: a parent of the root that this process may
- * traverse but not read. None of them means that a name was lost.
+ * The first four: the file system, or Windows, cannot sync directories. EACCES: a parent of the root that this process
+ * may traverse but not read. None of them means that a name was lost.
  */
 const syncUnsupported = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
 
@@ -215,7 +212,7 @@ export function assertWritable(path: string): void {
 }
 
 /**
- * Whether there is a file at `path`. Call it before SQLite opens a file: SQLite's own errors do not say what is there instead.
+ * Whether there is a file at `path`. Called before SQLite opens it, whose errors do not say what is there instead.
  * @throws ConfigurationError if it is a directory, a pipe or a device, or if this process may not look
  */
 export function isFilePresent(path: string): boolean {

@@ -1,8 +1,8 @@
 /**
- * Locks that end with their holder: the operating system releases them as soon as the process ends, for whatever reason.
+ * Locks that end with their holder: the operating system releases them when the process ends, for whatever reason.
  *
- * Node has no file locks, but SQLite has, so a lock is an empty SQLite file that its holder keeps open exclusively. Releasing
- * the lock does not remove the file: otherwise two processes could lock two different files with the same name.
+ * Node has no file locks, but SQLite has: a lock is an empty SQLite file that its holder keeps open exclusively.
+ * Releasing it does not remove the file: otherwise two processes could lock two different files with the same name.
  */
 
 import { dirname, join, parse, resolve } from 'node:path';
@@ -20,8 +20,8 @@ export interface FileLock {
 const exportLockTimeoutMs = 250;
 
 /**
- * Locks an export in `directory`, so that one process at a time runs it. Returns undefined if it is locked, by another live
- * process or in this one. A killed process loses its lock, so a locked export is one that is really running.
+ * Locks an export in `directory`, so that one process at a time runs it. Returns undefined if it is locked, by another
+ * live process or in this one. A killed process loses its lock, so a locked export is one that is really running.
  *
  * Creates the directory and its parents if needed, and makes them all durable: a run locks its export before it writes
  * anything, and a process that was killed may have created parents without syncing them.
@@ -56,7 +56,7 @@ export function isBackfillLocked(directory: string, exportName: string): boolean
 /** No export and no window has this name. */
 const backfillLockName = (exportName: string): string => `${exportName}/backfill`;
 
-/** In lower case: names that differ only in case share a lock everywhere, as they would where file names ignore case. */
+/** In lower case: names that differ only in case share a lock everywhere, as where file names ignore case. */
 const exportLockFile = (directory: string, exportName: string): string =>
   join(directory, '.locks', `${encodeURIComponent(exportName).toLowerCase()}.sqlite`);
 
@@ -64,11 +64,11 @@ const exportLockFile = (directory: string, exportName: string): string =>
 const heldConnections = new Set<DatabaseSync>();
 
 /**
- * Locks `file`, creating it if needed. Returns undefined if another holder, in this process or another, keeps
- * the lock for longer than `timeoutMs`; until then the call blocks the thread.
+ * Locks `file`, creating it if needed. Returns undefined if another holder, in this process or another, keeps the lock
+ * for longer than `timeoutMs`; until then the call blocks the thread.
  *
- * Use a timeout above zero if two processes may start at the same moment: each could see the other's first step, and both
- * would fail.
+ * Use a timeout above zero if two processes may start at the same moment: each could see the other's first step, and
+ * both would fail.
  *
  * @throws ConfigurationError if the file cannot be created, or is not a lock file
  */

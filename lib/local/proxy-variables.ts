@@ -1,7 +1,7 @@
 /**
- * The proxy in the standard variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY. In either case, the lower-case name comes first, and a
- * variable that is set but empty means no proxy. As in curl and in undici: HTTP_PROXY is used for https if there is no
- * HTTPS_PROXY. As in Go: a service on the loopback interface is never requested through a proxy.
+ * The proxy in the standard variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY. In either case, the lower-case name comes
+ * first, and a variable that is set but empty means no proxy. As in curl and in undici: HTTP_PROXY is used for https if
+ * there is no HTTPS_PROXY. As in Go: a service on the loopback interface is never requested through a proxy.
  */
 
 import { ExportError } from '../core/errors.ts';
@@ -67,7 +67,7 @@ const isLoopback = (hostname: string): boolean =>
   hostname === '[::1]' ||
   /^127(\.\d+){3}$/.test(hostname);
 
-/** Whether a list such as `localhost,.example.com,10.1.2.3:8443` excludes the host of `url`, with or without its subdomains. */
+/** Whether a list such as `localhost,.example.com,10.1.2.3:8443` excludes the host of `url`. */
 function isExcluded(url: URL, list: string): boolean {
   const host = withoutBrackets(url.hostname).replace(/\.$/, '');
   const port = url.port || (url.protocol === 'https:' ? '443' : '80');

@@ -39,8 +39,8 @@ export const isWindowExecution = (execution: string): boolean => execution.start
 export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
 
 /**
- * Begins a run, or resumes an unfinished one, and takes as many executions as it needs. Resolves to the outcome, including a
- * failed run. While another process runs the export, the outcome is `skipped`.
+ * Begins a run, or resumes an unfinished one, and takes as many executions as it needs. Resolves to the outcome,
+ * including a failed run. While another process runs the export, the outcome is `skipped`.
  *
  * @throws ConfigurationError if the directory or the SQLite file cannot be used
  */

@@ -36,7 +36,7 @@ export function localService(
       maxConcurrentPages,
       keySource: `environment variable ${apiKeyEnv}`,
       async connect() {
-        const key = readApiKey(env, apiKeyEnv);
+        const key = requireApiKey(env, apiKeyEnv);
         // Read first, so that a wrong file fails the start instead of a request.
         await network.get();
         return serviceClient({ ...service, baseUrl }, { apiKey: fixedApiKey(key), network, clock: runtime });
@@ -71,7 +71,7 @@ export function localService(
   };
 }
 
-function readApiKey(env: NodeJS.ProcessEnv, variable: string): string {
+function requireApiKey(env: NodeJS.ProcessEnv, variable: string): string {
   const key = env[variable] ?? '';
   const problem = problemOfApiKey(key);
   if (problem === undefined) return key;

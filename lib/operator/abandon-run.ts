@@ -1,6 +1,6 @@
 /**
- * Abandons an unfinished run at an operator's request. Its pages stay in the store and are never published. The next start
- * begins a new run at the watermark, which exports the same reports again.
+ * Abandons an unfinished run at an operator's request. Its pages stay in the store and are never published. The next
+ * start begins a new run at the watermark, which exports the same reports again.
  */
 
 import { ExportError } from '../core/errors.ts';

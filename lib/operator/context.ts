@@ -35,8 +35,8 @@ export interface TargetOptions {
 const defaultDirectory = './exports';
 
 /**
- * Opens the deployment that `options` name, runs `action` on it, and resolves to the exit status. It reports every error itself.
- * An interruption ends the command at once, unless `handlesInterruption` says that `action` ends itself.
+ * Opens the deployment that `options` name, runs `action` on it, and resolves to the exit status. It reports every
+ * error itself. An interruption ends the command at once, unless `handlesInterruption` says that `action` ends itself.
  */
 export async function runOnDeployment(
   options: TargetOptions,

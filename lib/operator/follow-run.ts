@@ -11,7 +11,7 @@ import {
   type NextCommands,
   type ObservedRun,
   observe,
-  type RunSummary,
+  type StartSummary,
   type StartOutcome,
   summarizeRun,
   unobservedRun,
@@ -32,7 +32,7 @@ export async function followRun(
   run: RunToStart,
   json: boolean,
   { stdout, stderr, env, signal }: CommandContext,
-): Promise<RunSummary> {
+): Promise<StartSummary> {
   const { now } = systemRuntime;
   const { end, ...progress } = createProgressDisplay(stderr, textStyleFor(stderr, env), now, { countsDown: !json });
   const startedAt = now();
@@ -53,7 +53,7 @@ type Listeners = Pick<StartOptions, 'signal' | 'say' | 'onRetry' | 'onStarted' |
 export async function observeStart(
   { exportName, start, follow, maxAttempts, next }: RunToStart,
   { onEvent, ...listeners }: Listeners,
-): Promise<RunSummary> {
+): Promise<StartSummary> {
   let observed = unobservedRun(exportName);
   let lastRetry: Retry | undefined;
   const options: StartOptions = {

@@ -15,9 +15,9 @@ export interface ProgramLocation {
 }
 
 /**
- * Returns `npx report-exporter` where npx runs this very package, `report-exporter` where the shell finds it, and otherwise the
- * command that runs its file. npx looks in `node_modules/.bin` of the working directory and its parents, then in the project
- * itself, and then downloads a package of the name: that must never happen because of a message.
+ * Returns `npx report-exporter` where npx runs this very package, `report-exporter` where the shell finds it, and
+ * otherwise the command that runs its file. npx looks in `node_modules/.bin` of the working directory and its parents,
+ * then in the project itself, and then downloads a package of the name: that must never happen because of a message.
  */
 export function programName({ packageFolder, workingDirectory, path = '' }: ProgramLocation): string {
   const own = realPath(packageFolder);

@@ -72,8 +72,8 @@ export function readStartRequest({ since, restart }: RunOptions, problems: strin
 }
 
 /**
- * The settings in `options`, in the form in which they are stored for later starts. `usageErrors` are the problems that were
- * found before.
+ * The settings in `options`, in the form in which they are stored for later starts. `usageErrors` are the problems that
+ * were found before.
  * @throws ConfigurationError with one line per problem, including `usageErrors`
  */
 export function readLocalSettings(
@@ -151,7 +151,7 @@ export function readOverrides(options: SettingOptions, problems: string[]): Over
 export const withoutUndefined = (fields: object): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
-/** The paths of certificates, relative to `directory`, as absolute ones: later starts may have another working directory. */
+/** The paths of certificates, made absolute from `directory`: later starts may have another working directory. */
 export function resolvePaths(
   { ca, clientCertificate, clientKey }: Pick<TlsSettings, 'ca' | 'clientCertificate' | 'clientKey'>,
   directory: string,
@@ -292,8 +292,8 @@ export function collectProblems<Result>(action: () => Result, problems: string[]
 export const sanitizeArgument = (text: string): string => truncate(toPrintable(text), 200);
 
 /**
- * The API key in the environment variable `variable`; adds to `problems` what is wrong with either. Problems show neither:
- * if the key itself was given as the name, it must not appear in a log.
+ * The API key in the environment variable `variable`; adds to `problems` what is wrong with either. Problems show
+ * neither: if the key itself was given as the name, it must not appear in a log.
  */
 export function readApiKey(variable: string, env: NodeJS.ProcessEnv, problems: string[]): string | undefined {
   const name = apiKeyEnvSchema.safeParse(variable);

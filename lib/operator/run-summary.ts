@@ -73,7 +73,7 @@ export interface NextCommands {
   readonly watch: string;
 }
 
-export interface RunSummary {
+export interface StartSummary {
   readonly exitStatus: number;
   readonly json: RunJson;
   /** What to know or do next; empty if there is nothing to say. */
@@ -87,7 +87,7 @@ export function summarizeRun(
   { help, watch }: NextCommands,
   lastRetry?: Retry,
   maxAttempts?: number,
-): RunSummary {
+): StartSummary {
   const unfinished = { ...observed, watermark: null, manifest: null };
   switch (outcome.status) {
     case 'completed': {
@@ -125,7 +125,7 @@ export function summarizeRun(
   }
 }
 
-const usageError = (json: RunJson, help: string): RunSummary => ({
+const usageError = (json: RunJson, help: string): StartSummary => ({
   exitStatus: exitStatuses.usage,
   json,
   next: `For help: ${help}`,
@@ -160,7 +160,7 @@ const resumeHint = ({ pages }: RunJson): string =>
   pages === 0 ? 'Run again to resume.' : `Run again to resume after page ${pages}.`;
 
 /** The lines that a person reads at the end. */
-export function formatSummary({ json, exitStatus, next }: RunSummary, elapsedMs: number, style: TextStyle): string {
+export function formatSummary({ json, exitStatus, next }: StartSummary, elapsedMs: number, style: TextStyle): string {
   const hint = next === '' ? '' : `${next}\n`;
   switch (json.status) {
     case 'completed': {

@@ -1,4 +1,4 @@
-/** The exports of a settings file that `report-exporter local` runs on this machine, with the overrides of the command line. */
+/** The exports of a settings file that `report-exporter local` runs, with the overrides of the command line. */
 
 import { dirname } from 'node:path';
 import { ExportError } from '../core/errors.ts';
@@ -28,9 +28,9 @@ import {
 } from './run-options.ts';
 
 /**
- * The exports that `names` select; without names the only one, or every one with `--all`. `options` has only what was given on
- * the command line. The settings are those that would be deployed, except for what only AWS has: schedules, and the number of
- * pages per invocation.
+ * The exports that `names` select; without names the only one, or every one with `--all`. `options` has only what was
+ * given on the command line. The settings are those that would be deployed, except for what only AWS has: schedules,
+ * and the number of pages per invocation.
  *
  * @throws ConfigurationError with a line for every problem
  */

@@ -1,6 +1,6 @@
 /**
- * Starts exports: one; several of a directory one after the other; several of a stack at the same time. One that fails does not
- * stop the others. An interruption stops all.
+ * Starts exports: one; several of a directory one after the other; several of a stack at the same time. One that fails
+ * does not stop the others. An interruption stops all.
  */
 
 import { systemRuntime } from '../core/clock.ts';

@@ -1,6 +1,6 @@
 /**
- * Reads a run again, from its manifest to its last byte, and reports everything that is not as it was exported. The manifest
- * and the page log are compared page by page while several objects are read and hashed concurrently. Nothing is changed.
+ * Reads a run again, from its manifest to its last byte, and reports all that is not as it was exported. Compares
+ * manifest and page log page by page, while several objects are read and hashed concurrently. Nothing is changed.
  */
 
 import { createHash, hash } from 'node:crypto';
@@ -43,7 +43,7 @@ export interface VerifiedRun extends RunTotals {
 /** How many objects are read at once. */
 const concurrency = 8;
 
-/** Verifies a published run: its manifest, its log, its pages, its folder, its summary, and the pointer to the newest run. */
+/** Verifies a published run: its manifest, log, pages, folder and summary, and the pointer to the newest run. */
 export async function verifyPublishedRun(deps: VerifyDependencies, published: PublishedRun): Promise<VerifiedRun> {
   const { header, manifest } = published;
   const run: RunKeyParts = { ...header, request: header };
@@ -195,8 +195,8 @@ async function reportUnexpectedPages(
 }
 
 /**
- * The last page of an unfinished run. Pages may be stored that are not logged yet, each following its predecessor. If the
- * first of them that does not follow is unreadable, it is reported and counts as the last page.
+ * The last page of an unfinished run. Pages may be stored that are not logged yet, each following its predecessor. If
+ * the first of them that does not follow is unreadable, it is reported and counts as the last page.
  */
 async function findLastPage(deps: VerifyDependencies, run: RunKeyParts, verifiedPages: number): Promise<number> {
   let { page, cursor } = await lastLoggedPage(deps, run, verifiedPages);
@@ -219,7 +219,7 @@ function follows(stored: StoredPage, { run }: RunKeyParts, page: number, cursor:
   return stored.run === run && stored.page === page && (cursor === undefined || isSameCursor(stored.cursor, cursor));
 }
 
-/** The last page that was logged or verified, and the cursor of the next; null if there is none, undefined if it is unknown. */
+/** The last page that was logged or verified. `cursor` is the next one: null for none, undefined if unknown. */
 async function lastLoggedPage(
   { log }: VerifyDependencies,
   run: RunKeyParts,

@@ -6,7 +6,7 @@ import type { RunEnd } from '../../lib/target/target.ts';
 import {
   formatSummary,
   type ObservedRun,
-  type RunSummary,
+  type StartSummary,
   summarizeRun,
   unobservedRun,
 } from '../../lib/operator/run-summary.ts';
@@ -23,7 +23,7 @@ const observed: ObservedRun = {
   bytes: 7_000,
 };
 const unobserved = unobservedRun('reports');
-const textOf = (summary: RunSummary) => formatSummary(summary, 0, (_, text) => text);
+const textOf = (summary: StartSummary) => formatSummary(summary, 0, (_, text) => text);
 
 describe('a completed run', () => {
   it('shows its totals, where the next run starts, and its manifest', () => {

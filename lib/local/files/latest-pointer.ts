@@ -19,8 +19,8 @@ interface PointerFiles {
 }
 
 /**
- * Renames the replacement, which holds `latest`, to `path`. Does nothing if `path` holds a pointer with a higher sequence
- * that belongs to a run that has begun.
+ * Renames the replacement, which holds `latest`, to `path`. Does nothing if `path` holds a pointer with a higher
+ * sequence that belongs to a run that has begun.
  *
  * @throws ConfigurationError if the file system fails, or another process does not release the lock
  */
@@ -38,9 +38,9 @@ export async function replaceLatestFile(
 }
 
 /**
- * Compares and renames while holding a lock: rename is unconditional, so the slower of two writers could overwrite the newer
- * pointer. Synchronous, so that no other writer in this process interleaves. Returns the higher sequence that prevented the
- * rename; `invalidSequence` does not prevent it.
+ * Compares and renames while holding a lock: rename is unconditional, so the slower of two writers could overwrite the
+ * newer pointer. Synchronous, so that no other writer in this process interleaves. Returns the higher sequence that
+ * prevented the rename; `invalidSequence` does not prevent it.
  */
 function replaceUnlessNewer(
   files: PointerFiles,

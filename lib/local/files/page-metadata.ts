@@ -1,5 +1,5 @@
 /**
- * Stores the metadata of the pages of one folder in a SQLite file beside them. Metadata is trusted only if it is exactly what
+ * Stores the metadata of the pages of one folder in a SQLite file beside them. It is trusted only if it is exactly what
  * was written and matches the page; a page without matching metadata was created or changed by another program.
  *
  * One file per page would cost two names and three waits for the disk. A row costs one wait.
@@ -18,8 +18,8 @@ type ObservedPage = Pick<PageMetadata, 'key' | 'bytes' | 'sha256'>;
 
 export interface PageMetadataFile {
   /**
-   * Adds the metadata of a page unless the file has metadata for the same key and bytes; resolves to whether it was added.
-   * Either way, the metadata in the file then survives a power loss.
+   * Adds the metadata of a page unless the file has metadata for the same key and bytes; resolves to whether it was
+   * added. Either way, the metadata in the file then survives a power loss.
    * @throws ConfigurationError if the file cannot be written
    */
   readonly add: (page: PageMetadata) => Promise<boolean>;

@@ -1,19 +1,19 @@
 /**
- * Stores pages as plain files in a directory, with the guarantees of the S3 store: a page is visible completely or not at all,
- * and is never overwritten.
+ * Stores pages as plain files in a directory, with the guarantees of the S3 store: a page is visible completely or not
+ * at all, and is never overwritten.
  *
- * A page's metadata is kept in its folder's `.page-metadata.sqlite`, under the page's key and the SHA-256 of its bytes. The
- * bytes thus select their metadata, and the one link that makes the page visible makes its metadata visible too. The order of
- * writes, and what a crash after each leaves:
+ * A page's metadata is kept in its folder's `.page-metadata.sqlite`, under the page's key and the SHA-256 of its bytes.
+ * The bytes thus select their metadata, and the one link that makes the page visible makes its metadata visible too.
+ * The order of writes, and what a crash after each leaves:
  *
  *  1. Write the body to `.incoming/` and sync it. Left: a temporary file, removed after a day.
  *  2. Meanwhile, once the page may become visible, add the metadata and sync it. Left: metadata without a page.
  *  3. Link the page to its name, unless that is taken. Left: page and metadata; only a power loss could undo the name.
  *  4. Sync the page's directory. Page and metadata are durable.
  *
- * Writers of different bytes each add metadata, and the page that is linked first selects its own. Writers of equal bytes share
- * the metadata that was added first, and its writer counts as the one that stored the page. All of this has hidden names, which
- * readers skip. The directory tree can be copied or moved: nothing depends on inodes or file times.
+ * Writers of different bytes each add metadata, and the page that is linked first selects its own. Writers of equal
+ * bytes share the metadata that was added first, and its writer counts as the one that stored the page. All of this has
+ * hidden names, which readers skip. The directory tree can be copied or moved: nothing depends on inodes or file times.
  */
 
 import { existsSync, type Stats } from 'node:fs';
@@ -98,8 +98,8 @@ export function createDirectoryPageStore(root: string): DirectoryPageStore {
         const metadata = { key, run, page, bytes, sha256, reports, documentRoot, cursor, nextCursor, serviceTime };
 
         await ensureDirectory(dirname(path));
-        // Before this point the page may still be abandoned. Its metadata would then be taken for that of a later page with
-        // the same bytes, even if that one is requested with another cursor.
+        // Until now the page may be abandoned. Its metadata would then be taken for that of a later page with the same
+        // bytes, even if that one is requested with another cursor.
         await fetched.beforeVisible?.();
         const [addedMetadata] = await Promise.all([metadataFor(path).add(metadata), body.synced]);
         const linkedPage = linkIfAbsent(body.path, path);
@@ -182,7 +182,7 @@ const differentDocument =
 /** File systems have no counterpart to an ETag. */
 const revision = null;
 
-/** The segments of `key`. @throws ConfigurationError if one is hidden or leads elsewhere: hidden names are the store's own. */
+/** The segments of `key`. @throws ConfigurationError if one leads elsewhere or is hidden, as the store's own are */
 function visibleSegments(key: string): readonly string[] {
   const segments = key.split('/');
   if (segments.every((segment) => /^[^.\\][^\\]*$/.test(segment) && !segment.includes('\0'))) return segments;
@@ -192,7 +192,7 @@ function visibleSegments(key: string): readonly string[] {
   );
 }
 
-/** Length and hash of the file at `path`, or undefined if there is none. @throws PageConflictError if it cannot be read */
+/** Length and hash of the file at `path`; undefined if there is none. @throws PageConflictError if it is unreadable */
 async function digestIfPresent(path: string, key: string): Promise<FileDigest | undefined> {
   try {
     return await digestFile(path);
@@ -203,7 +203,7 @@ async function digestIfPresent(path: string, key: string): Promise<FileDigest | 
 }
 
 /**
- * What is visible directly in `folder`, in any order and without holding it all in memory; nothing if it does not exist.
+ * What is visible directly in `folder`, in any order, without holding it all in memory; nothing if it does not exist.
  * @throws ConfigurationError if the file system fails
  */
 async function* listVisible(folder: string): AsyncGenerator<{ readonly name: string; readonly stats: Stats }> {

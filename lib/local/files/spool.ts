@@ -1,6 +1,6 @@
 /**
- * Temporary files: content is complete and synced here before it gets a name that readers can see. The spool is a hidden folder
- * of the store, so it is on the same file system and its files can be linked and renamed into place.
+ * Temporary files: content is complete and synced here before it gets a name that readers can see. The spool is a
+ * hidden folder of the store, so it is on the same file system and its files can be linked and renamed into place.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
@@ -21,9 +21,9 @@ const suffix = '.spool';
 const blockBytes = 512 * 1024;
 
 /**
- * Writes `chunks` to a new file in the folder that `prepareFolder` returns, passes it to `use` while it is being synced, and
- * removes it afterwards: `use` links or renames what it wants to keep. An error that `chunks` throws passes through unchanged.
- * On any failure `chunks` is closed and the file removed, unless the process is killed.
+ * Writes `chunks` to a new file in the folder that `prepareFolder` returns, passes it to `use` while it is being
+ * synced, and removes it afterwards: `use` links or renames what it wants to keep. An error that `chunks` throws passes
+ * through unchanged. On any failure `chunks` is closed and the file removed, unless the process is killed.
  *
  * @throws ConfigurationError if the file system fails
  */
@@ -57,7 +57,7 @@ export async function withSpooledFile<T>(
 
 interface SpoolWriter {
   readonly path: string;
-  /** Keeps `data`, which must not change afterwards. Returns a promise if the caller must wait before the next write. */
+  /** Keeps `data`, which must not change afterwards. Returns a promise if the next write must wait for it. */
   write(data: Uint8Array): Promise<void> | undefined;
   sync(): Promise<void>;
   /** Never throws: a leftover is harmless. */
@@ -140,7 +140,7 @@ function writeOnce(descriptor: number, block: readonly Uint8Array[]): Promise<nu
 
 const joinedLength = 65_536;
 
-/** Joins small strings into larger ones: a manifest arrives line by line, and a million lines must not cost a million writes. */
+/** Joins small strings into larger ones: a manifest of a million lines must not cost a million writes. */
 export async function* joinChunks(chunks: AsyncIterable<string>): AsyncGenerator<string> {
   let joined = '';
   for await (const chunk of chunks) {
@@ -155,7 +155,7 @@ export async function* joinChunks(chunks: AsyncIterable<string>): AsyncGenerator
 const staleAfterMs = 86_400_000;
 
 /**
- * Removes files that killed processes left. A page takes minutes, so a file unchanged for a day has no writer. If a suspended
+ * Removes files that killed processes left. A page takes minutes: a file unchanged for a day has no writer. If a paused
  * writer does continue after that, it can no longer link its file: the attempt fails and leaves nothing visible.
  */
 export async function removeStaleSpoolFiles(folder: string): Promise<void> {

@@ -32,7 +32,7 @@ export function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync
     database = new DatabaseSync(file);
     // Not the option `timeout`, which Node.js 22.13 ignores.
     database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-    // Commits must survive a power loss. EXTRA is like FULL in WAL mode, and as safe where the file system does not allow WAL.
+    // Commits must survive a power loss. EXTRA is FULL in WAL mode, and as safe where the file system has no WAL.
     database.exec('PRAGMA synchronous = EXTRA');
     initializeOrVerify(database, file, format);
     enableWal(database);
@@ -43,7 +43,7 @@ export function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync
   }
 }
 
-/** Creates the tables in an empty file, and checks the format of any other. Of two concurrent processes, one creates them. */
+/** Creates the tables in an empty file, and checks the format of any other. Of two processes, one creates them. */
 function initializeOrVerify(
   database: DatabaseSync,
   file: string,
@@ -72,8 +72,8 @@ function initializeOrVerify(
 }
 
 /**
- * Switches to WAL mode, in which readers and writers of several processes do not block one another; the file stays in it. SQLite's
- * busy timeout does not apply if two processes switch at the same time, since each might wait for the other. So this retries.
+ * Switches to WAL mode, in which readers and writers of several processes do not block one another; the file keeps it.
+ * SQLite's busy timeout does not apply if two processes switch at the same time, so this retries.
  */
 function enableWal(database: DatabaseSync): void {
   for (const startedAt = Date.now(); ; Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)) {

@@ -19,8 +19,8 @@ const defaultAdvice =
   'It was changed by another program. Restore it from a backup, or move it away to begin with an empty one';
 
 /**
- * A ConfigurationError such as `./exports/state.sqlite: database or disk is full. The disk is full. …` `whenMovedAway` says
- * what it costs to move the file away.
+ * A ConfigurationError such as `./exports/state.sqlite: database or disk is full. The disk is full. …` `whenMovedAway`
+ * says what it costs to move the file away.
  */
 export function sqliteError(file: string, cause: unknown, whenMovedAway?: string): ExportError {
   const code = primaryCode(cause);

@@ -1,27 +1,28 @@
 /**
- * Makes SQLite's commits durable without blocking the thread. A commit that waits for the disk also stops every page that is
- * just arriving.
+ * Makes SQLite's commits durable without blocking the thread. A commit that waits for the disk also stops every page
+ * that is just arriving.
  *
- * In WAL mode a commit appends checksummed frames to the file `…-wal`, and survives a power loss once that file is synced. With
- * `synchronous=NORMAL`, SQLite syncs it only at a checkpoint, and stays consistent (sqlite.org/wal.html). So it is synced here,
- * in Node's thread pool.
+ * In WAL mode a commit appends checksummed frames to the file `…-wal`, and survives a power loss once that file is
+ * synced. With `synchronous=NORMAL`, SQLite syncs it only at a checkpoint, and stays consistent (sqlite.org/wal.html).
+ * So it is synced here, in Node's thread pool.
  */
 
 import { closeSync, fdatasync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
+import { promisify } from 'node:util';
 import { isExportError } from '../../core/errors.ts';
 import { fileSystemError, fsyncDirectorySync } from '../durable-fs.ts';
 
 export interface WalSync {
-  /** Resolves once every commit made before the call survives a power loss. @throws ConfigurationError if the disk fails */
+  /** Resolves once all commits before the call survive a power loss. @throws ConfigurationError if the disk fails */
   readonly flush: () => Promise<void>;
   readonly close: () => void;
 }
 
 /**
- * Lets the commits of this connection return before they survive a power loss. Any later `flush` of the same file makes them
- * durable, and so does a checkpoint. Returns false where the file system does not allow WAL: commits keep waiting for the disk.
+ * Lets the commits of this connection return before they survive a power loss. Any later `flush` of the same file or a
+ * checkpoint makes them durable. Returns false where the file system has no WAL: commits keep waiting for the disk.
  */
 export function deferSync(database: DatabaseSync): boolean {
   const { journal_mode: mode } = database.prepare('PRAGMA journal_mode').get() ?? {};
@@ -39,7 +40,8 @@ export function openWalSync(database: DatabaseSync, file: string): WalSync {
       try {
         // SQLite creates the file with the first write, and keeps it while a connection is open.
         descriptor ??= openWal(`${file}-wal`);
-        await fdatasyncDescriptor(descriptor);
+        // Content and length, not file times: SQLite overwrites the file in place, and seldom changes its length.
+        await promisify(fdatasync)(descriptor);
       } catch (cause) {
         throw isExportError(cause) ? cause : fileSystemError('sync', `${file}-wal`, cause);
       }
@@ -51,15 +53,8 @@ export function openWalSync(database: DatabaseSync, file: string): WalSync {
   };
 }
 
-/** Syncs the directory first: SQLite syncs the name of a file that it creates, but another process may have been killed before. */
+/** Syncs the directory first: another process may have been killed before SQLite synced the name of the new file. */
 function openWal(wal: string): number {
   fsyncDirectorySync(dirname(wal));
   return openSync(wal, 'r+');
-}
-
-/** Syncs content and length, not file times: SQLite overwrites the file in place, so usually the length does not change. */
-function fdatasyncDescriptor(descriptor: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    fdatasync(descriptor, (error) => (error === null ? resolve() : reject(error)));
-  });
 }

@@ -171,7 +171,7 @@ async function exportPeriod(
     recorded?.from === request.from && recorded.to === request.to && recorded.windowMs === request.windowMs;
   const status = isSame ? recorded : undefined;
   if (status === undefined) {
-    // It has ended before the backfill was recorded, another process has not recorded it yet, or another one was begun since.
+    // It ended before the backfill was recorded, another process has not recorded it yet, or another one has begun.
     const reasons = {
       skipped: `Skipped: ${end.status === 'skipped' ? end.reason : ''}`,
       interrupted: 'Interrupted before it began',

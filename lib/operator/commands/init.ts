@@ -96,8 +96,8 @@ interface CdkJson {
 const readJson = <Value>(file: string): Value => JSON.parse(readFileSync(file, 'utf8')) as Value;
 
 /**
- * The dependency of the project on this package: what `--package` names, otherwise the tarball that this package was installed
- * from, or its version, which npm looks up in a registry.
+ * The dependency of the project on this package: what `--package` names, otherwise the tarball that this package was
+ * installed from, or its version, which npm looks up in a registry.
  * @throws ConfigurationError if the tarball does not exist, or if this is a checkout, which a project cannot depend on
  */
 function findPackage(folder: string, { package: chosen, packageFolder }: InitOptions): string {

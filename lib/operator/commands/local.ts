@@ -1,6 +1,6 @@
 /**
- * `report-exporter local`: one run on this machine, with the settings of the command line; with `--settings`, runs of exports of
- * a settings file; with `--all` alone, a run of every export in the directory, with its saved settings.
+ * `report-exporter local`: one run on this machine, with the settings of the command line; with `--settings`, runs of
+ * exports of a settings file; with `--all` alone, a run of every export in the directory, with its saved settings.
  */
 
 import { systemRuntime } from '../../core/clock.ts';

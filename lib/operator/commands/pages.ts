@@ -1,4 +1,4 @@
-/** `report-exporter pages`: the pages of a published run in order, for pipes: their locations, their bytes, or their reports. */
+/** `report-exporter pages`: the pages of a published run in order, for pipes: their locations, bytes or reports. */
 
 import { ExportError } from '../../core/errors.ts';
 import type { DeployedExport } from '../../target/target.ts';

@@ -1,4 +1,4 @@
-/** `report-exporter plan`: what the next start would request from the service, and why. It sends and changes nothing. */
+/** `report-exporter plan`: what the next start would request, and why. It sends and changes nothing. */
 
 import { systemRuntime } from '../../core/clock.ts';
 import { asCursor } from '../../core/model.ts';
@@ -20,11 +20,12 @@ export async function planCommand(
     const plan = await planRun({ ...deployed, runtime: systemRuntime }, startInput);
     const request = firstRequest(deployed, plan);
     const { name } = deployed;
-    const startCommand = `${context.program} start ${name} ${deployment.option}`;
+    const when = describeNextStart(next, `${context.program} start ${name} ${deployment.option}`);
+    const details = request === undefined ? [] : requestLines(request);
     context.stdout.write(
       options.json === true
         ? `${JSON.stringify({ export: name, next, plan, request: request ?? null })}\n`
-        : `${[...planLines(name, plan, describeNextStart(next, startCommand)), ...(request === undefined ? [] : requestLines(request))].join('\n')}\n`,
+        : `${[...planLines(name, plan, when), ...details].join('\n')}\n`,
     );
     return plan.act === 'refuse' ? exitStatuses.failed : exitStatuses.ok;
   });
@@ -52,9 +53,10 @@ function describeNextStart(next: NextStart, startCommand: string): string {
 function planLines(name: string, plan: Plan, when: string): string[] {
   switch (plan.act) {
     case 'skip':
-      return [`A start of ${name} would be skipped: ${plan.reason}`, `  when     ${when}`];
-    case 'refuse':
-      return [`A start of ${name} would fail: ${plan.reason}`, `  when     ${when}`];
+    case 'refuse': {
+      const outcome = plan.act === 'skip' ? 'be skipped' : 'fail';
+      return [`A start of ${name} would ${outcome}: ${plan.reason}`, `  when     ${when}`];
+    }
     case 'start': {
       const abandons = plan.abandons === null ? '' : ` and abandons run ${plan.abandons}`;
       return [

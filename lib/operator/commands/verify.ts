@@ -108,8 +108,8 @@ async function verify(
 }
 
 /**
- * The run that `latest.json` names. If the export state knows a newer one, `latest.json` was deleted or replaced by an older
- * version, and the run of the export state is returned: verifying it reports the pointer.
+ * The run that `latest.json` names. If the export state knows a newer one, `latest.json` was deleted or replaced by an
+ * older version, and the run of the export state is returned: verifying it reports the pointer.
  */
 async function findNewestRun(
   store: DeployedExport['store'],

@@ -1,6 +1,6 @@
 /**
- * Shows the progress of long operations: on a terminal one line that is rewritten in place, elsewhere a line per second at most.
- * Everything goes to stderr, so that stdout holds only the result.
+ * Shows the progress of long operations: on a terminal one line that is rewritten in place, elsewhere a line per second
+ * at most. Everything goes to stderr, so that stdout holds only the result.
  */
 
 import type { Retry } from '../../target/target.ts';
@@ -95,7 +95,7 @@ export function retryText({ error, message, attempt, maxAttempts, delaySeconds, 
   return `Retrying${when} (${attempts}): ${error}: ${message}`;
 }
 
-/** Shows the seconds until the next attempt, and then that it is under way. A delay of less than a second is not shown. */
+/** Shows the seconds until the next attempt, and then that it is under way. Delays under a second are not shown. */
 function createCountdown(show: (text: string) => void, now: () => number) {
   let timer: NodeJS.Timeout | undefined;
   const stop = () => clearInterval(timer);
@@ -154,8 +154,8 @@ export function createPageCounter(stream: Terminal, verb: string, now: () => num
 }
 
 /**
- * `show` rewrites the last line on a terminal, and so does `update`, unless it was called just before. `print` writes a line
- * that stays.
+ * `show` rewrites the last line on a terminal, and so does `update`, unless it was called just before. `print` writes a
+ * line that stays.
  */
 export function createStatusLine(stream: Terminal, now: () => number) {
   const isTerminal = stream.isTTY === true;

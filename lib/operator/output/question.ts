@@ -13,8 +13,8 @@ interface Place {
 }
 
 /**
- * The reply; undefined if there is none, because of an interruption or the end of the input. The terminal does not show what is
- * typed if `isSecret`.
+ * The reply; undefined if there is none, because of an interruption or the end of the input. The terminal does not show
+ * what is typed if `isSecret`.
  */
 export async function ask(
   question: string,

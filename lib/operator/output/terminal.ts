@@ -26,7 +26,7 @@ export function errorLines(style: TextStyle, message: string): string {
   return [`${style('red', 'Error:')} ${first}`, ...rest.map((line) => `  ${line}`)].map((line) => `${line}\n`).join('');
 }
 
-/** The message of an error about usage or settings, which has a line for each problem. Indented lines are its details. */
+/** The message of an error about usage or settings. It has a line for each problem; indented lines are details. */
 export function withProblemCount(message: string): string {
   const problems = message.split('\n').filter((line) => !line.startsWith(' ')).length;
   return problems === 1 ? message : `${problems} problems:\n${message}`;
