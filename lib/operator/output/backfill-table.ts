@@ -24,10 +24,10 @@ const stateStyles = { failed: 'red', stopped: 'yellow', running: 'cyan', waiting
 export function backfillText({ counts, state }: Pick<BackfillSummary, 'counts' | 'state'>): string {
   const windows = Object.values(counts).reduce((sum, count) => sum + count, 0);
   return [
-    `${counts.done.toLocaleString('en')}/${plural(windows, 'window')}`,
+    `${counts.done}/${windows} window${windows === 1 ? '' : 's'}`,
     ...(['failed', 'stopped', 'running'] as const)
       .filter((each) => counts[each] > 0)
-      .map((each) => `${counts[each].toLocaleString('en')} ${each}`),
+      .map((each) => `${counts[each]} ${each}`),
     ...(state === 'abandoned' ? [state] : []),
   ].join(', ');
 }

@@ -450,6 +450,7 @@ describe('the status for a shell', () => {
     expect(textOf(aBackfill({ state: 'running', counts: { ...counts, stopped: 2, running: 4 } }))).toBe(
       '12/46 windows, 1 failed, 2 stopped, 4 running',
     );
+    expect(textOf(aBackfill({ counts: { ...counts, waiting: 1_127 } }))).toBe('12/1140 windows, 1 failed');
     expect(textOf(aBackfill({ state: 'abandoned' }))).toBe('12/40 windows, 1 failed, abandoned');
     expect(textOf(aBackfill({ state: 'completed', counts: { ...counts, failed: 0, waiting: 0 } }))).toBe(
       '12/12 windows',
