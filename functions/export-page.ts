@@ -77,10 +77,10 @@ export function exportPageHandler(
         const { definition, log } = context.dependenciesFor({ export: name });
         if (until === undefined) return await probeService({ definition, service, log, runtime }, since);
         const untilOperator = untilOperatorOf(settings);
-        await withProbeTimeout(windowProbeTimeoutMs, (signal) =>
+        const documentRoot = await withProbeTimeout(windowProbeTimeoutMs, (signal) =>
           probeWindow({ definition, service, untilOperator, log, runtime }, { since, until }, signal),
         );
-        return { honorsUntil: true };
+        return { honorsUntil: true, documentRoot: documentRoot ?? null };
       }
       const deps = { ...context.dependenciesFor(input), service, store, slots, onLatency };
       const loop = input as LoopState;

@@ -1,6 +1,7 @@
 /** A service, a page store and a page log in memory that take simulated time and nothing else. */
 
-import type { PageLog, PageStore, ReportService, RunHistory } from '../../lib/core/ports.ts';
+import type { BackfillStore } from '../../lib/backfill/store.ts';
+import type { PageLog, PageStore, ReportService } from '../../lib/core/ports.ts';
 import { bodyOf, cursorTo, pageOf, reportsOn } from '../../test/large/numbered-pages.ts';
 import type { VirtualTime } from '../../test/simulation/world/virtual-time.ts';
 import { aFetchedPage } from '../../test/support/builders.ts';
@@ -65,20 +66,22 @@ export function modelledStore({ s3PutMs, s3HeadMs }: Latencies, time: VirtualTim
 export function modelledLog(
   { dynamoReadMs, dynamoWriteMs }: Latencies,
   time: VirtualTime,
-): PageLog & Pick<RunHistory, 'windowStates'> {
+): PageLog & { readonly backfills: BackfillStore } {
   const log = createMemoryLog();
   const after = async <Result>(ms: number, act: () => Promise<Result>) => {
     await time.sleep(ms);
     return await act();
   };
   return {
-    backfill: (exportName) => after(dynamoReadMs, () => log.backfill(exportName)),
-    replaceBackfill: (backfill) => after(dynamoWriteMs, () => log.replaceBackfill(backfill)),
     exportState: (exportName) => after(dynamoReadMs, () => log.exportState(exportName)),
     last: (run) => after(dynamoReadMs, () => log.last(run)),
     replaceState: (state) => after(dynamoWriteMs, () => log.replaceState(state)),
     append: (entry) => after(dynamoWriteMs, () => log.append(entry)),
     entries: (run) => log.entries(run),
-    windowStates: (exportName) => log.windowStates(exportName),
+    backfills: {
+      read: (exportName) => after(dynamoReadMs, () => log.backfills.read(exportName)),
+      replace: (backfill) => after(dynamoWriteMs, () => log.backfills.replace(backfill)),
+      windowStates: (exportName) => log.backfills.windowStates(exportName),
+    },
   };
 }

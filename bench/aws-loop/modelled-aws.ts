@@ -7,14 +7,14 @@
 import { startInvocationDeadline } from '../../lib/aws/lambda/invocation-deadline.ts';
 import { functionLimits } from '../../lib/cdk/function-limits.ts';
 import { asRunId, type ExportDefinition, type LoopState } from '../../lib/core/model.ts';
-import type { PageLog, RunHistory, StepDependencies } from '../../lib/core/ports.ts';
+import type { StepDependencies } from '../../lib/core/ports.ts';
 import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
 import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine/definition.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../lib/core/steps/export-page.ts';
 import { failRun } from '../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../lib/core/steps/finish-run.ts';
-import { selectExport } from '../../lib/core/steps/select-export.ts';
+import { selectDefinition } from '../../lib/backfill/window-definition.ts';
 import {
   createStepFunctions,
   type ExecutionEvent,
@@ -34,7 +34,7 @@ export const untilOperator = 'lt';
 export interface ModelledAws {
   readonly time: Timeline;
   readonly definition: ExportDefinition;
-  readonly log: PageLog & Pick<RunHistory, 'windowStates'>;
+  readonly log: ReturnType<typeof modelledLog>;
   readonly stepFunctions: StepFunctions;
   /** Of ExportPage so far. */
   readonly figures: { readonly invocations: number; readonly lambdaMs: number };
@@ -71,7 +71,7 @@ export function createModelledAws(model: RunModel, onEvent: (event: ExecutionEve
   };
   const depsOf = (input: unknown): StepDependencies => ({
     ...shared,
-    definition: selectExport(definitions, input, untilOperator),
+    definition: selectDefinition(definitions, input, untilOperator),
   });
   const figures = { invocations: 0, lambdaMs: 0 };
 

@@ -4,10 +4,9 @@
  */
 
 import { beginBackfill, remainingWindows } from '../../lib/backfill/backfill.ts';
-import type { Window } from '../../lib/core/model.ts';
 import type { StartInput } from '../../lib/core/steps/start-input.ts';
 import { instantOf } from '../../lib/core/timestamps.ts';
-import { windowName } from '../../lib/core/windows.ts';
+import { type Window, windowName } from '../../lib/backfill/windows.ts';
 import type { SimulatedExecution } from '../../test/simulation/step-functions/step-functions.ts';
 import type { Latencies } from '../aws-loop/latencies.ts';
 import { createModelledAws, exportName, type ModelledAws, untilOperator } from '../aws-loop/modelled-aws.ts';
@@ -43,10 +42,18 @@ export async function modelBackfill(model: BackfillModel): Promise<number> {
       // Two requests, one after the other, in one invocation.
       await time.sleep(invokeMs + 2 * (serviceFirstByteMs + serviceBodyMs));
       const backfill = await beginBackfill(
-        { log, store: emptyStore, definition, untilOperator, runtime: { now: () => time.now() } },
+        {
+          log,
+          backfills: log.backfills,
+          store: emptyStore,
+          definition,
+          untilOperator,
+          runtime: { now: () => time.now() },
+        },
         request,
+        undefined,
       );
-      const pending = [...(await remainingWindows(log, backfill))];
+      const pending = [...(await remainingWindows(log.backfills, backfill))];
       await time.sleep(transitionMs + mapStartMs);
       const work = async () => {
         for (let window = pending.shift(); window !== undefined; window = pending.shift()) {

@@ -5,14 +5,24 @@
 
 import { mapConcurrently } from '../core/concurrency.ts';
 import { ExportError } from '../core/errors.ts';
-import type { Backfill, ExportState, Instant, Run, RunFailure, RunId, Window } from '../core/model.ts';
-import type { Executions, PageLog, RunHistory, Runtime, StoreReader } from '../core/ports.ts';
-import { updateState } from '../core/steps/export-state.ts';
-import { windowRequestChecksum } from '../core/steps/select-export.ts';
+import {
+  type DocumentRoot,
+  emptyState,
+  type ExportState,
+  type Instant,
+  type Plan,
+  type Run,
+  type RunFailure,
+  type RunId,
+} from '../core/model.ts';
+import type { Executions, PageLog, Runtime, StoreReader } from '../core/ports.ts';
+import { type StateChange, updateState } from '../core/steps/export-state.ts';
 import { manifestKey, startOf } from '../core/storage/keys.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { findLostWindows, type LostWindowsDependencies } from './lost-windows.ts';
-import { countWindows, parseWindowName, windowName, windowsOf } from '../core/windows.ts';
+import type { Backfill, BackfillStore } from './store.ts';
+import { windowRequestChecksum } from './window-definition.ts';
+import { countWindows, parseWindowName, type Window, windowName, windowsOf } from './windows.ts';
 
 export interface BackfillRequest extends Pick<Backfill, 'from' | 'to' | 'windowMs' | 'parallel'> {}
 
@@ -71,32 +81,85 @@ export function chooseParallel(wanted: number | undefined, limits: ParallelLimit
 }
 
 interface BackfillDependencies {
-  readonly log: PageLog & Pick<RunHistory, 'windowStates'>;
+  readonly log: PageLog;
+  readonly backfills: BackfillStore;
   readonly runtime: Pick<Runtime, 'now'>;
 }
 
 interface NewBackfill extends BackfillDependencies, LostWindowsDependencies {}
 
+/** How many states of windows are written at the same time. */
+const concurrency = 16;
+
 /**
- * Records a backfill, or continues the one with these bounds. What its windows have exported already is not exported again, also if
- * only the store still knows.
+ * Records a backfill and plans its windows, or continues the one with these bounds. What its windows have exported already is not
+ * exported again, also if only the store still knows. `root` is that of the service's responses, if they have one.
+ *
+ * The backfill is recorded first. So if this ends half-way, the same request plans the windows that are left, and `abandonBackfill`
+ * knows all of them.
  * @throws ConfigurationError if another backfill is unfinished, or has exported a part of these windows, or these with another request;
- *   PageConflictError if what says so in the store was changed
+ *   or if this one is abandoned meanwhile. PageConflictError if what says so in the store was changed
  */
-export async function beginBackfill(deps: NewBackfill, request: BackfillRequest): Promise<Backfill> {
-  const { log, definition } = deps;
+export async function beginBackfill(
+  deps: NewBackfill,
+  request: BackfillRequest,
+  root: DocumentRoot | undefined,
+): Promise<Backfill> {
+  const { log, backfills, definition } = deps;
   for (;;) {
-    const previous = await log.backfill(definition.name);
+    const previous = await backfills.read(definition.name);
     // The command that abandoned it may have ended half-way.
-    if (previous?.abandonedAt !== undefined) await endWindows(log, definition.name);
-    const states = await readWindowStates(log, definition.name);
+    if (previous?.abandonedAt !== undefined) await abandonWindows(deps, previous);
+    const states = await readWindowStates(backfills, definition.name);
     const lost = await findLostWindows(deps, states);
     for (const state of lost) states.set(state.export, state);
     const next = nextBackfill(deps, request, previous, states);
     // First, so that no window of the backfill is exported again.
-    const written = await mapConcurrently(lost, 16, (state) => log.replaceState(state));
-    if (written.every(Boolean) && (await log.replaceBackfill(next))) return next;
+    const written = await mapConcurrently(lost, concurrency, (state) => log.replaceState(state));
+    if (!written.every(Boolean) || !(await backfills.replace(next))) continue;
+    await planWindows(log, next, states, root);
+    return next;
   }
+}
+
+/** Writes the plan to the states of the windows that do not have it. They take from the export what their runs need of it. */
+async function planWindows(
+  log: PageLog,
+  backfill: Backfill,
+  states: WindowStates,
+  root: DocumentRoot | undefined,
+): Promise<void> {
+  const { export: exportName, plan: id, requestChecksum } = backfill;
+  const ofExport = await recordRoot(log, exportName, root);
+  const windows = [...windowsOf(backfill)].map((window) => ({ window, name: windowName(exportName, window) }));
+  await mapConcurrently(windows, concurrency, async ({ window, name }) => {
+    const decide = (state: ExportState): StateChange<void> => {
+      const { plan } = state;
+      if (plan !== undefined && (plan.id > id || (plan.id === id && plan.abandonedAt !== undefined))) {
+        throw new ExportError(
+          'ConfigurationError',
+          `The backfill of export ${exportName} was abandoned while it was started. Start it again to continue it`,
+        );
+      }
+      assertSameRequest(exportName, window, state, requestChecksum);
+      const documentRoot = ofExport.documentRoot ?? state.documentRoot;
+      const isPlanned = plan?.id === id && plan.requestChecksum === requestChecksum;
+      if (isPlanned && state.documentRoot === documentRoot) return { result: undefined };
+      const sequence = Math.max(state.sequence, ofExport.sequence);
+      const change = { ...state, sequence, documentRoot, plan: { id, requestChecksum } };
+      return { change, result: undefined };
+    };
+    await updateState(log, name, decide, states.get(name) ?? emptyState(name));
+  });
+}
+
+/** The state of the export, which has the root of its windows, so that its first run is compared with them. */
+async function recordRoot(log: PageLog, exportName: string, root: DocumentRoot | undefined): Promise<ExportState> {
+  return await updateState(log, exportName, (state) => {
+    if (root === undefined || state.documentRoot !== undefined) return { result: state };
+    const change = { ...state, documentRoot: root };
+    return { change, result: change };
+  });
 }
 
 export interface PlannedWindow extends Window {
@@ -105,13 +168,14 @@ export interface PlannedWindow extends Window {
 
 /** The windows that `beginBackfill` would begin with, the oldest first. Only reads. @throws as `beginBackfill` */
 export async function planBackfill(deps: NewBackfill, request: BackfillRequest): Promise<readonly PlannedWindow[]> {
-  const { log, definition } = deps;
-  const previous = await log.backfill(definition.name);
-  const states = await readWindowStates(log, definition.name);
+  const { backfills, definition } = deps;
+  const previous = await backfills.read(definition.name);
+  const states = await readWindowStates(backfills, definition.name);
   if (previous?.abandonedAt !== undefined) {
-    // A start ends these runs.
-    for (const [name, { active, ...idle }] of states) {
-      if (active?.completion === undefined) states.set(name, idle);
+    // A start abandons these windows.
+    for (const [name, { active, plan, ...idle }] of states) {
+      const abandoned = plan && { ...plan, abandonedAt: previous.abandonedAt };
+      if (active?.completion === undefined) states.set(name, { ...idle, plan: abandoned });
     }
   }
   for (const state of await findLostWindows(deps, states)) states.set(state.export, state);
@@ -128,9 +192,12 @@ function nextBackfill(
 ): Backfill {
   const isContinued = previous !== undefined && previous.abandonedAt === undefined && hasSameWindows(previous, request);
   if (previous !== undefined && !isContinued) assertReplaceable(previous, states);
+  // Of the states, too: someone may have deleted the record of the backfill.
+  const newest = [...states.values()].reduce((id, { plan }) => Math.max(id, plan?.id ?? 0), previous?.plan ?? 0);
   const next: Backfill = {
     export: definition.name,
     version: (previous?.version ?? 0) + 1,
+    plan: isContinued && previous.plan === newest ? newest : newest + 1,
     ...request,
     requestChecksum: windowRequestChecksum(definition, untilOperator),
     startedAt: isContinued ? previous.startedAt : instantOf(runtime.now()),
@@ -175,15 +242,14 @@ function assertNoOverlap(backfill: Backfill, states: WindowStates): void {
   const { export: exportName, from, to, requestChecksum } = backfill;
   const windows = new Set([...windowsOf(backfill)].map((window) => windowName(exportName, window)));
   const overlapping: Window[] = [];
-  for (const [name, { active, lastCompleted }] of states) {
+  for (const [name, state] of states) {
     const window = parseWindowName(name)?.window;
-    const begun = lastCompleted ?? active;
-    if (window === undefined || begun === undefined) continue;
+    if (window === undefined) continue;
     const isOutside = epochMsOf(window.until) <= epochMsOf(from) || epochMsOf(window.since) >= epochMsOf(to);
     if (isOutside) continue;
-    if (!windows.has(name)) overlapping.push(window);
-    else if (begun.requestChecksum !== requestChecksum)
-      throw otherRequestError(exportName, window, lastCompleted !== undefined);
+    if (windows.has(name)) assertSameRequest(exportName, window, state, requestChecksum);
+    // A window that is left of another backfill could still begin, if someone has deleted the record of that.
+    else if (hasBegun(state) || state.plan?.abandonedAt === undefined) overlapping.push(window);
   }
   const [first] = overlapping;
   if (first === undefined) return;
@@ -196,11 +262,22 @@ function assertNoOverlap(backfill: Backfill, states: WindowStates): void {
   );
 }
 
-function otherRequestError(exportName: string, { since, until }: Window, isExported: boolean): ExportError {
+const hasBegun = ({ active, lastCompleted }: ExportState): boolean =>
+  active !== undefined || lastCompleted !== undefined;
+
+/** @throws ConfigurationError if the window has begun with another request */
+function assertSameRequest(
+  exportName: string,
+  { since, until }: Window,
+  state: ExportState,
+  requestChecksum: string,
+): void {
+  if (!hasBegun(state) || state.plan?.requestChecksum === requestChecksum) return;
+  const isExported = state.lastCompleted !== undefined;
   const remedy = isExported
     ? 'Restore the settings to export the rest; or give the export another name in the settings, to export the period again'
     : 'Restore the settings, or abandon the backfill first (abandon --backfill)';
-  return new ExportError(
+  throw new ExportError(
     'ConfigurationError',
     `A backfill of export ${exportName} has ${isExported ? 'exported' : 'begun to export'} ${since} to ${until} with another service, filter ` +
       `or format. ${remedy}`,
@@ -209,13 +286,13 @@ function otherRequestError(exportName: string, { since, until }: Window, isExpor
 
 export type WindowStates = ReadonlyMap<string, ExportState>;
 
-/** The states of the windows that have begun, by name. */
+/** The states of the windows that were planned, by name. */
 export async function readWindowStates(
-  log: Pick<RunHistory, 'windowStates'>,
+  backfills: Pick<BackfillStore, 'windowStates'>,
   exportName: string,
 ): Promise<Map<string, ExportState>> {
   const states = new Map<string, ExportState>();
-  for await (const state of log.windowStates(exportName)) states.set(state.export, state);
+  for await (const state of backfills.windowStates(exportName)) states.set(state.export, state);
   return states;
 }
 
@@ -224,10 +301,10 @@ const isDone = (states: WindowStates, exportName: string, window: Window): boole
 
 /** The windows of the backfill that no run has exported yet, the oldest first. */
 export async function remainingWindows(
-  log: Pick<RunHistory, 'windowStates'>,
+  backfills: Pick<BackfillStore, 'windowStates'>,
   backfill: Backfill,
 ): Promise<readonly Window[]> {
-  const states = await readWindowStates(log, backfill.export);
+  const states = await readWindowStates(backfills, backfill.export);
   return [...windowsOf(backfill)].filter((window) => !isDone(states, backfill.export, window));
 }
 
@@ -274,14 +351,20 @@ export interface BackfillStatus extends Pick<
   readonly windows: readonly WindowStatus[];
 }
 
+interface StatusDependencies {
+  readonly log: Pick<PageLog, 'last'>;
+  readonly backfills: BackfillStore;
+  readonly executions: Executions;
+}
+
 /** The newest backfill of the export; undefined if it has none. */
 export async function readBackfillStatus(
-  { log, executions }: { readonly log: BackfillDependencies['log']; readonly executions: Executions },
+  { log, backfills, executions }: StatusDependencies,
   exportName: string,
 ): Promise<BackfillStatus | undefined> {
-  const backfill = await log.backfill(exportName);
+  const backfill = await backfills.read(exportName);
   if (backfill === undefined) return undefined;
-  const states = await readWindowStates(log, exportName);
+  const states = await readWindowStates(backfills, exportName);
   const windows: WindowStatus[] = [];
   for (const window of windowsOf(backfill)) {
     windows.push(await windowStatus({ log, executions }, window, states.get(windowName(exportName, window))));
@@ -321,7 +404,7 @@ function backfillState(
 }
 
 async function windowStatus(
-  { log, executions }: { readonly log: PageLog; readonly executions: Executions },
+  { log, executions }: Pick<StatusDependencies, 'log' | 'executions'>,
   window: Window,
   state: ExportState | undefined,
 ): Promise<WindowStatus> {
@@ -412,10 +495,10 @@ export const maxFunctionMs = 3_600_000;
  * @throws ConfigurationError if there is no backfill, or it is completed already
  */
 export async function abandonBackfill(deps: AbandonDependencies, exportName: string): Promise<AbandonedBackfill> {
-  const { log, runtime } = deps;
+  const { backfills, runtime } = deps;
   for (;;) {
-    const backfill = await log.backfill(exportName);
-    const states = await readWindowStates(log, exportName);
+    const backfill = await backfills.read(exportName);
+    const states = await readWindowStates(backfills, exportName);
     const problem =
       backfill === undefined
         ? 'has no backfill to abandon'
@@ -425,44 +508,53 @@ export async function abandonBackfill(deps: AbandonDependencies, exportName: str
     if (backfill === undefined || problem !== undefined) {
       throw new ExportError('ConfigurationError', `Export ${exportName} ${problem}`);
     }
-    const abandoned = {
-      ...backfill,
-      version: backfill.version + 1,
-      abandonedAt: backfill.abandonedAt ?? instantOf(runtime.now()),
-    };
-    if (!(await log.replaceBackfill(abandoned))) continue;
-    return { backfill: abandoned, ...(await endWindows(log, exportName, (run) => publishingState(deps, run))) };
+    const { version, abandonedAt = instantOf(runtime.now()) } = backfill;
+    // First: if this ends half-way, the next command for the backfill abandons the windows that are left.
+    const abandoned = { ...backfill, version: version + 1, abandonedAt };
+    if (!(await backfills.replace(abandoned))) continue;
+    return { backfill: abandoned, ...(await abandonWindows(deps, abandoned, (run) => publishingState(deps, run))) };
   }
 }
 
 /**
- * Ends the unfinished runs of windows, once no further one begins. One that has begun to be published stays, unless `findPublishingState`
- * finds that it can no longer be.
+ * Abandons the plan of each window, also of one whose state the command that began the backfill has not written yet, and with it the
+ * unfinished run. A run that has begun to be published stays, unless `findPublishingState` finds that it can no longer be.
  */
-async function endWindows(
-  log: BackfillDependencies['log'],
-  exportName: string,
+async function abandonWindows(
+  { log, backfills }: Pick<BackfillDependencies, 'log' | 'backfills'>,
+  backfill: Backfill,
   findPublishingState: (run: Run) => Promise<PublishingState | undefined> = async () => 'stopped',
 ): Promise<Omit<AbandonedBackfill, 'backfill'>> {
-  let abandonedRuns = 0;
-  const publishing: PublishingWindow[] = [];
-  // Read again: a window may have begun before the backfill was recorded as abandoned.
-  for await (const { export: name, active } of log.windowStates(exportName)) {
-    const window = parseWindowName(name)?.window;
-    if (active === undefined || window === undefined) continue;
-    const end = await updateState<'ended' | PublishingWindow | undefined>(log, name, async (current) => {
-      const { active: run, ...idle } = current;
-      if (run === undefined) return { result: undefined };
-      // Another command may have begun a backfill since. This one may have been suspended in between.
-      if ((await log.backfill(exportName))?.abandonedAt === undefined) return { result: undefined };
-      const state = run.completion === undefined ? undefined : await findPublishingState(run);
-      if (state === undefined) return { change: idle, result: 'ended' };
-      return { result: { ...window, state, run: run.run, lastFailure: run.lastFailure ?? null } };
-    });
-    if (end === 'ended') abandonedRuns += 1;
-    else if (end !== undefined) publishing.push(end);
+  const { export: exportName, plan: id, requestChecksum, abandonedAt } = backfill;
+  const states = await readWindowStates(backfills, exportName);
+  const windows = new Map([...windowsOf(backfill)].map((window) => [windowName(exportName, window), window]));
+  // Of an earlier backfill, a window may still be published.
+  for (const [name, { active }] of states) {
+    const window = active && parseWindowName(name)?.window;
+    if (window !== undefined) windows.set(name, window);
   }
-  return { abandonedRuns, publishing };
+  const ends = await mapConcurrently([...windows], concurrency, async ([name, window]) => {
+    const decide = async (state: ExportState): Promise<StateChange<'ended' | PublishingWindow | undefined>> => {
+      const { active: run, ...idle } = state;
+      const current = state.plan ?? { id, requestChecksum };
+      // Another command may have begun a later backfill, while this one was suspended.
+      if (current.id > id) return { result: undefined };
+      const plan: Plan = { ...current, id, abandonedAt: current.abandonedAt ?? abandonedAt };
+      const isAbandoned = current.id === id && current.abandonedAt !== undefined;
+      const publishing = run?.completion === undefined ? undefined : await findPublishingState(run);
+      if (run === undefined || publishing === undefined) {
+        const isChanged = run !== undefined || !isAbandoned;
+        return { ...(isChanged && { change: { ...idle, plan } }), result: run && 'ended' };
+      }
+      const result = { ...window, state: publishing, run: run.run, lastFailure: run.lastFailure ?? null };
+      return { ...(!isAbandoned && { change: { ...state, plan } }), result };
+    };
+    return await updateState(log, name, decide, states.get(name) ?? emptyState(name));
+  });
+  return {
+    abandonedRuns: ends.filter((end) => end === 'ended').length,
+    publishing: ends.filter((end) => end !== undefined && end !== 'ended'),
+  };
 }
 
 /** Of a run that has begun to be published; undefined if it is not published, and will not be unless it is started again. */

@@ -7,11 +7,11 @@ import { isDeepStrictEqual } from 'node:util';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { emptyState, type ExportDefinition, type ExportState } from '../core/model.ts';
 import { filterSince } from '../core/filter.ts';
-import { windowDefinition } from '../core/steps/select-export.ts';
 import { type DocumentReader, findManifest, missingManifest } from '../core/storage/published-runs.ts';
 import type { WindowSummary } from '../core/storage/published-schemas.ts';
 import { listPublishedWindows } from '../core/storage/run-list.ts';
-import { windowName } from '../core/windows.ts';
+import { windowDefinition, windowRequestChecksum } from './window-definition.ts';
+import { windowName } from './windows.ts';
 
 export interface LostWindowsDependencies {
   readonly store: DocumentReader;
@@ -62,27 +62,28 @@ async function completedState(
       execution: 'unknown',
       completedAt,
       result: { export: summary.export, run, since, until, watermark: null, pages, reports, bytes, manifest },
-      requestChecksum: await requestChecksum(deps, summary),
     },
+    plan: { id: 0, ...state.plan, requestChecksum: await requestChecksum(deps, summary) },
   };
 }
 
-/** That of the window with the current settings; undefined if its manifest shows that it was exported with others. */
+/** That of the window with the current settings; another one if its manifest shows that it was exported with others. */
 async function requestChecksum(
   { store, definition, untilOperator }: LostWindowsDependencies,
   window: WindowSummary,
-): Promise<string | undefined> {
+): Promise<string> {
   const found = await findManifest(store, window.manifest);
   if (found === undefined) throw missingManifest(store.locate(window.manifest));
   // Only the header is needed; leaving the loop closes the file.
   for await (const _ of found.pages) break;
   const { source, filter, format, container } = found.header;
-  const { request, requestChecksum: checksum } = windowDefinition(definition, window, untilOperator);
+  const { request } = windowDefinition(definition, window, untilOperator);
   const current = {
     source: request.source,
     filter: filterSince(request.filter, window.since),
     format: request.format,
     container: request.container,
   };
-  return isDeepStrictEqual({ source, filter, format, container }, current) ? checksum : undefined;
+  const isSame = isDeepStrictEqual({ source, filter, format, container }, current);
+  return isSame ? windowRequestChecksum(definition, untilOperator) : 'unknown';
 }

@@ -2,10 +2,11 @@
 
 import { assertRootOfProbe, rootOfFirstProbe } from '../core/document-root.ts';
 import { type ErrorName, ExportError, isExportError } from '../core/errors.ts';
-import type { ExportDefinition, Instant, Window } from '../core/model.ts';
+import type { DocumentRoot, ExportDefinition, Instant } from '../core/model.ts';
 import type { FetchedPage, PageLog, ReportService, Runtime } from '../core/ports.ts';
-import { windowDefinition } from '../core/steps/select-export.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
+import { windowDefinition } from './window-definition.ts';
+import type { Window } from './windows.ts';
 
 interface WindowProbeDependencies {
   readonly definition: ExportDefinition;
@@ -18,7 +19,7 @@ interface WindowProbeDependencies {
 
 /**
  * Sends two requests for one report each: for the reports of `period`, and for those since its beginning and before its beginning. There
- * must be some of the former, and none of the latter. Stores nothing.
+ * must be some of the former, and none of the latter. Stores nothing. Returns the root element of the responses, if they have one.
  *
  * A service may reject the empty window instead: it accepted the same filter with a later bound, so it compares the two.
  *
@@ -29,7 +30,7 @@ export async function probeWindow(
   { definition, service, untilOperator, log, runtime }: WindowProbeDependencies,
   period: Window,
   signal?: AbortSignal,
-): Promise<void> {
+): Promise<DocumentRoot | undefined> {
   const { since, until } = period;
   const bound = `filter.date.${untilOperator}`;
   const retry = createRetries(runtime, signal);
@@ -72,7 +73,7 @@ export async function probeWindow(
       `it returns no reports from ${since} to ${until}. Either there are none, so there is nothing to export, or it does not honor ${bound}`,
     );
   }
-  if (!(await hasReportsAt(since))) return;
+  if (!(await hasReportsAt(since))) return expectedRoot?.root;
   // Only a service that ignores the bound has reports of every empty window.
   if (await hasReportsAt(instantOf(epochMsOf(since) - 1_000))) {
     throw refuse(

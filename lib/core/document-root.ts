@@ -145,6 +145,6 @@ const ifChanged =
 
 const ofCompletedRuns = (root: DocumentRoot): ExpectedRoot => ({
   root,
-  reason: 'the completed runs of the export have it',
-  remedy: `If one of them took a document with ${root} for a page by mistake, also add --since, with the since of that run`,
+  reason: 'the export has had it so far',
+  remedy: `If a completed run took a document with ${root} for a page by mistake, also add --since, with the since of that run`,
 });

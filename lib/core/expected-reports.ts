@@ -1,4 +1,4 @@
-/** What an export expects of its regular runs (`expect` in its settings). Windows of backfills are often rightly small or empty. */
+/** What an export expects of its runs (`expect` in its settings). */
 
 import { ExportError } from './errors.ts';
 import type { ExportDefinition, ExportState, Instant, PageEntry, Run } from './model.ts';
@@ -9,7 +9,7 @@ import { epochMsOf } from './timestamps.ts';
  * `expect.minReports`. Not if its completion is decided: then it may be published already.
  */
 export function hasTooFewReports({ expect }: ExportDefinition, run: Run, last: PageEntry | undefined): boolean {
-  if (expect?.minReports === undefined || run.until !== undefined || run.completion !== undefined) return false;
+  if (expect?.minReports === undefined || run.completion !== undefined) return false;
   // Null if they cannot be counted.
   const reports = last?.nextCursor === null ? last.totals.reports : null;
   return reports !== null && reports < expect.minReports;

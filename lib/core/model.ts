@@ -22,7 +22,10 @@ export type Instant = Branded<'Instant'>;
  */
 export type DocumentRoot = Branded<'DocumentRoot'>;
 
-/** `20261120T020000Z-1f3a5c`: the second in which the run began, and six random hexadecimal digits. Sorts by time. */
+/**
+ * `20261120T020000Z-1f3a5c`: the second in which the run began, and six random hexadecimal digits; twelve for an export that is exported
+ * once, as many of those begin in the same second. Sorts by time.
+ */
 export type RunId = Branded<'RunId'>;
 export const asRunId = (value: string): RunId => value as RunId;
 
@@ -54,24 +57,28 @@ type SincePolicy =
       readonly from: 'lookback';
       /** How far before its scheduled time a run starts. It starts at the watermark if that is earlier. */
       readonly lookbackMs: number;
+    }
+  | {
+      /** Every run starts at `instant`, and the start input must not specify another `since`. */
+      readonly from: 'fixed';
+      readonly instant: Instant;
     };
 
-/** The reports of a half-open interval: dated at or after `since`, and before `until`. */
-export interface Window {
-  readonly since: Instant;
-  readonly until: Instant;
-}
-
-/** A named export, or one window of its backfill, and the limits of its runs. */
+/** What is exported, under which name, and the limits of its runs. */
 export interface ExportDefinition {
-  /** Of the export, also for a window. */
+  /** In keys, manifests and events. */
   readonly name: string;
-  /** Set for a window: its runs have these bounds. The filter of the request contains the upper one. */
-  readonly window?: Window | undefined;
-  /** Set for a window: the same for all windows with the same request, apart from their bounds (`steps/select-export.ts`). */
-  readonly requestChecksum?: string | undefined;
+  /** The name of its state: `name`, or one that begins with `name` and a slash. Start inputs name it like this, too. */
+  readonly stateName: string;
   readonly request: ExportRequest;
   readonly since: SincePolicy;
+  /** Its reports are dated before this instant. The filter of the request says so, too. */
+  readonly until?: Instant | undefined;
+  /**
+   * Set if it is exported once, as its state says that it is planned to be. The checksum is the same for everything that is planned
+   * together, and changes with the request.
+   */
+  readonly once?: { readonly requestChecksum: string } | undefined;
   /** Whether a run without reports is published. In any case it moves the watermark. */
   readonly publishEmptyRuns: boolean;
   /** Absent: nothing. */
@@ -81,7 +88,7 @@ export interface ExportDefinition {
   readonly limits: RunLimits;
 }
 
-/** What regular runs should find. They are not those of windows. */
+/** What runs should find. */
 interface ReportExpectations {
   /** A run with fewer reports fails, and is not published. */
   readonly minReports?: number | undefined;
@@ -110,13 +117,11 @@ export interface RunLimits {
 export interface Run {
   readonly export: string;
   readonly run: RunId;
-  /** Increases with every run of an export: the newest manifest has the highest. */
+  /** Increases with every run that has the same state: the newest manifest has the highest. */
   readonly sequence: number;
   readonly since: Instant;
-  /** Set for a run of a window: where its reports end. */
+  /** That of the definition. */
   readonly until?: Instant | undefined;
-  /** Set for a run of a window: as in its definition when it began. */
-  readonly requestChecksum?: string | undefined;
   readonly request: ExportRequest;
   /** By our own clock. Its day is the run's `date=` partition. */
   readonly startedAt: Instant;
@@ -188,21 +193,19 @@ export interface RunResult extends RunTotals {
   readonly export: string;
   readonly run: RunId;
   readonly since: Instant;
-  /** Set for a run of a window. */
   readonly until?: Instant | undefined;
-  /** Where the next scheduled run starts, before its overlap is subtracted. null: there is none, or the run is one of a window. */
+  /** Where the next scheduled run starts, before its overlap is subtracted. null: there is none, or the run has an `until`. */
   readonly watermark: Instant | null;
   /** The manifest's key, relative to the store's root; null if the run found no reports and was not published. */
   readonly manifest: string | null;
 }
 
-/** The outcome of a failed execution. `run` and, except for a window, `since` are null if the execution did not own a run. */
+/** The outcome of a failed execution. `run` and, unless it is fixed, `since` are null if the execution did not own a run. */
 export interface FailedRun extends RunTotals {
   /** null if the start input names no export of the service. */
   readonly export: string | null;
   readonly run: RunId | null;
   readonly since: Instant | null;
-  /** Set for a window. */
   readonly until?: Instant | undefined;
   readonly error: string;
   readonly message: string;
@@ -210,17 +213,19 @@ export interface FailedRun extends RunTotals {
   readonly resumable: boolean;
 }
 
-/** The state of an export, or of a window: one item, always replaced as a whole, by compare-and-set on `version`. */
+/** The state of an export: one item, always replaced as a whole, by compare-and-set on `version`. */
 export interface ExportState {
-  /** The name of the export, or of the window (`windows.ts`). */
+  /** `ExportDefinition.stateName`. */
   readonly export: string;
   /** 1 for the first state ever written. Each replacement adds one. */
   readonly version: number;
   /** The sequence of the newest run that began. */
   readonly sequence: number;
   readonly active?: Run | undefined;
+  /** Set if it is exported once. No run begins without it. */
+  readonly plan?: Plan | undefined;
   readonly watermark?: Watermark | undefined;
-  /** Of the pages of completed runs, those of windows included. Only the state of an export has it. */
+  /** Of the pages of completed runs. A plan may set it before the first one. */
   readonly documentRoot?: DocumentRoot | undefined;
   /** The newest scheduled time that a run had. The scheduler delivers a time at least once, and not always in order. */
   readonly lastScheduledTime?: string | undefined;
@@ -230,10 +235,8 @@ export interface ExportState {
         readonly execution: string;
         readonly completedAt: Instant;
         readonly result: RunResult;
-        /** When the newest run with reports was completed; until there is one, when the first run began. Not set for a window. */
+        /** When the newest run with reports was completed; until there is one, when the first run began. */
         readonly lastReportsAt?: Instant | undefined;
-        /** Set for a run of a window. */
-        readonly requestChecksum?: string | undefined;
       }
     | undefined;
   /** The newest executions that have begun or resumed a run, newest first, without those that continue another one. None begins another run. */
@@ -242,21 +245,13 @@ export interface ExportState {
   readonly lastAbandoned?: AbandonedRun | undefined;
 }
 
-/** A backfill of an export: one item, always replaced as a whole, by compare-and-set on `version`. Its windows follow from it. */
-export interface Backfill {
-  readonly export: string;
-  /** 1 for the first backfill of the export. Each replacement adds one. */
-  readonly version: number;
-  readonly from: Instant;
-  readonly to: Instant;
-  /** The length of each window but the last, which may be shorter. */
-  readonly windowMs: number;
-  /** How many windows are exported at the same time. */
-  readonly parallel: number;
-  /** Of its windows (`ExportDefinition.requestChecksum`): one with another request is not exported. */
+/** That something is exported once, as part of a plan. */
+export interface Plan {
+  /** Of the plan: a later plan of the same export has a higher one. */
+  readonly id: number;
+  /** That of the definition with which it is exported. */
   readonly requestChecksum: string;
-  readonly startedAt: Instant;
-  /** None of its windows begins after this. */
+  /** Set if the plan was abandoned: no run begins any more. */
   readonly abandonedAt?: Instant | undefined;
 }
 
@@ -317,7 +312,7 @@ export interface PageTiming {
 export interface PageEntry {
   readonly export: string;
   readonly run: RunId;
-  /** Set for a run of a window: where its reports end. */
+  /** That of the run. */
   readonly until?: Instant | undefined;
   /** From 1, without gaps. */
   readonly page: number;
@@ -353,7 +348,7 @@ export interface LatestPointer {
 
 /** What the state machine passes from state to state: identity and small counters. Everything else is in the page log. */
 export interface LoopState {
-  /** The name of the export, or of the window (`windows.ts`). */
+  /** `ExportDefinition.stateName`. */
   readonly export: string;
   readonly run: string;
   readonly executionNumber: number;

@@ -4,7 +4,6 @@
  */
 
 import type {
-  Backfill,
   Cursor,
   DocumentRoot,
   ExportDefinition,
@@ -133,17 +132,12 @@ export interface PageIdentity {
  * @throws PageConflictError from every read of a value that was changed since it was written
  */
 export interface PageLog {
-  /** Of an export or of a window, by its name. */
-  exportState(exportName: string): Promise<ExportState | undefined>;
+  exportState(stateName: string): Promise<ExportState | undefined>;
   /**
    * Compare-and-set: writes `state` only if the stored state has version `state.version - 1` (none, for version 1).
    * Resolves to whether it was written.
    */
   replaceState(state: ExportState): Promise<boolean>;
-  /** The newest backfill of the export. */
-  backfill(exportName: string): Promise<Backfill | undefined>;
-  /** Compare-and-set, as `replaceState`. */
-  replaceBackfill(backfill: Backfill): Promise<boolean>;
   /** Appends `entry` and returns it. If the page is already logged, returns the existing entry and changes nothing. */
   append(entry: PageEntry): Promise<PageEntry>;
   /** The run's entry with the highest page number. */
@@ -152,12 +146,10 @@ export interface PageLog {
   entries(run: RunRef): AsyncIterable<PageEntry>;
 }
 
-/** The runs that the page log still has entries of, and the windows of backfills. */
+/** The runs that the page log still has entries of. */
 export interface RunHistory {
   /** The last entry of each run of the export, newest run first. */
   runs(exportName: string): AsyncIterable<PageEntry>;
-  /** The states of the windows of the export that have begun, in any order. */
-  windowStates(exportName: string): AsyncIterable<ExportState>;
   /** Whether the entry of a page that was logged at `loggedAt` may have expired. Entries that expire disappear in any order. */
   mayHaveExpired(loggedAt: Instant): boolean;
 }
@@ -218,7 +210,6 @@ export type ExportEvent =
 /** `pages`, `reports` and `bytes` count what is logged already. */
 interface RunProgress extends RunRef, RunTotals {
   readonly since: Instant;
-  /** Set for a run of a window. */
   readonly until?: Instant | undefined;
   readonly executionNumber: number;
   /** The page to export next. */

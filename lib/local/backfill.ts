@@ -1,6 +1,6 @@
 /** Exports the windows of a backfill in this process, several at the same time. */
 
-import type { Backfill, ExportDefinition, Window } from '../core/model.ts';
+import type { DocumentRoot, ExportDefinition } from '../core/model.ts';
 import {
   assertSameBackfill,
   type BackfillRequest,
@@ -12,9 +12,10 @@ import {
 } from '../backfill/backfill.ts';
 import type { BackfillEnd, BackfillOptions, DeployedService, RunEnd } from '../target/target.ts';
 import { probeWindow } from '../backfill/probe-window.ts';
-import type { PageLog, ReportService, RunHistory, Runtime, StoreReader } from '../core/ports.ts';
-import { windowDefinition } from '../core/steps/select-export.ts';
-import { windowName } from '../core/windows.ts';
+import type { Backfill, BackfillStore } from '../backfill/store.ts';
+import { windowDefinition } from '../backfill/window-definition.ts';
+import { type Window, windowName } from '../backfill/windows.ts';
+import type { PageLog, ReportService, Runtime, StoreReader } from '../core/ports.ts';
 import { acquireBackfillLock } from './lock.ts';
 import { observeRun } from './run-observer.ts';
 import { runLocally } from './run.ts';
@@ -24,7 +25,8 @@ interface LocalBackfill {
   readonly definition: ExportDefinition;
   readonly service: DeployedService;
   readonly out: string;
-  readonly log: PageLog & RunHistory;
+  readonly log: PageLog;
+  readonly backfills: BackfillStore;
   readonly store: StoreReader;
   readonly runtime: Runtime;
 }
@@ -41,13 +43,13 @@ export async function startLocalBackfill(
   request: BackfillRequest,
   options: BackfillOptions,
 ): Promise<BackfillEnd> {
-  const { name, definition, service, out, log, store, runtime } = backfill;
+  const { name, definition, service, out, log, backfills, store, runtime } = backfill;
   const lock = acquireBackfillLock(out, name);
   if (lock === undefined) {
     // Unless all its windows are done, the backfill that is recorded is the one whose windows are exported.
-    const recorded = await log.backfill(name);
+    const recorded = await backfills.read(name);
     const isOpen = recorded !== undefined && recorded.abandonedAt === undefined;
-    if (isOpen && (await remainingWindows(log, recorded)).length > 0) {
+    if (isOpen && (await remainingWindows(backfills, recorded)).length > 0) {
       assertSameBackfill(recorded, request);
     }
     return { status: 'skipped', reason: `another process is exporting the windows of ${name} in ${out}` };
@@ -57,13 +59,15 @@ export async function startLocalBackfill(
     await using client = await service.connect(options.say);
     const { untilOperator } = service;
     const { from: since, to: until } = request;
+    let root: DocumentRoot | undefined;
     try {
-      await probeWindow({ definition, service: client, untilOperator, log, runtime }, { since, until }, options.signal);
+      const probe = { definition, service: client, untilOperator, log, runtime };
+      root = await probeWindow(probe, { since, until }, options.signal);
     } catch (error) {
       if (options.signal.aborted) return { status: 'interrupted' };
       throw error;
     }
-    const begun = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
+    const begun = await beginBackfill({ log, backfills, store, runtime, definition, untilOperator }, request, root);
     await exportWindows({ ...backfill, client, maxInFlight }, begun, options);
     return { status: options.signal.aborted ? 'interrupted' : 'ended' };
   } finally {
@@ -85,9 +89,9 @@ function pagesPerWindow(service: DeployedService, wanted: number): number | unde
  * except if it is because of the settings: those would fail, too.
  */
 async function exportWindows(backfill: OpenBackfill, begun: Backfill, options: BackfillOptions): Promise<void> {
-  const { name, log } = backfill;
-  const pending = [...(await remainingWindows(log, begun))];
-  const { done: doneBefore, windows } = progressOf(begun, await readWindowStates(log, name));
+  const { name, log, backfills } = backfill;
+  const pending = [...(await remainingWindows(backfills, begun))];
+  const { done: doneBefore, windows } = progressOf(begun, await readWindowStates(backfills, name));
   let done = doneBefore;
   const exporting = new Set<Promise<void>>();
   const errors: unknown[] = [];
@@ -103,9 +107,10 @@ async function exportWindows(backfill: OpenBackfill, begun: Backfill, options: B
   };
   const exportOne = async (window: Window): Promise<void> => {
     const end = await exportWindow(backfill, window, options);
-    if ((await log.exportState(windowName(name, window)))?.lastCompleted !== undefined) done += 1;
+    const state = await log.exportState(windowName(name, window));
+    if (state?.lastCompleted !== undefined) done += 1;
     options.onProgress({ done, windows });
-    const isAbandoned = (await log.backfill(name))?.abandonedAt !== undefined;
+    const isAbandoned = state?.plan?.abandonedAt !== undefined;
     isOver ||= isAbandoned || (end.status === 'failed' && end.failed.error === 'ConfigurationError');
   };
   options.onProgress({ done, windows });

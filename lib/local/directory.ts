@@ -49,7 +49,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
     const settings = notes.settings(exportName);
     if (settings === undefined) throw unknownExport(exportName, out, notes.exportNames());
     log ??= createSqlitePageLog(stateFile);
-    return deployedExport(options, settings, { notes, log, store });
+    return deployedExport(options, settings, { notes, log, backfills: log.backfills, store });
   };
   return {
     name: `directory ${out}`,
@@ -95,7 +95,7 @@ function unknownExport(exportName: string, out: string, names: readonly string[]
   return new ExportError('ConfigurationError', `There is no export ${exportName} in directory ${out}. ${existing}`);
 }
 
-interface LocalStores extends Pick<DeployedExport, 'log'> {
+interface LocalStores extends Pick<DeployedExport, 'log' | 'backfills'> {
   readonly notes: RunNotes;
   readonly store: ReturnType<typeof createDirectoryPageStore>;
 }
@@ -103,7 +103,7 @@ interface LocalStores extends Pick<DeployedExport, 'log'> {
 function deployedExport(
   options: LocalDeploymentOptions,
   settings: LocalExport,
-  { notes, log, store }: LocalStores,
+  { notes, log, backfills, store }: LocalStores,
 ): DeployedExport {
   const { out, env, runtime } = options;
   const { name } = settings.export;
@@ -116,6 +116,7 @@ function deployedExport(
     serviceName: service.address,
     store,
     log,
+    backfills,
     executions: {
       isRunning: async (execution) =>
         isWindowExecution(execution) ? isBackfillLocked(out, name) : isExportLocked(out, name),
@@ -136,7 +137,7 @@ function deployedExport(
     lastIncident: async (run) => (await notes.incidents.read(run)).newest.at(-1),
     start: (request, startOptions) => startRun(options, settings, request, startOptions),
     startBackfill: (request, backfillOptions) =>
-      startLocalBackfill({ ...options, name, definition, service, log, store }, request, backfillOptions),
+      startLocalBackfill({ ...options, name, definition, service, log, backfills, store }, request, backfillOptions),
     // Its windows are exported by the process that has started it.
     stopBackfill: async () => undefined,
   };

@@ -2,7 +2,6 @@
 
 import { join } from 'node:path';
 import type { ExportDefinition } from '../core/model.ts';
-import { stateNameOf } from '../core/windows.ts';
 import type { RunEnd, StartRequest } from '../target/target.ts';
 import type { EventSink, ReportService, Runtime } from '../core/ports.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
@@ -29,8 +28,8 @@ export interface RunObserver extends Required<Pick<ExecutionOptions, 'onRetry'>>
 
 const windowPrefix = 'window-';
 
-const executionName = ({ window }: ExportDefinition, runtime: Runtime): string =>
-  `${window === undefined ? '' : windowPrefix}${runtime.randomHex(12)}`;
+const executionName = ({ once }: ExportDefinition, runtime: Runtime): string =>
+  `${once === undefined ? '' : windowPrefix}${runtime.randomHex(12)}`;
 
 /** Whether the execution with this ID exports a window of a backfill. */
 export const isWindowExecution = (execution: string): boolean => execution.startsWith(executionId(windowPrefix));
@@ -46,7 +45,7 @@ export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
  */
 export async function runLocally({ out, startInput, openObserver, ...run }: LocalRunOptions): Promise<RunEnd> {
   const { definition, runtime } = run;
-  const name = stateNameOf(definition);
+  const { stateName: name } = definition;
   const lock = acquireExportLock(out, name);
   if (lock === undefined) {
     return { status: 'skipped', reason: `another process is exporting ${name} to ${out}` };

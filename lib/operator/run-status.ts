@@ -255,7 +255,7 @@ export async function findRunStatus(
 }
 
 async function windowRunStatus(deployed: DeployedExport, last: PageEntry): Promise<RunStatus> {
-  for await (const state of deployed.log.windowStates(deployed.name)) {
+  for await (const state of deployed.backfills.windowStates(deployed.name)) {
     if (state.active?.run === last.run) return await withLastIncident(deployed, state.active);
     if (state.lastCompleted?.result.run === last.run) return await pastRunStatus(deployed, state, last, null);
   }

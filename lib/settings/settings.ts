@@ -250,6 +250,7 @@ export function exportDefinition(
   const { since } = settings;
   return {
     name: settings.name,
+    stateName: settings.name,
     request: {
       source,
       filter: settings.filter,

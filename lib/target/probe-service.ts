@@ -3,7 +3,7 @@
 import * as z from 'zod/mini';
 import { assertRootOfProbe, rootOfFirstProbe } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
-import type { ExportDefinition, Instant } from '../core/model.ts';
+import type { DocumentRoot, ExportDefinition, Instant } from '../core/model.ts';
 import type { PageLog, ReportService, Runtime } from '../core/ports.ts';
 import { epochMsOf, instantSchema } from '../core/timestamps.ts';
 
@@ -89,5 +89,9 @@ export const probeResultSchema = z.object({
 });
 
 /** The answer to an event with `until`. An older function, which ignores that field, answers something else. */
-export const windowProbeResultSchema = z.object({ honorsUntil: z.literal(true) });
+export const windowProbeResultSchema = z.object({
+  honorsUntil: z.literal(true),
+  /** Of the responses; null if they have none. */
+  documentRoot: z.nullable(z.custom<DocumentRoot>((value) => typeof value === 'string')),
+});
 export type WindowProbeResult = z.infer<typeof windowProbeResultSchema>;

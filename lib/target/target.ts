@@ -5,6 +5,7 @@
 
 import type { ExportDefinition, FailedRun, Instant, RunId, RunResult } from '../core/model.ts';
 import type { BackfillProgress, BackfillRequest } from '../backfill/backfill.ts';
+import type { BackfillStore } from '../backfill/store.ts';
 import type { Incident, IncidentCounts } from './incidents.ts';
 import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../core/ports.ts';
@@ -73,6 +74,7 @@ export interface DeployedExport {
   readonly serviceName: string;
   readonly store: StoreReader;
   readonly log: PageLog & RunHistory;
+  readonly backfills: BackfillStore;
   readonly executions: Executions;
   /**
    * Writes to the folders of the store, and to whatever else a run writes to, and removes it again. Absent where the operator

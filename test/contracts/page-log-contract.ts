@@ -1,24 +1,17 @@
 /**
- * The contract of the `PageLog` port: every implementation passes these tests.
+ * The contract of the ports `PageLog` and `BackfillStore`: every implementation passes these tests.
  * Each test uses its own exports and runs, so that implementations may share one slow storage.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Backfill, BackfillStore } from '../../lib/backfill/store.ts';
+import { type Window, windowName, windowsOf } from '../../lib/backfill/windows.ts';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
-import {
-  asCursor,
-  asRunId,
-  type Backfill,
-  type ExportState,
-  type PageEntry,
-  type RunId,
-  type Window,
-} from '../../lib/core/model.ts';
+import { asCursor, asRunId, type ExportState, type PageEntry, type RunId } from '../../lib/core/model.ts';
 import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
 import { exportSettingsSchema } from '../../lib/settings/settings.ts';
 import { openManifest } from '../../lib/core/storage/manifest-reader.ts';
 import { instantOf } from '../../lib/core/timestamps.ts';
-import { windowName } from '../../lib/core/windows.ts';
 import {
   aCompletion,
   aCursor,
@@ -28,6 +21,7 @@ import {
   anExportRequest,
   anExportState,
   aPageEntry,
+  aPlan,
   aRun,
   aRunId,
   at,
@@ -38,10 +32,14 @@ import { anExportBench } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 import { cases, fc } from '../support/property.ts';
 
+interface TestedLog extends PageLog, RunHistory {
+  readonly backfills: BackfillStore;
+}
+
 export interface PageLogHarness {
-  readonly log: PageLog & RunHistory;
+  readonly log: TestedLog;
   /** A second adapter on the same storage, as another process would create it. */
-  readonly another?: PageLog;
+  readonly another?: TestedLog;
   cleanup(): Promise<void>;
 }
 
@@ -63,7 +61,7 @@ export function pageLogContract(
 
   describe(`${name} implements the PageLog port`, { timeout: timeoutMs }, () => {
     let harness: PageLogHarness;
-    let log: PageLog & RunHistory;
+    let log: TestedLog;
     beforeAll(async () => {
       harness = await makeHarness();
       log = harness.log;
@@ -71,7 +69,7 @@ export function pageLogContract(
     afterAll(async () => await harness?.cleanup(), timeoutMs);
 
     /** Alternates between the two adapters, if the harness has two. */
-    const writer = (index: number): PageLog => (index % 2 === 1 && harness.another) || log;
+    const writer = (index: number): TestedLog => (index % 2 === 1 && harness.another) || log;
     const concurrently = <T>(write: (log: PageLog, index: number) => Promise<T>): Promise<T[]> =>
       Promise.all(Array.from({ length: writers }, (_, index) => write(writer(index), index)));
 
@@ -94,6 +92,7 @@ export function pageLogContract(
           version: 1,
           sequence: 7,
           active: aFullRun({ export: exportName, sequence: 7 }),
+          plan: aPlan({ abandonedAt: at('2026-11-20T03:00:00Z') }),
           watermark: {
             instant: at('2026-11-19T02:00:00.500Z'),
             source: 'https://service.example/api',
@@ -346,6 +345,7 @@ export function pageLogContract(
       const aBackfill = (overrides: Partial<Backfill> = {}): Required<Backfill> => ({
         export: anExportName(),
         version: 1,
+        plan: 1,
         from: at('2020-01-01T00:00:00Z'),
         to: at('2021-01-01T00:00:00.500Z'),
         windowMs: 604_800_000,
@@ -367,35 +367,56 @@ export function pageLogContract(
         );
         for (const state of states) expect(await log.replaceState(state)).toBe(true);
         await log.replaceState(anExportState({ export: windowName(`${exportName}x`, bounds[0] as Window) }));
-        await log.replaceBackfill(aBackfill({ export: exportName }));
+        await log.backfills.replace(aBackfill({ export: exportName }));
 
         for (const state of states) expect(await log.exportState(state.export)).toEqual(state);
-        const found = await collect(log.windowStates(exportName));
+        const found = await collect(log.backfills.windowStates(exportName));
         expect(found.toSorted((one, other) => one.sequence - other.sequence)).toEqual(states.slice(1));
-        expect(await collect(log.windowStates(`${exportName}y`))).toEqual([]);
+        expect(await collect(log.backfills.windowStates(`${exportName}y`))).toEqual([]);
+      });
+
+      it('lists the states of hundreds of windows, and finds a plan that another writer has changed', async () => {
+        const exportName = anExportName();
+        const [from, to] = [at('2020-01-01T00:00:00Z'), at('2020-01-26T00:00:00Z')];
+        const names = [...windowsOf({ from, to, windowMs: 3_600_000 })].map((window) => windowName(exportName, window));
+        const { requestChecksum } = aPlan();
+        const planned = (name: string, version: number, plan: object = {}) =>
+          anExportState({ export: name, version, plan: { id: version, requestChecksum, ...plan } });
+        await forEachConcurrently(16, names.entries(), async ([index, name]) => {
+          expect(await writer(index).replaceState(planned(name, 1))).toBe(true);
+        });
+        const abandoned = planned(names[7] ?? '', 2, { abandonedAt: at('2026-11-20T03:00:00Z') });
+        expect(await writer(1).replaceState(abandoned)).toBe(true);
+        expect(await log.replaceState(planned(abandoned.export, 2))).toBe(false);
+
+        const found = await collect(log.backfills.windowStates(exportName));
+        expect(found.map((state) => state.export).toSorted()).toEqual(names.toSorted());
+        expect(found.filter(({ plan }) => plan?.abandonedAt !== undefined)).toEqual([abandoned]);
       });
 
       it('returns a backfill exactly as it was written, and replaces it by compare-and-set', async () => {
         const backfill = aBackfill();
-        expect(await log.backfill(backfill.export)).toBeUndefined();
-        expect(await log.replaceBackfill(backfill)).toBe(true);
-        expect(await writer(1).backfill(backfill.export)).toEqual(backfill);
-        expect(await log.replaceBackfill(backfill)).toBe(false);
+        expect(await log.backfills.read(backfill.export)).toBeUndefined();
+        expect(await log.backfills.replace(backfill)).toBe(true);
+        expect(await writer(1).backfills.read(backfill.export)).toEqual(backfill);
+        expect(await log.backfills.replace(backfill)).toBe(false);
         const { abandonedAt: _, ...rest } = backfill;
         const next = { ...rest, version: 2, parallel: 8 };
-        expect(await writer(1).replaceBackfill(next)).toBe(true);
-        expect(await log.replaceBackfill(next)).toBe(false);
-        expect(await log.backfill(backfill.export)).toEqual(next);
+        expect(await writer(1).backfills.replace(next)).toBe(true);
+        expect(await log.backfills.replace(next)).toBe(false);
+        expect(await log.backfills.read(backfill.export)).toEqual(next);
         expect(await log.exportState(backfill.export)).toBeUndefined();
       });
 
       it('lets exactly one of several concurrent writers replace a backfill', async () => {
         const backfill = aBackfill();
         const written = await Promise.all(
-          Array.from({ length: 4 }, (_, index) => writer(index).replaceBackfill({ ...backfill, parallel: index + 1 })),
+          Array.from({ length: 4 }, (_, index) =>
+            writer(index).backfills.replace({ ...backfill, parallel: index + 1 }),
+          ),
         );
         expect(written.filter(Boolean)).toHaveLength(1);
-        expect((await log.backfill(backfill.export))?.parallel).toBe(written.indexOf(true) + 1);
+        expect((await log.backfills.read(backfill.export))?.parallel).toBe(written.indexOf(true) + 1);
       });
     });
 

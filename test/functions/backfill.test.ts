@@ -10,8 +10,8 @@ import { finishRunHandler } from '../../functions/finish-run.ts';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
 import { parseExecutionName } from '../../lib/aws/step-functions/execution-names.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import type { Window } from '../../lib/core/model.ts';
-import { windowBounds, windowName } from '../../lib/core/windows.ts';
+import { asDocumentRoot } from '../../lib/core/document-root.ts';
+import { type Window, windowBounds, windowName } from '../../lib/backfill/windows.ts';
 import {
   abandonBackfill,
   type BackfillRequest,
@@ -27,6 +27,7 @@ import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { at } from '../support/builders.ts';
 import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';
 
+const root = asDocumentRoot('reports');
 const apiKey = 'the-secret-api-key-7f3a';
 const hourMs = 3_600_000;
 const begin = Date.UTC(2020, 0, 1);
@@ -104,6 +105,7 @@ async function aDeployment({ settings = {}, upperBounds }: DeploymentOptions = {
     log,
     operator: {
       log,
+      backfills: log.backfills,
       runtime: systemRuntime,
       store: { read: async () => undefined, listFolders: async function* () {}, locate: (key) => key },
       executions: {
@@ -186,8 +188,8 @@ async function interpret(
 
 /** Begins or continues the backfill and interprets its execution, as the command does. */
 async function backfill(world: World, request: BackfillRequest = period, onStart?: (nth: number) => void) {
-  const begun = await beginBackfill(world.operator, request);
-  const windows = await remainingWindows(world.log, begun);
+  const begun = await beginBackfill(world.operator, request, root);
+  const windows = await remainingWindows(world.log.backfills, begun);
   return { windows, started: await interpret(world, { parallel: begun.parallel, windows }, onStart) };
 }
 
@@ -207,7 +209,7 @@ function publishedIds({ aws }: World): string[] {
 const countsOf = async ({ log }: World) =>
   (
     await readBackfillStatus(
-      { log, executions: { isRunning: async () => false, hasEnded: async () => false } },
+      { log, backfills: log.backfills, executions: { isRunning: async () => false, hasEnded: async () => false } },
       'nightly',
     )
   )?.counts;
@@ -277,8 +279,8 @@ describe('a deployed backfill', () => {
   it('waits for a window that another execution exports, and resumes it if that one has ended', async () => {
     await using world = await aDeployment();
     const request = { ...period, to: at('2020-01-01T15:00:00Z'), parallel: 1 };
-    const begun = await beginBackfill(world.operator, request);
-    const all = await remainingWindows(world.log, begun);
+    const begun = await beginBackfill(world.operator, request, root);
+    const all = await remainingWindows(world.log.backfills, begun);
     const input = { export: windowName('nightly', all[0] as Window) };
     const functions = withKills(world.functions, (_, page) => page === 2);
     await execute(functions, { name: 'other', input });
@@ -318,7 +320,7 @@ describe('a deployed backfill', () => {
 
   it('records the failure of a window also if the settings have lost filterUntil meanwhile', async () => {
     await using world = await aDeployment();
-    await beginBackfill(world.operator, period);
+    await beginBackfill(world.operator, period, root);
     const name = 'nightly/2020-01-01T12:00:00Z/2020-01-01T15:00:00Z';
     const lines: string[] = [];
     vi.spyOn(process.stdout, 'write').mockImplementation((line) => {
@@ -380,7 +382,7 @@ describe('the probe of ExportPage for windows', () => {
 
   it('asks for a report of the period and for an empty window, and stores nothing', async () => {
     await using world = await aDeployment();
-    expect(await probe(world.functions, period.from)).toEqual({ honorsUntil: true });
+    expect(await probe(world.functions, period.from)).toEqual({ honorsUntil: true, documentRoot: 'reports' });
     expect(world.service.exchanges.map(({ requestBody, reportIds }) => [requestBody, reportIds])).toEqual([
       [
         expect.objectContaining({ filter: { date: { gte: period.from, lt: '2300-01-01T00:00:00Z' } }, size: 1 }),

@@ -121,9 +121,8 @@ describe('a backfill in a directory', () => {
       '2020-01-12T00:00:00Z 2020-01-12T12:00:00Z',
     ]);
     expect(idsIn(windows)).toEqual(idsFrom(...inPeriod));
-    expect(new Set([...windows, { summary: runs[0] }].map(({ summary }) => summary?.sequence)).size).toBe(7);
-    const { sequence: _, version: __, ...state } = (await deployed.log.exportState('nightly')) ?? {};
-    expect(before).toMatchObject(state);
+    for (const { summary } of windows) expect(summary.sequence).toBeGreaterThan(runs[0]?.sequence ?? 0);
+    expect(await deployed.log.exportState('nightly')).toEqual(before);
     expect(await readFile(join(directory.path, 'nightly/latest.json'), 'utf8')).toBe(latest);
     expect(await collect(listPublishedRuns(deployed.store, 'nightly', 0))).toEqual(runs);
     expect(await readBackfillStatus(deployed, 'nightly')).toMatchObject({
@@ -204,7 +203,7 @@ describe('a backfill in a directory', () => {
     isBegun = true;
     const end = await world.deployed.startBackfill(period, backfillOptions({ signal: interruption.signal }));
     expect(end).toEqual({ status: 'interrupted' });
-    expect(await world.deployed.log.backfill('nightly')).toBeUndefined();
+    expect(await world.deployed.backfills.read('nightly')).toBeUndefined();
   });
 
   it('stops at an interruption, and starts only once at a time', async () => {

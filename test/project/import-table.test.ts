@@ -21,7 +21,7 @@ const importTable: Readonly<Record<string, Module>> = {
   'lib/core': { modules: [], packages: ['zod'] },
   'lib/settings': { modules: ['lib/core'], packages: ['zod', '@humanwhocodes/momoa'] },
   'lib/service': { modules: ['lib/core', 'lib/settings'], packages: ['undici', 'saxes'] },
-  'lib/backfill': { modules: ['lib/core', 'lib/settings'], packages: [] },
+  'lib/backfill': { modules: ['lib/core', 'lib/settings'], packages: ['zod'] },
   'lib/target': { modules: ['lib/core', 'lib/settings', 'lib/backfill'], packages: ['zod'] },
   'lib/local': {
     modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/backfill', 'lib/target'],

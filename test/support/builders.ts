@@ -16,6 +16,7 @@ import {
   type Instant,
   type LatestPointer,
   type PageEntry,
+  type Plan,
   type Run,
   type RunId,
   type RunLimits,
@@ -57,8 +58,10 @@ export function someLimits(overrides: Partial<RunLimits> = {}): RunLimits {
 }
 
 export function anExportDefinition(overrides: Partial<ExportDefinition> = {}): ExportDefinition {
+  const { name = anExportName() } = overrides;
   return {
-    name: anExportName(),
+    name,
+    stateName: name,
     request: anExportRequest(),
     since: { from: 'watermark', overlapMs: 0 },
     publishEmptyRuns: true,
@@ -115,6 +118,11 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
 export function manifestKeyOf({ manifest }: Pick<RunResult, 'manifest'>): string {
   if (manifest === null) throw new Error('the run was not published');
   return manifest;
+}
+
+/** Of a window, with a unique checksum. */
+export function aPlan(overrides: Partial<Plan> = {}): Plan {
+  return { id: 1, requestChecksum: randomBytes(32).toString('hex'), ...overrides };
 }
 
 /** A state of version 1 without an active run. */

@@ -9,17 +9,10 @@
 
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
-import {
-  asRunId,
-  type Backfill,
-  type ExportState,
-  type JsonObject,
-  type PageEntry,
-  type RunId,
-} from '../../core/model.ts';
+import { asRunId, type ExportState, type JsonObject, type PageEntry, type RunId } from '../../core/model.ts';
+import type { Backfill } from '../../backfill/store.ts';
 import type { RunRef } from '../../core/ports.ts';
 import { type Checksummed, checksumOf } from '../../core/storage/stored-records.ts';
-import { parseWindowName } from '../../core/windows.ts';
 
 export type Item = Record<string, AttributeValue>;
 
@@ -35,18 +28,19 @@ export const partitionOf = (service: string, exportName: string): string => `${s
 /** The state of the service's slots. No export has this name. */
 export const slotsKey = (service: string): ItemKey => ({ pk: `${service}/#slots`, sk: 'state' });
 
-/** Of the state of an export, or of a window. */
-export function stateKey(service: string, name: string): ItemKey {
-  const parsed = parseWindowName(name);
-  if (parsed === undefined) return { pk: partitionOf(service, name), sk: 'state' };
-  const { since, until } = parsed.window;
-  return { pk: partitionOf(service, parsed.export), sk: `${windowPrefix}${since}/${until}` };
+/** Of the state of an export, or of a window: what follows the slash in its name is in the sort key. */
+export function stateKey(service: string, stateName: string): ItemKey {
+  const [exportName = '', ...bounds] = stateName.split('/');
+  return {
+    pk: partitionOf(service, exportName),
+    sk: bounds.length === 0 ? 'state' : `${windowPrefix}${bounds.join('/')}`,
+  };
 }
 
 /** What the sort keys of windows begin with. */
 export const windowPrefix = 'window#';
 
-/** The name of the window in a sort key. */
+/** The name of the state of the window in a sort key. */
 export const windowInSortKey = (exportName: string, sk = ''): string =>
   `${exportName}/${sk.slice(windowPrefix.length)}`;
 

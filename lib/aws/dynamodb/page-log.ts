@@ -16,12 +16,8 @@ import {
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
 import type { PageLog, RunHistory, RunRef, Runtime } from '../../core/ports.ts';
-import {
-  parseBackfill,
-  parseExportState,
-  parsePageEntry,
-  type RecordStore,
-} from '../../core/storage/stored-records.ts';
+import { type BackfillStore, parseBackfill } from '../../backfill/store.ts';
+import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { readAhead } from '../read-ahead.ts';
 import {
@@ -65,7 +61,9 @@ export interface DynamoPageLogOptions {
 const batchSize = 500;
 
 /** Needs dynamodb:GetItem, dynamodb:PutItem and dynamodb:Query on the table. */
-export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & RunHistory {
+export function createDynamoPageLog(
+  options: DynamoPageLogOptions,
+): PageLog & RunHistory & { readonly backfills: BackfillStore } {
   const { client, table, service, runtime, retentionDays = 400 } = options;
   const recordStore = recordStoreOf(table, service);
 
@@ -147,25 +145,15 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
     return parsePageEntry({ export: exportName, run, page }, recordStore, () => fromEntryItem(item));
   };
 
-  return {
-    async exportState(exportName) {
-      const item = await readItem(stateKey(service, exportName));
-      return item && parseExportState(exportName, recordStore, () => fromStateItem(item));
-    },
-
-    replaceState: (state) =>
-      replace(stateKey(service, state.export), state.version, (token) => toStateItem(service, state, token)),
-
-    async backfill(exportName) {
+  const backfills: BackfillStore = {
+    async read(exportName) {
       const item = await readItem(backfillKey(service, exportName));
       return item && parseBackfill(exportName, recordStore, () => fromBackfillItem(item));
     },
-
-    replaceBackfill: (backfill) =>
+    replace: (backfill) =>
       replace(backfillKey(service, backfill.export), backfill.version, (token) =>
         toBackfillItem(service, backfill, token),
       ),
-
     async *windowStates(exportName) {
       const query = async (ExclusiveStartKey: Item | undefined) =>
         await queryItems(exportName, windowPrefix, { ExclusiveStartKey });
@@ -178,6 +166,18 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
         startKey = LastEvaluatedKey;
       }
     },
+  };
+
+  return {
+    backfills,
+
+    async exportState(exportName) {
+      const item = await readItem(stateKey(service, exportName));
+      return item && parseExportState(exportName, recordStore, () => fromStateItem(item));
+    },
+
+    replaceState: (state) =>
+      replace(stateKey(service, state.export), state.version, (token) => toStateItem(service, state, token)),
 
     async append(entry) {
       const expiresAt = Math.floor(runtime.now() / 1_000) + retentionDays * 86_400;
@@ -228,8 +228,10 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
 function recordStoreOf(table: string, service: string): RecordStore {
   return {
     name: `table ${table}`,
-    repairHint: (exportName) =>
-      `restore the item (pk ${partitionOf(service, exportName)}, sk ${stateKey(service, exportName).sk}) from point-in-time recovery, or delete it and ` +
-      'set since.initial to the start of the next run',
+    repairHint(stateName) {
+      const { pk, sk } = stateKey(service, stateName);
+      const remedy = 'from point-in-time recovery, or delete it and set since.initial to the start of the next run';
+      return `restore the item (pk ${pk}, sk ${sk}) ${remedy}`;
+    },
   };
 }

@@ -21,7 +21,7 @@ import {
   untilOperatorOf,
 } from '../../settings/settings.ts';
 import type { StepName } from '../../core/state-machine/definition.ts';
-import { selectExport, selectFailedExport } from '../../core/steps/select-export.ts';
+import { selectDefinition, selectFailedDefinition } from '../../backfill/window-definition.ts';
 import { createDynamoIncidentLog } from '../dynamodb/incident-log.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { type Environment, sdkConfig } from '../sdk-config.ts';
@@ -96,7 +96,9 @@ export function openServiceContext<Step extends StepName>(
     incidents,
     dependenciesFor(input) {
       const definition =
-        step === 'FailRun' ? selectFailedExport(definitions, input) : selectExport(definitions, input, untilOperator);
+        step === 'FailRun'
+          ? selectFailedDefinition(definitions, input)
+          : selectDefinition(definitions, input, untilOperator);
       telemetry.setExport(definition.name);
       return { definition, ...common };
     },

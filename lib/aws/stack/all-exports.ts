@@ -53,6 +53,7 @@ export async function openAllExports(
     return {
       ...deployed,
       log,
+      backfills: log.backfills,
       executions: {
         ...deployed.executions,
         isRunning: async (execution) => {

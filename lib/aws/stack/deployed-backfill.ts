@@ -12,15 +12,16 @@ import {
   remainingWindows,
 } from '../../backfill/backfill.ts';
 import type { BackfillEnd, BackfillOptions, DeployedExport, DeployedService } from '../../target/target.ts';
-import type { PageLog, PageStore, RunHistory, Runtime, StoreReader } from '../../core/ports.ts';
+import type { BackfillStore } from '../../backfill/store.ts';
+import { windowDefinition } from '../../backfill/window-definition.ts';
+import { windowBounds } from '../../backfill/windows.ts';
+import type { PageLog, PageStore, Runtime, StoreReader } from '../../core/ports.ts';
 import {
   type BackfillInput,
   type WindowInput,
   windowListFolder,
 } from '../../core/state-machine/backfill-definition.ts';
 import type { ServiceOutput } from '../../settings/stack-output.ts';
-import { windowDefinition } from '../../core/steps/select-export.ts';
-import { windowBounds } from '../../core/windows.ts';
 import { backfillName } from '../step-functions/execution-names.ts';
 import { findRunningBackfill, followBackfill, stopRunningBackfill } from '../step-functions/follow-backfill.ts';
 import { startExecution } from '../step-functions/start-execution.ts';
@@ -32,7 +33,8 @@ interface BackfillDependencies {
   readonly definition: ExportDefinition;
   readonly service: DeployedService;
   readonly output: ServiceOutput;
-  readonly log: PageLog & RunHistory;
+  readonly log: PageLog;
+  readonly backfills: BackfillStore;
   readonly store: StoreReader & Pick<PageStore, 'putDocument'>;
   readonly clients: Pick<OperatorClients, 'stepFunctions' | 'lambda'>;
   readonly runtime: Runtime;
@@ -60,12 +62,12 @@ async function startBackfill(
   request: BackfillRequest,
   options: BackfillOptions,
 ): Promise<BackfillEnd> {
-  const { name, definition, service, log, store, output, clients, runtime } = deps;
+  const { name, definition, service, log, backfills, store, output, clients, runtime } = deps;
   const client = clients.stepFunctions;
   const stateMachineArn = requireStateMachine(deps, request);
   const running = await findRunningBackfill(client, stateMachineArn, name);
   if (running !== undefined) {
-    const backfill = await log.backfill(name);
+    const backfill = await backfills.read(name);
     if (backfill?.abandonedAt !== undefined) {
       return {
         status: 'skipped',
@@ -77,16 +79,16 @@ async function startBackfill(
       return { status: 'skipped', reason: `execution ${running} is exporting the windows of ${name}` };
     }
     options.say(`Following execution ${running}, which is exporting the windows already`);
-    const following = { client, backfill, log, clock: runtime };
-    return await followBackfill(following, running, await readWindowStates(log, name), options);
+    const following = { client, backfill, log, backfills, clock: runtime };
+    return await followBackfill(following, running, await readWindowStates(backfills, name), options);
   }
   const { from: since, to: until } = request;
-  await probeWindowFromFunction(clients.lambda, output.exportPageFunction, name, { since, until });
+  const root = await probeWindowFromFunction(clients.lambda, output.exportPageFunction, name, { since, until });
   const { untilOperator } = service;
-  const backfill = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
-  const remaining = await remainingWindows(log, backfill);
+  const backfill = await beginBackfill({ log, backfills, store, runtime, definition, untilOperator }, request, root);
+  const remaining = await remainingWindows(backfills, backfill);
   if (remaining.length === 0) return { status: 'ended' };
-  const before = await readWindowStates(log, name);
+  const before = await readWindowStates(backfills, name);
   const executionName = backfillName(name, runtime.randomHex(16));
   const list = `${windowListFolder}${executionName}.json`;
   const windows = remaining.map((window): WindowInput => ({ export: name, window: windowBounds(window) }));
@@ -95,7 +97,7 @@ async function startBackfill(
   const execution = await startExecution(client, stateMachineArn, executionName, JSON.stringify(input));
   options.say(`Execution ${execution}`);
   if (!options.follow) return { status: 'started', execution };
-  return await followBackfill({ client, backfill, log, clock: runtime }, execution, before, options);
+  return await followBackfill({ client, backfill, log, backfills, clock: runtime }, execution, before, options);
 }
 
 /** The ARN of the state machine of backfills. @throws ConfigurationError if the deployment does not support this request */

@@ -39,6 +39,7 @@ export function openDeployedExport(
   const { stepFunctions: client } = clients;
   const items = { client: clients.dynamoDb, table, service: service.service, runtime };
   const log = createDynamoPageLog(items);
+  const { backfills } = log;
   const incidentLog = createDynamoIncidentLog(items);
   const store = createS3PageStore({ client: clients.s3, bucket, prefix, kmsKeyArn, runtime, spool });
   const executions = createExecutions(client, stateMachineArn);
@@ -53,6 +54,7 @@ export function openDeployedExport(
     freshnessSeconds: schedule?.freshnessSeconds,
     store,
     log,
+    backfills,
     executions,
     probeFromFunction: {
       functionArn: service.exportPageFunction,
@@ -69,7 +71,17 @@ export function openDeployedExport(
     },
     countIncidents: async (run) => countIncidents(await incidentsOf(run)),
     lastIncident: async (run) => (await incidentsOf(run)).newest.at(-1),
-    ...deployedBackfill({ name, definition, service: reportService, output: service, log, store, clients, runtime }),
+    ...deployedBackfill({
+      name,
+      definition,
+      service: reportService,
+      output: service,
+      log,
+      backfills,
+      store,
+      clients,
+      runtime,
+    }),
     async start(request, options) {
       const before = options.follow ? await takeSnapshot(log, incidentLog, name) : undefined;
       const executionName = manualName(name, runtime.randomHex(16));

@@ -2,7 +2,8 @@
 
 import { InvokeCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { errorNames, ExportError } from '../../core/errors.ts';
-import type { Instant, Window } from '../../core/model.ts';
+import type { Window } from '../../backfill/windows.ts';
+import type { DocumentRoot, Instant } from '../../core/model.ts';
 import {
   type ProbeEvent,
   type ProbeResult,
@@ -28,7 +29,8 @@ export async function probeFromFunction(
 }
 
 /**
- * Has the function ask the service for the window, and for an empty one (`probe-window.ts`). Needs lambda:InvokeFunction.
+ * Has the function ask the service for the window, and for an empty one (`probe-window.ts`), and returns the root element of the
+ * responses, if they have one. Needs lambda:InvokeFunction.
  * @throws ExportError as the function does, or if it cannot be invoked or is older than this version
  */
 export async function probeWindowFromFunction(
@@ -36,10 +38,12 @@ export async function probeWindowFromFunction(
   functionArn: string,
   exportName: string,
   { since, until }: Window,
-): Promise<void> {
+): Promise<DocumentRoot | undefined> {
   try {
     const response = await invoke(client, functionArn, { probe: { export: exportName, since, until } });
-    if (!windowProbeResultSchema.safeParse(response).success) throw unexpectedAnswer(functionArn);
+    const { data } = windowProbeResultSchema.safeParse(response);
+    if (data === undefined) throw unexpectedAnswer(functionArn);
+    return data.documentRoot ?? undefined;
   } catch (error) {
     const { name, message } = error as Error;
     const errorName = errorNames.find((each) => each === name);

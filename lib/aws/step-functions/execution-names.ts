@@ -35,7 +35,7 @@ export interface ParsedName {
 export function parseExecutionName(name: string): ParsedName | undefined {
   const manual = /^(.+)-manual-[0-9a-f]{16}$/.exec(name);
   if (manual?.[1] !== undefined) return { export: manual[1] };
-  const continuation = /^(.+)-(\d{8}T\d{6}Z-[0-9a-f]{6})-\d+$/.exec(name);
+  const continuation = /^(.+)-(\d{8}T\d{6}Z-[0-9a-f]{6}(?:[0-9a-f]{6})?)-\d+$/.exec(name);
   if (continuation?.[1] !== undefined) return { export: continuation[1], run: continuation[2] };
   const window = /^(.+)-w-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.exec(name);
   if (window?.[1] !== undefined) return { export: window[1], isWindow: true };

@@ -9,11 +9,12 @@ import {
   type SFNClient,
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import { type Backfill, totalsOf } from '../../core/model.ts';
+import { totalsOf } from '../../core/model.ts';
 import { progressOf, readWindowStates, type WindowStates } from '../../backfill/backfill.ts';
 import type { BackfillEnd, BackfillOptions } from '../../target/target.ts';
-import type { Clock, PageLog, RunHistory } from '../../core/ports.ts';
-import { parseWindowName } from '../../core/windows.ts';
+import type { Clock, PageLog } from '../../core/ports.ts';
+import type { Backfill, BackfillStore } from '../../backfill/store.ts';
+import { parseWindowName } from '../../backfill/windows.ts';
 import { isBackfillOf } from './execution-names.ts';
 import { failureOf } from './failure.ts';
 import { pollUntilEnd } from './polling.ts';
@@ -21,7 +22,8 @@ import { pollUntilEnd } from './polling.ts';
 export interface FollowBackfillDependencies {
   readonly client: SFNClient;
   readonly backfill: Backfill;
-  readonly log: Pick<PageLog, 'last'> & Pick<RunHistory, 'windowStates'>;
+  readonly log: Pick<PageLog, 'last'>;
+  readonly backfills: Pick<BackfillStore, 'windowStates'>;
   readonly clock: Clock;
 }
 
@@ -37,13 +39,13 @@ export async function followBackfill(
   before: WindowStates,
   options: FollowOptions,
 ): Promise<BackfillEnd> {
-  const { client, backfill, log, clock } = deps;
+  const { client, backfill, log, backfills, clock } = deps;
   let seen = before;
   const end = await pollUntilEnd(
     async () => {
       // The status is read before the states, so that no change before the end is missed.
       const { status, error, cause } = await client.send(new DescribeExecutionCommand({ executionArn: execution }));
-      const states = await readWindowStates(log, backfill.export);
+      const states = await readWindowStates(backfills, backfill.export);
       await reportChanges(log, seen, states, options);
       options.onProgress(progressOf(backfill, states));
       seen = states;

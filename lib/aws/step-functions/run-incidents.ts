@@ -1,7 +1,7 @@
 /** The incidents of a run: those that its steps have recorded, and the end of an execution that no step could record. */
 
 import type { PageLog } from '../../core/ports.ts';
-import { stateNameOfRun } from '../../core/windows.ts';
+import { stateNameOfRun } from '../../backfill/windows.ts';
 import { addIncident, type IncidentLog, type IncidentRecord } from '../../target/incidents.ts';
 import type { RunSpan } from '../../target/target.ts';
 import type { createExecutions } from './executions.ts';

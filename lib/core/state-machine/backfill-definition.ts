@@ -168,7 +168,7 @@ function windowStates(binding: BackfillSubstitutions): Readonly<Record<WindowSta
       Comment:
         'By the output of the execution: that of BeginRun if it was skipped, that of FinishRun if its run is complete',
       Choices: [
-        { Variable: '$.ended.output.window', IsPresent: true, Next: 'WindowDone' },
+        { Variable: '$.ended.output.done', IsPresent: true, Next: 'WindowDone' },
         { Variable: '$.ended.output.pages', IsPresent: true, Next: 'WindowDone' },
       ],
       Default: 'WaitForWindow',

@@ -5,13 +5,14 @@
  * that execution has ended, the start takes the run over and resumes it after its last logged page. An execution begins one
  * run at most.
  *
- * Each window of a backfill has a state of its own, and so a run of its own. It is exported once.
+ * What is exported once begins only as its state says that it is planned.
  */
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import {
+  type ExportDefinition,
   type ExportRequest,
   type ExportState,
   type Instant,
@@ -21,9 +22,8 @@ import {
   totalsOf,
 } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
-import { instantOf } from '../timestamps.ts';
-import { isWindowOf, stateNameOf } from '../windows.ts';
-import { type StateChange, identifyRun, updateState } from './export-state.ts';
+import { epochMsOf } from '../timestamps.ts';
+import { identifyRun, type StateChange, updateState } from './export-state.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
 import { chooseSince, summarize } from './watermark.ts';
 
@@ -35,12 +35,9 @@ export type BeginRunOutcome =
 
 interface SkippedStart {
   readonly reason: string;
-  /** Set for a window that needs no further start. */
-  readonly window?: WindowEnd | undefined;
+  /** Set if what is exported once needs no further start. `abandoned`: its plan was. */
+  readonly done?: 'completed' | 'abandoned' | undefined;
 }
-
-/** `abandoned`: its backfill was. */
-type WindowEnd = 'completed' | 'abandoned';
 
 /**
  * Makes `execution` the owner of the run that it is to export, and returns the page to start with. Repeated in the same
@@ -54,19 +51,14 @@ export async function beginRun(
 ): Promise<BeginRunOutcome> {
   const { definition, log, emit } = deps;
   const input = parseStartInput(command.input);
-  const name = stateNameOf(definition);
-  const decision = await updateState(log, name, (state) => decide(deps, state, input, command.execution));
+  const { stateName } = definition;
+  const decision = await updateState(log, stateName, (state) => decide(deps, state, input, command.execution));
   if (decision.act === 'skip') {
-    const { reason, window } = decision;
+    const { reason, done } = decision;
     emit({ event: 'run-skipped', export: definition.name, reason });
-    return { next: 'skip', export: name, reason, ...(window === undefined ? {} : { window }) };
+    return { next: 'skip', export: stateName, reason, ...(done === undefined ? {} : { done }) };
   }
   const { act, run, last } = decision;
-  if (await hasLostBackfill(deps, command.execution)) {
-    const reason = 'the backfill has just been abandoned or replaced';
-    emit({ event: 'run-skipped', export: definition.name, reason });
-    return { next: 'skip', export: name, reason, window: 'abandoned' };
-  }
   const page = (last?.page ?? 0) + 1;
   emit({
     event: act === 'start' ? 'run-started' : 'run-resumed',
@@ -80,7 +72,7 @@ export async function beginRun(
   });
   return {
     next: last !== undefined && last.nextCursor === null ? 'finish' : 'export',
-    export: name,
+    export: stateName,
     run: run.run,
     executionNumber: run.executionNumber,
     page,
@@ -89,35 +81,14 @@ export async function beginRun(
   };
 }
 
-/**
- * Whether the backfill of this window was abandoned after `decide` read it, and possibly replaced by another one, or has another request
- * since. If so, ends the run. An abandoned backfill is first recorded as such, and then its runs are ended: so either this finds the record, or the other
- * finds the run.
- */
-async function hasLostBackfill({ definition, log }: BeginRunDependencies, execution: string): Promise<boolean> {
-  const { name, window } = definition;
-  if (window === undefined) return false;
-  const backfill = await log.backfill(name);
-  const isOpen = backfill !== undefined && backfill.abandonedAt === undefined;
-  const isSame = isOpen && backfill.requestChecksum === definition.requestChecksum;
-  if (isSame && isWindowOf(backfill, window)) return false;
-  return await updateState(log, stateNameOf(definition), (state) => {
-    const { active, ...idle } = state;
-    if (active?.execution !== execution) return { result: true };
-    // It may be published already, if this invocation was delayed.
-    return active.completion === undefined ? { change: idle, result: true } : { result: false };
-  });
-}
-
 /** What an execution does, before it is recorded. */
 export type Decision =
   | ({ readonly act: 'skip' } & SkippedStart)
   | { readonly act: 'start' | 'resume'; readonly run: Run; readonly last: PageEntry | undefined };
 
 /**
- * What `execution` would do in this state, and the state it would leave. Only reads, except that a new run of a window takes its
- * sequence from the state of the export.
- * @throws ConfigurationError if the start contradicts an unfinished run, or no watermark applies to it
+ * What `execution` would do in this state, and the state it would leave. Only reads.
+ * @throws ConfigurationError if the start contradicts an unfinished run or a plan, or no watermark applies to it
  */
 export async function decide(
   deps: Omit<BeginRunDependencies, 'emit'>,
@@ -126,8 +97,8 @@ export async function decide(
   execution: string,
 ): Promise<StateChange<Decision>> {
   const { active } = state;
-  const end = await windowEnd(deps, state, input);
-  if (end !== undefined) return skip(...end);
+  const skipped = deps.definition.once === undefined ? undefined : decideOnce(deps.definition, state, input);
+  if (skipped !== undefined) return skip(skipped.reason, skipped.done);
   if (active === undefined) {
     if (input.continues !== undefined) return skip(`the run of execution ${input.continues} has ended`);
     if (input.scheduledTime !== undefined && hasBegun(input.scheduledTime, state.lastScheduledTime)) {
@@ -151,13 +122,13 @@ export async function decide(
   const last = await deps.log.last(active);
   // Such a run must never be published.
   if (last?.repeats || hasTooFewReports(deps.definition, active, last)) return start(deps, state, input, execution);
-  // A window that is being published sends no further request.
-  const isPublishing = deps.definition.window !== undefined && active.completion !== undefined;
+  // What is exported once has one request, so it must complete if it may be published. It sends no further request.
+  const isPublishing = deps.definition.once !== undefined && active.completion !== undefined;
   const contradictions = isPublishing ? [] : contradictionsOf(active, deps.definition.request, input.since);
   if (contradictions.length > 0) {
     // A run without a logged page can be replaced: nothing is lost.
     if (last === undefined) return start(deps, state, input, execution);
-    throw deps.definition.window === undefined
+    throw deps.definition.once === undefined
       ? contradictionError(active, contradictions)
       : changedRequestError(active.export, contradictions.join('; '));
   }
@@ -165,40 +136,39 @@ export async function decide(
   return resume(deps, taken, takeOver(active, execution, input.scheduledTime));
 }
 
-const skip = (reason: string, window?: WindowEnd) => ({
-  result: { act: 'skip', reason, window } satisfies Decision as Decision,
+const skip = (reason: string, done?: SkippedStart['done']) => ({
+  result: { act: 'skip', reason, done } satisfies Decision as Decision,
 });
 
 /**
- * Why a window needs no run, if it needs none.
- * @throws ConfigurationError if it is not a window of the export's backfill, or the start names a `since` of its own
+ * Why what is exported once needs no run, if it needs none. Its own state decides, which each change of the plan replaces. So a run
+ * that begins while the plan is changed begins either before that, or not at all.
+ * @throws ConfigurationError if it is not planned, or was planned with another request, or the start names a `since`
  */
-async function windowEnd(
-  { definition, log }: Omit<BeginRunDependencies, 'emit'>,
-  state: ExportState,
-  input: StartInput,
-): Promise<[reason: string, end: WindowEnd] | undefined> {
-  const { name, window } = definition;
-  if (window === undefined) return undefined;
-  if (input.since !== undefined) {
+function decideOnce(
+  { name, stateName, once }: ExportDefinition,
+  { active, lastCompleted, plan }: ExportState,
+  { since, restart }: StartInput,
+): SkippedStart | undefined {
+  if (since !== undefined) {
     throw new ExportError('ConfigurationError', 'A window begins where its name says. Leave out since');
   }
-  if (state.active === undefined && state.lastCompleted !== undefined && input.restart !== true) {
-    return [`run ${state.lastCompleted.result.run} has exported the window`, 'completed'];
+  if (active === undefined && lastCompleted !== undefined && restart !== true) {
+    return { reason: `run ${lastCompleted.result.run} has exported the window`, done: 'completed' };
   }
-  // It may be published already. Whatever became of its backfill, its reports are exported once only if it completes.
-  if (state.active?.completion !== undefined && input.restart !== true) return undefined;
-  const backfill = await log.backfill(name);
-  if (backfill?.abandonedAt !== undefined)
-    return [`the backfill was abandoned at ${backfill.abandonedAt}`, 'abandoned'];
-  if (backfill !== undefined && isWindowOf(backfill, window)) {
-    if (backfill.requestChecksum !== definition.requestChecksum) throw changedRequestError(name);
-    return undefined;
+  if (plan === undefined) {
+    throw new ExportError(
+      'ConfigurationError',
+      `${stateName} is not a window of the backfill of export ${name}. The command backfill starts its windows`,
+    );
   }
-  throw new ExportError(
-    'ConfigurationError',
-    `${stateNameOf(definition)} is not a window of the backfill of export ${name}. The command backfill starts its windows`,
-  );
+  // It may be published already. Whatever became of its plan, its reports are exported once only if it completes.
+  if (active?.completion !== undefined && restart !== true) return undefined;
+  if (plan.abandonedAt !== undefined) {
+    return { reason: `the backfill was abandoned at ${plan.abandonedAt}`, done: 'abandoned' };
+  }
+  if (plan.requestChecksum !== once?.requestChecksum) throw changedRequestError(name);
+  return undefined;
 }
 
 /**
@@ -214,16 +184,14 @@ async function start(
   const { definition, runtime } = deps;
   if (hasHadRun(state, execution)) return skip(runIsOver);
   await assertNotEnded(deps, input, execution);
-  const { window } = definition;
-  const now = runtime.now();
+  const { until, request } = definition;
+  const identity = identifyRun(definition, state, runtime);
   const run: Run = {
     export: definition.name,
-    ...(await identifyRun(deps, state, now)),
-    since: window?.since ?? chooseSince(definition, state, input, now).since,
-    ...(window === undefined ? {} : { until: window.until }),
-    requestChecksum: definition.requestChecksum,
-    request: definition.request,
-    startedAt: instantOf(now),
+    ...identity,
+    since: chooseSince(definition, state, input, epochMsOf(identity.startedAt)).since,
+    ...(until === undefined ? {} : { until }),
+    request,
     startedBy: execution,
     execution,
     executionNumber: 1,
@@ -266,7 +234,7 @@ async function assertNotEnded(
   if (!replacesWork || !(await executions.hasEnded(execution))) return;
   throw new ExportError(
     'ServiceUnavailableError',
-    `Execution ${execution} has ended, so it begins no run of export ${stateNameOf(definition)}. If it was redriven, the attempt is retried`,
+    `Execution ${execution} has ended, so it begins no run of export ${definition.stateName}. If it was redriven, the attempt is retried`,
   );
 }
 
@@ -310,7 +278,7 @@ function contradictionsOf(run: Run, request: ExportRequest, since: Instant | und
   return contradictions;
 }
 
-/** A backfill whose windows had different requests would not be the past of any export. */
+/** What is planned together has one request: windows with different ones would not be the past of any export. */
 const changedRequestError = (
   exportName: string,
   changes = 'the service, the filter or the format is another one',

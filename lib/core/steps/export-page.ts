@@ -4,20 +4,12 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import {
-  type ExportDefinition,
-  type ExportState,
-  type Invocation,
-  type LoopState,
-  type PageEntry,
-  type Run,
-} from '../model.ts';
-import { assertRootOfSettings, type ExpectedRoot, rootOfFirstPage } from '../document-root.ts';
+import type { ExportDefinition, Invocation, LoopState, PageEntry, Run } from '../model.ts';
+import { assertRootOfSettings, rootOfFirstPage } from '../document-root.ts';
 import { ownedRun } from './export-state.ts';
 import { NoFreeSlot } from '../slots/held-slot.ts';
 import { type ExportPageDependencies, exportPages } from './page-pipeline.ts';
 import { restartRun } from './restart-run.ts';
-import { stateNameOf } from '../windows.ts';
 
 export type ExportPageOutcome =
   | ({ readonly next: 'page' | 'continue' | 'finish' } & LoopState)
@@ -36,7 +28,7 @@ export async function exportPage(
 ): Promise<ExportPageOutcome> {
   const { definition, log } = deps;
   const { execution } = command;
-  const state = await log.exportState(stateNameOf(definition));
+  const state = await log.exportState(definition.stateName);
   const run = ownedRun(state, execution, definition.name);
   assertSameService(run, definition);
   const isSameRun = run.run === command.loop.run;
@@ -44,7 +36,7 @@ export async function exportPage(
   const { iterations, waits } = command.loop;
   const page = (last?.page ?? 0) + 1;
   const loop: LoopState = {
-    export: stateNameOf(definition),
+    export: definition.stateName,
     run: run.run,
     executionNumber: run.executionNumber,
     page,
@@ -63,7 +55,7 @@ export async function exportPage(
   // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
   // a request to the store for a rare case: such a page is found when it is stored again.
   const checkExisting = iterations === 0 || !isSameRun;
-  const firstRoot = last === undefined ? await expectedFirstRoot(deps, state, run) : undefined;
+  const firstRoot = last === undefined ? rootOfFirstPage(definition, state?.documentRoot, run) : undefined;
   const pipeline = { run, execution, lastLogged: last, checkExisting, firstRoot };
   const { lastLogged, failure } = await exportPages(deps, pipeline, command);
   if (failure === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
@@ -77,16 +69,6 @@ export async function exportPage(
   if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, lastLogged, loop, execution, error);
   if (isExportError(error, 'ServiceUnreachableError') && hasFetchedPage(run, lastLogged)) throw asOutage(error);
   throw error;
-}
-
-/** Completed runs are recorded with the export, those of its windows included. */
-async function expectedFirstRoot(
-  { definition, log }: ExportPageDependencies,
-  state: ExportState | undefined,
-  run: Run,
-): Promise<ExpectedRoot | undefined> {
-  const ofExport = definition.window === undefined ? state : await log.exportState(definition.name);
-  return rootOfFirstPage(definition, ofExport?.documentRoot, run);
 }
 
 /** Whether the settings of the run are known to be right. A run that started over has fetched the pages before. */

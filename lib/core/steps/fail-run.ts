@@ -12,7 +12,6 @@ import { hasTooFewReports } from '../expected-reports.ts';
 import { type FailedRun, totalsOf, zeroTotals } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
-import { stateNameOf } from '../windows.ts';
 import { updateState } from './export-state.ts';
 
 export type FailRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>;
@@ -34,15 +33,16 @@ export async function failRun(
   command: { readonly failure: unknown; readonly execution: string },
 ): Promise<FailedRun> {
   const { error, message } = parseFailure(command.failure);
-  const { window = {} } = definition;
+  const { since: policy, until } = definition;
+  const bounds = { since: policy.from === 'fixed' ? policy.instant : null, ...(until === undefined ? {} : { until }) };
   let page: number | null | undefined;
-  const failed = await updateState<FailedRun>(log, stateNameOf(definition), async (state) => {
+  const failed = await updateState<FailedRun>(log, definition.stateName, async (state) => {
     const about = { export: definition.name, error, message };
     const { active, ...idle } = state;
     if (active?.execution !== command.execution) {
       page = undefined;
       return {
-        result: { ...about, run: null, since: null, ...window, ...zeroTotals, resumable: active !== undefined },
+        result: { ...about, run: null, ...bounds, ...zeroTotals, resumable: active !== undefined },
       };
     }
     const last = await log.last(active);
@@ -54,7 +54,7 @@ export async function failRun(
       change: resumable
         ? { ...state, active: { ...active, lastFailure: failure } }
         : { ...idle, lastAbandoned: { run, since, ...totalsOf(last), failure } },
-      result: { ...about, run, since, ...window, ...totalsOf(last), resumable },
+      result: { ...about, run, ...bounds, since, ...totalsOf(last), resumable },
     };
   });
   emit({ event: 'run-failed', ...(page === undefined ? {} : { page }), ...failed });

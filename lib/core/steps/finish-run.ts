@@ -2,7 +2,7 @@
  * Publishes a run whose pages are all logged, and moves the watermark.
  *
  * The order of writes is what readers rely on: the completion (so that the bytes of what follows are fixed), the manifest
- * (publishes the run, once the store holds every page as it was logged), `run.json` (lists the run in tables; `window.json` for a window), `latest.json`
+ * (publishes the run, once the store holds every page as it was logged), `run.json` (lists the run in tables), `latest.json`
  * (points to the manifest), the export state (moves the watermark and ends the run). A crash between any two leaves the run active; finishing it again writes
  * the same bytes and continues (docs/architecture.md, "How a run is published").
  */
@@ -10,15 +10,7 @@
 import { withRootOf } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expected-reports.ts';
-import {
-  type ExportState,
-  type Instant,
-  type PageEntry,
-  type Run,
-  type RunId,
-  type RunResult,
-  totalsOf,
-} from '../model.ts';
+import { type ExportState, type Instant, type Run, type RunId, type RunResult, totalsOf } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
 import { latestKey, manifestKey, runSummaryKey, windowSummaryKey } from '../storage/keys.ts';
 import {
@@ -29,8 +21,7 @@ import {
   windowSummaryChunks,
 } from '../storage/manifest.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
-import { stateNameOf } from '../windows.ts';
-import { ownedRun, pauseAmongWindows, updateState } from './export-state.ts';
+import { ownedRun, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
 import { withDistinctCursors } from './repeated-cursors.ts';
 import { watermarkAfter } from './watermark.ts';
@@ -71,7 +62,7 @@ async function findCompleted(
   { definition, log }: FinishRunDependencies,
   { run, execution }: FinishRunCommand,
 ): Promise<Completed | undefined> {
-  const completed = (await log.exportState(stateNameOf(definition)))?.lastCompleted;
+  const completed = (await log.exportState(definition.stateName))?.lastCompleted;
   return completed?.execution === execution && completed.result.run === run ? completed : undefined;
 }
 
@@ -103,8 +94,8 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const chunks = manifestChunks(run, { first, last }, withDistinctCursors(storedEntries(deps, run), log, run));
   if (completion.isPublished) {
     await store.putDocument(manifest, chunks);
-    if (isOfWindow(run)) {
-      // `latest.json` stays: a reader of the newest run does not look for a window, which may be years old.
+    if (hasUntil(run)) {
+      // `latest.json` stays: a reader of the newest run does not look for one with an upper bound, which may be years ago.
       await store.putDocument(windowSummaryKey(run), windowSummaryChunks(run, { first, last }, manifest));
     } else {
       await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));
@@ -115,25 +106,25 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     for await (const _ of chunks);
   }
 
-  return updateState(log, stateNameOf(definition), (state) => {
+  return updateState(log, definition.stateName, (state) => {
     // An earlier invocation that is still running may have started another run for the same execution.
     ownedRun(state, command.execution, definition.name, run.run);
     const { active: _, ...idle } = state;
-    const { requestChecksum, request } = run;
+    const { request } = run;
     const { watermark: instant } = completion;
     const watermark = instant && { instant, source: request.source, filter: request.filter };
     const lastCompleted = {
       execution: command.execution,
       completedAt: completion.at,
       result,
-      ...(isOfWindow(run) ? {} : { lastReportsAt: lastReportsAt(state, run, result) }),
-      ...(requestChecksum === undefined ? {} : { requestChecksum }),
+      lastReportsAt: lastReportsAt(state, run, result),
     };
     return { change: { ...idle, watermark, lastCompleted }, result: lastCompleted };
   });
 }
 
-const isOfWindow = <AnyRun extends Run>(run: AnyRun): run is AnyRun & { readonly until: Instant } =>
+/** Such a run is published as a window, and changes nothing that runs without an upper bound rely on. */
+const hasUntil = <AnyRun extends Run>(run: AnyRun): run is AnyRun & { readonly until: Instant } =>
   run.until !== undefined;
 
 const lastReportsAt = ({ lastCompleted }: ExportState, run: CompletedRun, { reports }: RunResult): Instant =>
@@ -155,42 +146,27 @@ interface LoggedRun extends RunEnds {
 }
 
 /** Decides once how the run completes. The export's settings may change before a later attempt. */
-function setCompletion(deps: FinishRunDependencies, { run: id, execution }: FinishRunCommand): Promise<LoggedRun> {
-  const { definition, log, runtime } = deps;
-  return updateState(log, stateNameOf(definition), async (state) => {
+function setCompletion(
+  { definition, log, runtime }: FinishRunDependencies,
+  { run: id, execution }: FinishRunCommand,
+): Promise<LoggedRun> {
+  return updateState(log, definition.stateName, async (state) => {
     const run = ownedRun(state, execution, definition.name, id);
     const ends = await firstAndLastEntry(log, run);
     const { first, last } = ends;
     if (run.completion !== undefined) return { result: { ...ends, run: { ...run, completion: run.completion } } };
     if (hasTooFewReports(definition, run, last)) throw tooFewReportsError(definition, last);
-    const recorded = await recordRoot(deps, state, last);
+    const recorded = withRootOf(last, state, definition);
     const completed = {
       ...run,
       completion: {
         at: instantOf(runtime.now()),
-        watermark: run.until === undefined ? watermarkAfter(state, definition, run, first) : undefined,
+        watermark: hasUntil(run) ? undefined : watermarkAfter(state, definition, run, first),
         isPublished: definition.publishEmptyRuns || last.totals.reports !== 0,
       },
     };
     return { change: { ...recorded, active: completed }, result: { ...ends, run: completed } };
   });
-}
-
-/**
- * Records the document root of a run with its export before anything is published, so that no two published runs have different ones.
- * Returns the new `state`, which is that of the run: of the export, or of a window.
- */
-async function recordRoot(
-  { definition, log, runtime }: FinishRunDependencies,
-  state: ExportState,
-  last: PageEntry,
-): Promise<ExportState> {
-  if (definition.window === undefined) return withRootOf(last, state, definition);
-  const record = (ofExport: ExportState) => {
-    const change = withRootOf(last, ofExport, definition);
-    return { ...(change === ofExport ? {} : { change }), result: state };
-  };
-  return await updateState(log, definition.name, record, pauseAmongWindows(runtime));
 }
 
 async function firstAndLastEntry(log: PageLog, run: Run): Promise<RunEnds> {

@@ -12,7 +12,6 @@ import { ExportError, isExportError } from '../errors.ts';
 import type { Cursor, Invocation, PageEntry, Run } from '../model.ts';
 import type { PageIdentity, StepDependencies } from '../ports.ts';
 import { pageKey } from '../storage/keys.ts';
-import { stateNameOf } from '../windows.ts';
 import {
   type DurablePage,
   findDurablePage,
@@ -222,7 +221,7 @@ export async function exportPages(
   }
 
   async function assertStillOwned(): Promise<void> {
-    const state = await deps.log.exportState(stateNameOf(deps.definition));
+    const state = await deps.log.exportState(deps.definition.stateName);
     ownedRun(state, execution, deps.definition.name, run.run);
   }
 }

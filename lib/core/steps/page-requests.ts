@@ -10,7 +10,6 @@ import type { Invocation, PageTiming, Run } from '../model.ts';
 import type { FetchedPage, PageIdentity, PageRequest, ReportService, Runtime, StepDependencies } from '../ports.ts';
 import { holdSlot, withinSlot } from '../slots/held-slot.ts';
 import { instantOf } from '../timestamps.ts';
-import { stateNameOf } from '../windows.ts';
 
 /** A page whose response headers have arrived, and how long the service took to send them. */
 export interface TimedPage extends FetchedPage {
@@ -57,7 +56,7 @@ export function createPageRequests(
   { leaseMs = maxInvocationMs, retryAfterDeadline = 0 }: Invocation,
 ): PageRequests {
   const { monotonicNow } = runtime;
-  const slot = slots === undefined ? undefined : holdSlot(slots, stateNameOf(definition), leaseMs, runtime);
+  const slot = slots === undefined ? undefined : holdSlot(slots, definition.stateName, leaseMs, runtime);
   const requestTimed = timed(service, runtime, onLatency);
   const requestPage = slot === undefined ? requestTimed : withinSlot(requestTimed, slot);
   /** When the longest Retry-After ends, on the monotonic clock. */

@@ -3,9 +3,7 @@
 import type { ExportError } from '../errors.ts';
 import type { LoopState, PageEntry, Run } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
-import { instantOf } from '../timestamps.ts';
-import { stateNameOf } from '../windows.ts';
-import { ownedRun, identifyRun, updateState } from './export-state.ts';
+import { identifyRun, ownedRun, updateState } from './export-state.ts';
 
 interface Restart {
   /** The run to continue with; undefined if it is the one before, which is being published. */
@@ -28,8 +26,7 @@ export async function restartRun(
   error: ExportError,
 ): Promise<{ readonly next: 'page' | 'finish' } & LoopState> {
   if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
-  const now = runtime.now();
-  const { replacement, isNew } = await updateState<Restart>(log, stateNameOf(definition), async (state) => {
+  const { replacement, isNew } = await updateState<Restart>(log, definition.stateName, (state) => {
     const active = ownedRun(state, execution, definition.name);
     // A concurrent invocation of the same execution has restarted the run already: its replacement stays.
     if (active.run !== run.run) return { result: { replacement: active, isNew: false } };
@@ -38,8 +35,7 @@ export async function restartRun(
       ...active,
       // Of the run before.
       lastFailure: undefined,
-      ...(await identifyRun({ log, definition, runtime }, state, now)),
-      startedAt: instantOf(now),
+      ...identifyRun(definition, state, runtime),
       cursorRestarts: active.cursorRestarts + 1,
       documentRoot: last?.documentRoot ?? active.documentRoot,
     };

@@ -24,9 +24,15 @@ const epochStart = instantOf(0);
 export function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): Since {
   assertNotInFuture(input.since, 'The since of the start input', now);
   if (input.since !== undefined) return { since: input.since, reason: 'given by the start input' };
-  return definition.since.from === 'lookback'
-    ? sinceLookback(definition, definition.since.lookbackMs, state, input.scheduledTime, now)
-    : sinceWatermark(definition, definition.since, state, now);
+  const { since: policy } = definition;
+  switch (policy.from) {
+    case 'fixed':
+      return { since: policy.instant, reason: 'fixed' };
+    case 'lookback':
+      return sinceLookback(definition, policy.lookbackMs, state, input.scheduledTime, now);
+    case 'watermark':
+      return sinceWatermark(definition, policy, state, now);
+  }
 }
 
 /** A typing error: such a run finds nothing, and the watermark would then pass the reports that it was to export. */

@@ -56,8 +56,8 @@ export function runSummaryKey(run: RunLocation): string {
 }
 
 /**
- * The object with the summary of a published window. Runs of windows have no `run.json`: they are published in any order, and a
- * consumer that reads runs in the order of their sequence would miss some.
+ * The object with the summary of a published run that has an `until`. Such runs have no `run.json`: they are published in any order, and
+ * a consumer that reads runs in the order of their sequence would miss some.
  */
 export function windowSummaryKey(run: RunLocation): string {
   return `${runFolder(run)}/window.json`;
@@ -78,7 +78,7 @@ function extensionOf({ format, container }: RunKeyParts['request']): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '') || 'bin';
 }
 
-export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}$/;
+export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}([0-9a-f]{6})?$/;
 
 export function createRunId(epochMs: number, randomHex: string): RunId {
   const compact = instantOf(epochMs)

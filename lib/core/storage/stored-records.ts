@@ -10,7 +10,6 @@ import { hash } from 'node:crypto';
 import * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
 import type {
-  Backfill,
   Cursor,
   DocumentRoot,
   ExportState,
@@ -45,7 +44,7 @@ export interface RecordStore {
  */
 export function parseExportState(exportName: string, store: RecordStore, read: () => Checksummed): ExportState {
   try {
-    const state = parse(stateSchema, read);
+    const state = parseRecord(stateSchema, read);
     if (state.export !== exportName) throw new Error(`it is the state of export ${state.export}`);
     return state;
   } catch (cause) {
@@ -53,25 +52,6 @@ export function parseExportState(exportName: string, store: RecordStore, read: (
       'PageConflictError',
       `The state of export ${exportName} in ${store.name} does not match what this exporter wrote: ${messageOf(cause)}. ` +
         `Nothing was changed; ${store.repairHint(exportName)}`,
-      { cause },
-    );
-  }
-}
-
-/**
- * The backfill of the export, from what `read` returns.
- * @throws PageConflictError if `read` throws, or if the record was changed or belongs to another export
- */
-export function parseBackfill(exportName: string, store: RecordStore, read: () => Checksummed): Backfill {
-  try {
-    const backfill = parse(backfillSchema, read);
-    if (backfill.export !== exportName) throw new Error(`it is the backfill of export ${backfill.export}`);
-    return backfill;
-  } catch (cause) {
-    throw new ExportError(
-      'PageConflictError',
-      `The backfill of export ${exportName} in ${store.name} does not match what this exporter wrote: ${messageOf(cause)}. ` +
-        'Nothing was changed. Restore it, or delete it and start the backfill again with the same bounds',
       { cause },
     );
   }
@@ -87,7 +67,7 @@ export function parsePageEntry(
   read: () => Checksummed,
 ): PageEntry {
   try {
-    const entry = parse(entrySchema, read);
+    const entry = parseRecord(entrySchema, read);
     if (entry.page !== requested.page || entry.run !== requested.run || entry.export !== requested.export) {
       throw new Error(`it is the entry of page ${entry.page} of run ${entry.run} of export ${entry.export}`);
     }
@@ -105,7 +85,7 @@ export function parsePageEntry(
 
 /** The metadata of a page, from what `read` returns. @throws Error that says why it is not as it was written */
 export function parsePageMetadata(read: () => Checksummed): PageMetadata {
-  return parse(metadataSchema, read);
+  return parseRecord(metadataSchema, read);
 }
 
 /** The sequence in the text of a `latest.json`, or 0 if there is none: then any pointer may replace it. */
@@ -121,8 +101,11 @@ export function sequenceOfPointer(text: string): number {
 /** More than any `latest.json` has. A larger object is not one and need not be read. */
 export const maxPointerBytes = 65_536;
 
-/** Returns the value as it was read, so that fields which a newer version wrote are kept. */
-function parse<Value>(schema: z.ZodMiniType<Value>, read: () => Checksummed): Value {
+/**
+ * Returns the value as it was read, so that fields which a newer version wrote are kept.
+ * @throws Error if the checksum or the schema does not match
+ */
+export function parseRecord<Value>(schema: z.ZodMiniType<Value>, read: () => Checksummed): Value {
   const { value, checksum } = read();
   if (typeof checksum !== 'string') throw new Error('it has no checksum');
   if (checksum !== checksumOf(value)) throw new Error('its checksum does not match, so it was edited');
@@ -131,7 +114,7 @@ function parse<Value>(schema: z.ZodMiniType<Value>, read: () => Checksummed): Va
   return value as Value;
 }
 
-const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+export const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 /**
  * The checksum of a record: the SHA-256, in lower-case hexadecimal, of the canonical JSON of `value`. It detects mistakes,
@@ -164,7 +147,7 @@ const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
 const runId = z.custom<RunId>((value) => typeof value === 'string' && value !== '');
 const cursor = z.custom<Cursor>((value) => typeof value === 'string');
 const documentRoot = z.custom<DocumentRoot>((value) => typeof value === 'string');
-const instant = z.custom<Instant>((value) => typeof value === 'string' && instantPattern.test(value));
+export const instant = z.custom<Instant>((value) => typeof value === 'string' && instantPattern.test(value));
 const filter = z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
 
 const entrySchema = z.object({
@@ -213,7 +196,6 @@ const runSchema = z.object({
   sequence: count,
   since: instant,
   until: z.optional(instant),
-  requestChecksum: z.optional(text),
   request: z.object({ source: text, filter, format: text, container: text, size: z.optional(ordinal) }),
   startedAt: instant,
   startedBy: text,
@@ -243,6 +225,7 @@ const stateSchema = z.object({
   version: ordinal,
   sequence: count,
   active: z.optional(runSchema),
+  plan: z.optional(z.object({ id: count, requestChecksum: text, abandonedAt: z.optional(instant) })),
   watermark: z.optional(watermarkSchema),
   documentRoot: z.optional(documentRoot),
   lastScheduledTime: z.optional(text),
@@ -252,7 +235,6 @@ const stateSchema = z.object({
       completedAt: instant,
       result: resultSchema,
       lastReportsAt: z.optional(instant),
-      requestChecksum: z.optional(text),
     }),
   ),
   recentExecutions: z.optional(z.array(text)),
@@ -267,15 +249,3 @@ const stateSchema = z.object({
     }),
   ),
 }) satisfies z.ZodMiniType<ExportState>;
-
-const backfillSchema = z.object({
-  export: text,
-  version: ordinal,
-  from: instant,
-  to: instant,
-  windowMs: ordinal,
-  parallel: ordinal,
-  requestChecksum: text,
-  startedAt: instant,
-  abandonedAt: z.optional(instant),
-}) satisfies z.ZodMiniType<Backfill>;

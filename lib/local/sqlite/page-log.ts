@@ -11,12 +11,12 @@ import { dirname, join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
-import { windowsPrefix } from '../../core/windows.ts';
+import { type BackfillStore, parseBackfill } from '../../backfill/store.ts';
+import { windowsPrefix } from '../../backfill/windows.ts';
 import type { PageLog, RunHistory, RunRef } from '../../core/ports.ts';
 import {
   type Checksummed,
   checksumOf,
-  parseBackfill,
   parseExportState,
   parsePageEntry,
   type RecordStore,
@@ -103,7 +103,9 @@ const batchSize = 500;
  * @throws ConfigurationError, here or on use, if the file is not a page log, was written by a newer version, is damaged, or is
  *   not writable
  */
-export function createSqlitePageLog(file: string): PageLog & RunHistory & { close(): void } {
+export function createSqlitePageLog(
+  file: string,
+): PageLog & RunHistory & { readonly backfills: BackfillStore; close(): void } {
   const database = openPageLogFile(file);
   const prepare = (statement: string) => withSqliteErrors(file, () => database.prepare(statement));
   const columns = 'page AS number, entry AS json, checksum';
@@ -173,21 +175,12 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
   const parseEntry = ({ export: exportName, run }: RunRef, row: Row) =>
     parsePageEntry({ export: exportName, run, page: row.number }, store, () => parseRow(row));
 
-  return {
-    async exportState(exportName) {
-      const [row] = read(sql.state, exportName);
-      return row && parseState(exportName, row);
-    },
-
-    replaceState: (state) => replace(state.export, state, state),
-
-    async backfill(exportName) {
+  const backfills: BackfillStore = {
+    async read(exportName) {
       const [row] = read(sql.state, backfillName(exportName));
       return row && parseBackfill(exportName, store, () => parseVersionedRow(row));
     },
-
-    replaceBackfill: (backfill) => replace(backfillName(backfill.export), backfill, backfill),
-
+    replace: (backfill) => replace(backfillName(backfill.export), backfill, backfill),
     async *windowStates(exportName) {
       const prefix = windowsPrefix(exportName);
       const end = `${prefix}\u{10ffff}`;
@@ -202,6 +195,17 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
         after = last.export;
       }
     },
+  };
+
+  return {
+    backfills,
+
+    async exportState(exportName) {
+      const [row] = read(sql.state, exportName);
+      return row && parseState(exportName, row);
+    },
+
+    replaceState: (state) => replace(state.export, state, state),
 
     async append(entry) {
       const { export: exportName, run, page } = entry;

@@ -61,9 +61,9 @@ async function abandonPeriod(
   { yes, json }: AbandonOptions,
   context: CommandContext,
 ): Promise<number> {
-  const { name, log, store, executions } = deployed;
+  const { name, log, backfills, store, executions } = deployed;
   const { stdout, stderr, env } = context;
-  const status = await readBackfillStatus({ log, executions }, name);
+  const status = await readBackfillStatus(deployed, name);
   if (status !== undefined && status.state !== 'completed') {
     stderr.write(`Backfill of export ${name}:\n${backfillLines(status, textStyleFor(stderr, env)).join('\n')}\n`);
     stderr.write(
@@ -74,7 +74,7 @@ async function abandonPeriod(
   // Recorded first: an execution that begins a window meanwhile finds it.
   const maxInvocationMs = deployed.probeFromFunction === undefined ? 0 : maxFunctionMs;
   const { abandonedRuns, publishing } = await abandonBackfill(
-    { log, store, executions, runtime: systemRuntime, maxInvocationMs },
+    { log, backfills, store, executions, runtime: systemRuntime, maxInvocationMs },
     name,
   );
   const stopped = await deployed.stopBackfill();

@@ -2,7 +2,6 @@
 
 import * as z from 'zod/mini';
 import { systemRuntime } from '../../core/clock.ts';
-import type { Window } from '../../core/model.ts';
 import {
   type BackfillProgress,
   type BackfillRequest,
@@ -15,7 +14,8 @@ import {
 import type { BackfillEnd, DeployedExport, Deployment, Retry } from '../../target/target.ts';
 import type { ExportEvent } from '../../core/ports.ts';
 import { describeProblems } from '../../core/validation-errors.ts';
-import { windowDefinition } from '../../core/steps/select-export.ts';
+import { windowDefinition } from '../../backfill/window-definition.ts';
+import type { Window } from '../../backfill/windows.ts';
 import { durationSchema, instantSchema } from '../../core/timestamps.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { backfillLines, backfillOptions, windowText } from '../output/backfill-table.ts';
@@ -110,14 +110,15 @@ function readBound(option: string, text: string | undefined, problems: string[])
 
 /** The windows, and the first request of the first one. @throws ConfigurationError if a start would be refused */
 async function printPlan(
-  { name, definition, service, log, store }: DeployedExport,
+  { name, definition, service, log, backfills, store }: DeployedExport,
   request: BackfillRequest,
   { json }: BackfillCommandOptions,
   { stdout, env }: CommandContext,
 ): Promise<number> {
   const style = textStyleFor(stdout, env);
   const { untilOperator } = service;
-  const windows = await planBackfill({ log, store, runtime: systemRuntime, definition, untilOperator }, request);
+  const deps = { log, backfills, store, runtime: systemRuntime, definition, untilOperator };
+  const windows = await planBackfill(deps, request);
   const requestOf = (window: Window) =>
     plannedRequest(service, { ...windowDefinition(definition, window, untilOperator), since: window.since });
   const [first] = windows;

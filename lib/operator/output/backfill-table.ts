@@ -1,6 +1,5 @@
 /** The backfill of an export, for a person at a terminal. */
 
-import type { Window } from '../../core/model.ts';
 import {
   type BackfillRequest,
   maxFunctionMs,
@@ -8,6 +7,7 @@ import {
   type WindowState,
   type WindowStatus,
 } from '../../backfill/backfill.ts';
+import type { Window } from '../../backfill/windows.ts';
 import { truncate } from '../../core/sanitize.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import type { BackfillSummary } from '../run-status.ts';

@@ -80,6 +80,7 @@ function nextRun({ next, sincePolicy }: RunFacts): string {
 }
 
 function nextSince(policy: RunFacts['sincePolicy'], start: string): string {
+  if (policy.from === 'fixed') return `at ${formatInstant(policy.instant)}`;
   if (policy.from === 'lookback') {
     return `${formatDuration(policy.lookbackMs)} before ${start} (lookbackWindow), or at the watermark if that is earlier`;
   }

@@ -216,7 +216,7 @@ describe('a deployed backfill', () => {
       message: expect.stringContaining(problem),
     });
     expect(service.exchanges.length).toBeGreaterThan(0);
-    expect(await deployed.log.backfill('refused')).toBeUndefined();
+    expect(await deployed.backfills.read('refused')).toBeUndefined();
   });
 });
 

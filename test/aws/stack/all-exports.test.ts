@@ -4,7 +4,8 @@ import { BatchGetItemCommand, QueryCommand } from '@aws-sdk/client-dynamodb';
 import type { ScheduleSummary } from '@aws-sdk/client-scheduler';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Item } from '../../../lib/aws/dynamodb/items.ts';
-import type { Backfill, ExportState } from '../../../lib/core/model.ts';
+import type { Backfill } from '../../../lib/backfill/store.ts';
+import type { ExportState } from '../../../lib/core/model.ts';
 import { readStatuses, type StatusEntry } from '../../../lib/operator/run-status.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
 import {
@@ -133,6 +134,7 @@ describe('the backfills of a service with filterUntil', () => {
     const exports = names(40);
     const [first = ''] = exports;
     const backfill: Backfill = {
+      plan: 1,
       export: first,
       version: 1,
       from: at('2026-01-01T00:00:00Z'),

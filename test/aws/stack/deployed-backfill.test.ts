@@ -12,13 +12,13 @@ import {
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it, vi } from 'vitest';
 import { deployedBackfill } from '../../../lib/aws/stack/deployed-backfill.ts';
-import type { ExportState, Window } from '../../../lib/core/model.ts';
+import type { ExportState } from '../../../lib/core/model.ts';
 import { type BackfillRequest } from '../../../lib/backfill/backfill.ts';
 import type { BackfillOptions, DeployedService } from '../../../lib/target/target.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import type { ServiceOutput } from '../../../lib/settings/stack-output.ts';
-import { windowRequestChecksum } from '../../../lib/core/steps/select-export.ts';
-import { windowName } from '../../../lib/core/windows.ts';
+import { windowRequestChecksum } from '../../../lib/backfill/window-definition.ts';
+import { type Window, windowName } from '../../../lib/backfill/windows.ts';
 import { arn, awsError, serviceOutput } from '../../support/aws/mocked-stack.ts';
 import { aPageEntry, aRun, aRunResult, anExportDefinition, at, collect } from '../../support/builders.ts';
 import { createMemoryLog, createMemoryStore } from '../../support/export/memory-adapters.ts';
@@ -58,7 +58,7 @@ function aDeployedExport({ service = {}, output = {} }: Options = {}) {
     executionArn: `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`,
   }));
   mocked.stepFunctions.on(StopExecutionCommand).resolves({});
-  mocked.lambda.on(InvokeCommand).resolves(answer({ honorsUntil: true }));
+  mocked.lambda.on(InvokeCommand).resolves(answer({ honorsUntil: true, documentRoot: 'reports' }));
   const log = createMemoryLog();
   const events: ExportEvent[] = [];
   const progress: string[] = [];
@@ -75,6 +75,7 @@ function aDeployedExport({ service = {}, output = {} }: Options = {}) {
     service: { untilOperator: 'lt', ...service } as DeployedService,
     output: serviceOutput({ name: 'acme', exports: [], output: { backfillStateMachineArn: machine, ...output } }),
     log,
+    backfills: log.backfills,
     store,
     clients: { stepFunctions, lambda },
     runtime: {
@@ -145,13 +146,13 @@ const completed = (number: number, execution = 'e') => ({
     execution,
     completedAt: at('2026-11-20T00:00:00Z'),
     result: aRunResult({ export: 'nightly', ...day(number), watermark: null }),
-    requestChecksum: windowRequestChecksum(definition, 'lt'),
   },
+  plan: { id: 1, requestChecksum: windowRequestChecksum(definition, 'lt') },
 });
 
 /** What a refused start must not have done. */
 async function expectNothingDone({ log, stepFunctions }: Deployed): Promise<void> {
-  expect(await log.backfill('nightly')).toBeUndefined();
+  expect(await log.backfills.read('nightly')).toBeUndefined();
   expect(stepFunctions.commandCalls(StartExecutionCommand)).toEqual([]);
 }
 
@@ -165,7 +166,7 @@ describe('starting a backfill', () => {
     expect(JSON.parse(Buffer.from(invocation?.args[0].input.Payload as Uint8Array).toString())).toEqual({
       probe: { export: 'nightly', since: request.from, until: request.to },
     });
-    expect(await deployed.log.backfill('nightly')).toMatchObject({ ...request, version: 1 });
+    expect(await deployed.log.backfills.read('nightly')).toMatchObject({ ...request, version: 1 });
     expect(deployed.startInputs()).toEqual([
       {
         stateMachineArn: machine,
@@ -238,10 +239,10 @@ describe('starting a backfill', () => {
 
     it('is skipped while that of an abandoned backfill ends', async () => {
       const deployed = await aRunningBackfill();
-      const recorded = await deployed.log.backfill('nightly');
+      const recorded = await deployed.log.backfills.read('nightly');
       if (recorded === undefined) throw new Error('no backfill');
       const abandonedAt = at('2026-11-20T00:00:00Z');
-      await deployed.log.replaceBackfill({ ...recorded, version: 2, abandonedAt });
+      await deployed.log.backfills.replace({ ...recorded, version: 2, abandonedAt });
       expect(await deployed.start()).toMatchObject({
         status: 'skipped',
         reason: expect.stringContaining('of the abandoned backfill is ending'),

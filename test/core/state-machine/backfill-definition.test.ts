@@ -56,7 +56,7 @@ describe('the state machine of backfills', () => {
     expect(transitionsOf(windowStates)).toEqual([
       'ExportWindow ─▶ HasEnded',
       'ExportWindow ─ States.ALL ─▶ WasStarted',
-      'HasEnded ─ {"Variable":"$.ended.output.window","IsPresent":true} ─▶ WindowDone',
+      'HasEnded ─ {"Variable":"$.ended.output.done","IsPresent":true} ─▶ WindowDone',
       'HasEnded ─ {"Variable":"$.ended.output.pages","IsPresent":true} ─▶ WindowDone',
       'HasEnded ─ otherwise ─▶ WaitForWindow',
       'WaitForWindow ─▶ ExportWindow',

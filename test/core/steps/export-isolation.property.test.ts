@@ -39,14 +39,6 @@ function recordAccess(log: PageLog, store: PageStore) {
   const accessed = new Set<string>();
   const ofKey = (key: string) => accessed.add(key.split('/')[0] ?? '');
   const recordedLog: PageLog = {
-    backfill(name) {
-      accessed.add(name);
-      return log.backfill(name);
-    },
-    replaceBackfill(backfill) {
-      accessed.add(backfill.export);
-      return log.replaceBackfill(backfill);
-    },
     exportState(name) {
       accessed.add(name);
       return log.exportState(name);

@@ -9,9 +9,8 @@ import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
-import { stateNameOf } from '../../../lib/core/windows.ts';
 import { aFetchedPage, at } from '../../support/builders.ts';
-import { operatorOf, windowBench } from '../../support/export/backfill-bench.ts';
+import { operatorOf, root, windowBench } from '../../support/export/backfill-bench.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { cursorAt } from '../../support/export/scripted-service.ts';
 
@@ -226,9 +225,9 @@ describe('BeginRun', () => {
     it('begins no run of a window that it has published', async () => {
       const bench = anExportBench({ reports: [] });
       const bounds = { from: at('2026-10-01T00:00:00Z'), to: at('2026-10-02T00:00:00Z') };
-      await beginBackfill(operatorOf(bench), { ...bounds, windowMs: 86_400_000, parallel: 1 });
+      await beginBackfill(operatorOf(bench), { ...bounds, windowMs: 86_400_000, parallel: 1 }, root);
       const window = windowBench(bench, { since: bounds.from, until: bounds.to });
-      const stateOf = () => bench.log.exportState(stateNameOf(window.deps.definition));
+      const stateOf = () => bench.log.exportState(window.deps.definition.stateName);
       const restart = { restart: true };
       const run = await begin(window, 'late', restart);
       await exportPage(window.deps, { loop: loopOf(window, run), execution: 'late' });

@@ -11,7 +11,7 @@ import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAtRequest, someReports } from '../../support/export/scripted-service.ts';
 import { manifestKeyOf } from '../../support/builders.ts';
 import { beginBackfill } from '../../../lib/backfill/backfill.ts';
-import { exportWindows, operatorOf, windowManifestsOf } from '../../support/export/backfill-bench.ts';
+import { exportWindows, operatorOf, root, windowManifestsOf } from '../../support/export/backfill-bench.ts';
 
 function completed(end: ExecutionOutcome): RunResult {
   if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
@@ -243,12 +243,16 @@ describe('a run from its first page to its manifest', () => {
 
     it('is published if it is a window, and does not count as a run with reports', async () => {
       const bench = anExportBench({ definition: { expect: { minReports: 100, reportsEveryMs: 60_000 } } });
-      const backfill = await beginBackfill(operatorOf(bench), {
-        from: at('2026-11-01T00:00:00Z'),
-        to: at('2026-11-01T00:10:00Z'),
-        windowMs: 120_000,
-        parallel: 1,
-      });
+      const backfill = await beginBackfill(
+        operatorOf(bench),
+        {
+          from: at('2026-11-01T00:00:00Z'),
+          to: at('2026-11-01T00:10:00Z'),
+          windowMs: 120_000,
+          parallel: 1,
+        },
+        root,
+      );
       await exportWindows(bench, backfill, { parallel: 1 });
       expect(windowManifestsOf(bench)).toHaveLength(5);
       expect((await bench.state()).lastCompleted).toBeUndefined();

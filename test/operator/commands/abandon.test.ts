@@ -2,14 +2,14 @@
 
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { windowName } from '../../../lib/core/windows.ts';
+import { windowName } from '../../../lib/backfill/windows.ts';
 import { executionId } from '../../../lib/local/execution.ts';
 import { acquireBackfillLock } from '../../../lib/local/lock.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { openRunNotes } from '../../../lib/local/sqlite/run-notes.ts';
 import { abandonCommand } from '../../../lib/operator/commands/abandon.ts';
 import { publishingText } from '../../../lib/operator/output/backfill-table.ts';
-import { anExportState, aPageEntry, aRun, at } from '../../support/builders.ts';
+import { anExportState, aPlan, aPageEntry, aRun, at } from '../../support/builders.ts';
 import { runInProcess } from '../../support/process/command-line.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
@@ -80,10 +80,11 @@ describe('abandon --backfill with a window that could not be published', () => {
     const file = `${out}/state.sqlite`;
     const log = createSqlitePageLog(file);
     const name = windowName('daily', window);
-    await log.replaceState(anExportState({ export: name, active: run, sequence: run.sequence }));
-    await log.replaceBackfill({
+    await log.replaceState(anExportState({ export: name, active: run, sequence: run.sequence, plan: aPlan() }));
+    await log.backfills.replace({
       export: 'daily',
       version: 1,
+      plan: 1,
       from: window.since,
       to: window.until,
       windowMs: 604_800_000,

@@ -12,8 +12,8 @@ import {
 } from '../../../lib/backfill/backfill.ts';
 import { probeWindow } from '../../../lib/backfill/probe-window.ts';
 import { exportDefinition } from '../../../lib/settings/settings.ts';
-import type { Backfill, Window } from '../../../lib/core/model.ts';
-import { windowName } from '../../../lib/core/windows.ts';
+import type { Backfill } from '../../../lib/backfill/store.ts';
+import { type Window, windowName } from '../../../lib/backfill/windows.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { type Observations, type ObservedExport, partitionOf } from '../invariants/observations.ts';
 import { settleAbandonment } from '../invariants/windows.ts';
@@ -96,12 +96,16 @@ export function scheduleBackfill({
     async (tools: Tools, id: string): Promise<void> => {
       const { log, store, runtime, service } = tools;
       const request = await chooseRequest(tools);
-      await probeWindow(
+      const root = await probeWindow(
         { definition, service, untilOperator, log, runtime },
         { since: request.from, until: request.to },
       );
-      const backfill = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
-      exportWindows(id, await remainingWindows(log, backfill), backfill);
+      const backfill = await beginBackfill(
+        { log, backfills: log.backfills, store, runtime, definition, untilOperator },
+        request,
+        root,
+      );
+      exportWindows(id, await remainingWindows(log.backfills, backfill), backfill);
     };
 
   const exportWindows = (id: string, windows: readonly Window[], { parallel }: Backfill): void => {
@@ -117,13 +121,16 @@ export function scheduleBackfill({
   const planned = requestOf(plan);
   /** The newest backfill if there is one, as its status shows it. */
   const continued = startWith(async ({ log }) => {
-    const newest = await log.backfill(name);
+    const newest = await log.backfills.read(name);
     return newest === undefined ? planned : { ...planned, from: newest.from, to: newest.to, windowMs: newest.windowMs };
   });
   const abandon = async ({ log, runtime, store, executions }: Tools, id: string): Promise<void> => {
-    const { backfill, abandonedRuns } = await abandonBackfill({ log, runtime, store, executions }, name);
+    const { backfill, abandonedRuns } = await abandonBackfill(
+      { log, backfills: log.backfills, runtime, store, executions },
+      name,
+    );
     world.log(id, () => `has abandoned version ${backfill.version} with ${abandonedRuns} runs`);
-    settleAbandonment(observations, name, backfill.version);
+    settleAbandonment(observations, name, backfill);
   };
 
   run(

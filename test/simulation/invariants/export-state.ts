@@ -197,8 +197,8 @@ function checkCompletedRun(
 }
 
 /**
- * Whether `latest.json` has a higher sequence of another deployment, which one of this export has reached, such as that of a window: it
- * cannot be distinguished from one of our own.
+ * Whether `latest.json` has a higher sequence of another deployment, which one of this export has reached: it cannot be distinguished
+ * from one of our own.
  */
 function isForeignPointer({ s3, prefix }: Observations, name: string, own: number, state: StateItem): boolean {
   const pointer = s3().objects.get(`${prefix}${name}/latest.json`);

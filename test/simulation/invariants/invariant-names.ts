@@ -65,7 +65,9 @@ export const invariants = [
   // Windows of backfills: windows.ts; the second one also stored-objects.ts
   'windows that are published do not overlap',
   'a window leaves the runs of its export as they are',
-  'no two runs of an export have the same sequence',
+  'no two runs of an export have the same ID',
+  'only an operator changes the plan of a window, and never to an earlier one',
+  'no run of a window begins after its backfill was abandoned',
   'no window is published after its backfill was abandoned',
   'a window requests only its own reports',
   'a backfill begins only if the service honors the upper bound',

@@ -116,8 +116,8 @@ export interface Seen {
   readonly windows: Map<string, WindowManifest[]>;
   /** The windows that an operator has started with `restart`, by export and bounds. */
   readonly restartedWindows: Set<string>;
-  /** The run that has each sequence, by export and sequence. */
-  readonly sequences: Map<string, string>;
+  /** The export or window that has each run, by export and run. */
+  readonly runs: Map<string, string>;
   /** The executions that have begun or resumed a run, without those that continue another one. */
   readonly runOwners: Set<string>;
   /** When each state was last written, by export and sort key. */
@@ -164,6 +164,7 @@ export interface StateItem {
   readonly active?: ActiveRun;
   readonly watermark?: { readonly instant: string };
   readonly documentRoot?: string;
+  readonly plan?: { readonly id: number; readonly requestChecksum: string; readonly abandonedAt?: string };
   readonly lastCompleted?: {
     readonly execution: string;
     readonly result: { readonly run: string; readonly manifest: string | null; readonly watermark: string | null };
@@ -216,8 +217,10 @@ export const summaryKeyBeside = (key: string): string => key.replace(/manifest\.
 /** The item of the newest backfill of an export, as an outsider reads it. */
 export interface BackfillItem {
   readonly version: number;
+  readonly plan: number;
   readonly from: string;
   readonly to: string;
+  readonly windowMs: number;
   readonly abandonedAt?: string;
 }
 

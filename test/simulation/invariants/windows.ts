@@ -1,6 +1,8 @@
 /** Checks the windows of backfills: their states, what they publish, and what they request. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
+import type { Backfill } from '../../../lib/backfill/store.ts';
 import type { Item } from '../world/dynamodb.ts';
 import type { Process } from '../world/process.ts';
 import type { ServiceRequest } from '../world/report-service.ts';
@@ -27,13 +29,19 @@ const nameOf = (exportName: string, { since, until }: WindowBounds): string =>
   `${exportName} from ${new Date(since).toISOString()} to ${new Date(until).toISOString()}`;
 
 /** Checks the active run of an export state, or of a window, before it is stored. */
-export function checkSequence({ world }: Observations, { sequences }: Seen, name: string, { active }: StateItem): void {
+export function checkRunId(
+  { world }: Observations,
+  { runs }: Seen,
+  name: string,
+  sortKey: string,
+  { active }: StateItem,
+): void {
   if (active === undefined) return;
-  const key = `${name} ${active.sequence}`;
-  const other = sequences.get(key) ?? active.run;
-  sequences.set(key, other);
-  if (other !== active.run) {
-    world.violate('no two runs of an export have the same sequence', `${name}: ${other} and ${active.run}`);
+  const key = `${name} ${active.run}`;
+  const other = runs.get(key) ?? sortKey;
+  runs.set(key, other);
+  if (other !== sortKey) {
+    world.violate('no two runs of an export have the same ID', `${key}: ${other} and ${sortKey}`);
   }
 }
 
@@ -63,6 +71,14 @@ export function checkWindowState(
   if (state.version !== (previous?.version ?? 0) + 1) {
     world.violate('export state replaces the version that was read', `${label}: version ${state.version}`);
   }
+  const begins = state.active !== undefined && state.active.run !== previous?.active?.run;
+  if (begins && (state.sequence <= (previous?.sequence ?? 0) || state.active?.sequence !== state.sequence)) {
+    world.violate('sequence numbers of runs increase', `${label}: run ${state.active?.run}`);
+  }
+  checkPlan(observations, label, state, previous);
+  if (begins && (previous?.plan === undefined || previous.plan.abandonedAt !== undefined)) {
+    world.violate('no run of a window begins after its backfill was abandoned', `${label}: run ${state.active?.run}`);
+  }
   if (state.watermark !== undefined) {
     world.violate('a window leaves the runs of its export as they are', `${label} has a watermark`);
   }
@@ -82,6 +98,29 @@ export function checkWindowState(
   else if (!isOwn || result.manifest === null || !seen.manifests.has(prefix + result.manifest)) {
     world.violate('a completed run has a manifest', `${label}: ${result.run}`);
   }
+}
+
+/** An abandoned plan stays abandoned, until a later one replaces it. What has begun keeps its request. */
+function checkPlan(
+  { world, writer }: Observations,
+  label: string,
+  { plan }: StateItem,
+  previous: StateItem | undefined,
+): void {
+  const violate = (details: string) =>
+    world.violate(
+      'only an operator changes the plan of a window, and never to an earlier one',
+      `${label}: ${details} by ${writer().id}`,
+    );
+  if (plan === undefined) return violate('none');
+  const before = previous?.plan;
+  if (isDeepStrictEqual(plan, before)) return;
+  if (writer().step !== 'Operator') violate('changed');
+  if (before === undefined) return;
+  const isOpenedAgain = before.abandonedAt !== undefined && plan.abandonedAt === undefined;
+  if (plan.id < before.id || (plan.id === before.id && isOpenedAgain)) violate(`${before.id}, then ${plan.id}`);
+  const hasBegun = previous?.active !== undefined || previous?.lastCompleted !== undefined;
+  if (hasBegun && plan.requestChecksum !== before.requestChecksum) violate('another request');
 }
 
 /** A run of a window is replaced for few reasons. One that may be published already is not. */
@@ -105,7 +144,6 @@ function checkReplacedRun(
   const reasons = {
     completed: step === 'FinishRun' && isOwner && state.lastCompleted?.result.run === previous.run,
     abandoned: step === 'Operator' && (isNotPublished || (active === undefined && isUnpublishable)),
-    abandonedMeanwhile: step === 'BeginRun' && isOwner && isNotPublished,
     restarted: step === 'BeginRun' && !isOwner && (input.restart === true || last === undefined || last.repeats),
     cursorRejected: step === 'ExportPage' && isOwner && active?.cursorRestarts === previous.cursorRestarts + 1,
     cannotResume:
@@ -160,8 +198,24 @@ export function checkPublishedWindow(
 const findStart = ({ findExecution }: Observations, { payload }: Process): unknown =>
   findExecution(payload.execution)?.input;
 
-/** A command has abandoned the backfill and returns: from now on only windows are published that have begun to be. */
-export function settleAbandonment(observations: Observations, name: string, version: number): void {
+/**
+ * A command has abandoned the backfill and returns: each of its windows is abandoned, or part of a later plan, and from now on only
+ * windows are published that have begun to be.
+ */
+export function settleAbandonment(observations: Observations, name: string, abandoned: Backfill): void {
+  const { from, to, windowMs, version } = abandoned;
+  for (let since = Date.parse(from); since < Date.parse(to); since += windowMs) {
+    const window = { since, until: Math.min(since + windowMs, Date.parse(to)) };
+    const bounds = [window.since, window.until].map((moment) => new Date(moment).toISOString().replace('.000Z', 'Z'));
+    const item = observations.dynamoDb().item(partitionOf(name), `window#${bounds.join('/')}`);
+    const plan = item && (unmarshall({ ...item }) as StateItem).plan;
+    if (plan === undefined || plan.id < abandoned.plan || (plan.id === abandoned.plan && !plan.abandonedAt)) {
+      observations.world.violate(
+        'no run of a window begins after its backfill was abandoned',
+        `${nameOf(name, window)} has the plan ${JSON.stringify(plan)}`,
+      );
+    }
+  }
   const states = observations
     .dynamoDb()
     .items(partitionOf(name), 'window#')

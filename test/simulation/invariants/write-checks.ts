@@ -25,7 +25,7 @@ import { checkLogEntry } from './page-log.ts';
 import { checkSlots, type SlotItem } from './slots.ts';
 import type { StartChecks } from './starts.ts';
 import { checkObject } from './stored-objects.ts';
-import { checkBackfillItem, checkSequence, checkWindowState } from './windows.ts';
+import { checkBackfillItem, checkRunId, checkWindowState } from './windows.ts';
 
 export interface WriteChecks {
   readonly onObject: (key: string, object: StoredObject, existing: StoredObject | undefined) => void;
@@ -64,7 +64,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     lowerBounds: new Map(),
     windows: new Map(),
     restartedWindows: new Set(),
-    sequences: new Map(),
+    runs: new Map(),
     runOwners: new Set(),
     statesWrittenAt: new Map(),
     rootsKnownSince: new Map(),
@@ -94,7 +94,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as StateItem);
         const state = unmarshall({ ...item }) as StateItem;
         const window = parseBounds(sk);
-        checkSequence(observations, seen, name, state);
+        checkRunId(observations, seen, name, sk, state);
         checkOwner(observations, seen, `${name} ${sk}`, state, previous);
         checkDocumentRoot(observations, seen, observed, state, previous, window !== undefined);
         if (window === undefined) {

@@ -193,9 +193,9 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '    await store.putDocument(manifest, chunks);\n    if (isOfWindow(run)) {',
+        find: '    await store.putDocument(manifest, chunks);\n    if (hasUntil(run)) {',
         replace:
-          '    if (!isOfWindow(run)) await updateLatestPointer(deps, run, manifest);\n    await store.putDocument(manifest, chunks);\n    if (isOfWindow(run)) {',
+          '    if (!hasUntil(run)) await updateLatestPointer(deps, run, manifest);\n    await store.putDocument(manifest, chunks);\n    if (hasUntil(run)) {',
       },
     ],
   },
@@ -204,9 +204,9 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '    await store.putDocument(manifest, chunks);\n    if (isOfWindow(run)) {',
+        find: '    await store.putDocument(manifest, chunks);\n    if (hasUntil(run)) {',
         replace:
-          '    if (run.export === undefined) {\n      await store.putDocument(manifest, chunks);\n    } else if (isOfWindow(run)) {',
+          '    if (run.export === undefined) {\n      await store.putDocument(manifest, chunks);\n    } else if (hasUntil(run)) {',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
@@ -215,8 +215,8 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  return updateState(log, stateNameOf(definition), (state) => {\n    // An earlier',
-        replace: '  const completed = await updateState(log, stateNameOf(definition), (state) => {\n    // An earlier',
+        find: '  return updateState(log, definition.stateName, (state) => {\n    // An earlier',
+        replace: '  const completed = await updateState(log, definition.stateName, (state) => {\n    // An earlier',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
@@ -333,8 +333,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: '...(await identifyRun(deps, state, now)),',
-        replace: '...(await identifyRun(deps, state, now)),\n    sequence: Math.max(state.sequence, 1),',
+        find: '    ...identity,\n',
+        replace: '    ...identity,\n    sequence: Math.max(state.sequence, 1),\n',
       },
     ],
   },
@@ -378,8 +378,9 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/restart-run.ts',
-        find: '      startedAt: instantOf(now),',
-        replace: '      startedAt: instantOf(now),\n      since: instantOf(now),',
+        find: '      ...identifyRun(definition, state, runtime),',
+        replace:
+          '      ...identifyRun(definition, state, runtime),\n      since: identifyRun(definition, state, runtime).startedAt,',
       },
     ],
   },
@@ -539,9 +540,9 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '    await store.putDocument(manifest, chunks);\n    if (isOfWindow(run)) {',
+        find: '    await store.putDocument(manifest, chunks);\n    if (hasUntil(run)) {',
         replace:
-          '    if (!isOfWindow(run)) await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await store.putDocument(manifest, chunks);\n    if (isOfWindow(run)) {',
+          '    if (!hasUntil(run)) await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await store.putDocument(manifest, chunks);\n    if (hasUntil(run)) {',
       },
     ],
   },
@@ -632,8 +633,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/select-export.ts',
-        find: 'const definition = named && exports.get(named.export);',
-        replace: 'const definition = named && [...exports.values()].at(-1);',
+        find: "const definition = typeof name === 'string' ? exports.get(name) : undefined;",
+        replace: "const definition = typeof name === 'string' ? [...exports.values()].at(-1) : undefined;",
       },
     ],
   },
@@ -648,8 +649,8 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/aws/lambda/service-context.ts',
-        find: 'selectExport(definitions, input, untilOperator);',
-        replace: '(kept ??= selectExport(definitions, input, untilOperator));',
+        find: 'selectDefinition(definitions, input, untilOperator);',
+        replace: '(kept ??= selectDefinition(definitions, input, untilOperator));',
       },
     ],
   },
@@ -1246,14 +1247,9 @@ export const mutants: readonly Mutant[] = [
     name: 'windows overlap',
     edits: [
       {
-        file: 'lib/core/windows.ts',
+        file: 'lib/backfill/windows.ts',
         find: 'until: instantOf(Math.min(since + windowMs, end))',
         replace: 'until: instantOf(Math.min(since + windowMs + 3_600_000, end))',
-      },
-      {
-        file: 'lib/core/windows.ts',
-        find: 'return isCut && until === Math.min(since + windowMs, end);',
-        replace: 'return isCut;',
       },
     ],
   },
@@ -1261,14 +1257,9 @@ export const mutants: readonly Mutant[] = [
     name: 'there is a gap between two windows',
     edits: [
       {
-        file: 'lib/core/windows.ts',
+        file: 'lib/backfill/windows.ts',
         find: 'until: instantOf(Math.min(since + windowMs, end))',
         replace: 'until: instantOf(since + windowMs < end ? since + windowMs - 1 : end)',
-      },
-      {
-        file: 'lib/core/windows.ts',
-        find: 'return isCut && until === Math.min(since + windowMs, end);',
-        replace: 'return isCut;',
       },
     ],
   },
@@ -1276,7 +1267,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the filter of a window has no upper bound',
     edits: [
       {
-        file: 'lib/core/steps/select-export.ts',
+        file: 'lib/backfill/window-definition.ts',
         find: 'request: { ...request, filter },',
         replace: 'request: { ...request },',
       },
@@ -1287,19 +1278,19 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: 'watermark: run.until === undefined ? watermarkAfter(state, definition, run, first) : undefined',
+        find: 'watermark: hasUntil(run) ? undefined : watermarkAfter(state, definition, run, first)',
         replace: 'watermark: watermarkAfter(state, definition, run, first)',
       },
     ],
   },
   {
-    name: 'a window moves the watermark of its export',
+    name: 'a backfill moves the watermark of its export',
     edits: [
       {
-        file: 'lib/core/steps/export-state.ts',
-        find: 'return { change: { ...exportState, sequence }, result: sequence };',
+        file: 'lib/backfill/backfill.ts',
+        find: 'const change = { ...state, documentRoot: root };',
         replace:
-          'const watermark = { source: definition.request.source, filter: {}, instant: definition.window?.until };\n    return { change: { ...exportState, sequence, watermark } as never, result: sequence };',
+          "const watermark = { source: 'https://reports.example.com', filter: {}, instant: instantOf(Date.UTC(2026, 0)) };\n    const change = { ...state, documentRoot: root, watermark };",
       },
     ],
   },
@@ -1319,8 +1310,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/backfill/probe-window.ts',
-        find: 'if (!(await hasReportsAt(since))) return;',
-        replace: 'if (!(await hasReportsAt(since)) || since !== until) return;',
+        find: 'if (!(await hasReportsAt(since))) return expectedRoot?.root;',
+        replace: 'if (!(await hasReportsAt(since)) || since !== until) return expectedRoot?.root;',
       },
     ],
   },
@@ -1339,18 +1330,18 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: 'if (state.active === undefined && state.lastCompleted !== undefined && input.restart !== true) {',
-        replace: 'if (state.active === undefined && state.lastCompleted !== undefined && input.restart === false) {',
+        find: 'if (active === undefined && lastCompleted !== undefined && restart !== true) {',
+        replace: 'if (active === undefined && lastCompleted !== undefined && restart === false) {',
       },
     ],
   },
   {
-    name: 'windows do not share the sequence of their export',
+    name: 'the IDs of runs of windows have no random digits',
     edits: [
       {
         file: 'lib/core/steps/export-state.ts',
-        find: 'const sequence = await updateState(log, definition.name, takeNext, pauseAmongWindows(runtime));',
-        replace: 'const sequence = nextSequence(state, now);',
+        find: 'randomHex(once === undefined ? 6 : 12)',
+        replace: "once === undefined ? randomHex(6) : '000000000000'",
       },
     ],
   },
@@ -1359,8 +1350,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/backfill/backfill.ts',
-        find: 'if (active === undefined || window === undefined) continue;',
-        replace: 'if (active !== undefined || window === undefined) continue;',
+        find: 'change: { ...idle, plan } }',
+        replace: 'change: { ...state, plan } }',
       },
     ],
   },
@@ -1369,13 +1360,49 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: 'if (backfill?.abandonedAt !== undefined)\n    return [',
-        replace: "if (backfill?.abandonedAt === '')\n    return [",
+        find: 'if (plan.abandonedAt !== undefined) {',
+        replace: "if (plan.abandonedAt === '') {",
       },
+    ],
+  },
+  {
+    name: 'an abandoned backfill leaves the windows that are not planned yet',
+    edits: [
       {
-        file: 'lib/core/steps/begin-run.ts',
-        find: 'const isOpen = backfill !== undefined && backfill.abandonedAt === undefined;',
-        replace: 'const isOpen = backfill !== undefined;',
+        file: 'lib/backfill/backfill.ts',
+        find: 'new Map([...windowsOf(backfill)].map((window) => [windowName(exportName, window), window]));',
+        replace:
+          'new Map([...windowsOf(backfill)].map((window) => [windowName(exportName, window), window] as const).filter(([name]) => states.has(name)));',
+      },
+    ],
+  },
+  {
+    name: 'a late command that begins a backfill plans abandoned windows',
+    edits: [
+      {
+        file: 'lib/backfill/backfill.ts',
+        find: '(plan.id === id && plan.abandonedAt !== undefined)',
+        replace: "(plan.id === id && plan.abandonedAt === '')",
+      },
+    ],
+  },
+  {
+    name: 'a late command that begins a backfill replaces a later plan',
+    edits: [
+      {
+        file: 'lib/backfill/backfill.ts',
+        find: 'plan.id > id ||',
+        replace: 'plan.id > id + 1_000 ||',
+      },
+    ],
+  },
+  {
+    name: 'a late command that abandons a backfill abandons a later one',
+    edits: [
+      {
+        file: 'lib/backfill/backfill.ts',
+        find: 'if (current.id > id) return',
+        replace: 'if (current.id > id + 1_000) return',
       },
     ],
   },
@@ -1384,8 +1411,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/backfill/backfill.ts',
-        find: 'run.completion === undefined ? undefined : await findPublishingState(run);',
-        replace: '(await findPublishingState(run)) && undefined;',
+        find: 'run?.completion === undefined ? undefined : await findPublishingState(run);',
+        replace: 'run && (await findPublishingState(run)) && undefined;',
       },
     ],
   },
@@ -1418,9 +1445,9 @@ export const mutants: readonly Mutant[] = [
     name: 'page 1 of a window may have another root element',
     edits: [
       {
-        file: 'lib/core/steps/export-page.ts',
-        find: 'definition.window === undefined ? state : await log.exportState(definition.name);',
-        replace: 'definition.window === undefined || log === undefined ? state : undefined;',
+        file: 'lib/backfill/backfill.ts',
+        find: 'const change = { ...state, sequence, documentRoot, plan:',
+        replace: 'const change = { ...state, sequence, plan:',
       },
     ],
   },
@@ -1466,22 +1493,12 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'the root element of completed windows is not recorded',
+    name: 'the root element of the check is not recorded with the export',
     edits: [
       {
-        file: 'lib/core/steps/finish-run.ts',
-        find: 'return { ...(change === ofExport ? {} : { change }), result: state };',
-        replace: 'return { ...(change === state ? { change } : {}), result: state };',
-      },
-    ],
-  },
-  {
-    name: 'the root element of completed runs is recorded with a window, not with its export',
-    edits: [
-      {
-        file: 'lib/core/steps/finish-run.ts',
-        find: 'if (definition.window === undefined) return withRootOf(',
-        replace: 'if (log !== undefined) return withRootOf(',
+        file: 'lib/backfill/backfill.ts',
+        find: 'return { change, result: change };',
+        replace: 'return { result: change };',
       },
     ],
   },

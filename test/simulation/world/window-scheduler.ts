@@ -45,7 +45,7 @@ export function createWindowScheduler(
         for (let attempt = 1; !self.isStopped; attempt += 1) {
           const execution = stepFunctions().start(`${label}-w${number}-${attempt}`, { export: window.name });
           await ended(execution);
-          const { window: end } = (execution.output ?? {}) as { readonly window?: string };
+          const { done: end } = (execution.output ?? {}) as { readonly done?: string };
           if (execution.status !== 'SUCCEEDED' || end !== undefined) return;
           // Another execution may be exporting it, or continue the run.
           const isExporting = execution.state !== 'Completed';

@@ -24,7 +24,8 @@ import { vi } from 'vitest';
 import { type Item, toBackfillItem, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
 import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { Backfill, ExportState, PageEntry } from '../../../lib/core/model.ts';
+import type { Backfill } from '../../../lib/backfill/store.ts';
+import type { ExportState, PageEntry } from '../../../lib/core/model.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
 import {
   type ServiceMetadataInput,

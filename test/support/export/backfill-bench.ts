@@ -1,10 +1,11 @@
 /** A backfill on a test bench: each of its windows is exported by the real state machine, several of them at the same time. */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Backfill, Window } from '../../../lib/core/model.ts';
 import { remainingWindows } from '../../../lib/backfill/backfill.ts';
-import { windowDefinition } from '../../../lib/core/steps/select-export.ts';
-import { windowName } from '../../../lib/core/windows.ts';
+import type { Backfill } from '../../../lib/backfill/store.ts';
+import { windowDefinition } from '../../../lib/backfill/window-definition.ts';
+import { type Window, windowName } from '../../../lib/backfill/windows.ts';
+import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import type { Bench, Manifest } from './export-bench.ts';
 import type { CrashPoint } from './memory-adapters.ts';
 
@@ -41,9 +42,13 @@ export function createCrashes(gaps: readonly number[]): Crashes {
 export const windowBench = (bench: Bench, window: Window): Bench =>
   bench.with({ definition: windowDefinition(bench.deps.definition, window, 'lt') });
 
+/** The root of the responses of a bench's service. */
+export const root = asDocumentRoot('reports');
+
 /** What the operations on backfills need. */
 export const operatorOf = ({ deps: { runtime, definition, executions }, log, store }: Bench) => ({
   log,
+  backfills: log.backfills,
   runtime,
   store,
   executions,
@@ -60,13 +65,14 @@ export async function exportWindow(
   window: Window,
   inProcess: Crashes['inProcess'] = (work) => work(),
 ): Promise<void> {
-  const { log, definition } = bench.deps;
+  const { log } = bench;
+  const { definition } = bench.deps;
   const executions = windowBench(bench, window);
   for (let starts = 0; starts < maxStarts; starts += 1) {
     await inProcess(() => executions.start());
     const state = await log.exportState(windowName(definition.name, window));
     if (state?.lastCompleted !== undefined && state.active === undefined) return;
-    if ((await log.backfill(definition.name))?.abandonedAt !== undefined) return;
+    if (state?.plan?.abandonedAt !== undefined) return;
   }
   throw new Error(`the window ${window.since} to ${window.until} is never done`);
 }
@@ -80,7 +86,7 @@ interface Schedule {
 
 /** Exports what is left of the backfill, as whatever schedules its windows does. */
 export async function exportWindows(bench: Bench, backfill: Backfill, { parallel, picks = [], inProcess }: Schedule) {
-  const pending = [...(await remainingWindows(bench.log, backfill))];
+  const pending = [...(await remainingWindows(bench.log.backfills, backfill))];
   let begun = 0;
   const work = async () => {
     while (pending.length > 0) {

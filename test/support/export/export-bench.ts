@@ -3,10 +3,16 @@
 import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
 import { addIncident, countIncidents, type Incident, noIncidents } from '../../../lib/target/incidents.ts';
 import type { DeployedExport } from '../../../lib/target/target.ts';
-import type { ExportEvent, PageLog, RunHistory, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
+import type { ExportEvent, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../builders.ts';
-import { type CrashPoint, createMemoryLog, createMemoryStore, type MemoryStore } from './memory-adapters.ts';
+import {
+  type CrashPoint,
+  createMemoryLog,
+  createMemoryStore,
+  type MemoryLog,
+  type MemoryStore,
+} from './memory-adapters.ts';
 import {
   type Script,
   type ScriptedReport,
@@ -22,13 +28,13 @@ export interface BenchOptions {
   readonly limits?: Partial<RunLimits>;
   readonly definition?: Partial<ExportDefinition>;
   readonly crash?: CrashPoint;
-  readonly log?: PageLog & RunHistory;
+  readonly log?: MemoryLog;
 }
 
 export interface Bench {
   readonly deps: StepDependencies;
   readonly store: MemoryStore;
-  readonly log: PageLog & RunHistory;
+  readonly log: MemoryLog;
   readonly service: ScriptedService;
   readonly events: readonly ExportEvent[];
   /** Milliseconds slept: inside invocations, between them, and before retries. */
@@ -66,7 +72,7 @@ export interface Manifest {
 /** What a bench shares with those created by `with`. */
 interface Shared {
   readonly store: MemoryStore;
-  readonly log: PageLog & RunHistory;
+  readonly log: MemoryLog;
   readonly clock: { now: number; executions: number; random: number };
   readonly name: string | undefined;
 }
@@ -150,6 +156,7 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
   const { definition, executions, service } = bench.deps;
   return {
     name: definition.name,
+    backfills: bench.log.backfills,
     definition,
     serviceName: 'acme',
     service: {

@@ -6,12 +6,13 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { Backfill, ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
+import type { Backfill, BackfillStore } from '../../../lib/backfill/store.ts';
+import { windowsPrefix } from '../../../lib/backfill/windows.ts';
+import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
 import type { PageLog, PageStore, RunHistory, RunRef, StoreReader } from '../../../lib/core/ports.ts';
 import { type IncidentLog, type IncidentRecord, noIncidents } from '../../../lib/target/incidents.ts';
 import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
-import { windowsPrefix } from '../../../lib/core/windows.ts';
 
 /** Called before and after every effect. An error that it throws simulates a crash at that point. */
 export type CrashPoint = (moment: string) => void;
@@ -103,25 +104,33 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
   };
 }
 
-export function createMemoryLog(crash: CrashPoint = () => {}): PageLog & RunHistory {
+export interface MemoryLog extends PageLog, RunHistory {
+  readonly backfills: BackfillStore;
+}
+
+export function createMemoryLog(crash: CrashPoint = () => {}): MemoryLog {
   const exportStates = new Map<string, ExportState>();
   const backfills = new Map<string, Backfill>();
   const runs = new Map<string, PageEntry[]>();
   const entriesOf = ({ export: name, run }: { export: string; run: string }) =>
     runs.get(JSON.stringify([name, run])) ?? [];
   return {
-    async backfill(exportName) {
-      return structuredClone(backfills.get(exportName));
-    },
-    async replaceBackfill(backfill) {
-      if ((backfills.get(backfill.export)?.version ?? 0) !== backfill.version - 1) return false;
-      backfills.set(backfill.export, structuredClone(backfill));
-      return true;
-    },
-    async *windowStates(exportName) {
-      for (const [name, state] of exportStates) {
-        if (name.startsWith(windowsPrefix(exportName))) yield structuredClone(state);
-      }
+    backfills: {
+      async read(exportName) {
+        return structuredClone(backfills.get(exportName));
+      },
+      async replace(backfill) {
+        crash('before the backfill is replaced');
+        if ((backfills.get(backfill.export)?.version ?? 0) !== backfill.version - 1) return false;
+        backfills.set(backfill.export, structuredClone(backfill));
+        crash('after the backfill is replaced');
+        return true;
+      },
+      async *windowStates(exportName) {
+        for (const [name, state] of exportStates) {
+          if (name.startsWith(windowsPrefix(exportName))) yield structuredClone(state);
+        }
+      },
     },
     async exportState(exportName) {
       return structuredClone(exportStates.get(exportName));

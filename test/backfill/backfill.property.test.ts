@@ -4,13 +4,13 @@
  */
 
 import { describe, expect } from 'vitest';
-import { isExportError } from '../../../lib/core/errors.ts';
-import type { Backfill, Instant, LatestPointer, Window } from '../../../lib/core/model.ts';
-import { abandonBackfill, beginBackfill, remainingWindows } from '../../../lib/backfill/backfill.ts';
-import type { PageLog, RunHistory } from '../../../lib/core/ports.ts';
-import { beginRun } from '../../../lib/core/steps/begin-run.ts';
-import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
-import { windowsOf, isWindowOf, windowName } from '../../../lib/core/windows.ts';
+import { isExportError } from '../../lib/core/errors.ts';
+import type { Backfill } from '../../lib/backfill/store.ts';
+import type { ExportState, Instant, LatestPointer } from '../../lib/core/model.ts';
+import { abandonBackfill, beginBackfill, remainingWindows } from '../../lib/backfill/backfill.ts';
+import { beginRun } from '../../lib/core/steps/begin-run.ts';
+import { instantOf } from '../../lib/core/timestamps.ts';
+import { type Window, windowName, windowsOf } from '../../lib/backfill/windows.ts';
 import {
   type Crashes,
   createCrashes,
@@ -18,13 +18,15 @@ import {
   exportWindows,
   manifestsOf,
   reportIdsIn,
+  root,
   windowBench,
   windowManifestsOf,
   operatorOf,
-} from '../../support/export/backfill-bench.ts';
-import { anExportBench, type Bench, type BenchOptions } from '../../support/export/export-bench.ts';
-import { type ScriptedReport, someReports } from '../../support/export/scripted-service.ts';
-import { cases, fc, test } from '../../support/property.ts';
+} from '../support/export/backfill-bench.ts';
+import { anExportBench, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
+import type { MemoryLog } from '../support/export/memory-adapters.ts';
+import { type ScriptedReport, someReports } from '../support/export/scripted-service.ts';
+import { cases, fc, test } from '../support/property.ts';
 
 const minute = 60_000;
 /** Of the first report; each later one is a minute after the one before. */
@@ -92,7 +94,9 @@ function expectWholeWindows(bench: Bench, reports: readonly ScriptedReport[]): v
     expect(reportIdsIn(bench, manifest)).toEqual(idsBetween(reports, manifest.since, manifest.until));
     expect(manifest.filter).toMatchObject({ date: { gte: manifest.since, lt: manifest.until } });
   }
-  const sequences = manifestsOf(bench).map(({ sequence }) => sequence);
+  const sequences = manifestsOf(bench).map(({ since, until, sequence }) =>
+    JSON.stringify([until === undefined ? 'regular' : [since, until], sequence]),
+  );
   expect(new Set(sequences).size).toBe(sequences.length);
 }
 
@@ -141,7 +145,7 @@ describe('with crashes and retries', () => {
       const bench = benchOf(given, { crash });
       const { name } = bench.deps.definition;
       const reports = someReports(given.reports);
-      const backfill = await beginBackfill(operatorOf(bench), given.request);
+      const backfill = await beginBackfill(operatorOf(bench), given.request, root);
       const exportAll = async () => {
         await exportWindows(bench, backfill, { parallel: given.request.parallel, picks: given.picks, inProcess });
       };
@@ -151,7 +155,7 @@ describe('with crashes and retries', () => {
       await Promise.all([exportAll(), exportRegular()]);
 
       expectComplete(bench, backfill, reports);
-      expect(await remainingWindows(bench.log, backfill)).toEqual([]);
+      expect(await remainingWindows(bench.log.backfills, backfill)).toEqual([]);
 
       const regular = manifestsOf(bench).filter(({ until }) => until === undefined);
       expect(regular).toHaveLength(given.regularRuns);
@@ -191,7 +195,7 @@ describe('with crashes and retries', () => {
         crash(moment);
       },
     });
-    const backfill = await beginBackfill(operatorOf(bench), given.request);
+    const backfill = await beginBackfill(operatorOf(bench), given.request, root);
     await exportWindows(bench, backfill, { parallel: 2, picks: given.picks, inProcess });
     if (problem !== undefined) throw problem;
     expect(checks).toBeGreaterThan(0);
@@ -200,9 +204,9 @@ describe('with crashes and retries', () => {
   test.prop([plan], { numRuns: cases(100) })('concurrent executions of a window agree on one run', async (given) => {
     const bench = benchOf(given);
     const reports = someReports(given.reports);
-    const backfill = await beginBackfill(operatorOf(bench), given.request);
+    const backfill = await beginBackfill(operatorOf(bench), given.request, root);
     // No execution is reported as running, so each takes the run over when it starts.
-    const windows = await remainingWindows(bench.log, backfill);
+    const windows = await remainingWindows(bench.log.backfills, backfill);
     await Promise.all([...windows, ...windows, ...windows].map((window) => windowBench(bench, window).start()));
     expectWholeWindows(bench, reports);
     await exportWindows(bench, backfill, { parallel: 1, picks: given.picks });
@@ -217,15 +221,15 @@ describe('a backfill that is started again', () => {
       const bench = benchOf(given);
       const { log } = bench;
       const reports = someReports(given.reports);
-      const first = await beginBackfill(operatorOf(bench), given.request);
+      const first = await beginBackfill(operatorOf(bench), given.request, root);
       for (const pick of done) {
-        const remaining = await remainingWindows(log, first);
+        const remaining = await remainingWindows(log.backfills, first);
         const window = remaining[pick % Math.max(1, remaining.length)];
         if (window !== undefined) await exportWindow(bench, window);
       }
       const before = new Map(bench.store.objects);
       const parallel = 1 + (given.request.parallel % 4);
-      const again = await beginBackfill(operatorOf(bench), { ...given.request, parallel });
+      const again = await beginBackfill(operatorOf(bench), { ...given.request, parallel }, root);
       expect(again).toMatchObject({ startedAt: first.startedAt, parallel, version: first.version + 1 });
       await exportWindows(bench, again, { parallel });
       expectComplete(bench, again, reports);
@@ -272,8 +276,8 @@ describe('several backfills of an export', () => {
       const reports = someReports(40);
       const old: Window[] = [];
       for (const each of steps) {
-        const backfill = await log.backfill(name);
-        const remaining = backfill === undefined ? [] : await remainingWindows(log, backfill);
+        const backfill = await log.backfills.read(name);
+        const remaining = backfill === undefined ? [] : await remainingWindows(log.backfills, backfill);
         switch (each.act) {
           case 'begin': {
             const windowMs = each.lengthMinutes * minute;
@@ -281,7 +285,7 @@ describe('several backfills of an export', () => {
             const to = from + each.windows * windowMs - each.shorterByMs;
             const next = { from: instantOf(from), to: instantOf(to), windowMs, parallel: 1 };
             old.push(...windowsOf(next));
-            await refusable(beginBackfill(operatorOf(bench), next));
+            await refusable(beginBackfill(operatorOf(bench), next, root));
             break;
           }
           case 'export': {
@@ -304,7 +308,7 @@ describe('several backfills of an export', () => {
         const ids = windowManifestsOf(bench).flatMap((manifest) => reportIdsIn(bench, manifest));
         expect(ids).toHaveLength(new Set(ids).size);
       }
-      const backfill = await log.backfill(name);
+      const backfill = await log.backfills.read(name);
       if (backfill === undefined || backfill.abandonedAt !== undefined) return;
       await exportWindows(bench, backfill, { parallel: 2 });
       const published = windowManifestsOf(bench).flatMap((manifest) => reportIdsIn(bench, manifest));
@@ -330,13 +334,13 @@ describe('a backfill that is abandoned', () => {
       });
       const { log } = bench;
       const { name } = bench.deps.definition;
-      const backfill = await beginBackfill(operatorOf(bench), given.request);
+      const backfill = await beginBackfill(operatorOf(bench), given.request, root);
       let mayBePublished: ReadonlySet<string> | undefined;
       const operate = async () => {
         await isDue;
         await refusable(abandonBackfill(operatorOf(bench), name));
         const published = new Set<string>();
-        for await (const { export: window, lastCompleted, active } of log.windowStates(name)) {
+        for await (const { export: window, lastCompleted, active } of log.backfills.windowStates(name)) {
           if (lastCompleted !== undefined || active?.completion !== undefined) published.add(window);
         }
         mayBePublished = published;
@@ -346,7 +350,9 @@ describe('a backfill that is abandoned', () => {
       abandonNow();
       await operation;
       // All that is left, as an execution does that has not heard of it.
-      await Promise.all((await remainingWindows(log, backfill)).map((window) => windowBench(bench, window).start()));
+      await Promise.all(
+        (await remainingWindows(log.backfills, backfill)).map((window) => windowBench(bench, window).start()),
+      );
 
       expectWholeWindows(bench, someReports(given.reports));
       const published = windowManifestsOf(bench).map(({ since, until }) => `${name}/${since}/${until}`);
@@ -360,17 +366,17 @@ describe('a backfill that is abandoned', () => {
   );
 
   /** Each access to the log takes effect when the scheduler says so. */
-  const scheduledLog = (log: PageLog & RunHistory, scheduler: fc.Scheduler): PageLog & RunHistory => ({
+  const scheduledLog = (log: MemoryLog, scheduler: fc.Scheduler): MemoryLog => ({
     ...log,
     exportState: scheduler.scheduleFunction((name: string) => log.exportState(name)),
-    replaceState: scheduler.scheduleFunction((state: Parameters<PageLog['replaceState']>[0]) =>
-      log.replaceState(state),
-    ),
-    backfill: scheduler.scheduleFunction((name: string) => log.backfill(name)),
-    replaceBackfill: scheduler.scheduleFunction((backfill: Backfill) => log.replaceBackfill(backfill)),
-    async *windowStates(name) {
-      await scheduler.schedule(Promise.resolve());
-      yield* log.windowStates(name);
+    replaceState: scheduler.scheduleFunction((state: ExportState) => log.replaceState(state)),
+    backfills: {
+      read: scheduler.scheduleFunction((name: string) => log.backfills.read(name)),
+      replace: scheduler.scheduleFunction((backfill: Backfill) => log.backfills.replace(backfill)),
+      async *windowStates(name) {
+        await scheduler.schedule(Promise.resolve());
+        yield* log.backfills.windowStates(name);
+      },
     },
   });
 
@@ -384,15 +390,18 @@ describe('a backfill that is abandoned', () => {
     { ...cut, windowMs: 3 * minute },
   ];
 
-  test.prop([fc.scheduler(), fc.constantFrom(...otherCuts), fc.integer({ min: 1, max: 3 })], { numRuns: cases(500) })(
-    'leaves no run of a window that begins meanwhile, also if another backfill follows at once',
-    async (scheduler, other, executions) => {
+  test.prop(
+    [fc.scheduler(), fc.constantFrom(...otherCuts), fc.integer({ min: 1, max: 3 }), fc.boolean(), fc.boolean()],
+    { numRuns: cases(800) },
+  )(
+    'leaves no run of a window that begins meanwhile, also if another backfill follows at once, or another command begins one',
+    async (scheduler, other, executions, isPlanned, isBegunTwice) => {
       const bench = anExportBench();
       const { log } = bench;
       const { name } = bench.deps.definition;
-      await beginBackfill(operatorOf(bench), cut);
       const slow = scheduledLog(log, scheduler);
-      const operator = { ...operatorOf(bench), log: slow };
+      const operator = { ...operatorOf(bench), log: slow, backfills: slow.backfills };
+      if (isPlanned) await beginBackfill(operatorOf(bench), cut, root);
       const starts = Array.from({ length: executions }, (_, index) =>
         beginRun(
           { ...windowBench(bench, window).deps, log: slow },
@@ -403,24 +412,27 @@ describe('a backfill that is abandoned', () => {
         }),
       );
       const operate = async () => {
-        await abandonBackfill(operator, name);
-        // Refused while a run has begun that will notice that its backfill is abandoned.
-        if (other !== undefined) await refusable(beginBackfill(operator, other));
+        const isAbandoned = await refusable(abandonBackfill(operator, name));
+        if (isAbandoned && other !== undefined) await refusable(beginBackfill(operator, other, root));
       };
-      await scheduler.waitFor(Promise.all([...starts, operate()]));
+      const beginAgain = async () => {
+        if (isBegunTwice || !isPlanned) await refusable(beginBackfill(operator, cut, root));
+      };
+      await scheduler.waitFor(Promise.all([...starts, operate(), beginAgain()]));
 
-      const { active } = (await log.exportState(windowName(name, window))) ?? {};
-      const newest = await log.backfill(name);
-      const isCurrent =
-        newest !== undefined &&
-        newest.abandonedAt === undefined &&
-        isWindowOf(newest, window) &&
-        newest.windowMs === epochMsOf(window.until) - epochMsOf(window.since);
-      if (!isCurrent) expect(active).toBeUndefined();
+      const newest = await log.backfills.read(name);
+      const isOpen = newest !== undefined && newest.abandonedAt === undefined;
+      const current = isOpen ? [...windowsOf(newest)].map((each) => windowName(name, each)) : [];
+      for await (const state of log.backfills.windowStates(name)) {
+        // Only windows of the newest backfill can begin, and only those have runs.
+        const isCurrent = current.includes(state.export) && state.plan?.id === newest?.plan;
+        expect([state.export, state.plan?.abandonedAt === undefined]).toEqual([state.export, isCurrent]);
+        if (!isCurrent) expect(state.active).toBeUndefined();
+      }
+      for (const each of current) expect(await log.exportState(each)).toBeDefined();
       // An execution that continues owns the run.
-      const outcomes = await Promise.all(starts);
-      if (!isCurrent) return;
-      for (const [index, outcome] of outcomes.entries()) {
+      const { active } = (await log.exportState(windowName(name, window))) ?? {};
+      for (const [index, outcome] of (await Promise.all(starts)).entries()) {
         if (active?.execution === `execution-${index}`) expect(outcome?.next).toBe('export');
       }
     },

@@ -2,14 +2,7 @@
 
 import { describe, expect } from 'vitest';
 import { epochMsOf, instantOf } from '../../lib/core/timestamps.ts';
-import {
-  countWindows,
-  isWindowOf,
-  parseWindowName,
-  windowName,
-  windowsOf,
-  windowsPrefix,
-} from '../../lib/core/windows.ts';
+import { countWindows, parseWindowName, windowName, windowsOf, windowsPrefix } from '../../lib/backfill/windows.ts';
 import { cases, fc, test } from '../support/property.ts';
 
 const day = 86_400_000;
@@ -90,26 +83,6 @@ describe('the windows of a backfill', () => {
       const empty = { from: instantOf(Math.min(to + beforeMs, latest)), to: instantOf(to), windowMs };
       expect([...windowsOf(empty)]).toEqual([]);
       expect(countWindows(empty)).toBe(0);
-    },
-  );
-});
-
-describe('the windows that belong to a backfill', () => {
-  const shift = fc.constantFrom(0, 0, 1, -1, 500, 1_000);
-  test.prop([bounds, fc.array(fc.tuple(fc.nat(100), fc.nat(100), shift, shift))], { numRuns: cases(500) })(
-    'are those that it is cut into, and no others',
-    (backfill, picks) => {
-      const windows = [...windowsOf(backfill)];
-      const known = new Set(windows.map(({ since, until }) => `${since} ${until}`));
-      for (const window of windows) expect(isWindowOf(backfill, window)).toBe(true);
-      for (const [one, other, sinceShift, untilShift] of picks) {
-        const since = epochMsOf(windows[one % windows.length]?.since ?? backfill.from) + sinceShift;
-        const until = epochMsOf(windows[other % windows.length]?.until ?? backfill.to) + untilShift;
-        if (since >= until || since < earliest || until > latest) continue;
-        const window = { since: instantOf(since), until: instantOf(until) };
-        const name = `${window.since} ${window.until}`;
-        expect([name, isWindowOf(backfill, window)]).toEqual([name, known.has(name)]);
-      }
     },
   );
 });

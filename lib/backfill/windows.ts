@@ -3,8 +3,15 @@
  * milliseconds since the epoch, so time zones, daylight saving time and leap days do not matter.
  */
 
-import type { Backfill, ExportDefinition, Instant, Window } from './model.ts';
-import { epochMsOf, instantOf, instantSchema } from './timestamps.ts';
+import type { Instant } from '../core/model.ts';
+import { epochMsOf, instantOf, instantSchema } from '../core/timestamps.ts';
+import type { Backfill } from './store.ts';
+
+/** The reports of a half-open interval: dated at or after `since`, and before `until`. */
+export interface Window {
+  readonly since: Instant;
+  readonly until: Instant;
+}
 
 /**
  * The name of the state of a window: `nightly/2020-01-01T00:00:00Z/2020-01-08T00:00:00Z`. The name of an export has no slash.
@@ -14,10 +21,6 @@ export const windowName = (exportName: string, window: Window): string => `${exp
 
 /** The bounds of a window, as its name has them: `2020-01-01T00:00:00Z/2020-01-08T00:00:00Z`. */
 export const windowBounds = ({ since, until }: Window): string => `${since}/${until}`;
-
-/** The name of the state that the runs of `definition` belong to. */
-export const stateNameOf = ({ name, window }: Pick<ExportDefinition, 'name' | 'window'>): string =>
-  window === undefined ? name : windowName(name, window);
 
 /** The name of the state that `run` belongs to. */
 export const stateNameOfRun = (run: {
@@ -52,15 +55,3 @@ export function* windowsOf({ from, to, windowMs }: Bounds): Generator<Window> {
 /** The number of `windowsOf`. */
 export const countWindows = ({ from, to, windowMs }: Bounds): number =>
   Math.max(0, Math.ceil((epochMsOf(to) - epochMsOf(from)) / windowMs));
-
-/** Whether `window` is one of `windowsOf`. */
-export function isWindowOf({ from, to, windowMs }: Bounds, window: Window): boolean {
-  const [start, end, since, until] = [from, to, window.since, window.until].map(epochMsOf) as [
-    number,
-    number,
-    number,
-    number,
-  ];
-  const isCut = since >= start && since < end && (since - start) % windowMs === 0;
-  return isCut && until === Math.min(since + windowMs, end);
-}
