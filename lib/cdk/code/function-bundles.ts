@@ -9,9 +9,9 @@ type FunctionBundles = Readonly<Record<StepName, string>>;
 
 let bundles: FunctionBundles | undefined;
 
-/** The code of each function. Read once per process, because all services run the same code. */
+/** The code of each function. Made once per process, because all services run the same code. */
 export function functionBundles(): FunctionBundles {
-  bundles ??= import.meta.filename.endsWith('.ts') ? cachedBundles() : packagedBundles();
+  bundles ??= import.meta.filename.endsWith('.ts') ? newBundles() : packagedBundles();
   return bundles;
 }
 
@@ -21,7 +21,7 @@ function packagedBundles(): FunctionBundles {
 }
 
 /** Loaded only here: the package has neither this module nor esbuild. */
-function cachedBundles(): FunctionBundles {
+function newBundles(): FunctionBundles {
   const require = createRequire(import.meta.url);
-  return (require('./bundle-cache.ts') as { readonly cachedBundles: () => FunctionBundles }).cachedBundles();
+  return (require('./bundling.ts') as { readonly bundleFunctions: () => FunctionBundles }).bundleFunctions();
 }
