@@ -38,7 +38,7 @@ import { lifecycleRules } from './storage/lifecycle.ts';
 import { exportMetric, isServiceMetric, serviceMetric } from './metrics.ts';
 import { createPermissions, grantReaderAccounts, grantReadObjects, type StorageKeys } from './permissions.ts';
 import { createSchedules } from './schedule.ts';
-import { functionSettings, hasAlarmsPerExport, serviceMetadata } from './settings/deployed-export.ts';
+import { functionSettings, serviceMetadata } from './settings/deployed-export.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
 import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
@@ -362,7 +362,7 @@ export class ReportExporter extends Construct implements IConnectable {
     createServiceAlarms(this, {
       serviceName,
       exports: scoped,
-      perExport: hasAlarmsPerExport(props.alarmsPerExport, exports.length),
+      perExport: props.alarmsPerExport ?? exports.length <= maxExportsWithOwnAlarms,
       functions: this.functions,
       stateMachine: this.stateMachine,
       backfillStateMachine: this.backfillStateMachine,
@@ -650,6 +650,9 @@ export class ReportExporter extends Construct implements IConnectable {
     throw new ExportError('ConfigurationError', `${this.node.path} ${problem}`);
   }
 }
+
+/** A list of alarms per export becomes confusing and expensive, so by default a larger service has common alarms. */
+const maxExportsWithOwnAlarms = 20;
 
 function storageKeys(props: ReportExporterProps): StorageKeys {
   const { encryptionKey, bucketEncryptionKey, secretEncryptionKey, bucket, table, secret } = props;

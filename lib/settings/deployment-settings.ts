@@ -10,6 +10,7 @@ import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import { listNames, toPrintable, truncate } from '../core/sanitize.ts';
 import {
+  type CombinationProblem,
   envSchema,
   type ExportPageSettings,
   exportPageSchema,
@@ -346,13 +347,15 @@ function findConflicts(value: unknown): SettingsIssue[] {
       ),
     ),
     ...findMissingLinks(value, serviceNames),
-    ...findNameCollisions(serviceNames.map((name) => ({ name, path: ['services', name] }))),
-    ...findNameCollisions(
-      exportNames.map((name, index) => ({
-        name: typeof name === 'string' ? name : undefined,
-        path: ['exports', index, 'name'],
-      })),
-    ),
+    ...[
+      ...findNameCollisions(serviceNames.map((name) => ({ name, path: ['services', name] }))),
+      ...findNameCollisions(
+        exportNames.map((name, index) => ({
+          name: typeof name === 'string' ? name : undefined,
+          path: ['exports', index, 'name'],
+        })),
+      ),
+    ].map(({ path, message }) => issueAt(path, message)),
   ];
 }
 
@@ -483,22 +486,24 @@ function findMissingLinks(value: unknown, serviceNames: readonly string[]): Sett
     .map((name) => issueAt(['services', name], 'has no export: add one, or remove the service'));
 }
 
-function findNameCollisions(names: readonly { readonly name: string | undefined; readonly path: Path }[]) {
+/** The names that are too similar to an earlier one. */
+export function findNameCollisions(
+  names: readonly { readonly name: string | undefined; readonly path: Path }[],
+): CombinationProblem[] {
   return findSimilarNames(names.map(({ name }) => name)).flatMap((earlier, index) => {
     const [first, second] = [names[earlier ?? -1], names[index]];
     if (first?.name === undefined || second?.name === undefined) return [];
-    return [issueAt(second.path, describeSimilarity(second.name, first.name, formatPath(first.path)))];
+    const other = formatPath(first.path);
+    const message =
+      first.name === second.name
+        ? `is the same as ${other}: names must be unique`
+        : `is too similar to ${other}: names must differ in more than case, hyphens and underscores`;
+    return [{ path: second.path, message }];
   });
 }
 
 /** CloudFormation ids have no hyphens or underscores, and names that differ only in case are easily confused. */
 const normalizeName = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase();
-
-/** What is wrong with a name that `findSimilarNames` has found to be too similar to an earlier one, which is at `path`. */
-export const describeSimilarity = (name: string, earlier: string, path: string): string =>
-  name === earlier
-    ? `is the same as ${path}: names must be unique`
-    : `is too similar to ${path}: names must differ in more than case, hyphens and underscores`;
 
 /** For each name, the index of an earlier one that is too similar to it; undefined if there is none. */
 export function findSimilarNames(names: readonly (string | undefined)[]): readonly (number | undefined)[] {

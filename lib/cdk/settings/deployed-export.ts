@@ -6,14 +6,6 @@ import { type ScheduleSettings, scheduleSettingsSchema } from '../../settings/sc
 import type { ServiceMetadataInput } from '../../settings/stack-output.ts';
 import { withoutLocalSettings } from './service-network.ts';
 
-/** A list of alarms per export becomes confusing and expensive, so by default a larger service has common alarms. */
-const maxExportsWithOwnAlarms = 20;
-
-/** Whether each of `count` exports of a service has alarms of its own. `setting` is what the settings say. */
-export function hasAlarmsPerExport(setting: boolean | undefined, count: number): boolean {
-  return setting ?? count <= maxExportsWithOwnAlarms;
-}
-
 /** What the functions' settings file contains besides the service and its exports. */
 export interface FunctionOptions {
   readonly storageClass?: StorageClass | undefined;

@@ -6,37 +6,28 @@ import { ExportError } from '../../core/errors.ts';
 import {
   type CombinationProblem,
   exportPageSchema,
-  type ExportPageSettings,
   findConcurrencyProblems,
   findLifecycleProblems,
-  type LifecycleSettings,
   lifecycleSchema,
   readerAccountsSchema,
 } from '../../settings/account-settings.ts';
 import {
-  type ExportDeploymentSettings,
   exportDeploymentSchema,
-  describeSimilarity,
-  findSimilarNames,
+  findNameCollisions,
+  issueAt,
   keyPrefixSchema,
-  type ServiceInput,
   serviceNameSchema,
 } from '../../settings/deployment-settings.ts';
-import {
-  type LogLevel,
-  logLevelSchema,
-  objectTagsSchema,
-  type StorageClass,
-  storageClassSchema,
-} from '../../settings/environment.ts';
+import { logLevelSchema, objectTagsSchema, storageClassSchema } from '../../settings/environment.ts';
 import { parseSettings, serviceSettingsSchema } from '../../settings/settings.ts';
-import { formatPath } from '../../core/validation-errors.ts';
+import { describeProblems } from '../../core/validation-errors.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import { findNetworkProblems } from './service-network.ts';
 
+/** The props that are settings, under the same names. */
 const exporterSettingsSchema = z.strictObject({
   name: serviceNameSchema,
-  prefix: keyPrefixSchema,
+  prefix: z._default(keyPrefixSchema, ''),
   service: serviceSettingsSchema,
   exports: z
     .array(exportDeploymentSchema, {
@@ -52,97 +43,62 @@ const exporterSettingsSchema = z.strictObject({
 });
 type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
 
-/** As a ReportExporter is given them. */
-export interface ExporterSettingsInput {
-  readonly name: string;
-  readonly prefix?: string | undefined;
-  readonly service: ServiceInput;
-  readonly exports: readonly ExportDeploymentSettings[];
-  readonly exportPage?: ExportPageSettings | undefined;
-  readonly lifecycle?: LifecycleSettings | undefined;
-  readonly storageClass?: StorageClass | undefined;
-  readonly objectTags?: Readonly<Record<string, string>> | undefined;
-  readonly readerAccounts?: readonly string[] | undefined;
-  readonly logLevel?: LogLevel | undefined;
-  /** Whose lifecycle the caller manages. */
-  readonly bucket?: unknown;
-}
-
 /** `subject` names the construct. @throws ConfigurationError that names every problem, with its path */
-export function parseExporterSettings(input: ExporterSettingsInput, subject: string): ExporterSettings {
-  const { name, prefix = '', service, exports, bucket } = input;
-  const { exportPage, lifecycle, storageClass, objectTags, readerAccounts, logLevel } = input;
-  const options = { exportPage, lifecycle, storageClass, objectTags, readerAccounts, logLevel };
-  const given = { name, prefix, service, exports, ...options };
+export function parseExporterSettings(props: Readonly<Record<string, unknown>>, subject: string): ExporterSettings {
+  const given = Object.fromEntries(Object.keys(exporterSettingsSchema.shape).map((name) => [name, props[name]]));
   // First, because a token is not a valid value of most settings, which would be reported instead.
   assertNoProblems(subject, findTokens(given));
   const settings = parseSettings(exporterSettingsSchema, given, subject);
+  const { service, exports, exportPage = {}, lifecycle, storageClass } = settings;
+  const hasBackfills = service.filterUntil !== undefined;
   assertNoProblems(subject, [
-    ...findCollisions(settings),
-    ...findMisfits(settings),
-    ...findNetworkMisfits(settings),
-    ...findCombinations(settings, bucket !== undefined),
+    ...findNameCollisions(exports.map(({ name }, index) => ({ name, path: ['exports', index, 'name'] }))),
+    ...exports.flatMap((each, index) =>
+      findLimitProblems(service, each).map((message) => ({ path: ['exports', index], message })),
+    ),
+    // Paths of files are relative to the working directory of the app.
+    ...within('service', findNetworkProblems(service, '.')),
+    ...within('exportPage', findConcurrencyProblems(exportPage, exports.length, hasBackfills)),
+    ...(lifecycle === undefined ? [] : within('lifecycle', findLifecycleProblems(lifecycle, storageClass))),
+    ...(lifecycle === undefined || props.bucket === undefined
+      ? []
+      : [
+          {
+            path: ['lifecycle'],
+            message: 'must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")',
+          },
+        ]),
   ]);
   return settings;
 }
 
-function assertNoProblems(subject: string, problems: readonly string[]): void {
+const within = (prop: string, problems: readonly CombinationProblem[]): CombinationProblem[] =>
+  problems.map(({ path, message }) => ({ path: [prop, ...path], message }));
+
+function assertNoProblems(subject: string, problems: readonly CombinationProblem[]): void {
   if (problems.length === 0) return;
-  throw new ExportError('ConfigurationError', problems.map((problem) => `${subject} ${problem}`).join('; '));
+  const issues = problems.map(({ path, message }) => issueAt(path, message));
+  throw new ExportError('ConfigurationError', describeProblems(subject, { issues }));
 }
 
-type Path = readonly PropertyKey[];
-
-function findTokens(input: unknown): string[] {
-  const paths: Path[] = [];
+function findTokens(input: unknown): CombinationProblem[] {
+  const problems: CombinationProblem[] = [];
   const visited = new Set<unknown>();
-  const pending: { readonly path: Path; readonly value: unknown }[] = [{ path: [], value: input }];
+  const pending: { readonly path: CombinationProblem['path']; readonly value: unknown }[] = [
+    { path: [], value: input },
+  ];
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
     const { path, value } = next;
     if (Token.isUnresolved(value)) {
-      paths.push(path);
+      const message =
+        'is a CDK token, whose value is known only at deployment. The settings are stored in a file beside the ' +
+        "functions' code, so pass the value itself";
+      problems.push({ path, message });
     } else if (typeof value === 'object' && value !== null && !visited.has(value)) {
       visited.add(value);
       const toKey = (name: string) => (Array.isArray(value) ? Number(name) : name);
       pending.push(...Object.entries(value).map(([name, item]) => ({ path: [...path, toKey(name)], value: item })));
     }
   }
-  return paths.map(
-    (path) =>
-      `${formatPath(path)}: is a CDK token, whose value is known only at deployment. The settings are stored in a file ` +
-      "beside the functions' code, so pass the value itself",
-  );
-}
-
-function findCollisions({ exports }: ExporterSettings): string[] {
-  return findSimilarNames(exports.map(({ name }) => name)).flatMap((earlierIndex, index) => {
-    const [earlier, own] = [exports[earlierIndex ?? -1], exports[index]];
-    if (earlier === undefined || own === undefined) return [];
-    const path = `exports[${earlierIndex}].name`;
-    return [`exports[${index}].name: ${describeSimilarity(own.name, earlier.name, path)}`];
-  });
-}
-
-function findCombinations(settings: ExporterSettings, hasOwnBucket: boolean): string[] {
-  const { service, exports, exportPage = {}, lifecycle, storageClass } = settings;
-  const describe = (name: string, problems: readonly CombinationProblem[]) =>
-    problems.map(({ path, message }) => `${formatPath([name, ...path])}: ${message}`);
-  return [
-    ...describe('exportPage', findConcurrencyProblems(exportPage, exports.length, service.filterUntil !== undefined)),
-    ...(lifecycle === undefined ? [] : describe('lifecycle', findLifecycleProblems(lifecycle, storageClass))),
-    ...(lifecycle !== undefined && hasOwnBucket
-      ? ['lifecycle: must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")']
-      : []),
-  ];
-}
-
-function findMisfits({ service, exports }: ExporterSettings): string[] {
-  return exports.flatMap((settings, index) =>
-    findLimitProblems(service, settings).map((problem) => `exports[${index}]: ${problem}`),
-  );
-}
-
-/** Paths are relative to the working directory of the app. */
-function findNetworkMisfits({ service }: ExporterSettings): string[] {
-  return findNetworkProblems(service, '.').map(({ path, message }) => `service.${path.join('.')}: ${message}`);
+  return problems;
 }

@@ -5,6 +5,7 @@
 
 import { resolve } from 'node:path';
 import { isExportError } from '../../core/errors.ts';
+import type { CombinationProblem } from '../../settings/account-settings.ts';
 import { readCertificateAuthorities } from '../../settings/certificates.ts';
 import type { ServiceInput } from '../../settings/deployment-settings.ts';
 import type { NetworkSettings } from '../../settings/network-settings.ts';
@@ -27,15 +28,12 @@ export function withoutLocalSettings(service: ServiceInput): ServiceInput {
   return Object.keys(deployed).length === 0 ? others : { ...others, tls: deployed };
 }
 
-interface NetworkProblem {
-  /** In the settings of the service. */
-  readonly path: readonly string[];
-  readonly message: string;
-}
-
 /** What a deployment cannot use, of settings that the schema accepts. */
-export function findNetworkProblems({ tls, proxyUrl, proxyCredentialsSecret }: NetworkSettings, directory: string) {
-  const problems: NetworkProblem[] = [];
+export function findNetworkProblems(
+  { tls, proxyUrl, proxyCredentialsSecret }: NetworkSettings,
+  directory: string,
+): CombinationProblem[] {
+  const problems: CombinationProblem[] = [];
   if (tls?.clientCertificate !== undefined && tls.clientCertificateSecret === undefined) {
     problems.push({
       path: ['tls', 'clientCertificateSecret'],
