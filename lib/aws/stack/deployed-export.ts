@@ -42,8 +42,7 @@ export function openDeployedExport(
   const { backfills } = log;
   const incidentLog = createDynamoIncidentLog(items);
   const store = createS3PageStore({ client: clients.s3, bucket, prefix, kmsKeyArn, runtime, spool });
-  const executions = createExecutions(client, stateMachineArn);
-  const incidentsOf = (run: RunSpan) => readRunIncidents({ log, incidentLog, executions }, run);
+  const incidentsOf = (run: RunSpan) => readRunIncidents({ log, incidentLog, client, stateMachineArn }, run);
   const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);
   const reportService = deployedService({ serviceSettings, service, spareConcurrency }, clients, runtime);
   return {
@@ -55,7 +54,7 @@ export function openDeployedExport(
     store,
     log,
     backfills,
-    executions,
+    executions: createExecutions(client, stateMachineArn),
     probeFromFunction: {
       functionArn: service.exportPageFunction,
       probe: (since) => probeFromFunction(clients.lambda, service.exportPageFunction, name, since),

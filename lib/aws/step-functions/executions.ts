@@ -1,11 +1,8 @@
-/** Asks Step Functions whether the execution that owns a run is still running, and how it failed. */
+/** Asks Step Functions whether the execution that owns a run is still running. */
 
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, type SFNClient } from '@aws-sdk/client-sfn';
-import type { RunFailure } from '../../core/model.ts';
 import type { Executions } from '../../core/ports.ts';
-import { instantOf } from '../../core/timestamps.ts';
 import { isAccessDenied } from '../access-denied.ts';
-import { failureOf } from './failure.ts';
 
 /** Not over: such an execution continues, by itself or once its redrive begins. */
 const activeStatuses: ReadonlySet<string> = new Set(['RUNNING', 'PENDING_REDRIVE']);
@@ -21,39 +18,32 @@ const notFoundErrors: ReadonlySet<string> = new Set(['ExecutionDoesNotExist', 'I
  * If such an execution cannot be described, it counts as ended; otherwise the run would be blocked for good. If it is
  * running after all, it is superseded and stops at its next step, as after any takeover (docs/architecture.md, "Active run").
  */
-export function createExecutions(
-  client: SFNClient,
-  ownArn: string,
-): Executions & {
-  /** How the execution failed, was stopped or timed out; undefined if it did not, or is not known. */
-  failure(execution: string): Promise<RunFailure | undefined>;
-} {
-  const ownMachine = machineOf(ownArn);
-  /** Undefined if there is no such execution, or it is one of another state machine that cannot be described. */
-  const describe = async (execution: string): Promise<DescribeExecutionCommandOutput | undefined> => {
-    // A run that began outside AWS, and whose state was copied here.
-    if (!execution.startsWith('arn:')) return undefined;
-    try {
-      return await client.send(new DescribeExecutionCommand({ executionArn: execution }));
-    } catch (error) {
-      if (error instanceof Error && notFoundErrors.has(error.name)) return undefined;
-      if (isAccessDenied(error) && machineOf(execution) !== ownMachine) return undefined;
-      throw error;
-    }
-  };
+export function createExecutions(client: SFNClient, ownArn: string): Executions {
   return {
-    isRunning: async (execution) => activeStatuses.has((await describe(execution))?.status ?? ''),
+    isRunning: async (execution) => activeStatuses.has((await findExecution(client, ownArn, execution))?.status ?? ''),
     // An execution that has just started may not be found yet.
     async hasEnded(execution) {
-      const status = (await describe(execution))?.status;
+      const status = (await findExecution(client, ownArn, execution))?.status;
       return status !== undefined && !activeStatuses.has(status);
     },
-    async failure(execution) {
-      const ended = await describe(execution);
-      if (ended?.stopDate === undefined || ended.status === 'SUCCEEDED') return undefined;
-      return { ...failureOf(ended), at: instantOf(ended.stopDate.getTime()) };
-    },
   };
+}
+
+/** As `createExecutions` says. Undefined if there is no such execution, or it is one of another state machine that cannot be described. */
+export async function findExecution(
+  client: SFNClient,
+  ownArn: string,
+  execution: string,
+): Promise<DescribeExecutionCommandOutput | undefined> {
+  // A run that began outside AWS, and whose state was copied here.
+  if (!execution.startsWith('arn:')) return undefined;
+  try {
+    return await client.send(new DescribeExecutionCommand({ executionArn: execution }));
+  } catch (error) {
+    if (error instanceof Error && notFoundErrors.has(error.name)) return undefined;
+    if (isAccessDenied(error) && machineOf(execution) !== machineOf(ownArn)) return undefined;
+    throw error;
+  }
 }
 
 /** Region, account and name of the state machine, from its ARN or from that of an execution. */

@@ -1,28 +1,37 @@
 /** The incidents of a run: those that its steps have recorded, and the end of an execution that no step could record. */
 
+import type { SFNClient } from '@aws-sdk/client-sfn';
 import type { PageLog } from '../../core/ports.ts';
 import { stateNameOfRun } from '../../backfill/windows.ts';
+import { instantOf } from '../../core/timestamps.ts';
 import { addIncident, type IncidentLog, type IncidentRecord } from '../../target/incidents.ts';
 import type { RunSpan } from '../../target/target.ts';
-import type { createExecutions } from './executions.ts';
+import { findExecution } from './executions.ts';
+import { failureOf } from './failure.ts';
 
 /** The newest execution of an unfinished run may have been stopped or timed out, or its FailRun has failed, too. */
 export async function readRunIncidents(
   deps: {
     readonly log: Pick<PageLog, 'exportState' | 'last'>;
     readonly incidentLog: Pick<IncidentLog, 'read'>;
-    readonly executions: Pick<ReturnType<typeof createExecutions>, 'failure'>;
+    readonly client: SFNClient;
+    readonly stateMachineArn: string;
   },
   run: RunSpan,
 ): Promise<IncidentRecord> {
-  const { log, incidentLog, executions } = deps;
+  const { log, incidentLog, client, stateMachineArn } = deps;
   const record = await incidentLog.read(run);
   if (run.completedAt !== undefined) return record;
   const active = (await log.exportState(stateNameOfRun(run)))?.active;
   if (active?.run !== run.run || active.lastFailure !== undefined) return record;
-  const failure = await executions.failure(active.execution);
-  if (failure === undefined) return record;
+  const ended = await findExecution(client, stateMachineArn, active.execution);
+  if (ended?.stopDate === undefined || ended.status === 'SUCCEEDED') return record;
   const last = await log.last(active);
   const page = last?.nextCursor === null ? null : (last?.page ?? 0) + 1;
-  return addIncident(record, { kind: 'failed-run', page, ...failure });
+  return addIncident(record, {
+    kind: 'failed-run',
+    at: instantOf(ended.stopDate.getTime()),
+    page,
+    ...failureOf(ended),
+  });
 }

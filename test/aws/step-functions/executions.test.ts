@@ -86,30 +86,4 @@ describe('an execution', () => {
       await expect(executions.isRunning(execution)).rejects.toBe(failure);
     },
   );
-
-  it.each([
-    ['RUNNING', {}, undefined],
-    ['SUCCEEDED', {}, undefined],
-    ['ABORTED', {}, ['ExecutionAborted', 'The execution was stopped']],
-    ['ABORTED', { error: 'Enough', cause: 'for today' }, ['Enough', 'for today']],
-    ['TIMED_OUT', {}, ['States.Timeout', 'Timed out']],
-    [
-      'FAILED',
-      { error: 'ContractError', cause: '{"errorMessage":"first\\nsecond"}' },
-      ['ContractError', 'first second'],
-    ],
-    [
-      'FAILED',
-      { error: 'Odd\u001b[31mError', cause: `\u202e${'x'.repeat(5_000)}` },
-      ['Odd[31mError', 'x'.repeat(1_000)],
-    ],
-  ] as const)('with status %s and %j has failed like this: %j', async (status, details, expected) => {
-    const { stepFunctions, executions } = aMockedClient();
-    const stopDate = status === 'RUNNING' ? {} : { stopDate: new Date('2026-11-20T02:10:00Z') };
-    stepFunctions.on(DescribeExecutionCommand).resolves({ status, ...stopDate, ...details });
-    const [name, message] = expected ?? [];
-    expect(await executions.failure(execution)).toEqual(
-      expected && { error: name, message, at: '2026-11-20T02:10:00Z' },
-    );
-  });
 });
