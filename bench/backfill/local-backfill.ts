@@ -4,7 +4,7 @@ import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Instant } from '../../lib/core/model.ts';
 import { openLocalDeployment, startLocalExport } from '../../lib/local/directory.ts';
 import { startMeasurement } from '../harness/measured-process.ts';
-import { readBackfillStatus } from '../../lib/backfill/backfill.ts';
+import { readBackfillStatus } from '../../lib/backfill/status.ts';
 
 const [baseUrl = '', out = '', parallel = '1', windows = '1'] = process.argv.slice(2);
 const local = { out, env: { BENCH_API_KEY: 'bench' }, runtime: systemRuntime };

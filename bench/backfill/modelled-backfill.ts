@@ -3,7 +3,8 @@
  * A Distributed Map is not interpreted: each window takes the times of the states of its child execution.
  */
 
-import { beginBackfill, remainingWindows } from '../../lib/backfill/backfill.ts';
+import { beginBackfill } from '../../lib/backfill/plan.ts';
+import { remainingWindows } from '../../lib/backfill/window-states.ts';
 import type { StartInput } from '../../lib/core/steps/start-input.ts';
 import { instantOf } from '../../lib/core/timestamps.ts';
 import { type Window, windowName } from '../../lib/backfill/windows.ts';

@@ -1,15 +1,9 @@
 /** Exports the windows of a backfill in this process, several at the same time. */
 
 import type { DocumentRoot, ExportDefinition } from '../core/model.ts';
-import {
-  assertSameBackfill,
-  type BackfillRequest,
-  beginBackfill,
-  chooseParallel,
-  progressOf,
-  readWindowStates,
-  remainingWindows,
-} from '../backfill/backfill.ts';
+import { assertSameBackfill, beginBackfill } from '../backfill/plan.ts';
+import { type BackfillRequest, chooseParallel } from '../backfill/request.ts';
+import { progressOf, readWindowStates, remainingWindows } from '../backfill/window-states.ts';
 import type { BackfillEnd, BackfillOptions, DeployedService, RunEnd } from '../target/target.ts';
 import { probeWindow } from '../backfill/probe-window.ts';
 import type { Backfill, BackfillStore } from '../backfill/store.ts';

@@ -6,7 +6,8 @@
 
 import { mapConcurrently } from '../core/concurrency.ts';
 import { isExportError } from '../core/errors.ts';
-import { defaultParallel, readBackfillStatus } from '../backfill/backfill.ts';
+import { defaultParallel } from '../backfill/request.ts';
+import { readBackfillStatus } from '../backfill/status.ts';
 import type { AlarmTopic, Concurrency, DeployedExport, Deployment, NextStart } from '../target/target.ts';
 import { planRun } from './plan-run.ts';
 import { listRuns } from './run-status.ts';

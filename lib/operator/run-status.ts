@@ -19,7 +19,7 @@ import { manifestKey, runFolder, runLocation, startOf } from '../core/storage/ke
 import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader } from '../core/storage/published-schemas.ts';
 import { epochMsOf } from '../core/timestamps.ts';
-import { type BackfillStatus, readBackfillStatus } from '../backfill/backfill.ts';
+import { type BackfillStatus, readBackfillStatus } from '../backfill/status.ts';
 import {
   type DeployedExport,
   type Deployment,

@@ -4,7 +4,8 @@
  */
 
 import type { ExportDefinition, FailedRun, Instant, RunId, RunResult } from '../core/model.ts';
-import type { BackfillProgress, BackfillRequest } from '../backfill/backfill.ts';
+import type { BackfillRequest } from '../backfill/request.ts';
+import type { BackfillProgress } from '../backfill/window-states.ts';
 import type { BackfillStore } from '../backfill/store.ts';
 import type { Incident, IncidentCounts } from './incidents.ts';
 import type { ProbeResult } from './probe-service.ts';

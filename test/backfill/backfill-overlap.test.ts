@@ -2,7 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ExportState, Instant } from '../../lib/core/model.ts';
-import { abandonBackfill, beginBackfill, planBackfill, remainingWindows } from '../../lib/backfill/backfill.ts';
+import { abandonBackfill } from '../../lib/backfill/abandon.ts';
+import { beginBackfill, planBackfill } from '../../lib/backfill/plan.ts';
+import { remainingWindows } from '../../lib/backfill/window-states.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../lib/core/steps/export-page.ts';
 import { failRun } from '../../lib/core/steps/fail-run.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { chooseParallel, findBackfillProblem } from '../../lib/backfill/backfill.ts';
+import { chooseParallel, findBackfillProblem } from '../../lib/backfill/request.ts';
 import { at } from '../support/builders.ts';
 
 describe('the period of a backfill', () => {

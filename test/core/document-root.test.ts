@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import type { RunResult } from '../../lib/core/model.ts';
-import { beginBackfill } from '../../lib/backfill/backfill.ts';
+import { beginBackfill } from '../../lib/backfill/plan.ts';
 import type { FetchedPage } from '../../lib/core/ports.ts';
 import { windowsOf } from '../../lib/backfill/windows.ts';
 import type { ExecutionOutcome } from '../../lib/local/execution.ts';

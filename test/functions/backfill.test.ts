@@ -12,13 +12,11 @@ import { parseExecutionName } from '../../lib/aws/step-functions/execution-names
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import { type Window, windowBounds, windowName } from '../../lib/backfill/windows.ts';
-import {
-  abandonBackfill,
-  type BackfillRequest,
-  beginBackfill,
-  readBackfillStatus,
-  remainingWindows,
-} from '../../lib/backfill/backfill.ts';
+import { abandonBackfill } from '../../lib/backfill/abandon.ts';
+import { beginBackfill } from '../../lib/backfill/plan.ts';
+import type { BackfillRequest } from '../../lib/backfill/request.ts';
+import { readBackfillStatus } from '../../lib/backfill/status.ts';
+import { remainingWindows } from '../../lib/backfill/window-states.ts';
 import { exportDefinition, exportSettingsSchema, sourceOf } from '../../lib/settings/settings.ts';
 import { backfillStateMachine, type WindowInput } from '../../lib/core/state-machine/backfill-definition.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import { readBackfillStatus } from '../../lib/backfill/backfill.ts';
+import { readBackfillStatus } from '../../lib/backfill/status.ts';
 import type { BackfillOptions, DeployedExport, Deployment, StartOptions } from '../../lib/target/target.ts';
 import { listPublishedRuns, listPublishedWindows } from '../../lib/core/storage/run-list.ts';
 import type { WindowSummary } from '../../lib/core/storage/published-schemas.ts';

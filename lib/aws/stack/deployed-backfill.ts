@@ -3,14 +3,9 @@
 import { Readable } from 'node:stream';
 import { ExportError } from '../../core/errors.ts';
 import type { ExportDefinition } from '../../core/model.ts';
-import {
-  assertSameBackfill,
-  type BackfillRequest,
-  beginBackfill,
-  chooseParallel,
-  readWindowStates,
-  remainingWindows,
-} from '../../backfill/backfill.ts';
+import { assertSameBackfill, beginBackfill } from '../../backfill/plan.ts';
+import { type BackfillRequest, chooseParallel } from '../../backfill/request.ts';
+import { readWindowStates, remainingWindows } from '../../backfill/window-states.ts';
 import type { BackfillEnd, BackfillOptions, DeployedExport, DeployedService } from '../../target/target.ts';
 import type { BackfillStore } from '../../backfill/store.ts';
 import { windowDefinition } from '../../backfill/window-definition.ts';

@@ -10,7 +10,7 @@ import {
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { totalsOf } from '../../core/model.ts';
-import { progressOf, readWindowStates, type WindowStates } from '../../backfill/backfill.ts';
+import { progressOf, readWindowStates, type WindowStates } from '../../backfill/window-states.ts';
 import type { BackfillEnd, BackfillOptions } from '../../target/target.ts';
 import type { Clock, PageLog } from '../../core/ports.ts';
 import type { Backfill, BackfillStore } from '../../backfill/store.ts';

@@ -3,7 +3,8 @@
 import { ExportError } from '../../core/errors.ts';
 import { abandonRun, requireAbandonableRun } from '../abandon-run.ts';
 import { systemRuntime } from '../../core/clock.ts';
-import { abandonBackfill, maxFunctionMs, readBackfillStatus } from '../../backfill/backfill.ts';
+import { abandonBackfill, maxFunctionMs } from '../../backfill/abandon.ts';
+import { readBackfillStatus } from '../../backfill/status.ts';
 import type { DeployedExport } from '../../target/target.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { backfillLines, publishingText } from '../output/backfill-table.ts';

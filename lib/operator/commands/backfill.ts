@@ -2,15 +2,10 @@
 
 import * as z from 'zod/mini';
 import { systemRuntime } from '../../core/clock.ts';
-import {
-  type BackfillProgress,
-  type BackfillRequest,
-  type BackfillStatus,
-  chooseParallel,
-  findBackfillProblem,
-  planBackfill,
-  readBackfillStatus,
-} from '../../backfill/backfill.ts';
+import { planBackfill } from '../../backfill/plan.ts';
+import { type BackfillRequest, chooseParallel, findBackfillProblem } from '../../backfill/request.ts';
+import { type BackfillStatus, readBackfillStatus } from '../../backfill/status.ts';
+import type { BackfillProgress } from '../../backfill/window-states.ts';
 import type { BackfillEnd, DeployedExport, Deployment, Retry } from '../../target/target.ts';
 import type { ExportEvent } from '../../core/ports.ts';
 import { describeProblems } from '../../core/validation-errors.ts';

@@ -1,12 +1,8 @@
 /** The backfill of an export, for a person at a terminal. */
 
-import {
-  type BackfillRequest,
-  maxFunctionMs,
-  type PublishingWindow,
-  type WindowState,
-  type WindowStatus,
-} from '../../backfill/backfill.ts';
+import { maxFunctionMs, type PublishingWindow } from '../../backfill/abandon.ts';
+import type { BackfillRequest } from '../../backfill/request.ts';
+import type { WindowState, WindowStatus } from '../../backfill/status.ts';
 import type { Window } from '../../backfill/windows.ts';
 import { truncate } from '../../core/sanitize.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';

@@ -13,7 +13,7 @@ import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it, vi } from 'vitest';
 import { deployedBackfill } from '../../../lib/aws/stack/deployed-backfill.ts';
 import type { ExportState } from '../../../lib/core/model.ts';
-import { type BackfillRequest } from '../../../lib/backfill/backfill.ts';
+import type { BackfillRequest } from '../../../lib/backfill/request.ts';
 import type { BackfillOptions, DeployedService } from '../../../lib/target/target.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import type { ServiceOutput } from '../../../lib/settings/stack-output.ts';

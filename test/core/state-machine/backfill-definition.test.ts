@@ -6,7 +6,7 @@ import {
   backfillStateMachine,
   type WindowStateName,
 } from '../../../lib/core/state-machine/backfill-definition.ts';
-import { maxWindows } from '../../../lib/backfill/backfill.ts';
+import { maxWindows } from '../../../lib/backfill/request.ts';
 
 const machine = backfillStateMachine({
   bucket: 'reports',

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportState, type RunId } from '../../../lib/core/model.ts';
 import { abandonRun } from '../../../lib/operator/abandon-run.ts';
-import { beginBackfill } from '../../../lib/backfill/backfill.ts';
+import { beginBackfill } from '../../../lib/backfill/plan.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';

@@ -10,7 +10,7 @@ import { anExportBench, type Bench, executionId, reportIdsOf } from '../../suppo
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAtRequest, someReports } from '../../support/export/scripted-service.ts';
 import { manifestKeyOf } from '../../support/builders.ts';
-import { beginBackfill } from '../../../lib/backfill/backfill.ts';
+import { beginBackfill } from '../../../lib/backfill/plan.ts';
 import { exportWindows, operatorOf, root, windowManifestsOf } from '../../support/export/backfill-bench.ts';
 
 function completed(end: ExecutionOutcome): RunResult {

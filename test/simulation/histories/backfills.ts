@@ -4,12 +4,10 @@
  */
 
 import { isExportError } from '../../../lib/core/errors.ts';
-import {
-  abandonBackfill,
-  type BackfillRequest,
-  beginBackfill,
-  remainingWindows,
-} from '../../../lib/backfill/backfill.ts';
+import { abandonBackfill } from '../../../lib/backfill/abandon.ts';
+import { beginBackfill } from '../../../lib/backfill/plan.ts';
+import type { BackfillRequest } from '../../../lib/backfill/request.ts';
+import { remainingWindows } from '../../../lib/backfill/window-states.ts';
 import { probeWindow } from '../../../lib/backfill/probe-window.ts';
 import { exportDefinition } from '../../../lib/settings/settings.ts';
 import type { Backfill } from '../../../lib/backfill/store.ts';

@@ -1287,7 +1287,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a backfill moves the watermark of its export',
     edits: [
       {
-        file: 'lib/backfill/backfill.ts',
+        file: 'lib/backfill/plan.ts',
         find: 'const change = { ...state, documentRoot: root };',
         replace:
           "const watermark = { source: 'https://reports.example.com', filter: {}, instant: instantOf(Date.UTC(2026, 0)) };\n    const change = { ...state, documentRoot: root, watermark };",
@@ -1349,7 +1349,7 @@ export const mutants: readonly Mutant[] = [
     name: 'an abandoned backfill keeps its unfinished runs',
     edits: [
       {
-        file: 'lib/backfill/backfill.ts',
+        file: 'lib/backfill/abandon.ts',
         find: 'change: { ...idle, plan } }',
         replace: 'change: { ...state, plan } }',
       },
@@ -1369,7 +1369,7 @@ export const mutants: readonly Mutant[] = [
     name: 'an abandoned backfill leaves the windows that are not planned yet',
     edits: [
       {
-        file: 'lib/backfill/backfill.ts',
+        file: 'lib/backfill/abandon.ts',
         find: 'new Map([...windowsOf(backfill)].map((window) => [windowName(exportName, window), window]));',
         replace:
           'new Map([...windowsOf(backfill)].map((window) => [windowName(exportName, window), window] as const).filter(([name]) => states.has(name)));',
@@ -1380,7 +1380,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a late command that begins a backfill plans abandoned windows',
     edits: [
       {
-        file: 'lib/backfill/backfill.ts',
+        file: 'lib/backfill/plan.ts',
         find: '(plan.id === id && plan.abandonedAt !== undefined)',
         replace: "(plan.id === id && plan.abandonedAt === '')",
       },
@@ -1390,7 +1390,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a late command that begins a backfill replaces a later plan',
     edits: [
       {
-        file: 'lib/backfill/backfill.ts',
+        file: 'lib/backfill/plan.ts',
         find: 'plan.id > id ||',
         replace: 'plan.id > id + 1_000 ||',
       },
@@ -1400,7 +1400,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a late command that abandons a backfill abandons a later one',
     edits: [
       {
-        file: 'lib/backfill/backfill.ts',
+        file: 'lib/backfill/abandon.ts',
         find: 'if (current.id > id) return',
         replace: 'if (current.id > id + 1_000) return',
       },
@@ -1410,7 +1410,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a window that may be published is abandoned',
     edits: [
       {
-        file: 'lib/backfill/backfill.ts',
+        file: 'lib/backfill/abandon.ts',
         find: 'run?.completion === undefined ? undefined : await findPublishingState(run);',
         replace: 'run && (await findPublishingState(run)) && undefined;',
       },
@@ -1445,7 +1445,7 @@ export const mutants: readonly Mutant[] = [
     name: 'page 1 of a window may have another root element',
     edits: [
       {
-        file: 'lib/backfill/backfill.ts',
+        file: 'lib/backfill/plan.ts',
         find: 'const change = { ...state, sequence, documentRoot, plan:',
         replace: 'const change = { ...state, sequence, plan:',
       },
@@ -1496,7 +1496,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the root element of the check is not recorded with the export',
     edits: [
       {
-        file: 'lib/backfill/backfill.ts',
+        file: 'lib/backfill/plan.ts',
         find: 'return { change, result: change };',
         replace: 'return { result: change };',
       },

@@ -1,7 +1,7 @@
 /** A backfill on a test bench: each of its windows is exported by the real state machine, several of them at the same time. */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { remainingWindows } from '../../../lib/backfill/backfill.ts';
+import { remainingWindows } from '../../../lib/backfill/window-states.ts';
 import type { Backfill } from '../../../lib/backfill/store.ts';
 import { windowDefinition } from '../../../lib/backfill/window-definition.ts';
 import { type Window, windowName } from '../../../lib/backfill/windows.ts';
