@@ -1,7 +1,7 @@
 /** What an export expects of its runs (`expect` in its settings). */
 
 import { ExportError } from './errors.ts';
-import type { ExportDefinition, ExportState, Instant, PageEntry, Run } from './model.ts';
+import type { ExportDefinition, ExportState, PageEntry, Run } from './model.ts';
 import { epochMsOf } from './timestamps.ts';
 
 /**
@@ -26,28 +26,4 @@ export const tooFewReportsError = ({ expect }: ExportDefinition, { run, totals }
 export function msWithoutReports(lastCompleted: ExportState['lastCompleted'], now: number): number | undefined {
   const since = lastCompleted?.lastReportsAt;
   return since === undefined ? undefined : Math.max(0, now - epochMsOf(since));
-}
-
-/** The reports that an export is expected to have, as status shows them. */
-export interface ReportsStatus {
-  /** When the newest completed run with reports was completed. Until there is one: when the first completed run began. */
-  readonly lastReportsAt: Instant | null;
-  /** Of `expect.reportsEvery`; null if it is not set. */
-  readonly reportsEverySeconds: number | null;
-  /** Whether no completed run has had reports for `reportsEverySeconds` or longer. */
-  readonly reportsOverdue: boolean;
-}
-
-export function reportsStatus(
-  { expect }: Pick<ExportDefinition, 'expect'>,
-  state: ExportState | undefined,
-  now: number,
-): ReportsStatus {
-  const everyMs = expect?.reportsEveryMs ?? Number.POSITIVE_INFINITY;
-  const lastCompleted = state?.lastCompleted;
-  return {
-    lastReportsAt: lastCompleted?.lastReportsAt ?? null,
-    reportsEverySeconds: Number.isFinite(everyMs) ? everyMs / 1_000 : null,
-    reportsOverdue: (msWithoutReports(lastCompleted, now) ?? 0) >= everyMs,
-  };
 }

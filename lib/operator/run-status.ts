@@ -2,7 +2,7 @@
 
 import { mapConcurrently } from '../core/concurrency.ts';
 import { isExportError } from '../core/errors.ts';
-import { reportsStatus, type ReportsStatus } from '../core/expected-reports.ts';
+import { msWithoutReports } from '../core/expected-reports.ts';
 import {
   type ExportState,
   type Instant,
@@ -64,7 +64,7 @@ export interface RunStatus {
 }
 
 /** An export, its newest run and its newest backfill. Without a run, its values are null and its totals 0. */
-export interface ExportStatus extends RunTotals, ReportsStatus {
+export interface ExportStatus extends RunTotals {
   readonly export: string;
   /** The name of its service in a stack; the address of its service in a directory. */
   readonly service: string;
@@ -77,6 +77,12 @@ export interface ExportStatus extends RunTotals, ReportsStatus {
   readonly stale: boolean;
   /** The maximum age of the newest completed run; null if it has none. */
   readonly freshnessSeconds: number | null;
+  /** When the newest completed run with reports was completed. Until there is one: when the first completed run began. */
+  readonly lastReportsAt: Instant | null;
+  /** Of `expect.reportsEvery`; null if it is not set. */
+  readonly reportsEverySeconds: number | null;
+  /** Whether no completed run has had reports for `reportsEverySeconds` or longer. */
+  readonly reportsOverdue: boolean;
   readonly run: RunId | null;
   readonly since: Instant | null;
   readonly startedAt: Instant | null;
@@ -148,6 +154,7 @@ export async function readStatuses(deployment: Deployment, now: number): Promise
 export async function readExportStatus(deployed: DeployedExport, maxRuns: number, now: number): Promise<ExportStatus> {
   const { name, serviceName, definition, freshnessSeconds = null } = deployed;
   const state = await deployed.log.exportState(name);
+  const reportsEveryMs = definition.expect?.reportsEveryMs;
   const active = state?.active && (await activeRunStatus(deployed, state.active));
   const runs = maxRuns === 0 ? undefined : await readRuns(deployed, state, active, maxRuns);
   const next = await deployed.nextStart();
@@ -159,7 +166,9 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
     ...newestRun(state, active, runs),
     stale: next.kind === 'scheduled' && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
     freshnessSeconds,
-    ...reportsStatus(definition, state, now),
+    lastReportsAt: state?.lastCompleted?.lastReportsAt ?? null,
+    reportsEverySeconds: reportsEveryMs === undefined ? null : reportsEveryMs / 1_000,
+    reportsOverdue: (msWithoutReports(state?.lastCompleted, now) ?? 0) >= (reportsEveryMs ?? Number.POSITIVE_INFINITY),
     watermark: state?.watermark?.instant ?? null,
     completedAt,
     next,
