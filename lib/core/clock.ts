@@ -1,4 +1,4 @@
-/** The process's clock, timers and random numbers. Everything else takes them as a `Runtime`, so that tests can replace them. */
+/** The process's clock, timers and random numbers. Everything else takes a `Runtime`, so that tests can replace them. */
 
 import { randomBytes } from 'node:crypto';
 import type { Runtime } from './ports.ts';

@@ -1,8 +1,9 @@
 /**
- * The pages of an export all have the same document root. A document with another one is no page: it may be an error document, which has
- * no cursor and so would end pagination. It is refused before it is stored, like any response that is not a page.
+ * The pages of an export all have the same document root. A document with another one is no page: it may be an error
+ * document, which has no cursor and so would end pagination. It is refused before it is stored.
  *
- * The settings may name the root. Otherwise page 1 must have that of completed runs, and every other page that of the page before it.
+ * The settings may name the root. Otherwise page 1 must have that of completed runs, and every other page that of the page
+ * before it.
  */
 
 import { hash } from 'node:crypto';
@@ -10,7 +11,7 @@ import { ExportError } from './errors.ts';
 import type { DocumentRoot, ExportDefinition, ExportState, PageEntry, Run } from './model.ts';
 import type { FetchedPage, PageIdentity, PageLog } from './ports.ts';
 
-/** Every store can keep it, the metadata of S3 included: a name that is long, or not printable ASCII, is represented by its hash. */
+/** Every store can keep it, the metadata of S3 included: a hash stands for a name that is long, or not printable ASCII. */
 export const asDocumentRoot = (name: string): DocumentRoot =>
   (/^(?!.*=\?)[\x21-\x7e]{1,200}$/.test(name) ? name : `sha256-${hash('sha256', name)}`) as DocumentRoot;
 
@@ -85,7 +86,7 @@ export function assertRootOfStored(
   );
 }
 
-/** The setting may be younger than the run. @throws ConfigurationError if it names another root than the pages of the run have */
+/** The setting may be younger than the run. @throws ConfigurationError if it names another root than the run's pages have */
 export function assertRootOfSettings(
   { documentRoot: named }: ExportDefinition,
   { run, documentRoot: root }: PageEntry,

@@ -175,7 +175,7 @@ interface SlotRequest {
   readonly pollUntil: number;
 }
 
-/** What `acquire` does after it has read the record: it writes another one if necessary, and then holds a slot, polls or leaves. */
+/** What `acquire` does with the record that it has read: it may write another one, and then holds a slot, polls or leaves. */
 interface Move {
   readonly write?: SlotState;
   readonly next: 'hold' | { readonly pollMs: number } | { readonly waitSeconds: number };

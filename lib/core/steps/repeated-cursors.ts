@@ -1,6 +1,6 @@
 /**
- * Finds a cursor that the service returned twice before a run is published. Cycle detection ends a run whose cursors go round in
- * circles; a cursor that occurs twice by accident, with other pages after it, would leave pages in the run twice.
+ * Finds a cursor that the service returned twice before a run is published. Cycle detection ends a run whose cursors go
+ * round in circles; one that occurs twice by accident, with other pages after it, would leave pages in the run twice.
  *
  * 48 bits of each cursor's SHA-256 are enough to notice it: 8 MB for a million pages. Only if two are equal, by chance in 2 of
  * 1,000 such runs, is the log read again, to compare the cursors themselves.

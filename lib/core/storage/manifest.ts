@@ -1,6 +1,6 @@
 /**
- * Writes the manifest: the object that publishes a run and lists its pages, written after them. And `run.json` or `window.json`, the
- * summary that follows it.
+ * Writes the manifest: the object that publishes a run and lists its pages, written after them. And the summary that follows
+ * it: `run.json` or `window.json`.
  *
  * Their bytes depend only on the completed run and the page log, so a repeated write produces the same bytes. The manifest is
  * streamed, one page per line, so a run of a million pages takes no more memory than a run of ten.

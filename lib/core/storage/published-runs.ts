@@ -23,7 +23,8 @@ export interface PublishedRun extends OpenManifest {
 
 /**
  * The run `run`, or the one that `latest.json` names.
- * @throws ConfigurationError if it is not published, PageConflictError if its manifest is missing, or it or `latest.json` was changed
+ * @throws ConfigurationError if it is not published; PageConflictError if its manifest is missing or was changed, or
+ *   `latest.json` was changed
  */
 export async function openPublishedRun(store: DocumentReader, exportName: string, run?: string): Promise<PublishedRun> {
   const manifest =

@@ -1,6 +1,6 @@
 /**
- * The public formats: the manifest, `run.json`, `window.json`, `latest.json` and the two events. The JSON Schemas in `docs/schemas` are generated from
- * here, and a test keeps them up to date.
+ * The public formats: the manifest, `run.json`, `window.json`, `latest.json` and the two events. The JSON Schemas in
+ * `docs/schemas` are generated from here, and a test keeps them up to date.
  *
  * The schemas are exact about existing fields and allow additional ones, so that fields can be added later. An incompatible
  * change gets a new version number and a new schema; the old one stays.

@@ -25,8 +25,8 @@ const concurrency = 16;
 /**
  * The published runs with a sequence above `after`, lowest first. A run is published here once it has a `run.json`.
  *
- * A consumer must not skip a run, so a `run.json` that was changed, or without a manifest, is an error, thrown after the runs before it.
- * Each of both objects says where in the order its run belongs. A `run.json` that was deleted is not noticed here; verify reports it.
+ * A consumer must not skip a run, so a `run.json` that was changed, or has no manifest, is an error, thrown after the runs
+ * before it: each of both objects has the sequence. A `run.json` that was deleted is not noticed here; verify reports it.
  * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed, or if a manifest is missing
  */
 export async function* listPublishedRuns(
@@ -83,10 +83,10 @@ type FoundRun =
   | { readonly sequence: number; readonly error: ExportError };
 
 /**
- * Reads the days from the newest backwards, and stops after two days in a row whose published runs are all at or below `after`.
- * The folder of a run has the day on which it began, by the clock of the function that began it. The sequences follow these
- * clocks, except that clocks may differ: around midnight, a run may have an earlier day than the run before it. Hence the
- * second day. And if a clock was wrong by days, the run that `latest.json` names is still missing, and the walk continues.
+ * Reads the days from the newest backwards, until two in a row have published runs at or below `after` only. The folder of
+ * a run has the day on which it began, by the clock of the function that began it. Clocks differ: around midnight, a run may
+ * have an earlier day than the run before it. Hence two days. And if a clock was wrong by days, the run that `latest.json`
+ * names is still missing, and the walk continues.
  */
 async function findRuns(store: DocumentReader, exportName: string, after: number): Promise<FoundRun[]> {
   const days: string[] = [];

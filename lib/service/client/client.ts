@@ -111,7 +111,7 @@ export function serviceClient(
   }
 
   /**
-   * The response; if it rejects the API key, and there is a newer key or a newer client certificate, the response to a second
+   * The response; if it rejects the API key, and there is a newer key or client certificate, the response to a second
    * request with these.
    */
   async function requestWithFreshCredentials(exchange: Exchange): Promise<Response> {
@@ -142,7 +142,7 @@ export function serviceClient(
     });
   }
 
-  /** If a proxy or the TLS handshake rejects the credentials, and there are newer ones, the request is sent again with these. */
+  /** If a proxy or the TLS handshake rejects the credentials, and there are newer ones, sends the request with these. */
   async function send(exchange: Exchange, key: string): Promise<Response> {
     const { subject, translate } = exchange;
     const pool = await read(exchange, () => connections.pool());

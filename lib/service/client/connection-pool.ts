@@ -1,6 +1,6 @@
 /**
- * Creates the connection pools: one, and another whenever certificates or credentials have changed. A connection is reused for later pages, so that a warm function pays for no second
- * handshake; a new connection resumes the TLS session of the last one.
+ * Creates the connection pools: one, and another whenever certificates or credentials have changed. A connection is reused
+ * for later pages, so a warm function needs no second handshake; a new one resumes the TLS session of the last one.
  */
 
 import { isDeepStrictEqual } from 'node:util';

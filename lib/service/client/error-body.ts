@@ -13,8 +13,8 @@ const maxExcerptLength = 200;
 const maxUnrecognizedLength = 512;
 
 /**
- * Up to 200 characters of a text body, on one line; or that it is withheld, because the bytes that were read contain the API key.
- * The empty string for any other body. Never throws. Afterwards the body is consumed, or destroyed together with its connection.
+ * Up to 200 characters of a text body, on one line; or that it is withheld, because what was read contains the API key.
+ * Empty for any other body. Never throws. Afterwards the body is consumed, or destroyed together with its connection.
  */
 export async function readExcerpt(
   { headers, body }: Pick<Dispatcher.ResponseData, 'headers' | 'body'>,

@@ -41,8 +41,8 @@ export function contractError(subject: Subject, problem: string): ExportError {
 }
 
 /**
- * A plain copy of a foreign error, without texts that contain a key: name, code, message, stack and causes. Other properties are dropped: undici's
- * parser errors carry the bytes that could not be parsed.
+ * A plain copy of a foreign error, without texts that contain a key: name, code, message, stack and causes. Nothing else:
+ * undici's parser errors carry the bytes that could not be parsed.
  */
 function presentableCause(cause: unknown, keys: ReadonlySet<string>, maxDepth = 4): Error {
   const shown = (text: string) => presentable(text, keys, maxMessageLength);

@@ -30,15 +30,15 @@ export const rejectsCredentials = (error: unknown): boolean =>
   clientCertificateAlerts.test(codeOf(error)) || (error instanceof ProxyError && error.status === 407);
 
 /**
- * Whether the error may mean that a client certificate was rejected: some servers, such as those of Node.js, close the connection
- * without an alert, or the alert is lost because the request is being sent already.
+ * Whether the error may mean that a client certificate was rejected: some servers, such as those of Node.js, send no alert,
+ * or it is lost because the request is being sent already.
  */
 export const mayRejectCredentials = (error: unknown): boolean =>
   handshakeFailure.test(codeOf(error)) || closedConnection.has(codeOf(error));
 
 /**
- * A TLS connection that was closed before it brought any data; undefined for other errors. In TLS 1.3, a server rejects a client certificate
- * after the client's side of the handshake is complete, so that the client has begun to send the request.
+ * A TLS connection that was closed before it brought any data; undefined for other errors. In TLS 1.3, a server rejects a
+ * client certificate when the client has completed its side of the handshake, and has begun to send the request.
  */
 export function explainClosedHandshake(
   error: unknown,
@@ -53,7 +53,7 @@ export function explainClosedHandshake(
   };
 }
 
-/** Of the response, on the connection that failed, as undici and the connection pool note it; 0 if there was no connection yet. */
+/** Of the response, on the connection that failed, as undici and the connection pool note it; 0 without a connection. */
 function bytesReceived(error: unknown): number {
   const { socket } = error as { readonly socket?: { readonly bytesRead?: number } | null };
   return socket?.bytesRead ?? 0;

@@ -1,9 +1,9 @@
 /**
- * Opens a tunnel to the service through an HTTP proxy (CONNECT, RFC 9110, section 9.3.6). The proxy sees the service's host name
- * and port, but neither requests nor the API key, because TLS begins within the tunnel.
+ * Opens a tunnel to the service through an HTTP proxy (CONNECT, RFC 9110, section 9.3.6). The proxy sees host name and port
+ * of the service, but neither requests nor the API key, because TLS begins within the tunnel.
  *
- * With node:http instead of undici's ProxyAgent: the agent needs undici's index, loads SOCKS, opens the TLS connections itself, so that
- * sessions are not resumed, and reports the status of a rejected CONNECT only as part of a message.
+ * With node:http instead of undici's ProxyAgent: the agent needs undici's index, loads SOCKS, opens the TLS connections
+ * itself, so that sessions are not resumed, and reports the status of a rejected CONNECT only as part of a message.
  */
 
 import { isIP, type Socket } from 'node:net';

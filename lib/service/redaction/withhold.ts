@@ -41,7 +41,7 @@ export function containsPart(text: string, keys: Iterable<string>): boolean {
 /** Shorter keys may occur in a cursor or a content type by chance, and no run may fail because of that. */
 const minDetectableLength = 12;
 
-/** Whether `text` contains all letters and digits of a key, in any encoding. Always false for a key with fewer than `minLength`. */
+/** Whether `text` contains all letters and digits of a key, in any encoding. False for a key with less than `minLength`. */
 export function containsKey(text: string, keys: Iterable<string>, minLength = minDetectableLength): boolean {
   const forms = [...keys].filter((key) => lettersAndDigits(key).length >= minLength).flatMap(formsOf);
   if (forms.length === 0) return false;
@@ -61,8 +61,8 @@ const maxDepth = 4;
 const maxDecodedLength = 256 * 1024;
 
 /**
- * The letters and digits of `text`, and of all that it decodes to. Decodes at least `length` characters at a time. undefined if
- * there is too much to search.
+ * The letters and digits of `text`, and of all that it decodes to. Decodes at least `length` characters at a time.
+ * undefined if there is too much to search.
  */
 function decode(text: string, length: number): readonly string[] | undefined {
   const depths = new Map([[squeeze(text), 0]]);

@@ -110,7 +110,7 @@ async function* decode(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string
 
 const chunksFrom = (handle: FileHandle, start: number) => handle.createReadStream({ start, autoClose: false });
 
-/** Checks a document incrementally; `write` and `end` throw if it is not well-formed. `end` returns declaration and DOCTYPE. */
+/** Checks a document; `write` and `end` throw if it is not well-formed. `end` returns declaration and DOCTYPE. */
 function createParser() {
   // Pages are XML 1.0, so its rules apply to each file, even if the file declares another version.
   const parser = new SaxesParser({ forceXMLVersion: true, defaultXMLVersion: '1.0' });

@@ -25,7 +25,7 @@ export interface Report extends Position {
 }
 
 export interface ReportSource {
-  /** The date of the oldest report that a request without a cursor finds. A cursor of an earlier instance may point further back. */
+  /** The date of the oldest report that a request without a cursor finds. An older cursor may point further back. */
   readonly oldest: number;
   /** The reports at and after `position` that exist at the time `at`, in order. */
   from(position: Position, at: number): Iterable<Report>;

@@ -17,8 +17,8 @@ export interface XmlCheck {
   /** How many child elements of the root have started. An entity that stands for elements does not count. */
   readonly reports: number;
   /**
-   * The name of the root, whatever its prefix: `reports`, or `{http://example.com/ns}reports` in a namespace. With a prefix that the
-   * root does not declare, the name as it is. Valid once the root's start tag has been read.
+   * The name of the root, whatever its prefix: `reports`, or `{http://example.com/ns}reports` in a namespace. With a prefix
+   * that the root does not declare, the name as it is. Valid once the root's start tag has been read.
    */
   readonly rootName: string;
 }
