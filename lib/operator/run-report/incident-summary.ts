@@ -75,8 +75,9 @@ function createIncidentList() {
   let ofExecution = new Map<string, Repeated>();
   return {
     add(incident: Incident): void {
-      const { at, ...rest } = incident;
-      const key = JSON.stringify(rest);
+      const { at } = incident;
+      // Each failure of an outage has another number of its retry.
+      const key = JSON.stringify({ ...incident, at: null, retry: null });
       const repeated = ofExecution.get(key);
       if (repeated !== undefined) {
         repeated.count += 1;

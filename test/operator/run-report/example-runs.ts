@@ -211,6 +211,7 @@ export function failedRun(): ExampleRun {
       page,
       error,
       message: `${message} for page ${page} of run ${run.run}`,
+      retry: { state: 'ExportPage', attempt: index + 1, maxAttempts: 20 },
     }));
   const unavailable = 'Report service responded with 502 Bad Gateway';
   const malformed = 'Report service sent XML that is not well-formed (line 812: unexpected end of tag)';
