@@ -116,8 +116,8 @@ export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps)
 type AddAlarm = (id: AlarmId, what: string, condition: AlarmCondition) => Alarm;
 
 /**
- * Step Functions counts executions itself, also those whose FailRun was throttled, failed, or never ran. Each alarm watches one metric: a
- * sum may be without data if one of its metrics is. None counts executions that were aborted: an operator stopped them.
+ * Step Functions also counts executions whose FailRun never ran. Each alarm watches one metric: a sum may be without data if one
+ * of its metrics is. None counts executions that an operator stopped.
  */
 function addExecutionAlarms(
   addAlarm: AddAlarm,
@@ -173,8 +173,7 @@ function createExportAlarms(each: AlarmedExport, perExport: boolean, notificatio
     addFreshnessAlarm(addAlarm, each, schedule, schedule.freshness);
   }
   if (reportsEveryMs !== undefined) {
-    // Also alone, in any case. A run publishes the metric when it completes, and until the next one does, the state stays. Of several
-    // runs within a period, one with reports is enough.
+    // Also one per export. A run publishes the metric when it completes, and until the next one does, the state stays.
     addAlarm('NoReports', `No completed run has had reports for ${formatMinutes(reportsEveryMs / 60_000)} or longer.`, {
       metric: exportMetric(scope, name, 'SecondsWithoutReports', { statistic: 'Minimum', period: fiveMinutes }),
       threshold: reportsEveryMs / 1_000,
@@ -226,9 +225,8 @@ const dayMs = 86_400_000;
 const weekMs = 7 * dayMs;
 
 /**
- * CloudWatch evaluates at most one day with periods under an hour, and seven days with longer ones. Seven days that end just before
- * a weekly run completes contain none, but each calendar week contains one.
- *
+ * CloudWatch evaluates at most one day with periods under an hour, and seven days with longer ones. Seven days that end just
+ * before a weekly run completes contain none, but each calendar week contains one.
  * https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation-window.html
  */
 function freshnessWindow(freshnessMs: number): { period: Duration; evaluationPeriods: number } {
@@ -353,9 +351,7 @@ export function createOrImportAlarmTopic(scope: Construct, { email, existingTopi
 
 /**
  * A customer managed key: CloudWatch cannot use the AWS managed key of SNS, and its notifications would be lost silently. The
- * statement has no condition: the published one for CloudWatch has none, and SNS documents that requests of EventBridge lack
- * aws:SourceAccount and aws:SourceArn. A missing key would lose every notification. The policy of the topic has the condition.
- *
+ * statement has no condition, as AWS publishes it: a request that lacks the condition's key would lose every notification.
  * https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Notify_Users_Alarm_Changes.html
  * https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html#compatibility-with-aws-services
  */

@@ -32,10 +32,7 @@ const bookkeepingTimeoutSeconds = 60;
 /** How much longer than the function's timeout a state waits: time for a cold start and for the function's response. */
 export const stateGraceSeconds = 30;
 
-/**
- * FinishRun's /tmp holds the manifest before the upload. A page takes less than 300 bytes and its cursor, of which only the first page shows the
- * length, so it has what Lambda offers: enough for two million pages with cursors of 4 KB. It is charged while the function runs.
- */
+/** FinishRun's /tmp holds the manifest before the upload: all that Lambda offers is enough for two million pages with cursors of 4 KB. */
 export const finishRunEphemeralStorageMebibytes = maxEphemeralStorageMebibytes;
 
 /** An execution that takes longer than a week plus the longest wait hangs. The next start resumes its run. */

@@ -171,8 +171,7 @@ function createFunction(
     environment: Object.fromEntries(stepVariables[id].map((variable) => [variable, props.environment[variable]])),
     ...(tracing ? { tracing: Tracing.ACTIVE } : {}),
     loggingFormat: LoggingFormat.JSON,
-    // Leaves out Lambda's lines of successful invocations. Its filter of application logs stays as it is: below that level
-    // it would also drop the metrics, which are log lines.
+    // Only Lambda's own lines: a filter of application logs would also drop the metrics, which are log lines.
     ...(settings.logLevel === 'ERROR' ? { systemLogLevelV2: SystemLogLevel.WARN } : {}),
     logGroup,
     role,

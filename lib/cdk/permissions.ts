@@ -149,13 +149,13 @@ export function grantReadObjects(grantee: IGrantable, { bucket, prefix, key }: R
 
 /**
  * Lets accounts read objects and list their folders: the same as `grantReadObjects`, in the policies of the bucket and of the key. In
- * each account, an administrator grants the same to its principals. Returns which policies could be changed.
+ * each account, an administrator grants the same to its principals. Returns whether the policy of the bucket could be changed.
  */
 export function grantReaderAccounts(
   scope: Construct,
   { bucket, prefix, key }: ReadableObjects,
   accounts: readonly string[],
-): { readonly bucket: boolean; readonly key: boolean } {
+): boolean {
   const principals = accountPrincipals(accounts);
   const read = new PolicyStatement({
     principals,
@@ -169,10 +169,8 @@ export function grantReaderAccounts(
     ...(prefix === '' ? {} : { conditions: { StringLike: { 's3:prefix': `${prefix}*` } } }),
   });
   const added = [read, list].map((statement) => bucket.addToResourcePolicy(statement).statementAdded);
-  return {
-    bucket: added.every(Boolean),
-    key: key === undefined || key.addToResourcePolicy(readerKeyStatement(scope, accounts)).statementAdded,
-  };
+  key?.addToResourcePolicy(readerKeyStatement(scope, accounts));
+  return added.every(Boolean);
 }
 
 /** The statement in the policy of a key that lets accounts decrypt with it, through S3 only. `*` is the key itself. */

@@ -588,8 +588,7 @@ export class ReportExporter extends Construct implements IConnectable {
 
   #grantReaderAccounts(accounts: readonly string[]): void {
     const { bucket, prefix } = this;
-    const added = grantReaderAccounts(this, { bucket, prefix, key: this.#keys.bucket }, accounts);
-    if (added.bucket) return;
+    if (grantReaderAccounts(this, { bucket, prefix, key: this.#keys.bucket }, accounts)) return;
     this.#reject(
       'readerAccounts: this app cannot change the policy of the bucket, because it has not created it. Add the statements to it ' +
         'yourself (docs/consumers.md, "Other accounts")',

@@ -9,7 +9,7 @@ const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 const weekMs = 7 * dayMs;
 
-/** A CloudWatch alarm evaluates at most seven days. Longer than that, it evaluates calendar weeks: the newest run may then be 14 days old. */
+/** A CloudWatch alarm evaluates at most seven days, or calendar weeks: the newest run is then at most 14 days old. */
 const isFreshness = (ms: number) => (ms >= 10 * minuteMs && ms <= weekMs) || ms === 2 * weekMs;
 const freshnessError =
   'must be the maximum age of the newest completed run before an alarm: from PT10M to P7D ' +

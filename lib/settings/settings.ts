@@ -184,7 +184,7 @@ const exportFields = {
     expectSchema,
   ),
   maxPages: optionalField('A run with more pages fails. Without it, there is no limit.', positiveInteger),
-  // The history of an execution is limited to 25,000 events. An iteration takes 7, plus 3 for each of up to 50 failed attempts: 157 in all.
+  // An iteration takes 7 events, and 3 for each of up to 50 failed attempts.
   iterationsPerExecution: field(
     'The number of iterations after which a run continues in a new execution.',
     countUpTo(

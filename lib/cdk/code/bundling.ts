@@ -11,14 +11,10 @@ export const bundling = {
   absWorkingDir: root,
   bundle: true,
   platform: 'node',
-  /**
-   * CommonJS, not an ES module: importing `node:http` or `node:process` into an ES module also loads everything that they
-   * normally load on demand, such as `fetch` and WebSockets. That took a fifth of a small function's cold start.
-   */
+  // An ES module that imports `node:http` also loads what that loads on demand: a fifth of a small function's cold start.
   format: 'cjs',
   /** The folder of the bundle, where the settings file is. CommonJS has no `import.meta`. */
   define: { 'import.meta.dirname': '__dirname' },
-  /** The Lambda runtime's Node version, so that nothing is rewritten for an older one. */
   target: 'node24',
   minify: true,
   /** Stack traces in the logs name functions and classes as the sources do. It makes a bundle a twentieth larger. */
@@ -26,9 +22,8 @@ export const bundling = {
   /** Prefers ES modules, which esbuild can tree-shake. */
   mainFields: ['module', 'main'],
   /**
-   * Replaces parts of the SDK, by path in the project. The SDK can find credentials in many places and brings the clients of
-   * three more services for that, while Lambda provides them in the environment; and no operation used here streams events.
-   * The SDK imports both parts dynamically, which keeps esbuild from removing what they contain.
+   * Replaces parts of the SDK that it imports dynamically, so that esbuild cannot remove what they contain: Lambda provides
+   * credentials in the environment, and no operation used here streams events.
    */
   alias: {
     '@aws-sdk/credential-provider-node': './lib/aws/lambda/shims/environment-credentials.ts',

@@ -1,7 +1,8 @@
 /** The code asset of a function: its bundle, and beside it the settings file of its service. */
 
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Stack } from 'aws-cdk-lib';
@@ -9,8 +10,7 @@ import { Code } from 'aws-cdk-lib/aws-lambda';
 import { DISABLE_ASSET_STAGING_CONTEXT } from 'aws-cdk-lib/cx-api';
 import type { Construct } from 'constructs';
 import { type FunctionSettingsInput, settingsFileName } from '../../settings/environment.ts';
-import type { StepName } from '../../core/state-machine/definition.ts';
-import { functionBundles } from './function-bundles.ts';
+import { byStep, type StepName } from '../../core/state-machine/definition.ts';
 
 /** Replaces the bundle where CDK asks for none, which keeps the tests of a template quick. */
 const placeholder =
@@ -47,4 +47,25 @@ export function withFunctionCode<Result>(
 /** The same for the same files, on every machine. */
 function hashOf(files: Readonly<Record<string, string>>): string {
   return createHash('sha256').update(JSON.stringify(files)).digest('hex');
+}
+
+type FunctionBundles = Readonly<Record<StepName, string>>;
+
+let bundles: FunctionBundles | undefined;
+
+/** Prebuilt in the package, made from the sources in a checkout: once per process, because all services run the same code. */
+function functionBundles(): FunctionBundles {
+  bundles ??= import.meta.filename.endsWith('.ts') ? newBundles() : packagedBundles();
+  return bundles;
+}
+
+function packagedBundles(): FunctionBundles {
+  const folder = join(import.meta.dirname, '../../../functions');
+  return byStep((step) => readFileSync(join(folder, step, 'index.js'), 'utf8'));
+}
+
+/** Loaded only here: the package has neither this module nor esbuild. */
+function newBundles(): FunctionBundles {
+  const require = createRequire(import.meta.url);
+  return (require('./bundling.ts') as { readonly bundleFunctions: () => FunctionBundles }).bundleFunctions();
 }
