@@ -32,6 +32,7 @@ describe('settings', () => {
   it('have defaults', () => {
     expect(exportDefinition(anExport({}), 'simulator')).toEqual({
       name: 'reports',
+      stateName: 'reports',
       request: { source: 'simulator', filter: {}, format: 'XML', container: 'NONE' },
       since: { from: 'watermark', initial: undefined, overlapMs: 0 },
       publishEmptyRuns: true,
