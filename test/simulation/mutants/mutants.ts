@@ -1377,26 +1377,6 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a late command that begins a backfill plans abandoned windows',
-    edits: [
-      {
-        file: 'lib/backfill/plan.ts',
-        find: '(plan.id === id && plan.abandonedAt !== undefined)',
-        replace: "(plan.id === id && plan.abandonedAt === '')",
-      },
-    ],
-  },
-  {
-    name: 'a late command that begins a backfill replaces a later plan',
-    edits: [
-      {
-        file: 'lib/backfill/plan.ts',
-        find: 'plan.id > id ||',
-        replace: 'plan.id > id + 1_000 ||',
-      },
-    ],
-  },
-  {
     name: 'a late command that abandons a backfill abandons a later one',
     edits: [
       {
