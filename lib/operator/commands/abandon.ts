@@ -46,11 +46,11 @@ export async function abandonCommand(
       }
       if (options.yes !== true && !(await confirm(`Abandon run ${run.run}?`, context))) return unconfirmed(context);
       await abandonRun({ log, store, executions }, run);
-      if (options.json === true) {
-        stdout.write(`${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages })}\n`);
-      } else {
-        stdout.write(`Abandoned: run ${run.run}\n  → next: ${context.program} plan ${name} ${deployment.option}\n`);
-      }
+      stdout.write(
+        options.json === true
+          ? `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages })}\n`
+          : `Abandoned: run ${run.run}\n  → next: ${context.program} plan ${name} ${deployment.option}\n`,
+      );
       return exitStatuses.ok;
     },
     { handlesInterruption: true },
@@ -80,15 +80,12 @@ async function abandonPeriod(
   );
   const stopped = await deployed.stopBackfill();
   if (stopped !== undefined) stderr.write(`Stopped execution ${stopped}\n`);
-  if (json === true)
-    stdout.write(
-      `${JSON.stringify({ status: 'abandoned', export: name, backfill: true, abandonedRuns, publishing })}\n`,
-    );
-  else {
-    stdout.write(
-      `Abandoned: the backfill of ${name}, with ${plural(abandonedRuns, 'unfinished run')}\n${publishing.map(publishingText).join('')}`,
-    );
-  }
+  const runs = plural(abandonedRuns, 'unfinished run');
+  stdout.write(
+    json === true
+      ? `${JSON.stringify({ status: 'abandoned', export: name, backfill: true, abandonedRuns, publishing })}\n`
+      : `Abandoned: the backfill of ${name}, with ${runs}\n${publishing.map(publishingText).join('')}`,
+  );
   return exitStatuses.ok;
 }
 

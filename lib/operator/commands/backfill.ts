@@ -46,16 +46,10 @@ export async function backfillCommand(
     async (deployment) => {
       if (request === undefined) throw new Error('A problem with the options was not reported');
       const deployed = await openExport(deployment, exportName);
-      const parallel = chooseParallel(request.parallel, deployed.service);
-      if (options.plan === true) return await printPlan(deployed, { ...request, parallel }, options, context);
+      const period = { ...request, parallel: chooseParallel(request.parallel, deployed.service) };
+      if (options.plan === true) return await printPlan(deployed, period, options, context);
       const follow = options.follow === true || options.stack === undefined;
-      return await exportPeriod(
-        deployment,
-        deployed,
-        { ...request, parallel },
-        { ...options, follow, maxAttempts },
-        context,
-      );
+      return await exportPeriod(deployment, deployed, period, { ...options, follow, maxAttempts }, context);
     },
     { handlesInterruption: true },
   );
@@ -63,13 +57,8 @@ export async function backfillCommand(
 
 const maxParallel = 100;
 
-interface RequestOptions extends Omit<BackfillRequest, 'parallel'> {
-  /** Absent: what the service allows decides. */
-  readonly parallel: number | undefined;
-}
-
-/** Adds what is wrong to `problems`; undefined only then. */
-function readRequest(options: BackfillCommandOptions, problems: string[]): RequestOptions | undefined {
+/** Adds what is wrong to `problems`; undefined only then. Without `--parallel`, what the service allows decides. */
+function readRequest(options: BackfillCommandOptions, problems: string[]) {
   const before = problems.length;
   const from = readBound('--from', options.from, problems);
   const to = readBound('--to', options.to, problems);

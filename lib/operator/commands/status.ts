@@ -13,7 +13,7 @@ import {
 } from '../context.ts';
 import { statusLines, statusValues, summarizeStatuses } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
-import { parseWholeNumber } from '../run-options.ts';
+import { readWholeNumber } from '../run-options.ts';
 
 export interface StatusOptions extends TargetOptions {
   readonly watch?: boolean;
@@ -31,9 +31,8 @@ export async function statusCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const maxRuns = parseWholeNumber(options.runs);
   const problems = [...usageErrors];
-  if (!(maxRuns >= 1 && maxRuns <= 1_000)) problems.push('--runs: must be a whole number from 1 to 1000');
+  const maxRuns = readWholeNumber('--runs', options.runs, { min: 1, max: 1_000 }, problems);
   if (options.failed === true && exportName !== undefined) {
     problems.push('--failed: selects among all exports; leave out the name of the export');
   }
