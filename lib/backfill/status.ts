@@ -1,5 +1,6 @@
 /** How far a backfill has come: the state of each window. */
 
+import { mapConcurrently } from '../core/concurrency.ts';
 import type { ExportState, Instant, RunFailure, RunId } from '../core/model.ts';
 import type { Executions, PageLog } from '../core/ports.ts';
 import { startOf } from '../core/storage/keys.ts';
@@ -46,6 +47,9 @@ interface StatusDependencies {
   readonly executions: Executions;
 }
 
+/** How many windows that have begun and are not done are read at the same time. */
+const readConcurrency = 16;
+
 /** The newest backfill of the export; undefined if it has none. */
 export async function readBackfillStatus(
   { log, backfills, executions }: StatusDependencies,
@@ -54,10 +58,9 @@ export async function readBackfillStatus(
   const backfill = await backfills.read(exportName);
   if (backfill === undefined) return undefined;
   const states = await readWindowStates(backfills, exportName);
-  const windows: WindowStatus[] = [];
-  for (const window of windowsOf(backfill)) {
-    windows.push(await windowStatus({ log, executions }, window, states.get(windowName(exportName, window))));
-  }
+  const windows = await mapConcurrently([...windowsOf(backfill)], readConcurrency, (window) =>
+    windowStatus({ log, executions }, window, states.get(windowName(exportName, window))),
+  );
   const counts = { done: 0, running: 0, failed: 0, stopped: 0, waiting: 0 };
   for (const { state } of windows) counts[state] += 1;
   const { from, to, windowMs, parallel, startedAt, abandonedAt } = backfill;
