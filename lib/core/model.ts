@@ -312,8 +312,6 @@ export interface PageTiming {
 export interface PageEntry {
   readonly export: string;
   readonly run: RunId;
-  /** That of the run. */
-  readonly until?: Instant | undefined;
   /** From 1, without gaps. */
   readonly page: number;
   readonly key: string;

@@ -148,7 +148,7 @@ export interface PageLog {
 
 /** The runs that the page log still has entries of. */
 export interface RunHistory {
-  /** The last entry of each run of the export, newest run first. */
+  /** The last entry of each run of the export, newest run first. Without the runs of what is exported once, however many there are. */
   runs(exportName: string): AsyncIterable<PageEntry>;
   /** Whether the entry of a page that was logged at `loggedAt` may have expired. Entries that expire disappear in any order. */
   mayHaveExpired(loggedAt: Instant): boolean;

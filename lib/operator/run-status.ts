@@ -15,7 +15,7 @@ import {
   zeroTotals,
 } from '../core/model.ts';
 import type { RunRef } from '../core/ports.ts';
-import { manifestKey, runFolder, runLocation, startOf } from '../core/storage/keys.ts';
+import { isExportedOnce, manifestKey, runFolder, runLocation, startOf } from '../core/storage/keys.ts';
 import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader } from '../core/storage/published-schemas.ts';
 import { epochMsOf } from '../core/timestamps.ts';
@@ -42,7 +42,7 @@ export interface RunStatus {
   readonly state: RunState;
   /** null if it is no longer known, as for an abandoned run. */
   readonly since: Instant | null;
-  /** Set for a run of a window. */
+  /** Set for an unfinished run of a window. */
   readonly until?: Instant | undefined;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
@@ -222,10 +222,7 @@ function newestRun(
   return { state: 'never', run: null, since: null, startedAt: null, ...zeroTotals, lastFailure: null };
 }
 
-/**
- * The runs of the export that the page log still has, newest first, without those of windows. `active` is its unfinished run, if
- * that has been read already.
- */
+/** The runs of the export that the page log still has, newest first. `active` is its unfinished run, if that has been read already. */
 export async function* listRuns(
   deployed: DeployedExport,
   state: ExportState | undefined,
@@ -238,7 +235,7 @@ export async function* listRuns(
     nextStartedAt = activeRun.startedAt;
   }
   for await (const last of deployed.log.runs(deployed.name)) {
-    if (last.run === activeRun?.run || last.until !== undefined) continue;
+    if (last.run === activeRun?.run) continue;
     const run = await pastRunStatus(deployed, state, last, nextStartedAt);
     // The newest run may have been abandoned because it failed permanently: then the operator wants to know why.
     const mayHaveFailed = nextStartedAt === null && run.state === 'abandoned';
@@ -249,26 +246,28 @@ export async function* listRuns(
   }
 }
 
-/** One run of the export; undefined if the page log does not have it. */
+/** One run of the export, or of a window; undefined if the page log does not have it. `exportState` is that of the export. */
 export async function findRunStatus(
   deployed: DeployedExport,
-  state: ExportState | undefined,
+  exportState: ExportState | undefined,
   run: RunId,
 ): Promise<RunStatus | undefined> {
+  const isOfWindow = isExportedOnce(run);
+  const state = isOfWindow ? await findWindowState(deployed, run) : exportState;
   if (state?.active?.run === run) return await withLastIncident(deployed, state.active);
   const last = await deployed.log.last({ export: deployed.name, run });
   if (last === undefined) return undefined;
-  if (last.until !== undefined) return await windowRunStatus(deployed, last);
   const past = await pastRunStatus(deployed, state, last, null);
-  return past.endedAt === null ? { ...past, endedAt: await nextRunStartedAt(deployed, state, run) } : past;
+  if (isOfWindow || past.endedAt !== null) return past;
+  return { ...past, endedAt: await nextRunStartedAt(deployed, state, run) };
 }
 
-async function windowRunStatus(deployed: DeployedExport, last: PageEntry): Promise<RunStatus> {
-  for await (const state of deployed.backfills.windowStates(deployed.name)) {
-    if (state.active?.run === last.run) return await withLastIncident(deployed, state.active);
-    if (state.lastCompleted?.result.run === last.run) return await pastRunStatus(deployed, state, last, null);
+/** The state of the window that `run` belongs to; undefined if it was abandoned. */
+async function findWindowState({ name, backfills }: DeployedExport, run: RunId): Promise<ExportState | undefined> {
+  for await (const state of backfills.windowStates(name)) {
+    if (state.active?.run === run || state.lastCompleted?.result.run === run) return state;
   }
-  return await pastRunStatus(deployed, undefined, last, null);
+  return undefined;
 }
 
 /** When the run after `run` began; null if there is none. */
@@ -280,7 +279,7 @@ async function nextRunStartedAt(
   let nextStartedAt = state?.active?.startedAt ?? null;
   for await (const last of log.runs(name)) {
     if (last.run === run) break;
-    if (last.run !== state?.active?.run && last.until === undefined) nextStartedAt = startOf(last.run);
+    if (last.run !== state?.active?.run) nextStartedAt = startOf(last.run);
   }
   return nextStartedAt;
 }
@@ -368,7 +367,6 @@ async function pastRunStatus(
     run: last.run,
     state,
     since: published?.since ?? emptyResult?.result.since ?? null,
-    ...(last.until === undefined ? {} : { until: last.until }),
     startedAt: published?.startedAt ?? startOf(last.run),
     completedAt,
     serviceStartedAt: published?.serviceStartedAt ?? (isEmpty && last.page === 1 ? last.serviceTime : null),

@@ -486,6 +486,28 @@ export function pageLogContract(
         expect(await collect(log.runs(exportName))).toEqual(logged);
       });
 
+      it('has no runs of what is exported once, which have twelve random digits, and still finds and lists their pages', async () => {
+        const exportName = anExportName();
+        const windowRuns = [
+          '20261117T020000Z-aaaaaaaaaaaa',
+          '20261119T020000Z-000000000000',
+          '20261121T020000Z-ffffffffffff',
+        ];
+        const runs = ['20261118T020000Z-aaaaaa', '20261119T020000Z-000000', '20261120T020000Z-ffffff'];
+        const logged = new Map<string, PageEntry>();
+        for (const run of [...windowRuns, ...runs].map(asRunId)) {
+          for (const page of [1, 2]) {
+            logged.set(run, await log.append(aPageEntry({ export: exportName, run, page })));
+          }
+        }
+        expect(await collect(log.runs(exportName))).toEqual(runs.toReversed().map((run) => logged.get(run)));
+        for (const run of windowRuns.map(asRunId)) {
+          const ofRun = { export: exportName, run };
+          expect(await log.last(ofRun)).toEqual(logged.get(run));
+          expect((await collect(log.entries(ofRun))).map(({ page }) => page)).toEqual([1, 2]);
+        }
+      });
+
       it('keeps the entries of a year', () => {
         expect(log.mayHaveExpired(instantOf(Date.now() - 366 * 86_400_000))).toBe(false);
       });

@@ -1,10 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry } from '../../lib/core/model.ts';
+import { beginBackfill } from '../../lib/backfill/plan.ts';
+import { windowName, windowsOf } from '../../lib/backfill/windows.ts';
 import type { Incident } from '../../lib/target/target.ts';
 import { findRunStatus, readExportStatus } from '../../lib/operator/run-status.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { aRunId, at, collect } from '../support/builders.ts';
+import { exportWindow, operatorOf, root, windowBench } from '../support/export/backfill-bench.ts';
 import { anExportBench, asDeployedExport, type Bench } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 
@@ -190,6 +193,44 @@ describe('the status of an export', () => {
     }
     expect(known.map(({ state }) => state)).toContain('abandoned');
     expect(await findRunStatus(deployed, await bench.state(), aRunId())).toBeUndefined();
+  });
+
+  it('lists no runs of windows, but finds each: one that is done, and one that has begun and has no page yet', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    const { definition } = bench.deps;
+    await bench.start();
+    const request = { from: at('2026-11-01T00:00:00Z'), to: at('2026-11-01T00:04:00Z'), windowMs: 60_000, parallel: 2 };
+    const [done, ...begun] = windowsOf(await beginBackfill(operatorOf(bench), request, root));
+    if (done === undefined) throw new Error('there are no windows');
+    await exportWindow(bench, done);
+    for (const window of begun) {
+      const input = { export: windowName(definition.name, window) };
+      await beginRun(windowBench(bench, window).deps, { input, execution: windowName('x', window) });
+    }
+    let reading = 0;
+    let mostReading = 0;
+    const log: typeof bench.log = {
+      ...bench.log,
+      async last(run) {
+        mostReading = Math.max(mostReading, (reading += 1));
+        const last = await bench.log.last(run);
+        reading -= 1;
+        return last;
+      },
+    };
+    const deployed = { ...asDeployedExport(bench), log };
+    const { runs = [], backfill } = await readExportStatus(deployed, 10, bench.deps.runtime.now());
+    expect(runs.map(({ run }) => run)).toEqual([(await bench.state()).lastCompleted?.result.run]);
+    expect(backfill?.windows).toMatchObject([{ state: 'done' }, ...begun.map(() => ({ state: 'stopped' }))]);
+    expect(mostReading).toBe(begun.length);
+
+    const found = (backfill?.windows ?? []).map(async ({ run }) =>
+      findRunStatus(deployed, await bench.state(), run ?? aRunId()),
+    );
+    expect(await Promise.all(found)).toMatchObject([
+      { state: 'completed', since: done.since },
+      ...begun.map((window) => ({ state: 'stopped', ...window, pages: 0 })),
+    ]);
   });
 
   it('takes the totals of a published run from its manifest: the last entries of its log may have expired', async () => {

@@ -12,6 +12,7 @@ import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { asRunId, type ExportState, type JsonObject, type PageEntry, type RunId } from '../../core/model.ts';
 import type { Backfill } from '../../backfill/store.ts';
 import type { RunRef } from '../../core/ports.ts';
+import { isExportedOnce } from '../../core/storage/keys.ts';
 import { type Checksummed, checksumOf } from '../../core/storage/stored-records.ts';
 
 export type Item = Record<string, AttributeValue>;
@@ -58,12 +59,13 @@ export const entryKey = (
   sk: `${entriesPrefix({ run })}${String(page).padStart(12, '0')}`,
 });
 
-/** The sort keys of all entries are between these two. */
+/** The sort keys of all entries are between these two, except of runs of what is exported once: they begin with `once#`. */
 export const firstEntry = 'run#';
 export const afterLastEntry = 'run$';
 
 /** The common prefix of the sort keys of a run's entries. A run ID has no `#`, so no other run shares it. */
-export const entriesPrefix = ({ run }: Pick<RunRef, 'run'>): string => `${firstEntry}${run}#page#`;
+export const entriesPrefix = ({ run }: Pick<RunRef, 'run'>): string =>
+  `${isExportedOnce(run) ? 'once#' : firstEntry}${run}#page#`;
 
 /** The run in an entry's sort key. */
 export const runInSortKey = (sk = ''): RunId => asRunId(sk.slice(firstEntry.length).split('#')[0] ?? '');

@@ -74,7 +74,7 @@ export async function storePage(
 
 /** The log entry of a durable page, with the run's totals and cycle detection continued from its predecessor's entry. */
 export function toLogEntry(
-  { export: exportName, until }: Pick<Run, 'export' | 'until'>,
+  { export: exportName }: Pick<Run, 'export'>,
   { run, page, cursor }: PageIdentity,
   { stored, nextCursor, timing }: DurablePage,
   predecessor: UnloggedEntry | undefined,
@@ -84,7 +84,6 @@ export function toLogEntry(
   return {
     export: exportName,
     run,
-    ...(until === undefined ? {} : { until }),
     page,
     key,
     bytes,

@@ -87,6 +87,9 @@ export function createRunId(epochMs: number, randomHex: string): RunId {
   return asRunId(`${compact}-${randomHex}`);
 }
 
+/** Whether the run is of something that is exported once: only then does its ID have twelve random digits. */
+export const isExportedOnce = (run: RunId): boolean => /-[0-9a-f]{12}$/.test(run);
+
 /** @throws ConfigurationError if `text` is not a run ID */
 export function parseRunId(text: string): RunId {
   if (runIdPattern.test(text)) return asRunId(text);

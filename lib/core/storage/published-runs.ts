@@ -3,7 +3,15 @@
 import type { z } from 'zod';
 import { ExportError, isExportError } from '../errors.ts';
 import type { RunRef, StoreReader } from '../ports.ts';
-import { latestKey, manifestKeyFromRunId, parseRunId, runLocation, runSummaryKey, windowSummaryKey } from './keys.ts';
+import {
+  isExportedOnce,
+  latestKey,
+  manifestKeyFromRunId,
+  parseRunId,
+  runLocation,
+  runSummaryKey,
+  windowSummaryKey,
+} from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
 import {
   latestSchema,
@@ -91,8 +99,9 @@ export async function findSummary(
 ): Promise<RunSummary | WindowSummary | 'unreadable' | undefined> {
   const location = runLocation(exportName, run);
   try {
-    const summary = await readRunSummary(store, runSummaryKey(location));
-    return summary ?? (await readWindowSummary(store, windowSummaryKey(location)));
+    return isExportedOnce(run)
+      ? await readWindowSummary(store, windowSummaryKey(location))
+      : await readRunSummary(store, runSummaryKey(location));
   } catch (error) {
     if (isExportError(error, 'PageConflictError')) return 'unreadable';
     throw error;

@@ -6,7 +6,7 @@
 import { mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { asRunId, type RunId } from '../model.ts';
-import { manifestKey, runFolder, runsPrefix } from './keys.ts';
+import { isExportedOnce, manifestKey, runFolder, runsPrefix } from './keys.ts';
 import { epochMsOf } from '../timestamps.ts';
 import {
   type DocumentReader,
@@ -61,7 +61,7 @@ export async function* listPublishedWindows(
   let failure: unknown;
   for await (const day of store.listFolders(exportName)) {
     if (!day.startsWith(runsPrefix(exportName))) continue;
-    const folders = (await runFoldersIn(store, day)).filter((folder) => isWanted(runIn(folder)));
+    const folders = await runFoldersIn(store, day, (run) => isExportedOnce(run) && isWanted(run));
     const summaries = await mapConcurrently(folders, concurrency, async (folder) => {
       try {
         const summary = await readWindowSummary(store, `${folder}/window.json`);
@@ -120,15 +120,23 @@ async function findLatest(store: DocumentReader, exportName: string): Promise<Po
 }
 
 async function readDay(store: DocumentReader, day: string): Promise<FoundRun[]> {
-  const runs = await mapConcurrently(await runFoldersIn(store, day), concurrency, (folder) => readRun(store, folder));
+  const folders = await runFoldersIn(store, day, (run) => !isExportedOnce(run));
+  const runs = await mapConcurrently(folders, concurrency, (folder) => readRun(store, folder));
   return runs.filter((run) => run !== undefined);
 }
 
 const runIn = (folder: string): RunId => asRunId(folder.slice(folder.lastIndexOf('=') + 1));
 
-async function runFoldersIn(store: DocumentReader, day: string): Promise<readonly string[]> {
+/** The folders in `day` of the runs for which `isWanted` returns true. */
+async function runFoldersIn(
+  store: DocumentReader,
+  day: string,
+  isWanted: (run: RunId) => boolean,
+): Promise<readonly string[]> {
   const folders: string[] = [];
-  for await (const folder of store.listFolders(day)) if (folder.startsWith(`${day}/run=`)) folders.push(folder);
+  for await (const folder of store.listFolders(day)) {
+    if (folder.startsWith(`${day}/run=`) && isWanted(runIn(folder))) folders.push(folder);
+  }
   return folders;
 }
 

@@ -153,7 +153,6 @@ const filter = z.custom<JsonObject>((value) => typeof value === 'object' && valu
 const entrySchema = z.object({
   export: text,
   run: runId,
-  until: z.optional(instant),
   page: ordinal,
   key: text,
   bytes: count,

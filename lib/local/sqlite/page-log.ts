@@ -21,7 +21,7 @@ import {
   parsePageEntry,
   type RecordStore,
 } from '../../core/storage/stored-records.ts';
-import { runsPrefix } from '../../core/storage/keys.ts';
+import { isExportedOnce, runsPrefix } from '../../core/storage/keys.ts';
 import { openSqliteFile } from './database.ts';
 import { withSqliteErrors } from './errors.ts';
 import { openWalSync } from './wal-sync.ts';
@@ -130,7 +130,7 @@ export function createSqlitePageLog(
     entry: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page = ?`),
     lastEntry: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1`),
     lastEntryOfRunBefore: prepare(
-      `SELECT run, ${columns} FROM pages WHERE export = ? AND (? IS NULL OR run < ?) ORDER BY run DESC, page DESC LIMIT 1`,
+      `SELECT run, ${columns} FROM pages WHERE export = ? AND run < ? ORDER BY run DESC, page DESC LIMIT 1`,
     ),
     entriesAfter: prepare(
       `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page > ? ORDER BY page LIMIT ${batchSize}`,
@@ -235,11 +235,12 @@ export function createSqlitePageLog(
     mayHaveExpired: () => false,
 
     async *runs(exportName) {
-      for (let before: string | null = null; ;) {
-        const [row] = read(sql.lastEntryOfRunBefore, exportName, before, before) as (Row & { readonly run: string })[];
+      // Each query finds its row by the primary key, however many pages the runs have. Run IDs begin with a digit.
+      for (let before = ':'; ;) {
+        const [row] = read(sql.lastEntryOfRunBefore, exportName, before) as (Row & { readonly run: string })[];
         if (row === undefined) return;
         const run = asRunId(row.run);
-        yield parseEntry({ export: exportName, run }, row);
+        if (!isExportedOnce(run)) yield parseEntry({ export: exportName, run }, row);
         before = run;
       }
     },

@@ -36,11 +36,11 @@ function anExport(runs: readonly ARun[]) {
 
 const isPublished = ({ published = true }: ARun) => published;
 
-function addRun(store: MemoryStore, name: string, run: ARun): string {
+function addRun(store: MemoryStore, name: string, run: ARun, randomDigits = 6): string {
   const { sequence, startedMs } = run;
   const location = {
     export: name,
-    run: createRunId(startedMs, sequence.toString(16).padStart(6, '0')),
+    run: createRunId(startedMs, sequence.toString(16).padStart(randomDigits, '0')),
     startedAt: instantOf(startedMs),
   };
   const folder = runFolder(location);
@@ -195,6 +195,16 @@ describe('a manifest that is missing', () => {
     expect(await sequencesOf(store, name, 2)).toEqual([3]);
   });
 
+  it('reads nothing of the runs of windows, of which there may be thousands', async () => {
+    const name = anExportName();
+    const store = createMemoryStore();
+    for (const sequence of [1, 2]) addRun(store, name, { sequence, startedMs: noon, published: false }, 12);
+    const reads: string[] = [];
+    const counted = { ...store, read: (key: string) => (reads.push(key), store.read(key)) };
+    expect(await collect(listPublishedRuns(counted, name, 0))).toEqual([]);
+    expect(reads).toEqual([]);
+  });
+
   it('ends the list of windows after all others', async () => {
     const bounds = (day: number) => ({
       since: at(`2026-11-0${day}T00:00:00Z`),
@@ -203,7 +213,7 @@ describe('a manifest that is missing', () => {
     const name = anExportName();
     const store = createMemoryStore();
     const folders = [1, 2, 3].map((day) => {
-      const folder = addRun(store, name, { sequence: day, startedMs: noon + day });
+      const folder = addRun(store, name, { sequence: day, startedMs: noon + day }, 12);
       const {
         runVersion: _,
         watermark: __,

@@ -235,7 +235,7 @@ export const partitionOf = (exportName: string): string => `acme/${exportName}`;
 /** The page log of a run, in order. */
 export function entriesOf({ dynamoDb }: Observations, exportName: string, run: string): LogEntry[] {
   return dynamoDb()
-    .items(partitionOf(exportName), `run#${run}#page#`)
+    .items(partitionOf(exportName), `${/-[0-9a-f]{12}$/.test(run) ? 'once' : 'run'}#${run}#page#`)
     .map((item) => unmarshall({ ...item }) as LogEntry);
 }
 

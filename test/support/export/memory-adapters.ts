@@ -12,6 +12,7 @@ import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model
 import type { PageLog, PageStore, RunHistory, RunRef, StoreReader } from '../../../lib/core/ports.ts';
 import { type IncidentLog, type IncidentRecord, noIncidents } from '../../../lib/target/incidents.ts';
 import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
+import { isExportedOnce } from '../../../lib/core/storage/keys.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
 
 /** Called before and after every effect. An error that it throws simulates a crash at that point. */
@@ -164,7 +165,7 @@ export function createMemoryLog(crash: CrashPoint = () => {}): MemoryLog {
     async *runs(exportName) {
       const newest = [...runs.values()]
         .map((entries) => entries.at(-1))
-        .filter((entry) => entry?.export === exportName);
+        .filter((entry) => entry?.export === exportName && !isExportedOnce(entry.run));
       for (const entry of newest.sort((a, b) => ((a?.run ?? '') < (b?.run ?? '') ? 1 : -1))) if (entry) yield entry;
     },
   };
