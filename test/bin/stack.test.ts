@@ -337,7 +337,7 @@ describe('doctor', () => {
     aws.s3.on(GetObjectCommand).rejects(awsError('NoSuchKey'));
     aws.s3.on(ListObjectsV2Command).resolves({});
     aws.secretsManager.on(GetSecretValueCommand).rejects(awsError('AccessDeniedException'));
-    aws.lambda.on(InvokeCommand).callsFake(answer);
+    aws.lambda.on(InvokeCommand).callsFake(async () => answer());
     const { findings } = JSON.parse((await runOnStack('doctor', '--json')).stdout) as { findings: { check: string }[] };
     expect(findings.find(({ check }) => check === 'function')).toMatchObject(expected);
     expect(findings.find(({ check }) => check === 'key')).toMatchObject({ state: 'problem' });
