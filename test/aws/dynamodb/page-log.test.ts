@@ -141,6 +141,27 @@ describe('the DynamoDB page log', () => {
     expect(await collect(other.runs(entry.export))).toEqual([]);
   });
 
+  it('lists the runs of an export in one request for each, however many windows it has', async () => {
+    const { endpoint, table, service } = harness;
+    const client = new DynamoDBClient({ endpoint, ...dummyAccount });
+    const commands: unknown[] = [];
+    client.middlewareStack.add(
+      (next, context) => (args) => {
+        commands.push(context.commandName);
+        return next(args);
+      },
+      { step: 'initialize' },
+    );
+    const exportName = anExportName();
+    const windowRuns = Array.from({ length: 20 }, (_, index) => `20261120T020000Z-${String(index).padStart(12, '0')}`);
+    for (const run of [...windowRuns, '20261120T020000Z-0b0b0b'].map(asRunId)) {
+      await log.append(aPageEntry({ export: exportName, run }));
+    }
+    const counted = createDynamoPageLog({ client, table, service, runtime: systemRuntime });
+    expect((await collect(counted.runs(exportName))).map(({ run }) => run)).toEqual(['20261120T020000Z-0b0b0b']);
+    expect(commands).toEqual(['QueryCommand', 'QueryCommand']);
+  });
+
   it('stores cursors of 16 KiB, the maximum of a header, as cursor, next cursor and tortoise', async () => {
     const cursor = 'c'.repeat(16_384) as NonNullable<ReturnType<typeof aPageEntry>['cursor']>;
     const entry = aPageEntry({ cursor, nextCursor: cursor, cycle: { tortoise: cursor, power: 2, steps: 1 } });
