@@ -10,7 +10,6 @@ import {
   type StartRequest,
   unreadableExport,
 } from '../target/target.ts';
-import { countIncidents } from '../target/incidents.ts';
 import type { Runtime } from '../core/ports.ts';
 import { listNames, shellQuote } from '../core/sanitize.ts';
 import { exportDefinition } from '../settings/settings.ts';
@@ -130,11 +129,7 @@ function deployedExport(
       for (const folder of folders) await store.checkWritable(folder);
     },
     nextStart: async () => ({ kind: 'manual' }),
-    async *incidents(run) {
-      yield* (await notes.incidents.read(run)).newest;
-    },
-    countIncidents: async (run) => countIncidents(await notes.incidents.read(run)),
-    lastIncident: async (run) => (await notes.incidents.read(run)).newest.at(-1),
+    incidents: (run) => notes.incidents.read(run),
     start: (request, startOptions) => startRun(options, settings, request, startOptions),
     startBackfill: (request, backfillOptions) =>
       startLocalBackfill({ ...options, name, definition, service, log, backfills, store }, request, backfillOptions),

@@ -20,11 +20,12 @@ import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader } from '../core/storage/published-schemas.ts';
 import { epochMsOf } from '../core/timestamps.ts';
 import { type BackfillStatus, readBackfillStatus } from '../backfill/status.ts';
+import type { Incident } from '../target/incidents.ts';
 import {
   type DeployedExport,
   type Deployment,
-  type Incident,
   type NextStart,
+  type RunSpan,
   type UnreadableExport,
   unreadableExport,
 } from '../target/target.ts';
@@ -240,7 +241,7 @@ export async function* listRuns(
     // The newest run may have been abandoned because it failed permanently: then the operator wants to know why.
     const mayHaveFailed = nextStartedAt === null && run.state === 'abandoned';
     yield mayHaveFailed
-      ? { ...run, lastIncident: (await deployed.lastIncident({ ...run, completedAt: undefined })) ?? null }
+      ? { ...run, lastIncident: (await findLastIncident(deployed, { ...run, completedAt: undefined })) ?? null }
       : run;
     nextStartedAt = run.startedAt;
   }
@@ -314,8 +315,11 @@ async function withLastIncident(deployed: DeployedExport, run: Run, active?: Act
   const status = active ?? (await activeRunStatus(deployed, run));
   const { lastFailure } = run;
   const recorded = lastFailure === undefined ? null : ({ kind: 'failed-run', page: null, ...lastFailure } as const);
-  return { ...status, lastIncident: (await deployed.lastIncident(run)) ?? recorded };
+  return { ...status, lastIncident: (await findLastIncident(deployed, run)) ?? recorded };
 }
+
+const findLastIncident = async (deployed: DeployedExport, run: RunSpan): Promise<Incident | undefined> =>
+  (await deployed.incidents(run)).newest.at(-1);
 
 /** Whether no execution will continue the run, and it moved the watermark. */
 export const isComplete = ({ state }: Pick<RunStatus, 'state'>): boolean =>

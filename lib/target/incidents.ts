@@ -45,7 +45,7 @@ const incidentSchema = z.discriminatedUnion('kind', [
 ]);
 
 /** All incidents of one kind and, for failures, of one error name. */
-type IncidentGroup = Readonly<z.infer<typeof groupSchema>>;
+export type IncidentGroup = Readonly<z.infer<typeof groupSchema>>;
 const groupSchema = z.object({
   kind: z.enum(['failed-attempt', 'wait', 'failed-run']),
   /** Empty for waits. */

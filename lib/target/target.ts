@@ -7,12 +7,10 @@ import type { ExportDefinition, FailedRun, Instant, RunId, RunResult } from '../
 import type { BackfillRequest } from '../backfill/request.ts';
 import type { BackfillProgress } from '../backfill/window-states.ts';
 import type { BackfillStore } from '../backfill/store.ts';
-import type { Incident, IncidentCounts } from './incidents.ts';
+import type { IncidentRecord } from './incidents.ts';
 import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../core/ports.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
-
-export type { Incident, IncidentCounts } from './incidents.ts';
 
 export interface Deployment extends AsyncDisposable {
   /** For messages: `directory ./exports`, `stack ReportExporter in eu-central-1`. */
@@ -95,12 +93,8 @@ export interface DeployedExport {
   nextStart(): Promise<NextStart>;
   /** The maximum age of its newest completed run. Absent: it has none. */
   readonly freshnessSeconds?: number | null | undefined;
-  /** The incidents of the run in chronological order, as far back as they are recorded. */
-  incidents(run: RunSpan): AsyncIterable<Incident>;
-  /** How many incidents the run had; undefined if they are not recorded, or no longer. */
-  countIncidents(run: RunSpan): Promise<IncidentCounts | undefined>;
-  /** The newest incident of the run; cheaper than reading all of them. */
-  lastIncident(run: RunSpan): Promise<Incident | undefined>;
+  /** What delayed or stopped the run. */
+  incidents(run: RunSpan): Promise<IncidentRecord>;
   /** Begins a run, or resumes an unfinished one. A failed run is a result, not an exception. */
   start(request: StartRequest, options: StartOptions): Promise<RunEnd>;
   /**

@@ -887,7 +887,7 @@ describe('report --all', () => {
     for (const file of files) {
       const html = await readFile(join(folder, file), 'utf8');
       for (const [, href = ''] of html.matchAll(/href="([^"]*)"/g)) {
-        const target = join(dirname(file), href);
+        const target = join(dirname(file), href.replace(/#.*/, ''));
         if (href !== 'data:,' && !files.includes(target)) broken.push(`${file} → ${href}`);
       }
     }

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Incident } from '../../lib/target/target.ts';
-import { renderExportIndex, renderOverview } from '../../lib/operator/run-report/history/index-page.ts';
+import type { Incident } from '../../lib/target/incidents.ts';
+import { renderExportIndex, renderOverview } from '../../lib/operator/run-report/list-pages.ts';
+import { html } from '../../lib/operator/run-report/markup.ts';
 import { type RunContext, renderRunReport } from '../../lib/operator/run-report/run-report.ts';
 import {
   adoptedRun,
@@ -18,6 +19,7 @@ import {
   newRun,
   pageEntries,
   singlePageRun,
+  someRequest,
   someRunFacts,
   uncountedRun,
 } from '../operator/run-report/example-runs.ts';
@@ -29,7 +31,7 @@ import {
   exampleOverview,
   historyWithGap,
   origin,
-} from '../operator/run-report/history/example-histories.ts';
+} from '../operator/run-report/example-histories.ts';
 import { at } from '../support/builders.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 import { findChromium, launchChromium, openFile } from './chromium.ts';
@@ -65,16 +67,16 @@ const displays = {
   light: { colorScheme: 'light', viewport: { width: 1_400, height: 900 } },
   dark: { colorScheme: 'dark', viewport: { width: 1_400, height: 900 } },
   narrow: { colorScheme: 'light', viewport: { width: 400, height: 900 } },
+  'dark-narrow': { colorScheme: 'dark', viewport: { width: 400, height: 900 } },
 } as const;
-const darkNarrow = { colorScheme: 'dark', viewport: displays.narrow.viewport } as const;
 
 async function open(name: string, example: ExampleRun, options: BrowserContextOptions = {}, context?: RunContext) {
   return await openHtml(name, renderRunReport(await collectExample(example), context), options);
 }
 
-async function openHtml(name: string, html: string, options: BrowserContextOptions) {
+async function openHtml(name: string, text: string, options: BrowserContextOptions) {
   const path = join(directory.path, `${name}.html`);
-  await writeFile(path, html);
+  await writeFile(path, text);
   return await openFile(browser, path, options);
 }
 
@@ -85,12 +87,12 @@ const historyPages: readonly (readonly [name: string, render: () => string | Pro
   [
     'with-history',
     async () => {
-      const neighbors = { index: 'index.html', older: 'older.html', newer: 'newer.html', addressOf };
-      return renderRunReport(await collectExample(eventfulRun()), { history: dailyHistory(20), neighbors });
+      const links = [html`<a href="index.html">All runs</a>`];
+      return renderRunReport(await collectExample(eventfulRun()), { history: dailyHistory(20), links });
     },
   ],
-  ['index', () => renderExportIndex(anExportIndex(dailyHistory(30)), { addressOf, overview: '../index.html' }, origin)],
-  ['gap', () => renderExportIndex(anExportIndex(historyWithGap()), { addressOf, overview: null }, origin)],
+  ['index', () => renderExportIndex(anExportIndex(dailyHistory(30)), { addressOf, origin })],
+  ['gap', () => renderExportIndex(anExportIndex(historyWithGap()), { addressOf, origin })],
   ['overview', () => renderOverview(exampleOverview(), origin)],
 ];
 
@@ -122,37 +124,42 @@ describe('the run report', () => {
     });
   });
 
-  it.each([1_200, 900, 890, 700, 390, 320])(
-    'shows the notes of all exports in a window %d pixels wide, without scrolling sideways',
+  it.each([1_200, 970, 950, 700, 390, 320])(
+    'shows all columns of its tables in a window %d pixels wide, without scrolling sideways',
     async (width) => {
       const rows = exampleOverview().map((row, index) =>
         index === 1 ? { ...row, entry: { ...row.entry, export: 'orders_EU-2_with-a-very-long-name-0123456' } } : row,
       );
+      const incidents = { failedAttempts: 1_234, waits: 1_234, waitSeconds: 123_456, failures: 1_234 };
+      const wideRun = aHistoryRun(0, { state: 'abandoned', pages: 123_456, reports: 12_345_678, incidents });
       const viewport = { width, height: 900 };
-      await using opened = await openHtml(`names-${width}`, renderOverview(rows, origin), { viewport });
-      const { page } = opened;
-      expect(await page.evaluate(findOverflow)).toEqual([]);
-      const hiddenWidth = await page.locator('.scroll').evaluate((table) => table.scrollWidth - table.clientWidth);
-      expect(hiddenWidth).toBe(0);
-      const note = page.getByText('responded with 502 Bad Gateway');
-      expect((await note.boundingBox())?.width).toBeGreaterThan(170);
-      await page.screenshot({ path: join(screenshots, `names-${width}.png`), fullPage: true });
+      const pages = {
+        exports: renderOverview(rows, origin),
+        runs: renderExportIndex(anExportIndex(aHistory({ runs: [wideRun] })), { addressOf, origin }),
+        pages: renderRunReport(await collectExample(longRun())).replaceAll('<details>', '<details open>'),
+      };
+      for (const [name, page] of Object.entries(pages)) {
+        await using opened = await openHtml(`${name}-${width}`, page, { viewport });
+        expect(await opened.page.evaluate(findOverflow)).toEqual([]);
+        await opened.page.screenshot({ path: join(screenshots, `${name}-${width}.png`), fullPage: true });
+        if (name !== 'exports') continue;
+        const note = opened.page.getByText('responded with 502 Bad Gateway');
+        expect((await note.boundingBox())?.width).toBeGreaterThan(170);
+      }
     },
   );
 
-  it('shows at the edge of a table that it can be scrolled', async () => {
-    const html = renderExportIndex(anExportIndex(historyWithGap()), { addressOf, overview: null }, origin);
-    await using opened = await openHtml('edge', html, darkNarrow);
-    const table = opened.page.locator('.scroll');
-    const images = await table.evaluate((element) => getComputedStyle(element).backgroundAttachment);
-    expect(images).toBe('local, local, scroll, scroll');
-    expect(
-      await opened.page
-        .locator('code.option')
-        .first()
-        .evaluate((code) => code.getClientRects().length),
-    ).toBe(1);
-    await opened.page.screenshot({ path: join(screenshots, 'edge.png'), fullPage: true });
+  it('marks the run in the list from which a link leads to it', async () => {
+    const [newest, older] = dailyHistory(2).runs;
+    const index = renderExportIndex(anExportIndex(dailyHistory(2)), { addressOf, origin });
+    await using opened = await openHtml('target', index, displays.light);
+    const { page } = opened;
+    await page.evaluate((hash) => {
+      location.hash = hash;
+    }, older?.run ?? '');
+    const backgroundOf = (run = '') =>
+      page.locator(`[id="${run}"]`).evaluate((row) => getComputedStyle(row).backgroundColor);
+    expect(await backgroundOf(older?.run)).not.toBe(await backgroundOf(newest?.run));
   });
 
   it('redraws its charts when the color scheme changes from light to dark', async () => {
@@ -190,10 +197,10 @@ describe('the run report', () => {
 
   it('compares the runs by bars, also without JavaScript', async () => {
     const runs = [aHistoryRun(0), aHistoryRun(1, { pages: 62 })];
-    const html = renderExportIndex(anExportIndex(aHistory({ runs })), { addressOf, overview: null }, origin);
-    await using opened = await openHtml('bars', html, { javaScriptEnabled: false });
+    const page = renderExportIndex(anExportIndex(aHistory({ runs })), { addressOf, origin });
+    await using opened = await openHtml('bars', page, { javaScriptEnabled: false });
     const widths = await opened.page
-      .locator('.runs td:nth-child(4) rect')
+      .locator('td:nth-child(4) rect')
       .evaluateAll((bars) => bars.map((bar) => bar.getBoundingClientRect().width));
     const [widest = 0, half = 0] = widths;
     expect(widest).toBeGreaterThan(50);
@@ -214,7 +221,7 @@ describe('the run report', () => {
     const { page } = opened;
     const text = await page.locator('body').innerText();
     expect(text).toContain('124 pages, 12,334 reports, 8.7 MB');
-    expect(text).toContain('median 529 ms, p95 1.8 s, slowest 2.2 s');
+    expect(text).toContain('within 529 ms (median), 95% within 1.8 s (p95). The slowest took 2.2 s');
     expect(
       await page
         .locator('.chart')
@@ -230,7 +237,7 @@ describe('the run report', () => {
     expect(await page.locator(`#${described}`).innerText()).toContain('(median)');
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
-    const table = page.getByRole('region', { name: 'Pages as a table' });
+    const table = page.getByRole('table', { name: 'Pages', exact: true });
     expect(await table.getByRole('row').count()).toBeGreaterThan(10);
     expect(await page.evaluate(findOverflow)).toEqual([]);
     const levels = await page.locator('h1, h2').evaluateAll((elements) => elements.map(({ tagName }) => tagName));
@@ -252,12 +259,13 @@ describe('the run report', () => {
       message,
     }));
     const [script = '', image = '', attribute = ''] = attacks;
-    const run = someRunFacts({ export: script, folder: image, filter: { [attribute]: script }, format: image });
+    const request = { ...someRequest, filter: { [attribute]: script }, format: image };
+    const run = someRunFacts({ export: script, folder: image, request });
     const origin = { deployment: attribute, deploymentOption: script };
     await using opened = await open('hostile', { run, entries: pageEntries(run, { pages: 3 }), incidents, origin });
     const { page, requests, errors } = opened;
     expect(await page.locator('h1').innerText()).toContain(script);
-    expect(await page.locator('.incidents').innerText()).toContain(image);
+    expect(await page.getByRole('table', { name: 'Retries and waits' }).innerText()).toContain(image);
     expect(await page.evaluate(() => 'exploited' in window)).toBe(false);
     expect(await page.locator('img, svg').count()).toBe(0);
     expect({ requests, errors }).toEqual({ requests: [], errors: [] });
@@ -273,7 +281,8 @@ describe('the run report', () => {
 
   it('wraps very long words in a narrow window', async () => {
     const endless = 'w'.repeat(900);
-    const run = someRunFacts({ export: endless, folder: endless, filter: { [endless]: endless }, format: endless });
+    const request = { ...someRequest, filter: { [endless]: endless }, format: endless };
+    const run = someRunFacts({ export: endless, folder: endless, request });
     const incident = { at: at('2026-11-20T02:00:01Z'), page: 9_007_199_254_740_991, error: endless, message: endless };
     const incidents: Incident[] = [
       { kind: 'failed-attempt', ...incident },

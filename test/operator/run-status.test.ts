@@ -3,7 +3,7 @@ import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry } from '../../lib/core/model.ts';
 import { beginBackfill } from '../../lib/backfill/plan.ts';
 import { windowName, windowsOf } from '../../lib/backfill/windows.ts';
-import type { Incident } from '../../lib/target/target.ts';
+import type { Incident } from '../../lib/target/incidents.ts';
 import { findRunStatus, readExportStatus } from '../../lib/operator/run-status.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { aRunId, at, collect } from '../support/builders.ts';

@@ -1,8 +1,7 @@
 /** A deployed export, with the settings that its service was deployed with. */
 
 import { tmpdir } from 'node:os';
-import { countIncidents } from '../../target/incidents.ts';
-import type { DeployedExport, DeployedService, RunSpan, StartRequest } from '../../target/target.ts';
+import type { DeployedExport, DeployedService, StartRequest } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { networkSettingsOf } from '../../settings/network-settings.ts';
 import { exportDefinition, sourceOf, untilOperatorOf } from '../../settings/settings.ts';
@@ -42,7 +41,6 @@ export function openDeployedExport(
   const { backfills } = log;
   const incidentLog = createDynamoIncidentLog(items);
   const store = createS3PageStore({ client: clients.s3, bucket, prefix, kmsKeyArn, runtime, spool });
-  const incidentsOf = (run: RunSpan) => readRunIncidents({ log, incidentLog, client, stateMachineArn }, run);
   const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);
   const reportService = deployedService({ serviceSettings, service, spareConcurrency }, clients, runtime);
   return {
@@ -65,11 +63,7 @@ export function openDeployedExport(
         now: runtime.now,
         lastScheduledTime: async () => (await log.exportState(name))?.lastScheduledTime,
       }),
-    async *incidents(run) {
-      yield* (await incidentsOf(run)).newest;
-    },
-    countIncidents: async (run) => countIncidents(await incidentsOf(run)),
-    lastIncident: async (run) => (await incidentsOf(run)).newest.at(-1),
+    incidents: (run) => readRunIncidents({ log, incidentLog, client, stateMachineArn }, run),
     ...deployedBackfill({
       name,
       definition,

@@ -1,25 +1,23 @@
 /** `report-exporter report`: writes the run report, one HTML file that shows how a run went; or a folder of them, with an index. */
 
-import { existsSync, statSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import open from 'open';
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { ExportState } from '../../core/model.ts';
-import type { DeployedExport, Deployment } from '../../target/target.ts';
-import { findRunStatus, listRuns, type RunStatus } from '../run-status.ts';
 import { parseRunId } from '../../core/storage/keys.ts';
 import { instantOf } from '../../core/timestamps.ts';
-import { describeFileSystemError } from '../../local/durable-fs.ts';
+import type { DeployedExport, Deployment } from '../../target/target.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
 import { parseWholeNumber } from '../run-options.ts';
-import { collectRunReportData, type RunReportOrigin } from '../run-report/data.ts';
-import { maxRecentRuns, readRunHistory } from '../run-report/history/run-history.ts';
-import { readRunFacts } from '../run-report/run-facts.ts';
+import { writeAllReports } from '../run-report/all-reports.ts';
+import { readRunReportData } from '../run-report/data.ts';
+import type { Origin } from '../run-report/page.ts';
+import { writeReport } from '../run-report/report-files.ts';
+import { readRunHistory } from '../run-report/run-history.ts';
 import { renderRunReport } from '../run-report/run-report.ts';
-import { withCountedEntries, writeAllReports } from '../run-report/history/all-reports.ts';
+import { findRunStatus, listRuns, type RunStatus } from '../run-status.ts';
 
 export interface ReportOptions extends TargetOptions {
   readonly run?: string;
@@ -34,6 +32,9 @@ export interface ReportOptions extends TargetOptions {
 
 /** The number of newest runs per export, if `--runs` does not say another. */
 const defaultMaxRuns = 100;
+
+/** How many recent runs the report of one run lists. */
+const maxRecentRuns = 20;
 
 const defaultDirectory = 'run-reports';
 
@@ -67,28 +68,19 @@ function problemsOf({ all, run, runs }: ReportOptions, maxRuns: number): string[
   ];
 }
 
-/** Histories in Step Functions take requests, those in a directory do not. */
-const maxPagesOfIncidents = ({ stack }: ReportOptions): number =>
-  stack === undefined ? Number.POSITIVE_INFINITY : 50_000;
-
 async function reportOne(
   deployed: DeployedExport,
-  origin: RunReportOrigin,
+  origin: Origin,
   options: ReportOptions,
   { stdout, stderr }: CommandContext,
 ): Promise<number> {
   const { name, log } = deployed;
   const state = await log.exportState(name);
   const status = await readRunStatus(deployed, state, options.run);
-  const facts = await readRunFacts(deployed, state, status);
   const counter = createPageCounter(stderr, 'Read', systemRuntime.now);
-  const data = await collectRunReportData(withCountedEntries(deployed, counter.add), facts, origin);
+  const data = await readRunReportData(deployed, state, status, origin, counter.add);
   counter.end();
-  const history = await readRunHistory(deployed, state, {
-    maxRuns: maxRecentRuns,
-    createdAt: origin.createdAt,
-    maxPagesOfIncidents: maxPagesOfIncidents(options),
-  });
+  const history = await readRunHistory(deployed, state, maxRecentRuns, origin.createdAt);
   const file = resolve(options.to ?? `${name}-${status.run}.html`);
   await writeReport(file, renderRunReport(data, { history }));
   const json = { status: 'ok', export: name, run: status.run, file };
@@ -100,7 +92,7 @@ async function reportOne(
 async function reportAll(
   deployment: Deployment,
   exportName: string | undefined,
-  origin: RunReportOrigin,
+  origin: Origin,
   options: ReportOptions & { readonly maxRuns: number },
   { stdout, stderr, signal }: CommandContext,
 ): Promise<number> {
@@ -111,7 +103,6 @@ async function reportAll(
     origin,
     directory,
     maxRuns: options.maxRuns,
-    maxPagesOfIncidents: maxPagesOfIncidents(options),
     stderr,
     signal,
     now: systemRuntime.now,
@@ -133,6 +124,7 @@ async function reportAll(
   if (options.open === true) await open(file);
   return isComplete ? exitStatuses.ok : exitStatuses.failed;
 }
+
 /** The run `runId`, or the newest one. @throws ConfigurationError if there is none */
 async function readRunStatus(
   deployed: DeployedExport,
@@ -149,24 +141,4 @@ async function readRunStatus(
   }
   for await (const newest of listRuns(deployed, state)) return newest;
   throw new ExportError('ConfigurationError', `Export ${deployed.name} has no run to report on yet`);
-}
-
-async function writeReport(file: string, html: string): Promise<void> {
-  try {
-    const stats = statSync(file, { throwIfNoEntry: false });
-    // Opening a pipe waits for its reader, and the process could not be interrupted.
-    if (stats !== undefined && !stats.isFile() && !stats.isDirectory()) {
-      throw new Error(`${file} is a pipe or a device. Choose a file`);
-    }
-    await writeFile(file, html);
-  } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
-    const reason =
-      code === 'ENOENT' && !existsSync(dirname(file))
-        ? `the directory ${dirname(file)} does not exist. Create it, or choose another file`
-        : code === 'EISDIR'
-          ? `${file} is a directory. Add the name of a file`
-          : describeFileSystemError(cause);
-    throw new ExportError('ConfigurationError', `--to: cannot write the report: ${reason}`, { cause });
-  }
 }

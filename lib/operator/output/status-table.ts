@@ -4,7 +4,8 @@
  */
 
 import type { Instant } from '../../core/model.ts';
-import type { Incident, NextStart } from '../../target/target.ts';
+import type { Incident } from '../../target/incidents.ts';
+import type { NextStart } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import {

@@ -1,8 +1,8 @@
-/** The chart placeholders that `draw-charts.js` fills, each with a description that states the same facts as text. */
+/** The charts that `draw-charts.js` draws: each with a text that states the same facts, and all of them as a table. */
 
 import type { Instant } from '../../core/model.ts';
-import type { Incident } from '../../target/target.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
+import { countIncidents, type Incident, totalOf } from '../../target/incidents.ts';
 import { plural } from '../output/format.ts';
 import type { RunReportData } from './data.ts';
 import {
@@ -15,30 +15,67 @@ import {
   formatTimeOfDay,
 } from './format.ts';
 import { empty, type Html, html } from './markup.ts';
-import type { PagePoint } from './page-series.ts';
-import { pagesTable } from './pages-table.ts';
-import { meanOf, mergeStatistics, type StatisticSet } from './statistics.ts';
+import { type Column, mark, table } from './page.ts';
+import {
+  meanOf,
+  mergeGroups,
+  type PagePoint,
+  type PageValue,
+  type Statistics,
+  statisticsOfAll,
+} from './page-series.ts';
 
 export function chartsSection(data: RunReportData): Html {
   return html`${timelineFigure(data)}
-${
-  data.latency === null
-    ? noTimesSection
-    : html`${phasesFigure(data)}
-${latencyFigure(data)}`
-}
-${perPageFigures(data)}
-${pagesTable(data)}`;
+${phasesFigure(data)}
+${latencyFigure(data)}
+<div class="pair">
+${pageFigure('bytes', 'Size of each page', data.points, formatBytes)}
+${pageFigure('reports', 'Reports on each page', data.points, formatNumber)}
+</div>
+${pagesTable(data)}
+<noscript><p>The charts require JavaScript.</p></noscript>`;
 }
 
-function timelineFigure(data: RunReportData): Html {
-  const { run, points, totals, endedAt, longestGap } = data;
+interface Figure {
+  readonly id: string;
+  readonly title: string;
+  readonly text: string;
+  /** An item for each color or sign. */
+  readonly key?: readonly Html[];
+  /** False if the text contains all values. */
+  readonly hasChart?: boolean;
+}
+
+function figure({ id, title, text, key = [], hasChart = true }: Figure): Html {
+  const chart = html`<div class="chart" id="${id}" role="img" aria-labelledby="${id}-title" aria-describedby="${id}-text"></div>
+<p class="readout" id="${id}-readout" aria-hidden="true"></p>`;
+  return html`<figure>
+<h2 id="${id}-title">${title}</h2>
+<figcaption id="${id}-text">${text}</figcaption>
+${key.length === 0 ? empty : html`<ul class="key">${key.map((item) => html`<li>${item}</li>`)}</ul>`}
+${hasChart ? chart : empty}
+</figure>
+`;
+}
+
+/** Capitalizes and joins the parts that are present. */
+function sentences(...parts: readonly (string | false | null | undefined)[]): string {
+  return parts
+    .filter((part) => typeof part === 'string')
+    .map((part) => `${part.charAt(0).toUpperCase()}${part.slice(1)}.`)
+    .join(' ');
+}
+
+function timelineFigure({ run, points, totals, endedAt, longestGap, incidents }: RunReportData): Html {
   const halfway = points.find(({ firstPage, pages }) => (firstPage + pages - 1) * 2 >= totals.pages);
+  const { waits, failedAttempts, failures } = countIncidents(incidents);
   const delays = [
-    ...countOf(data, 'wait', 'wait'),
-    ...countOf(data, 'failed-attempt', 'failed attempt'),
-    ...countOf(data, 'failed-run', 'run failure'),
-  ];
+    { kind: 'wait', count: waits, noun: 'wait', name: 'wait requested by the service' },
+    { kind: 'failed-attempt', count: failedAttempts, noun: 'failed attempt', name: 'failed attempt' },
+    { kind: 'failed-run', count: failures, noun: 'run failure', name: 'run failure' },
+  ].filter(({ count }) => count > 0);
+  const nouns = delays.map(({ count, noun }) => plural(count, noun));
   const text = sentences(
     `${plural(totals.pages, 'page')} logged ${timeRange(run.startedAt, endedAt)}`,
     halfway &&
@@ -47,14 +84,13 @@ function timelineFigure(data: RunReportData): Html {
     longestGap &&
       totals.pages > 1 &&
       `the longest time without a new page was ${formatDuration(longestGap.ms)}, before page ${formatNumber(longestGap.page)}`,
-    delays.length > 0 && `delayed by ${new Intl.ListFormat('en').format(delays)}`,
+    nouns.length > 0 && `delayed by ${new Intl.ListFormat('en').format(nouns)}`,
+    incidents.newest.length < totalOf(incidents) &&
+      `the newest ${formatNumber(incidents.newest.length)} of them are shown`,
   );
-  return figure({ id: 'timeline', title: 'Pages over time', text, key: timelineKey(data) });
-}
-
-function countOf({ incidents }: RunReportData, kind: Incident['kind'], noun: string): string[] {
-  const count = incidents.groups.reduce((sum, group) => (group.kind === kind ? sum + group.count : sum), 0);
-  return count === 0 ? [] : [plural(count, noun)];
+  const key = delays.map(({ kind, name }) => html`${mark(kind)}${name}`);
+  const lines = key.length === 0 ? [] : [html`${mark('line')}pages logged`];
+  return figure({ id: 'timeline', title: 'Pages over time', text, key: [...lines, ...key] });
 }
 
 function timeRange(from: Instant, to: Instant): string {
@@ -63,25 +99,10 @@ function timeRange(from: Instant, to: Instant): string {
   return `from ${formatInstantWithoutZone(from)} to ${isSameDay ? `${formatTimeOfDay(to)} UTC` : formatInstant(to)}`;
 }
 
-function timelineKey({ incidents: { groups } }: RunReportData): Html {
-  const has = (kind: Incident['kind']) => groups.some((group) => group.kind === kind);
-  if (groups.length === 0) return empty;
-  return html`<ul class="key">
-<li><span class="swatch line"></span>pages logged</li>
-${has('wait') ? html`<li><span class="mark wait"></span>wait requested by the service</li>` : empty}
-${has('failed-attempt') ? html`<li><span class="mark attempt"></span>failed attempt</li>` : empty}
-${has('failed-run') ? html`<li><span class="mark failure"></span>run failure</li>` : empty}
-</ul>`;
-}
-
-const phasesTitle = 'Time per page by phase';
-
-const noTimesSection = html`<section><h2>${phasesTitle}</h2>
-<p>Not available: every page was adopted. An earlier attempt stored the pages but could not log them, so their times were
-not recorded.</p></section>`;
-
-function phasesFigure({ timeByPhase, adoptedPages, pagesPerPoint }: RunReportData): Html {
-  const { between, latency, transfer } = timeByPhase;
+function phasesFigure({ points, latency: summary, adoptedPages, pagesPerPoint }: RunReportData): Html {
+  const [between = 0, latency = 0, transfer = 0] = (['between', 'latency', 'transfer'] as const).map(
+    (phase) => statisticsOfAll(points, phase)?.sum,
+  );
   const total = between + latency + transfer;
   const text = sentences(
     `of ${formatDuration(total)}, ${formatPercent(between, total)} passed between pages (state transitions, waits, failed ` +
@@ -90,12 +111,17 @@ function phasesFigure({ timeByPhase, adoptedPages, pagesPerPoint }: RunReportDat
     adoptedPages > 0 && `no times for ${plural(adoptedPages, 'adopted page')}`,
     pagesPerPoint > 1 && `each column is the mean of ${formatNumber(pagesPerPoint)} pages`,
   );
-  const key = html`<ul class="key">
-<li><span class="swatch between"></span>between pages</li>
-<li><span class="swatch latency"></span>until the response started</li>
-<li><span class="swatch transfer"></span>transfer, storage, logging</li>
-</ul>`;
-  return figure({ id: 'phases', title: phasesTitle, text, key });
+  const noTimes =
+    'Not available: every page was adopted. An earlier attempt stored the pages but could not log them, so their times were not recorded.';
+  const key = [
+    html`${mark('between')}between pages`,
+    html`${mark('latency')}until the response started`,
+    html`${mark('transfer')}transfer, storage, logging`,
+  ];
+  const title = 'Time per page by phase';
+  return summary === null
+    ? figure({ id: 'phases', title, text: noTimes, hasChart: false })
+    : figure({ id: 'phases', title, text, key });
 }
 
 function latencyFigure({ latency, totals, adoptedPages, pagesPerPoint }: RunReportData): Html {
@@ -118,68 +144,55 @@ function latencyFigure({ latency, totals, adoptedPages, pagesPerPoint }: RunRepo
   return figure({ id: 'latency', title: 'Service latency', text, hasChart: !isSinglePage });
 }
 
-/** Sizes and reports per page: charts, or only the value if all pages have the same. */
-function perPageFigures({ points, totals }: RunReportData): Html {
-  const bytes = pageStatistics('bytes', 'Size of each page', points, formatBytes);
-  const reports =
-    totals.reports === null ? [] : pageStatistics('reports', 'Reports on each page', points, formatNumber);
-  const all = [...bytes, ...reports];
-  const charts = all.filter(({ min, max }) => min !== max);
-  const constants = all.filter(({ min, max }) => min === max);
-  return html`${charts.length === 0 ? empty : html`<div class="pair">${charts.map(statisticsFigure)}</div>`}
-${constants.length === 0 ? empty : html`<dl class="facts constants">${constants.map(({ title, max, format }) => html`<div><dt>${title}</dt><dd>${format(max)}</dd></div>`)}</dl>`}`;
-}
-
-interface PageStatistics extends StatisticSet {
-  readonly id: 'bytes' | 'reports';
-  readonly title: string;
-  readonly format: (value: number) => string;
-}
-
-/** Of all pages; empty if no page has the value. */
-function pageStatistics(
-  id: PageStatistics['id'],
+/** Of values that are all equal, the text contains all. */
+function pageFigure(
+  id: 'bytes' | 'reports',
   title: string,
   points: readonly PagePoint[],
-  format: PageStatistics['format'],
-): PageStatistics[] {
-  const all = points.map((point) => point[id]).reduce((a, b) => mergeStatistics(a, b), null);
-  return all === null ? [] : [{ ...all, id, title, format }];
+  format: (value: number) => string,
+): Html {
+  const all = statisticsOfAll(points, id);
+  if (all === null) return empty;
+  const { min, max } = all;
+  const text =
+    min === max ? format(max) : sentences(`${format(min)} to ${format(max)}, ${format(meanOf(all))} on average`);
+  return figure({ id, title, text, hasChart: min !== max });
 }
 
-function statisticsFigure(statistics: PageStatistics): Html {
-  const { id, title, min, max, format } = statistics;
-  const text = `${format(min)} to ${format(max)}, ${format(meanOf(statistics))} on average`;
-  return figure({ id, title, text: sentences(text) });
-}
+const maxTableRows = 12;
 
-interface Figure {
-  readonly id: string;
-  readonly title: string;
-  readonly text: string;
-  readonly key?: Html;
-  /** False if the text contains all values. */
-  readonly hasChart?: boolean;
-}
-
-function figure({ id, title, text, key = empty, hasChart = true }: Figure): Html {
-  const chart = html`<div class="chart" id="${id}" role="img" aria-labelledby="${id}-title" aria-describedby="${id}-text"></div>
-<p class="readout" id="${id}-readout" aria-hidden="true"></p>`;
-  return html`<figure>
-<h2 id="${id}-title">${title}</h2>
-<figcaption id="${id}-text">${text}</figcaption>
-${key}
-${hasChart ? chart : empty}
-</figure>
-`;
-}
-
-/** Capitalizes and joins the parts that are present. */
-function sentences(...parts: readonly (string | false | null | undefined)[]): string {
-  return parts
-    .filter((part) => typeof part === 'string')
-    .map((part) => `${part.charAt(0).toUpperCase()}${part.slice(1)}.`)
-    .join(' ');
+/** For screen readers, copying and printing. */
+function pagesTable({ points, totals }: RunReportData): Html {
+  const hasReports = totals.reports !== null;
+  const titles = ['Between pages', 'Latency', 'Slowest', 'Transfer', 'Size', ...(hasReports ? ['Reports'] : [])];
+  const columns: readonly Column[] = [
+    { title: 'Pages', kind: 'value' },
+    { title: 'Logged by (UTC)', kind: 'value' },
+    ...titles.map((title) => ({ title, kind: 'number' as const })),
+  ];
+  const mean = (statistics: Statistics | null, format = formatDuration) =>
+    statistics === null ? '–' : format(meanOf(statistics));
+  const rows = mergeGroups(points, Math.ceil(points.length / maxTableRows)).map((point) => {
+    const { firstPage, pages, loggedAt, between, latency, transfer, bytes, reports } = point;
+    const first = formatNumber(firstPage);
+    return {
+      cells: [
+        pages === 1 ? first : `${first}–${formatNumber(firstPage + pages - 1)}`,
+        formatInstantWithoutZone(instantOf(Math.floor(loggedAt))),
+        mean(between),
+        mean(latency),
+        latency === null ? '–' : formatDuration(latency.max),
+        mean(transfer),
+        mean(bytes, formatBytes),
+        ...(hasReports ? [mean(reports, formatNumber)] : []),
+      ],
+    };
+  });
+  return html`<details>
+<summary>Show as table</summary>
+${table('Pages', columns, rows)}
+<p>Mean values per page. Adopted pages have no times.</p>
+</details>`;
 }
 
 /**
@@ -187,37 +200,37 @@ function sentences(...parts: readonly (string | false | null | undefined)[]): st
  * Instants are in seconds since the epoch, durations in milliseconds.
  */
 export function chartData({ run, endedAt, points, pagesPerPoint, latency, incidents }: RunReportData) {
-  const column = (select: (point: PagePoint) => StatisticSet | null, value = meanOf) =>
+  const column = (value: PageValue, select = meanOf) =>
     points.map((point) => {
-      const statistics = select(point);
+      const statistics = point[value];
       // No chart is more precise than one decimal.
-      return statistics === null ? null : Math.round(value(statistics) * 10) / 10;
+      return statistics === null ? null : Math.round(select(statistics) * 10) / 10;
     });
-  const range = (select: (point: PagePoint) => StatisticSet | null) =>
-    pagesPerPoint === 1 ? null : [column(select, ({ min }) => min), column(select, ({ max }) => max)];
-  const marks = (kind: Incident['kind']) =>
-    incidents.marks
-      .filter((mark) => mark.kind === kind)
-      .map(({ at, seconds, count }) => [at / 1_000, kind === 'wait' ? seconds : count]);
+  /** With the range of each point that represents several pages. */
+  const line = (value: PageValue) => ({
+    values: column(value),
+    ...(pagesPerPoint > 1 && { min: column(value, ({ min }) => min), max: column(value, ({ max }) => max) }),
+  });
+  const secondsOf = (instant: Instant) => epochMsOf(instant) / 1_000;
+  const instantsOf = (kind: Incident['kind']) =>
+    incidents.newest.filter((incident) => incident.kind === kind).map(({ at }) => secondsOf(at));
   return {
-    start: epochMsOf(run.startedAt) / 1_000,
-    end: epochMsOf(endedAt) / 1_000,
+    start: secondsOf(run.startedAt),
+    end: secondsOf(endedAt),
     pagesPerPoint,
     firstPage: points.map((point) => point.firstPage),
     pages: points.map((point) => point.pages),
     loggedAt: points.map((point) => point.loggedAt / 1_000),
-    between: column((point) => point.between),
-    latency: column((point) => point.latency),
-    latencyRange: range((point) => point.latency),
-    transfer: column((point) => point.transfer),
-    bytes: column((point) => point.bytes),
-    bytesRange: range((point) => point.bytes),
-    reports: column((point) => point.reports),
-    reportsRange: range((point) => point.reports),
-    median: latency?.median ?? null,
-    p95: latency?.p95 ?? null,
-    waits: marks('wait'),
-    attempts: marks('failed-attempt'),
-    failures: marks('failed-run'),
+    between: column('between'),
+    transfer: column('transfer'),
+    latency: line('latency'),
+    bytes: line('bytes'),
+    reports: line('reports'),
+    levels: latency === null ? {} : { median: latency.median, p95: latency.p95 },
+    waits: incidents.newest.flatMap((incident) =>
+      incident.kind === 'wait' ? [[secondsOf(incident.at), incident.seconds]] : [],
+    ),
+    attempts: instantsOf('failed-attempt'),
+    failures: instantsOf('failed-run'),
   };
 }

@@ -1,63 +1,58 @@
 /**
- * The data of a run report, collected from the page log and the history of the run. Its size is bounded, however many
+ * The data of a run report, collected from the page log and the incidents of the run. Its size is bounded, however many
  * pages the run has. It contains no secrets, because its sources contain none.
  */
 
-import type { ExportDefinition, Instant, JsonObject, PageEntry, RunId } from '../../core/model.ts';
-import type { DeployedExport, NextStart } from '../../target/target.ts';
-import type { RunState } from '../run-status.ts';
+import { filterSince } from '../../core/filter.ts';
+import type {
+  ExportDefinition,
+  ExportRequest,
+  ExportState,
+  Instant,
+  JsonObject,
+  PageEntry,
+  RunTotals,
+} from '../../core/model.ts';
+import { findManifest } from '../../core/storage/published-runs.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import { createIncidentSummary, type IncidentSummary } from './incident-summary.ts';
+import type { IncidentRecord } from '../../target/incidents.ts';
+import type { DeployedExport, NextStart } from '../../target/target.ts';
+import type { RunStatus } from '../run-status.ts';
+import type { Origin } from './page.ts';
 import { createPageSeries, type PageSeries } from './page-series.ts';
 
-export interface RunReportData extends RunReportOrigin, PageSeries {
+export interface RunReportData extends PageSeries {
   readonly run: RunFacts;
+  readonly origin: Origin;
   readonly totals: RunTotals;
   /** The last activity; for a running run, the time at which the run report was created. */
   readonly endedAt: Instant;
   readonly failure: RunFailure | null;
   readonly firstPage: string | null;
   readonly lastPage: string | null;
-  readonly incidents: IncidentSummary;
+  readonly incidents: IncidentRecord;
 }
 
 /** What is known about the run as a whole. Values that are no longer stored are null. */
-export interface RunFacts {
-  readonly export: string;
-  readonly run: RunId;
-  readonly state: RunState;
-  readonly since: Instant | null;
+export interface RunFacts extends Pick<
+  RunStatus,
+  'export' | 'run' | 'state' | 'since' | 'startedAt' | 'completedAt' | 'endedAt'
+> {
   /** The export's watermark after this run, if it is the newest completed one; otherwise null. */
   readonly watermark: Instant | null;
-  readonly startedAt: Instant;
-  readonly completedAt: Instant | null;
-  /** When the run was abandoned, if it was. */
-  readonly abandonedAt?: Instant | null | undefined;
   /** Paths or `s3://` addresses of the manifest and of the page folder. */
   readonly manifest: string | null;
   readonly folder: string;
-  /** The service: its base URL, or `simulator`. */
-  readonly source: string | null;
-  /** The filter of the requests, including the lower bound of the date. */
-  readonly filter: JsonObject | null;
-  readonly format: string | null;
-  readonly container: string | null;
-  /** Reports per page; null for the default of the service. */
-  readonly size: number | null;
+  /** Its filter includes the lower bound of the date. */
+  readonly request: (Omit<ExportRequest, 'size'> & { readonly size?: number | null | undefined }) | null;
   /** When the export starts next. */
   readonly next: NextStart | null;
   /** How the next run's `since` is chosen. */
   readonly sincePolicy: ExportDefinition['since'];
   /** Used if the page log no longer contains the run. */
   readonly totals: RunTotals;
-  /** Why the run failed. If absent, the newest failure in the history is used. */
+  /** Why the run failed. If absent, the newest one that is recorded is used. */
   readonly failure?: RunFailure | null | undefined;
-}
-
-interface RunTotals {
-  readonly pages: number;
-  readonly reports: number | null;
-  readonly bytes: number;
 }
 
 interface RunFailure {
@@ -66,57 +61,94 @@ interface RunFailure {
   readonly at: Instant;
 }
 
-/** Where and when the run report is created. */
-export interface RunReportOrigin {
-  /** `Deployment.name` and `Deployment.option`. */
-  readonly deployment: string;
-  readonly deploymentOption: string;
-  readonly createdAt: Instant;
+/**
+ * Reads the page log once, in bounded memory. Calls `onPage` with the size of each page in the log.
+ * @throws PageConflictError if the manifest of the run was changed; ExportError if the log cannot be read or an entry is corrupt
+ */
+export async function readRunReportData(
+  deployed: DeployedExport,
+  state: ExportState | undefined,
+  status: RunStatus,
+  origin: Origin,
+  onPage: (bytes: number) => void,
+): Promise<RunReportData> {
+  return await collectRunReportData(deployed, await readRunFacts(deployed, state, status), origin, onPage);
 }
 
-/**
- * Reads page log and history once each, in constant memory.
- * @throws ExportError if the log cannot be read or an entry is corrupt
- */
+async function readRunFacts(
+  deployed: DeployedExport,
+  exportState: ExportState | undefined,
+  status: RunStatus,
+): Promise<RunFacts> {
+  const { store, definition } = deployed;
+  const { run, manifest, folder, pages, reports, bytes } = status;
+  const active = exportState?.active?.run === run ? exportState.active : undefined;
+  const published = manifest === null ? undefined : await findManifest(store, manifest);
+  // Only the header is needed; leaving the loop closes the file.
+  if (published !== undefined) for await (const _ of published.pages) break;
+  const lastCompleted = exportState?.lastCompleted?.result;
+  const completed = lastCompleted?.run === run ? lastCompleted : undefined;
+  return {
+    ...status,
+    since: status.since ?? completed?.since ?? null,
+    watermark: completed?.watermark ?? null,
+    manifest: manifest === null ? null : store.locate(manifest),
+    folder: store.locate(folder),
+    request:
+      active === undefined
+        ? published === undefined
+          ? null
+          : { ...published.header, filter: published.header.filter as JsonObject }
+        : { ...active.request, filter: filterSince(active.request.filter, active.since) },
+    next: await findNextStart(deployed),
+    sincePolicy: definition.since,
+    totals: { pages, reports, bytes },
+    failure: active?.lastFailure ?? null,
+  };
+}
+
+/** Reading the schedule needs a permission of its own. */
+export const findNextStart = (deployed: DeployedExport): Promise<NextStart | null> =>
+  deployed.nextStart().catch(() => null);
+
 export async function collectRunReportData(
   { log, store, incidents }: Pick<DeployedExport, 'log' | 'incidents' | 'store'>,
   run: RunFacts,
-  origin: RunReportOrigin,
+  origin: Origin,
+  onPage: (bytes: number) => void = () => {},
 ): Promise<RunReportData> {
-  const pageSeries = createPageSeries(run.startedAt);
+  const pages = createPageSeries(run.startedAt);
   let first: PageEntry | undefined;
   let last: PageEntry | undefined;
   for await (const entry of log.entries(run)) {
     first ??= entry;
     last = entry;
-    pageSeries.add(entry);
+    pages.add(entry);
+    onPage(entry.bytes);
   }
-  const incidentSummary = createIncidentSummary();
-  const { export: name, startedAt, completedAt, abandonedAt } = run;
-  const span = { export: name, run: run.run, startedAt, completedAt: completedAt ?? abandonedAt ?? undefined };
-  for await (const incident of incidents(span)) incidentSummary.add(incident);
-  const summary = incidentSummary.summary();
+  const record = await incidents({ ...run, completedAt: run.endedAt ?? undefined });
+  const failure = run.failure ?? record.newest.findLast((incident) => incident.kind === 'failed-run') ?? null;
   return {
-    ...origin,
     run,
-    ...pageSeries.series(),
+    origin,
+    ...pages.series(),
     totals: last === undefined ? run.totals : { pages: last.page, ...last.totals },
-    endedAt: endOf(run, last, summary, origin.createdAt),
-    failure: run.state === 'failed' ? (run.failure ?? newestFailure(summary)) : null,
+    endedAt: lastActivity(run, origin.createdAt, [last?.loggedAt, run.failure?.at, record.newest.at(-1)?.at]),
+    failure: run.state === 'failed' ? failure : null,
     firstPage: first === undefined ? null : store.locate(first.key),
     lastPage: last === undefined ? null : store.locate(last.key),
-    incidents: summary,
+    incidents: record,
   };
 }
 
-/** When the run completed, or its last activity. */
-function endOf(run: RunFacts, last: PageEntry | undefined, { marks }: IncidentSummary, createdAt: Instant): Instant {
-  if (run.completedAt !== null) return run.completedAt;
-  if (run.state === 'running') return createdAt;
-  const instants = [run.startedAt, ...(last ? [last.loggedAt] : []), ...(run.failure ? [run.failure.at] : [])];
-  const latest = marks.reduce((latest, { at }) => Math.max(latest, at), Math.max(...instants.map(epochMsOf)));
-  return instantOf(latest);
+/** When the run completed; if it runs, the present; otherwise the newest of `activities`. */
+export function lastActivity(
+  { completedAt, state, startedAt }: Pick<RunStatus, 'completedAt' | 'state' | 'startedAt'>,
+  now: Instant,
+  activities: readonly (Instant | null | undefined)[],
+): Instant {
+  if (completedAt !== null) return completedAt;
+  if (state === 'running') return now;
+  const known = activities.filter((instant) => instant !== null && instant !== undefined);
+  return instantOf(Math.max(...[startedAt, ...known].map(epochMsOf)));
 }
-
-const newestFailure = ({ oldest, newest }: IncidentSummary) =>
-  [...oldest, ...newest].findLast((incident) => incident.kind === 'failed-run') ?? null;

@@ -1,18 +1,14 @@
 /** Converts the page log of a run into a series of points for charts: one point per page, or per group of pages in a long run. */
 
+import { createHistogram } from 'node:perf_hooks';
 import type { Instant, PageEntry } from '../../core/model.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import {
-  createBoundedSeries,
-  createLatencyHistogram,
-  type LatencySummary,
-  mergeStatistics,
-  type StatisticSet,
-  statisticsOf,
-} from './statistics.ts';
 
-/** A chart is at most a few thousand pixels wide, so more points would not be visible. */
+/** A chart is at most a few thousand pixels wide, so more points would not be visible. An even number. */
 const maxPoints = 2_000;
+
+/** At least two values are above the p95 of so many: of twelve, it would only be the slowest but one. */
+const minValuesForP95 = 40;
 
 export interface PageSeries {
   /** In page order, each of `pagesPerPoint` pages; the last may have fewer. */
@@ -20,65 +16,89 @@ export interface PageSeries {
   readonly pagesPerPoint: number;
   /** null if no page has times. */
   readonly latency: LatencySummary | null;
-  readonly timeByPhase: TimeByPhase;
   /** The longest time without a new page, and the page that ended it. */
   readonly longestGap: { readonly ms: number; readonly page: number } | null;
   /** The number of adopted pages. They have no times, because another attempt fetched them. */
   readonly adoptedPages: number;
 }
 
-/** Consecutive pages. Times are in milliseconds, and null if no page has them. */
-export interface PagePoint {
+/** Consecutive pages. Times are in milliseconds. A value is null if no page has it. */
+export interface PagePoint extends Readonly<Record<PageValue, Statistics | null>> {
   readonly firstPage: number;
   readonly pages: number;
   /** When the last of the pages was logged, in milliseconds since the epoch. */
   readonly loggedAt: number;
-  /** From the log entry of the previous page to the request: state transitions, waits, failed attempts. */
-  readonly between: StatisticSet | null;
-  /** From the request to the response headers. */
-  readonly latency: StatisticSet | null;
-  /** From the response headers to the log entry: transfer, storage, logging. */
-  readonly transfer: StatisticSet | null;
-  readonly bytes: StatisticSet;
-  readonly reports: StatisticSet | null;
 }
 
-/** Milliseconds, summed over all pages that have times. */
-interface TimeByPhase {
-  readonly between: number;
-  readonly latency: number;
-  readonly transfer: number;
+/**
+ * `between`: from the log entry of the previous page to the request: state transitions, waits, failed attempts.
+ * `latency`: from the request to the response headers. `transfer`: from these to the log entry: transfer, storage, logging.
+ */
+export type PageValue = 'between' | 'latency' | 'transfer' | 'bytes' | 'reports';
+
+export interface Statistics {
+  readonly count: number;
+  readonly sum: number;
+  readonly min: number;
+  readonly max: number;
 }
 
-/** Collects entries in page order, in constant memory. */
+/** In milliseconds, at least 1. Median and p95 are exact to 0.1%. */
+interface LatencySummary {
+  readonly min: number;
+  readonly median: number;
+  /** null if there are too few values. */
+  readonly p95: number | null;
+  readonly max: number;
+  readonly slowestPage: number;
+}
+
+/**
+ * Collects entries in page order, in bounded memory. When there are too many points, adjacent ones are merged pairwise, and each
+ * point represents twice as many pages as before. The number of pages need not be known in advance.
+ */
 export function createPageSeries(startedAt: Instant) {
-  const points = createBoundedSeries<PagePoint>(maxPoints, mergePoints);
-  const latencies = createLatencyHistogram();
-  const timeByPhase = { between: 0, latency: 0, transfer: 0 };
+  let points: PagePoint[] = [];
+  let pagesPerPoint = 1;
+  const latencies = createHistogram({ figures: 3 });
+  let [min, max, slowestPage] = [Number.POSITIVE_INFINITY, 0, 0];
   let longestGap: PageSeries['longestGap'] = null;
   let adoptedPages = 0;
   let previousLoggedAt = epochMsOf(startedAt);
+
+  const addPoint = (point: PagePoint) => {
+    const last = points.at(-1);
+    if (last !== undefined && last.pages < pagesPerPoint) {
+      points[points.length - 1] = mergePoints(last, point);
+      return;
+    }
+    if (points.length === maxPoints) {
+      points = mergeGroups(points, 2);
+      pagesPerPoint *= 2;
+    }
+    points.push(point);
+  };
+  const addLatency = (page: number, ms: number) => {
+    latencies.record(ms);
+    min = Math.min(min, ms);
+    if (ms > max) [max, slowestPage] = [ms, page];
+  };
   return {
     add(entry: PageEntry): void {
       const point = toPoint(entry, previousLoggedAt);
-      points.add(point);
+      addPoint(point);
       if (entry.timing === null) adoptedPages += 1;
-      else latencies.add(entry.page, entry.timing.latencyMs);
-      timeByPhase.between += point.between?.sum ?? 0;
-      timeByPhase.latency += point.latency?.sum ?? 0;
-      timeByPhase.transfer += point.transfer?.sum ?? 0;
+      else addLatency(entry.page, Math.max(1, Math.round(entry.timing.latencyMs)));
       const gapMs = Math.max(0, point.loggedAt - previousLoggedAt);
       if (gapMs > (longestGap?.ms ?? -1)) longestGap = { ms: gapMs, page: entry.page };
       previousLoggedAt = point.loggedAt;
     },
-    series: (): PageSeries => ({
-      points: points.items,
-      pagesPerPoint: points.perItem,
-      latency: latencies.summary(),
-      timeByPhase,
-      longestGap,
-      adoptedPages,
-    }),
+    series(): PageSeries {
+      const { count } = latencies;
+      const p95 = count < minValuesForP95 ? null : latencies.percentile(95);
+      const latency = count === 0 ? null : { min, median: latencies.percentile(50), p95, max, slowestPage };
+      return { points, pagesPerPoint, latency, longestGap, adoptedPages };
+    },
   };
 }
 
@@ -86,6 +106,7 @@ function toPoint({ page, loggedAt, timing, bytes, reports }: PageEntry, previous
   const loggedMs = epochMsOf(loggedAt);
   const requestedMs = timing === null ? 0 : epochMsOf(timing.requestedAt);
   const latencyMs = timing?.latencyMs ?? 0;
+  const statisticsOf = (value: number): Statistics => ({ count: 1, sum: value, min: value, max: value });
   // The clocks of two machines may differ, which can result in negative durations.
   const duration = (ms: number) => (timing === null ? null : statisticsOf(Math.max(0, ms)));
   return {
@@ -100,8 +121,19 @@ function toPoint({ page, loggedAt, timing, bytes, reports }: PageEntry, previous
   };
 }
 
+/** Of all pages; null if no page has the value. */
+export const statisticsOfAll = (points: readonly PagePoint[], value: PageValue): Statistics | null =>
+  points.map((point) => point[value]).reduce(mergeStatistics, null);
+
+export const meanOf = ({ sum, count }: Statistics): number => sum / count;
+
+function mergeStatistics(a: Statistics | null, b: Statistics | null): Statistics | null {
+  if (a === null || b === null) return a ?? b;
+  return { count: a.count + b.count, sum: a.sum + b.sum, min: Math.min(a.min, b.min), max: Math.max(a.max, b.max) };
+}
+
 /** Merges two adjacent points. */
-export function mergePoints(a: PagePoint, b: PagePoint): PagePoint {
+function mergePoints(a: PagePoint, b: PagePoint): PagePoint {
   return {
     firstPage: a.firstPage,
     pages: a.pages + b.pages,
@@ -112,4 +144,15 @@ export function mergePoints(a: PagePoint, b: PagePoint): PagePoint {
     bytes: mergeStatistics(a.bytes, b.bytes),
     reports: mergeStatistics(a.reports, b.reports),
   };
+}
+
+/** Merges each `size` adjacent points into one. */
+export function mergeGroups(points: readonly PagePoint[], size: number): PagePoint[] {
+  const groups: PagePoint[] = [];
+  for (const [index, point] of points.entries()) {
+    const last = groups.at(-1);
+    if (index % size === 0 || last === undefined) groups.push(point);
+    else groups[groups.length - 1] = mergePoints(last, point);
+  }
+  return groups;
 }

@@ -1,9 +1,11 @@
 /** Example runs of every kind, as page log and history would return them, for the tests and screenshots of the run report. */
 
 import { asRunId, type PageEntry } from '../../../lib/core/model.ts';
-import type { DeployedExport, Incident } from '../../../lib/target/target.ts';
+import { addIncident, type Incident, noIncidents } from '../../../lib/target/incidents.ts';
+import type { DeployedExport } from '../../../lib/target/target.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
-import { collectRunReportData, type RunFacts, type RunReportOrigin } from '../../../lib/operator/run-report/data.ts';
+import { collectRunReportData, type RunFacts } from '../../../lib/operator/run-report/data.ts';
+import type { Origin } from '../../../lib/operator/run-report/page.ts';
 import { createRng } from '../../simulation/world/rng.ts';
 import { aPageEntry, at } from '../../support/builders.ts';
 
@@ -11,10 +13,17 @@ export interface ExampleRun {
   readonly run: RunFacts;
   readonly entries: Iterable<PageEntry>;
   readonly incidents: readonly Incident[];
-  readonly origin?: Partial<RunReportOrigin>;
+  readonly origin?: Partial<Origin>;
 }
 
 const folder = 'exports/nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c';
+
+export const someRequest = {
+  source: 'https://reports.example.com',
+  filter: { date: { gte: '2026-11-19T02:00:01Z' }, type: 'daily' },
+  format: 'XML',
+  container: 'NONE',
+};
 
 export function someRunFacts(overrides: Partial<RunFacts> = {}): RunFacts {
   return {
@@ -25,13 +34,10 @@ export function someRunFacts(overrides: Partial<RunFacts> = {}): RunFacts {
     watermark: at('2026-11-20T02:00:00Z'),
     startedAt: at('2026-11-20T02:00:00Z'),
     completedAt: at('2026-11-20T02:05:00Z'),
+    endedAt: at('2026-11-20T02:05:00Z'),
     manifest: `${folder}/manifest.json`,
     folder,
-    source: 'https://reports.example.com',
-    filter: { date: { gte: '2026-11-19T02:00:01Z' }, type: 'daily' },
-    format: 'XML',
-    container: 'NONE',
-    size: null,
+    request: someRequest,
     totals: { pages: 0, reports: 0, bytes: 0 },
     next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *)' },
     sincePolicy: { from: 'watermark', overlapMs: 0 },
@@ -48,9 +54,7 @@ export async function collectExample({ run, entries, incidents, origin }: Exampl
       },
     },
     store: { locate: (key: string) => `exports/${key}` },
-    async *incidents() {
-      yield* incidents;
-    },
+    incidents: async () => incidents.reduce(addIncident, noIncidents),
   } as unknown as Pick<DeployedExport, 'log' | 'store' | 'incidents'>;
   return await collectRunReportData(deployedExport, run, {
     deployment: 'directory ./exports',
@@ -147,10 +151,7 @@ export function emptyRun(): ExampleRun {
   const run = someRunFacts({
     state: 'empty',
     manifest: null,
-    source: null,
-    filter: null,
-    format: null,
-    container: null,
+    request: null,
   });
   const entries = pageEntries(run, { pages: 1, bytes: () => 58, reports: () => 0 });
   return { run, entries, incidents: [] };
@@ -176,9 +177,7 @@ export function uncountedRun(): ExampleRun {
     completedAt: null,
     manifest: null,
     watermark: null,
-    format: 'CSV',
-    container: 'ZIP',
-    size: 10,
+    request: { ...someRequest, format: 'CSV', container: 'ZIP', size: 10 },
   });
   const options: PageEntryOptions = {
     pages: 37,
@@ -245,8 +244,7 @@ export function longRun(pages = 50_000): ExampleRun {
     manifest: null,
     watermark: null,
     since: null,
-    source: null,
-    filter: null,
+    request: null,
   });
   const daily = (page: number) => 1 + 0.6 * Math.sin((page / pages) * 9);
   const options: PageEntryOptions = {

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import type { JsonObject } from '../../../lib/core/model.ts';
-import type { Incident } from '../../../lib/target/target.ts';
-import { renderExportIndex, renderOverview } from '../../../lib/operator/run-report/history/index-page.ts';
+import type { Incident } from '../../../lib/target/incidents.ts';
+import { renderExportIndex, renderOverview } from '../../../lib/operator/run-report/list-pages.ts';
 import { type RunContext, renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
 import { at } from '../../support/builders.ts';
 import { fc, it } from '../../support/property.ts';
 import { collectExample, type ExampleRun, pageEntries, someRunFacts } from './example-runs.ts';
-import { aHistory, aHistoryRun, anExportIndex, origin } from './history/example-histories.ts';
+import { aHistory, aHistoryRun, anExportIndex, origin } from './example-histories.ts';
 import { elementsOf } from './html-elements.ts';
 
 const renderExample = async (example: ExampleRun, context?: RunContext) =>
@@ -22,7 +22,7 @@ it.prop([hostileText(), hostileText(), hostileText()])(
     const file = await renderExample(exampleWith(name, text, path), contextWith(name, text));
     expect(structureOf(file)).toEqual(expected);
     const [data] = elementsOf(file, 'script').filter(({ whole }) => whole.startsWith('<script type='));
-    expect(JSON.parse(data?.text ?? '')).toMatchObject({ firstPage: [1, 2, 3], attempts: [[expect.any(Number), 1]] });
+    expect(JSON.parse(data?.text ?? '')).toMatchObject({ firstPage: [1, 2, 3], attempts: [expect.any(Number)] });
     expect(data?.text).not.toMatch(/[<>\u2028\u2029]/);
   },
 );
@@ -34,8 +34,7 @@ it.prop([hostileText(), hostileText()])('treats everything from outside as text 
         export: name,
         unreadable: new Map([[someRunFacts().run, { name, message: text }]]),
       }),
-      { addressOf: () => undefined, overview: null },
-      { ...origin, deployment: text },
+      { addressOf: () => 'run.html', origin: { ...origin, deployment: text } },
     ),
     renderOverview([{ entry: { export: name, service: text, error: { name, message: text } }, index: null }], origin),
   ];
@@ -59,9 +58,7 @@ function exampleWith(name: string, text: string, path: string): ExampleRun {
     completedAt: null,
     manifest: path,
     folder: path,
-    filter: { [name]: text, nested: [path] } as JsonObject,
-    format: text,
-    container: name,
+    request: { source: path, filter: { [name]: text, nested: [path] } as JsonObject, format: text, container: name },
   });
   const entries = [...pageEntries(run, { pages: 3, bytes: (page) => page * 100 })].map((entry) => ({
     ...entry,

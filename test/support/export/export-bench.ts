@@ -1,7 +1,7 @@
 /** A test bench: an export with all its dependencies in memory, run by the real state machine. */
 
 import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
-import { addIncident, countIncidents, type Incident, noIncidents } from '../../../lib/target/incidents.ts';
+import { addIncident, type Incident, noIncidents } from '../../../lib/target/incidents.ts';
 import type { DeployedExport } from '../../../lib/target/target.ts';
 import type { ExportEvent, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
@@ -175,11 +175,7 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
     log: bench.log,
     executions,
     nextStart: async () => ({ kind: 'manual' }),
-    async *incidents() {
-      yield* incidents;
-    },
-    countIncidents: async () => countIncidents(incidents.reduce(addIncident, noIncidents)),
-    lastIncident: async () => incidents.at(-1),
+    incidents: async () => incidents.reduce(addIncident, noIncidents),
     start: async () => {
       throw new Error('use bench.start()');
     },

@@ -1,16 +1,16 @@
 /** Example histories of exports, for the tests and screenshots of the run report and its indexes. */
 
-import { asRunId, type RunId } from '../../../../lib/core/model.ts';
-import type { StatusEntry } from '../../../../lib/operator/run-status.ts';
-import { instantOf } from '../../../../lib/core/timestamps.ts';
-import type { RunReportOrigin } from '../../../../lib/operator/run-report/data.ts';
-import type { Gap } from '../../../../lib/operator/run-report/history/gaps.ts';
-import type { ExportIndex, OverviewRow } from '../../../../lib/operator/run-report/history/index-page.ts';
-import type { HistoryRun, RunHistory } from '../../../../lib/operator/run-report/history/run-history.ts';
-import { createRng } from '../../../simulation/world/rng.ts';
-import { at } from '../../../support/builders.ts';
+import { asRunId, type RunId } from '../../../lib/core/model.ts';
+import type { StatusEntry } from '../../../lib/operator/run-status.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
+import type { Origin } from '../../../lib/operator/run-report/page.ts';
+import type { Gap } from '../../../lib/operator/run-report/gaps.ts';
+import type { ExportIndex, OverviewRow } from '../../../lib/operator/run-report/list-pages.ts';
+import type { HistoryRun, RunHistory } from '../../../lib/operator/run-report/run-history.ts';
+import { createRng } from '../../simulation/world/rng.ts';
+import { at } from '../../support/builders.ts';
 
-export const origin: RunReportOrigin = {
+export const origin: Origin = {
   deployment: 'stack ReportExporter in eu-central-1',
   deploymentOption: '--stack ReportExporter',
   createdAt: at('2026-11-20T08:30:00Z'),
@@ -21,7 +21,6 @@ const newestStart = Date.parse('2026-11-20T02:00:00Z');
 
 export const aHistory = (overrides: Partial<RunHistory> = {}): RunHistory => ({
   runs: [],
-  hasNewer: false,
   hasOlder: false,
   gaps: [],
   unknownDates: 0,
@@ -36,8 +35,6 @@ export function aHistoryRun(daysAgo: number, overrides: Partial<HistoryRun> = {}
   return {
     run: runIdOf(daysAgo),
     state: 'completed',
-    since: instantOf(startMs - dayMs),
-    reach: startedAt,
     startedAt,
     endedAt: instantOf(startMs + 180_000),
     pages: 124,
@@ -69,7 +66,7 @@ export function dailyHistory(count: number): RunHistory {
         waitSeconds: hasWaits ? 90 : 0,
         failures: isAbandoned ? 1 : 0,
       },
-      ...(isAbandoned ? { state: 'abandoned', since: null, reach: null } : {}),
+      ...(isAbandoned ? { state: 'abandoned' } : {}),
     });
   });
   return aHistory({ runs, hasOlder: count < 40 });

@@ -5,9 +5,9 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { ExportDefinition, ExportState, Instant, RunId } from '../../../core/model.ts';
-import { isComplete, type RunStatus } from '../../run-status.ts';
-import { epochMsOf } from '../../../core/timestamps.ts';
+import type { ExportDefinition, ExportState, Instant, RunId } from '../../core/model.ts';
+import { isComplete, type RunStatus } from '../run-status.ts';
+import { epochMsOf } from '../../core/timestamps.ts';
 
 export interface Gap {
   readonly from: Instant;

@@ -1,12 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { asRunId, type ExportState } from '../../../../lib/core/model.ts';
-import {
-  type CoveringRun,
-  findGaps,
-  hasUnknownDates,
-  reachOf,
-} from '../../../../lib/operator/run-report/history/gaps.ts';
-import { anExportDefinition, anExportState, aRun, at } from '../../../support/builders.ts';
+import { asRunId, type ExportState } from '../../../lib/core/model.ts';
+import { type CoveringRun, findGaps, hasUnknownDates, reachOf } from '../../../lib/operator/run-report/gaps.ts';
+import { anExportDefinition, anExportState, aRun, at } from '../../support/builders.ts';
 
 const definition = anExportDefinition();
 const day = (number: number) => at(`2026-11-${String(number).padStart(2, '0')}T00:00:00Z`);

@@ -1,10 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { DeployedExport, Deployment } from '../../../../lib/target/target.ts';
-import { type AllReportsOptions, writeAllReports } from '../../../../lib/operator/run-report/history/all-reports.ts';
-import { anExportBench, asDeployedExport } from '../../../support/export/export-bench.ts';
-import { temporaryDirectory } from '../../../support/temporary-directory.ts';
+import type { DeployedExport, Deployment } from '../../../lib/target/target.ts';
+import { type AllReportsOptions, writeAllReports } from '../../../lib/operator/run-report/all-reports.ts';
+import { anExportBench, asDeployedExport } from '../../support/export/export-bench.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { origin } from './example-histories.ts';
 
 function aTerminal({ isTTY = false } = {}) {
@@ -38,7 +38,6 @@ async function optionsFor(deployed: DeployedExport, overrides: Partial<AllReport
     origin,
     directory: join(directory.path, 'reports'),
     maxRuns: 100,
-    maxPagesOfIncidents: 1_000,
     stderr: aTerminal(),
     signal: new AbortController().signal,
     now: () => {
@@ -54,32 +53,27 @@ describe('the reports of all runs', () => {
     const deployed = await someRuns(2);
     const [terminal, log] = [aTerminal({ isTTY: true }), aTerminal()];
     await writeAllReports(await optionsFor(deployed, { stderr: terminal }));
-    expect(terminal.output).toContain(`${deployed.name}: run 1 of 2 · 0 pages read`);
-    expect(terminal.output).toContain(`${deployed.name}: run 2 of 2 · 4 pages read`);
+    expect(terminal.output).toContain(`${deployed.name}, run 1 of 2: read 1 page ·`);
+    expect(terminal.output).toContain(`${deployed.name}, run 2 of 2: read 1 page ·`);
     expect(terminal.output.endsWith('\r\x1b[K')).toBe(true);
     await writeAllReports(await optionsFor(deployed, { stderr: log }));
     expect(log.output).toBe('');
   });
 
-  it('show the twenty runs around each run, and all in the index', async () => {
-    const deployed = await someRuns(24);
-    const options = await optionsFor(deployed);
+  it('list all runs in the index, to which each run links', async () => {
+    const options = await optionsFor(await someRuns(24));
     expect(await writeAllReports(options)).toMatchObject([{ runs: 24, gaps: 0, unreadable: [] }]);
-    expect(await readdir(options.directory)).toHaveLength(25);
-    const listed = async (file: string) => {
-      const html = await readFile(join(options.directory, file), 'utf8');
-      const rows = html.split('<tr').filter((row) => row.includes('scope="row"'));
-      return { text: /<p[^>]*>([^<]* runs[^<]*)/.exec(html)?.[1], rows: rows.slice(0, 25) };
-    };
-    const files = (await readdir(options.directory)).filter((file) => file !== 'index.html').sort();
-    const [oldest = '', newest = ''] = [files[0], files.at(-1)];
-    expect((await listed('index.html')).text).toContain('All 24 runs');
-    expect((await listed('index.html')).rows).toHaveLength(24);
-    const html = await readFile(join(options.directory, oldest), 'utf8');
-    expect(html).toContain('20 runs around this one: 20 completed.');
-    expect(html).toContain('aria-current="page"');
-    expect(html).not.toContain(`href="${newest}"`);
-    expect(await readFile(join(options.directory, newest), 'utf8')).toContain('The 20 newest runs: 20 completed.');
+    const files = (await readdir(options.directory)).filter((file) => file !== 'index.html');
+    expect(files).toHaveLength(24);
+    const read = (file: string) => readFile(join(options.directory, file), 'utf8');
+    const index = await read('index.html');
+    expect(index).toContain('All 24 runs: 24 completed.');
+    for (const file of files) {
+      const run = file.replace('.html', '');
+      expect(await read(file)).toContain(`href="index.html#${run}"`);
+      expect(index).toContain(`<tr id="${run}">`);
+      expect(index).toContain(`href="${file}"`);
+    }
   });
 
   it('are not written after an interruption, even if the page log ends with an error because of it', async () => {

@@ -1,10 +1,24 @@
-/** Writes a folder of pages that link to each other: all of them appear at the end, or none if it is interrupted. */
+/** Writes pages: one file, or a folder of pages that link to each other, all of which appear at the end or not at all. */
 
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { ExportError } from '../../../core/errors.ts';
-import { describeFileSystemError } from '../../../local/durable-fs.ts';
+import { ExportError } from '../../core/errors.ts';
+import { describeFileSystemError } from '../../local/durable-fs.ts';
+
+/** @throws ConfigurationError if the file cannot be written */
+export async function writeReport(file: string, html: string): Promise<void> {
+  try {
+    const stats = statSync(file, { throwIfNoEntry: false });
+    // Opening a pipe waits for its reader, and the process could not be interrupted.
+    if (stats !== undefined && !stats.isFile() && !stats.isDirectory()) {
+      throw new Error(`${file} is a pipe or a device. Choose a file`);
+    }
+    await writeFile(file, html);
+  } catch (cause) {
+    throw cannotWrite('report', file, cause);
+  }
+}
 
 const stagingPrefix = '.incomplete-';
 /** As `mkdtemp` completes it. */
@@ -35,28 +49,24 @@ export async function writeReportFolder<Result>(
   // The process ends soon after an interruption, so this must not wait for anything.
   signal.addEventListener('abort', removeStaging, { once: true });
   const paths: string[] = [];
+  // All in one folder, which each of them marks as used.
+  const stagedFile = (index: number) => join(staging, `${index}.html`);
   try {
     removeLeftovers(directory, staging);
     const result = await addPages({
       async add(path, html) {
         signal.throwIfAborted();
-        const file = join(staging, path);
-        try {
-          // Not asynchronously: it would create the temporary folder again after an interruption.
-          mkdirSync(dirname(file), { recursive: true });
-          await writeFile(file, html);
-          markAsUsed(staging, signal);
-        } catch (cause) {
-          throw cannotWrite(directory, cause);
-        }
+        await writeFile(stagedFile(paths.length), html).catch((cause: unknown) => {
+          throw cannotWrite('reports', directory, cause);
+        });
         paths.push(path);
       },
     });
     signal.throwIfAborted();
     attempt(directory, () => {
-      for (const path of paths) {
+      for (const [index, path] of paths.entries()) {
         createFolder(dirname(join(directory, path)));
-        renameSync(join(staging, path), join(directory, path));
+        renameSync(stagedFile(index), join(directory, path));
       }
     });
     return result;
@@ -71,15 +81,15 @@ export async function writeReportFolder<Result>(
  * ignored: they do not affect the pages, and the next start tries again.
  */
 function removeLeftovers(directory: string, staging: string): void {
-  // By the clock of the file system, which may differ from that of the process.
-  const createdMs = statSync(staging).mtimeMs;
-  const removeIfOld = (path: string) => {
-    if (createdMs - statSync(path).mtimeMs > maxStagingAgeMs) rmSync(path, { recursive: true, force: true });
-  };
   ignoreErrors(() => {
+    // By the clock of the file system, which may differ from that of the process.
+    const createdMs = statSync(staging).mtimeMs;
     for (const entry of readdirSync(directory, { withFileTypes: true })) {
-      const isStaging = entry.isDirectory() && stagingName.test(entry.name);
-      if (isStaging) ignoreErrors(() => removeIfOld(join(directory, entry.name)));
+      if (!entry.isDirectory() || !stagingName.test(entry.name)) continue;
+      const path = join(directory, entry.name);
+      ignoreErrors(() => {
+        if (createdMs - statSync(path).mtimeMs > maxStagingAgeMs) rmSync(path, { recursive: true, force: true });
+      });
     }
   });
 }
@@ -90,13 +100,6 @@ function ignoreErrors(operation: () => void): void {
   } catch {
     // Whether it succeeds does not matter.
   }
-}
-
-/** Adding a page to a folder in it does not change its own time. */
-function markAsUsed(staging: string, signal: AbortSignal): void {
-  if (signal.aborted) return;
-  const now = new Date();
-  utimesSync(staging, now, now);
 }
 
 /** Creates the folder, but not its parents: a mistyped path is reported. */
@@ -112,18 +115,23 @@ function attempt<Result>(directory: string, operation: () => Result): Result {
   try {
     return operation();
   } catch (cause) {
-    throw cannotWrite(directory, cause);
+    throw cannotWrite('reports', directory, cause);
   }
 }
 
 const codeOf = (cause: unknown): unknown => (cause instanceof Error && 'code' in cause ? cause.code : undefined);
 
-function cannotWrite(directory: string, cause: unknown): ExportError {
+function cannotWrite(what: 'report' | 'reports', path: string, cause: unknown): ExportError {
+  const code = codeOf(cause);
+  const parent = dirname(path);
+  const kind = what === 'report' ? 'file' : 'directory';
   const reason =
-    codeOf(cause) === 'ENOENT' && !existsSync(dirname(directory))
-      ? `the directory ${dirname(directory)} does not exist. Create it, or choose another directory`
-      : codeOf(cause) === 'ENOTDIR'
-        ? `${directory} is not a directory. Choose another one`
-        : describeFileSystemError(cause);
-  return new ExportError('ConfigurationError', `--to: cannot write the reports: ${reason}`, { cause });
+    code === 'ENOENT' && !existsSync(parent)
+      ? `the directory ${parent} does not exist. Create it, or choose another ${kind}`
+      : code === 'EISDIR'
+        ? `${path} is a directory. Add the name of a file`
+        : code === 'ENOTDIR' && what === 'reports'
+          ? `${path} is not a directory. Choose another one`
+          : describeFileSystemError(cause);
+  return new ExportError('ConfigurationError', `--to: cannot write the ${what}: ${reason}`, { cause });
 }

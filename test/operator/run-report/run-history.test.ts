@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { ExportError } from '../../../../lib/core/errors.ts';
-import { asRunId, type PageEntry } from '../../../../lib/core/model.ts';
-import { addIncident, countIncidents, noIncidents } from '../../../../lib/target/incidents.ts';
-import type { DeployedExport } from '../../../../lib/target/target.ts';
-import { readRunHistory } from '../../../../lib/operator/run-report/history/run-history.ts';
-import { epochMsOf, instantOf } from '../../../../lib/core/timestamps.ts';
-import { anExportBench, asDeployedExport } from '../../../support/export/export-bench.ts';
-import { aFetchedPage, aPageEntry, anExportDefinition, anExportState, aRun, at } from '../../../support/builders.ts';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { asRunId, type ExportState, type PageEntry } from '../../../lib/core/model.ts';
+import { addIncident, type IncidentRecord, noIncidents } from '../../../lib/target/incidents.ts';
+import type { DeployedExport, RunSpan } from '../../../lib/target/target.ts';
+import { readRunHistory } from '../../../lib/operator/run-report/run-history.ts';
+import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
+import { anExportBench, asDeployedExport } from '../../support/export/export-bench.ts';
+import { aFetchedPage, aPageEntry, anExportDefinition, anExportState, aRun, at } from '../../support/builders.ts';
 
 const runId = (day: number) => asRunId(`202611${String(day).padStart(2, '0')}T020000Z-1f3a5c`);
 const lastPage = (day: number, page: number) =>
@@ -30,50 +30,52 @@ function aDeployedExport(
     },
     store: { read: async () => undefined },
     executions: { isRunning: async () => true },
-    lastIncident: async () => undefined,
-    countIncidents: async () => countIncidents(noIncidents),
+    incidents: async () => noIncidents,
     ...overrides,
   } as unknown as DeployedExport;
 }
 
-const options = { maxRuns: 20, createdAt: at('2026-11-20T08:30:00Z'), maxPagesOfIncidents: 1_000 };
+const readHistory = (deployed: DeployedExport, state?: ExportState, maxRuns = 20) =>
+  readRunHistory(deployed, state, maxRuns, at('2026-11-20T08:30:00Z'));
 const twentyRuns = Array.from({ length: 20 }, (_, index) => lastPage(20 - index, 3));
 
 describe('the history of an export', () => {
   it('has the newest runs, up to a limit, and says whether there are older ones', async () => {
-    const all = await readRunHistory(aDeployedExport(twentyRuns), undefined, options);
+    const all = await readHistory(aDeployedExport(twentyRuns));
     expect(all.runs.map(({ run }) => run)).toEqual(twentyRuns.map(({ run }) => run));
     expect(all).toMatchObject({ hasOlder: false, error: null });
-    const some = await readRunHistory(aDeployedExport(twentyRuns), undefined, { ...options, maxRuns: 5 });
+    const some = await readHistory(aDeployedExport(twentyRuns), undefined, 5);
     expect(some.runs).toHaveLength(5);
     expect(some.hasOlder).toBe(true);
-    expect(await readRunHistory(aDeployedExport([]), undefined, options)).toMatchObject({ runs: [], hasOlder: false });
+    expect(await readHistory(aDeployedExport([]))).toMatchObject({ runs: [], hasOlder: false });
   });
 
   it('ends a running run with the present, and an abandoned one with its last page', async () => {
     const active = aRun({ export: 'nightly', run: runId(20), startedAt: at('2026-11-20T08:00:00Z') });
     const state = anExportState({ active });
-    const { runs } = await readRunHistory(aDeployedExport([lastPage(19, 3)]), state, options);
+    const { runs } = await readHistory(aDeployedExport([lastPage(19, 3)]), state);
     expect(runs).toMatchObject([
       { state: 'running', endedAt: '2026-11-20T08:30:00Z', pages: 0 },
       { state: 'abandoned', endedAt: '2026-11-19T02:03:00Z', pages: 3 },
     ]);
   });
 
-  it('counts incidents of the newest runs, until they have too many pages', async () => {
-    const spans: unknown[] = [];
-    const incident = { kind: 'wait', at: at('2026-11-20T02:00:01Z'), page: 2, seconds: 45 } as const;
-    const deployed = aDeployedExport([lastPage(20, 600), lastPage(19, 400), lastPage(18, 1)], {
-      async countIncidents(span) {
+  it('counts the incidents of each run, and ends an abandoned one with its newest', async () => {
+    const spans: RunSpan[] = [];
+    const incident = { kind: 'wait', at: at('2026-11-20T05:00:01Z'), page: 2, seconds: 45 } as const;
+    const failed = { ...incident, kind: 'failed-attempt', error: 'E', message: 'm' } as const;
+    const deployed = aDeployedExport([lastPage(20, 600), lastPage(19, 400)], {
+      async incidents(span) {
         spans.push(span);
-        const failed = { ...incident, kind: 'failed-attempt', error: 'E', message: 'm' } as const;
-        return countIncidents([incident, incident, failed].reduce(addIncident, noIncidents));
+        return [incident, incident, failed].reduce<IncidentRecord>(addIncident, noIncidents);
       },
     });
-    const { runs } = await readRunHistory(deployed, undefined, options);
-    const counts = { failedAttempts: 1, waits: 2, waitSeconds: 90, failures: 0 };
-    expect(runs.map(({ incidents }) => incidents)).toEqual([counts, counts, 'not-read']);
+    const { runs } = await readHistory(deployed);
+    const incidents = { failedAttempts: 1, waits: 2, waitSeconds: 90, failures: 0 };
+    expect(runs).toMatchObject([{ incidents, endedAt: incident.at }, { incidents }]);
+    // The newest run is abandoned, and its status has its newest incident.
     expect(spans).toMatchObject([
+      { run: runId(20) },
       { run: runId(20), completedAt: undefined },
       { run: runId(19), completedAt: '2026-11-20T02:00:00Z' },
     ]);
@@ -82,35 +84,35 @@ describe('the history of an export', () => {
   it('reads the incidents of at most four runs at the same time', async () => {
     let [active, maxActive] = [0, 0];
     const deployed = aDeployedExport(twentyRuns, {
-      async countIncidents() {
+      async incidents() {
         active += 1;
         maxActive = Math.max(maxActive, active);
         await new Promise(setImmediate);
         active -= 1;
-        return countIncidents(noIncidents);
+        return noIncidents;
       },
     });
-    await readRunHistory(deployed, undefined, options);
+    await readHistory(deployed);
     expect(maxActive).toBe(4);
   });
 
-  it('includes runs whose incidents are not recorded or cannot be read', async () => {
+  it('includes runs whose incidents cannot be read', async () => {
     const deployed = aDeployedExport([lastPage(20, 3), lastPage(19, 3)], {
-      async countIncidents({ run }) {
-        if (run === runId(20)) throw new ExportError('ConfigurationError', 'no permission');
-        return undefined;
+      async incidents({ run }) {
+        if (run === runId(19)) throw new ExportError('ConfigurationError', 'no permission');
+        return noIncidents;
       },
     });
-    const { runs } = await readRunHistory(deployed, undefined, options);
-    expect(runs.map(({ incidents }) => incidents)).toEqual([
+    const { runs } = await readHistory(deployed);
+    expect(runs.map(({ incidents }) => incidents)).toMatchObject([
+      { failedAttempts: 0 },
       { name: 'ConfigurationError', message: 'no permission' },
-      'not-recorded',
     ]);
   });
 
   it('ends at a run that cannot be listed, and says why', async () => {
     const damaged = new ExportError('PageConflictError', 'item 7 was changed');
-    const history = await readRunHistory(aDeployedExport([lastPage(20, 3)], {}, damaged), undefined, options);
+    const history = await readHistory(aDeployedExport([lastPage(20, 3)], {}, damaged));
     expect(history.runs).toHaveLength(1);
     expect(history).toMatchObject({
       hasOlder: true,
@@ -126,7 +128,7 @@ describe('the gap after a manual start with a later --since', () => {
     const gaps = async () => {
       const deployed = asDeployedExport(bench);
       const state = await deployed.log.exportState(deployed.name);
-      return (await readRunHistory(deployed, state, options)).gaps;
+      return (await readHistory(deployed, state)).gaps;
     };
     await bench.start();
     const watermark = (await bench.log.exportState(bench.deps.definition.name))?.watermark?.instant;
