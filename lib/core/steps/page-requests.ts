@@ -72,6 +72,7 @@ export function createPageRequests(
           if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
           const seconds = error.retryAfterSeconds;
           backoffUntil = Math.max(backoffUntil, monotonicNow() + seconds * 1_000);
+          signal.throwIfAborted();
           // `Retry-After: 0` must not busy-loop.
           const waitMs = Math.max(1, seconds) * 1_000;
           const isTooLong = seconds > definition.limits.maxInlineWaitSeconds;

@@ -69,7 +69,8 @@ interface Response extends Dispatcher.ResponseData {
  * The client in the functions, in local runs and for the commands of operators.
  *
  * The `body` of a page must be read or closed; otherwise its connection stays open until the total timeout.
- * Errors of `apiKey` and `network` are rethrown unchanged, and so is the reason of an aborted signal.
+ * Errors of `apiKey` and `network` are rethrown unchanged, and so is the reason of an aborted signal. Only a Retry-After that has
+ * arrived is thrown although the signal is aborted: it binds the caller's other requests, too.
  *
  * @example
  * const service = serviceClient(settings, { apiKey: fixedApiKey(key), clock: systemRuntime });
@@ -100,9 +101,10 @@ export function serviceClient(
       const responseSubject = withRequestId(subject, response.headers);
       if (isSuccess(response.statusCode)) return toPage(exchange, responseSubject, response);
       const excerpt = await readExcerpt(response, recentKeys.keys, clock);
-      signal?.throwIfAborted();
       const sentCursor = request.cursor !== null;
-      throw statusError(responseSubject, response, { sentCursor, now: clock.now(), base, excerpt });
+      const error = statusError(responseSubject, response, { sentCursor, now: clock.now(), base, excerpt });
+      if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
+      throw error;
     } catch (error) {
       response?.body.destroy();
       deadline.release();

@@ -55,4 +55,14 @@ describe('the Retry-After of several requests', () => {
     // Less the time of the third request and of its slot.
     expect(retryAfterSeconds).toBeCloseTo(600 - 3.04, 6);
   });
+
+  it('includes that of a request which was cancelled meanwhile, and which rejects with the reason of that', async () => {
+    const cancellation = new AbortController();
+    const { requests } = someRequests(() => {
+      cancellation.abort('no longer needed');
+      throw throttled(600);
+    });
+    await expect(requests.request(aPageIdentity(), cancellation.signal)).rejects.toBe('no longer needed');
+    expect(requests.pendingBackoff()?.retryAfterSeconds).toBeCloseTo(600, 6);
+  });
 });

@@ -5,6 +5,8 @@ import { getEventListeners, once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { systemRuntime } from '../../../lib/core/clock.ts';
+import type { Clock } from '../../../lib/core/ports.ts';
 import { cases, fc } from '../../support/property.ts';
 import { chunk, rawResponse, startRawServer, twoReports } from '../../support/service/raw-server.ts';
 import {
@@ -431,6 +433,20 @@ describe('an interruption', () => {
     await expect.poll(() => server.requests.length, backoff).toBe(1);
     interruption.abort('Ctrl-C');
     await expect(fetching).rejects.toBe('Ctrl-C');
+  });
+
+  it('during a response with Retry-After still reports that: other requests must not come earlier', async () => {
+    await using server = await startRawServer('HTTP/1.1 429 Busy\r\nretry-after: 300\r\ncontent-length: 9\r\n\r\n...');
+    const interruption = new AbortController();
+    const totalTimeout = 15_000;
+    const sleep: Clock['sleep'] = async (ms, signal) => {
+      // Any other timer: the headers have arrived, and the beginning of the body is being read.
+      if (ms !== totalTimeout) interruption.abort('Ctrl-C');
+      await systemRuntime.sleep(ms, signal);
+    };
+    await using client = clientFor(server, { totalTimeout, clock: { ...systemRuntime, sleep } });
+    const error = await failureOf(client.fetchPage(pageRequest(), interruption.signal));
+    expect(error).toMatchObject({ name: 'ServiceThrottledError', retryAfterSeconds: 300 });
   });
 
   it('leaves no listener after the request', async () => {

@@ -49,7 +49,7 @@ export function scheduleBackfill({
   if (plan === undefined) return undefined;
   const { world } = observations;
   const { time } = world;
-  const definition = exportDefinition(scenario.settings, 'https://reports.example.com');
+  const definition = exportDefinition(scenario.settings, 'https://reports.example.com', deployment);
   const scheduler = createWindowScheduler(world, () => stepFunctions);
 
   const run = (command: string, at: number, act: (tools: Tools, id: string) => Promise<void>) => {

@@ -63,4 +63,20 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'a container that was frozen recorded an incident of the run it had worked on before',
   },
+  {
+    seed: '109000402',
+    pages: 12,
+    defect:
+      'the Retry-After of a prefetched page was lost when the page before it failed while the response was being read',
+  },
+  {
+    seed: '93000291',
+    pages: 12,
+    defect: 'an invariant was too strict: the outcome of an invocation came after the timeout of its task',
+  },
+  {
+    seed: '112000380',
+    pages: 12,
+    defect: 'the simulated check before a backfill did not have the root element of the settings',
+  },
 ];

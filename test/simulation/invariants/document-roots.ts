@@ -56,10 +56,14 @@ function learn({ rootsKnownSince }: Seen, name: string, now: number): void {
   rootsKnownSince.set(name, rootsKnownSince.get(name) ?? now);
 }
 
-/** Whether the invocation must know the root element of page 1: it was recorded before it began. */
-export function mustKnowRoot(observations: Observations, seen: Seen, { payload, startedAt }: Process): boolean {
+/**
+ * Whether the process must know the root element of page 1: it was recorded before it began. That of a run which has started
+ * over is known to its own invocations, not to the check before a backfill.
+ */
+export function mustKnowRoot(observations: Observations, seen: Seen, { step, payload, startedAt }: Process): boolean {
   const stateName = stateNameIn(payload.input) ?? '';
-  const known = [exportOf(payload.input) ?? '', stateOf(observations, stateName)?.active?.run ?? ''];
+  const run = step === 'Operator' ? undefined : stateOf(observations, stateName)?.active?.run;
+  const known = [exportOf(payload.input) ?? '', run ?? ''];
   return known.some((name) => (seen.rootsKnownSince.get(name) ?? Number.POSITIVE_INFINITY) < startedAt);
 }
 

@@ -25,7 +25,7 @@ interface BusEntry {
 /** @throws TaskFailure as the integration would */
 export async function performTask(integrations: Integrations, call: TaskCall): Promise<unknown> {
   const { world, lambda, stepFunctions, announcedRuns, onOutcome } = integrations;
-  const { execution, state, resource, parameters, attempt } = call;
+  const { execution, state, resource, parameters, attempt, isAwaited } = call;
   const site = `${execution.name}.${state}@${execution.eventCount}#${attempt}`;
   const action = resource.split(':').at(-1);
   const { time } = world;
@@ -33,10 +33,8 @@ export async function performTask(integrations: Integrations, call: TaskCall): P
   if (action === 'invoke') {
     const { FunctionName, Payload } = parameters as { FunctionName: string; Payload: Process['payload'] };
     const step = stepNames.find((name) => name === FunctionName) as StepName;
-    const { redriveCount } = execution;
-    // An execution that was stopped meanwhile has no outcome of the invocation, also if it is redriven.
     const reportOutcome = () => {
-      if (execution.status === 'RUNNING' && execution.redriveCount === redriveCount) onOutcome(site, execution.arn);
+      if (isAwaited()) onOutcome(site, execution.arn);
     };
     try {
       const result = await lambda.invoke(step, Payload, site);

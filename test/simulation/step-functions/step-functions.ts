@@ -45,6 +45,8 @@ export interface TaskCall {
   readonly parameters: unknown;
   /** Counts from 1 each time the state is entered. */
   readonly attempt: number;
+  /** Whether the state still waits for the task: neither has the task's timeout passed, nor has the execution ended. */
+  readonly isAwaited: () => boolean;
 }
 
 /** A failed task as it appears in the history. Retriers and catchers match its `name`. */
@@ -303,8 +305,19 @@ async function runTask(
     try {
       const context = contextOf(options, execution, enteredAt, attempt);
       const parameters = resolveTemplate(state.Parameters, data, context);
-      const call = { execution, state: name, resource: state.Resource, parameters, attempt };
-      const result = await withTimeout(perform(call), state.TimeoutSeconds * 1_000, time);
+      let isAwaited = true;
+      const call = {
+        execution,
+        state: name,
+        resource: state.Resource,
+        parameters,
+        attempt,
+        isAwaited: () => isAwaited && !isOver(),
+      };
+      const onTimeout = () => {
+        isAwaited = false;
+      };
+      const result = await withTimeout(perform(call), state.TimeoutSeconds * 1_000, time, onTimeout);
       if (isOver()) return undefined;
       const selected = state.ResultSelector ? resolveTemplate(state.ResultSelector, result, context) : result;
       const output = setPath(data, state.ResultPath, selected);
@@ -357,9 +370,12 @@ function matches(errorEquals: readonly string[], error: string): boolean {
 }
 
 /** Rejects after `ms`. The work continues, as that of a timed-out task does. */
-async function withTimeout<T>(work: Promise<T>, ms: number, time: VirtualTime): Promise<T> {
+async function withTimeout<T>(work: Promise<T>, ms: number, time: VirtualTime, onTimeout: () => void): Promise<T> {
   const { promise: timeout, reject } = Promise.withResolvers<never>();
-  const cancel = time.after(ms, () => reject(new TaskFailure('States.Timeout', '')));
+  const cancel = time.after(ms, () => {
+    onTimeout();
+    reject(new TaskFailure('States.Timeout', ''));
+  });
   try {
     return await Promise.race([work, timeout]);
   } finally {
