@@ -1,7 +1,8 @@
 /** Keeps README.md and docs true: nothing is missing, every command and setting exists, every link and citation resolves. */
 
+import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { join, posix } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { alarmIds, runbook } from '../../lib/cdk/alarms.ts';
 import { errorNames } from '../../lib/core/errors.ts';
@@ -12,6 +13,7 @@ import {
   blocksOf,
   exampleIn,
   headingsOf,
+  linksOf,
   pages,
   proseOf,
   rowsOf,
@@ -19,6 +21,7 @@ import {
   textOf,
 } from '../support/docs/doc-pages.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
+import { userVariables } from '../support/package/installation.ts';
 import { runInProcess } from '../support/process/command-line.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -139,23 +142,41 @@ describe('the pages', () => {
   });
 });
 
-describe('the links', () => {
-  const links = pages.flatMap((page) =>
-    [...proseOf(page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => ({ page, target })),
-  );
-  const internal = links.filter(({ target }) => !/^[a-z]+:/.test(target));
+describe('the package', () => {
+  const options = ['pack', '--dry-run', '--json', '--ignore-scripts'];
+  const [packed] = JSON.parse(execFileSync('npm', options, { cwd: root, env: userVariables, encoding: 'utf8' })) as [
+    { readonly files: readonly { readonly path: string }[] },
+  ];
+  const files = packed.files.map(({ path }) => path);
 
-  it('stay in the repository', () => {
-    expect(internal.length).toBeGreaterThan(20);
-    expect(links.filter((link) => !internal.includes(link))).toEqual([]);
+  /** What is wrong with a link in the package's file `page`. */
+  function problemOf(page: string, target: string): string | undefined {
+    if (target.startsWith('https://')) return undefined;
+    const [path = '', anchor] = target.split('#');
+    const file = path === '' ? page : posix.join(posix.dirname(page), path);
+    if (!files.some((name) => name === file || name.startsWith(`${file}/`))) return `${file} is not in the package`;
+    return anchor === undefined || headingsOf(file).includes(anchor) ? undefined : `${file} has no #${anchor}`;
+  }
+
+  it('has every page', () => {
+    expect(pages.filter((page) => !files.includes(page))).toEqual([]);
   });
 
-  it.each(internal)('from $page to $target resolve', ({ page, target }) => {
-    const [path = '', anchor] = target.split('#');
-    const file = path === '' ? page : relative(root, join(root, dirname(page), path));
-    expect(existsSync(join(root, file)), `${file} does not exist`).toBe(true);
-    const anchors = anchor === undefined ? [] : headingsOf(file);
-    expect(anchor === undefined || anchors.includes(anchor), `${file} has only ${anchors.join(', ')}`).toBe(true);
+  it('has everything that its pages link to or show', () => {
+    const links = files
+      .filter((file) => file.endsWith('.md'))
+      .flatMap((page) => linksOf(page).map((target) => ({ page, target })));
+    expect(links.length).toBeGreaterThan(200);
+    expect(links.flatMap(({ page, target }) => problemOf(page, target)?.concat(`: ${page}`) ?? [])).toEqual([]);
+  });
+
+  it('has what a new project refers to', () => {
+    const source = textOf('lib/operator/project/project-files.ts');
+    const targets = [...source.matchAll(/node_modules\/report-exporter\/([\w./#-]+)/g)].map(
+      ([, target = '']) => target,
+    );
+    expect(targets.length).toBeGreaterThan(2);
+    expect(targets.flatMap((target) => problemOf('README.md', target) ?? [])).toEqual([]);
   });
 });
 

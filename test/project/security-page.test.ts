@@ -1,58 +1,68 @@
-/** Keeps docs/security.md true: each statement names a test that exists, or says why there is none. */
+/** Keeps docs/security.md true: the footnotes of each statement name tests that exist, or say why there is none. */
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { textOf } from '../support/docs/doc-pages.ts';
+import { sectionOf, textOf } from '../support/docs/doc-pages.ts';
 
 const root = join(import.meta.dirname, '../..');
+const page = 'docs/security.md';
 
-/** The rows of all tables whose last column is "Test". */
-function statementsIn(markdown: string): { statement: string; tests: string }[] {
-  const tables = markdown.split(/\n{2,}/).filter((block) => /^\|.*\| Test \|$/m.test(block.split('\n')[0] ?? ''));
-  return tables.flatMap((table) =>
-    table
-      .trim()
-      .split('\n')
-      .slice(2)
-      .map((line) => {
-        const cells = line.replace(/^\| | \|$/g, '').split(' | ');
-        return { statement: cells[0] ?? '', tests: cells.slice(1).join(' | ') };
-      }),
+const sections = [
+  'If a role is compromised',
+  'Who has permissions',
+  'An attacker at the service',
+  'An attacker in the network',
+  'An attacker in the bucket or the table',
+  'Poisoned settings or dependencies',
+  'Logs',
+  'Secrets',
+];
+
+/** The list items of a section, each on one line. */
+const statementsOf = (section: string): string[] =>
+  [...sectionOf(page, 2, section).matchAll(/^- (.+(?:\n {2}.+)*)/gm)].map(([, item = '']) =>
+    item.replaceAll(/\n +/g, ' '),
   );
-}
 
-/** What is wrong with the reference to a test: `[cdk/x.test.ts](../test/cdk/x.test.ts): "name"`. */
+const footnotes = new Map(
+  [...textOf(page).matchAll(/^\[\^([\w-]+)\]: (.+)$/gm)].map(([, label = '', text = '']) => [label, text]),
+);
+
+/** What is wrong with the reference to a test: `` `test/cdk/x.test.ts`: "name" ``. */
 function problemOf(reference: string): string | undefined {
   if (/^not tested: .{10,}/.test(reference)) return undefined;
-  const [, label, path = '', name = ''] = /^\[([^\]]+)\]\(\.\.\/(test\/[^)]+)\): "(.+)"$/.exec(reference) ?? [];
-  if (label === undefined) return `not a reference to a test: ${reference}`;
-  if (`test/${label}` !== path || !existsSync(join(root, path))) return `no such file: ${reference}`;
+  const [, path, name = ''] = /^`(test\/[^`]+)`: "(.+)"$/.exec(reference) ?? [];
+  if (path === undefined) return `not a reference to a test: ${reference}`;
+  if (!existsSync(join(root, path))) return `no such file: ${reference}`;
   const literals = [`'${name.replaceAll("'", "\\'")}'`, `"${name}"`, `\`${name}\``];
   const source = readFileSync(join(root, path), 'utf8');
   return literals.some((literal) => source.includes(literal)) ? undefined : `${path} has no test "${name}"`;
 }
 
-const referencesOf = (tests: string): string[] => tests.split(/; (?=\[|not tested)/);
-
 describe('docs/security.md', () => {
-  const statements = statementsIn(textOf('docs/security.md'));
+  const statements = sections.flatMap(statementsOf);
+  const labelOf = (statement: string): string => /\.\[\^([\w-]+)\]$/.exec(statement)?.[1] ?? 'none';
 
   it('has statements about every kind of attacker', () => {
+    expect(sections.filter((section) => statementsOf(section).length < 5)).toEqual([]);
     expect(statements.length).toBeGreaterThan(50);
   });
 
-  it.each(statements)('names a test, or why there is none: $statement', ({ statement, tests }) => {
-    expect(statement.length).toBeGreaterThan(20);
-    expect(referencesOf(tests).flatMap((reference) => problemOf(reference) ?? [])).toEqual([]);
+  it('has a footnote at the end of each statement', () => {
+    expect(statements.filter((statement) => !footnotes.has(labelOf(statement)))).toEqual([]);
+    expect(new Set(statements.map(labelOf))).toEqual(new Set(footnotes.keys()));
+  });
+
+  it.each([...footnotes])('names a test in the footnote %s, or why there is none', (_, text) => {
+    expect(text.split(/; (?=`|not tested)/).flatMap((reference) => problemOf(reference) ?? [])).toEqual([]);
   });
 
   it.each([
     ['', 'not a reference to a test'],
     ['not tested: no', 'not a reference to a test'],
-    ['[a.test.ts](../test/a.test.ts): "a name"', 'no such file'],
-    ['[project/security-page.test.ts](../test/project/docs.test.ts): "start with a short README"', 'no such file'],
-    ['[project/docs.test.ts](../test/project/docs.test.ts): "start with a short"', 'has no test "start with a short"'],
+    ['`test/a.test.ts`: "a name"', 'no such file'],
+    ['`test/project/docs.test.ts`: "start with a short"', 'has no test "start with a short"'],
   ])('would be rejected with the reference %j', (reference, problem) => {
     expect(problemOf(reference)).toContain(problem);
   });

@@ -61,3 +61,9 @@ export function headingsOf(page: string): string[] {
       .replaceAll(' ', '-'),
   );
 }
+
+/** What the page links to or shows: of Markdown and of HTML, such as an image that differs in a dark theme. */
+export function linksOf(page: string): string[] {
+  const found = proseOf(page).matchAll(/\]\(([^)\s]+)\)|^\[[^\]^]+\]: (\S+)|\b(?:href|src|srcset)="([^"]+)"/gm);
+  return [...found].map(([, ...targets]) => targets.find((target) => target !== undefined) ?? '');
+}
