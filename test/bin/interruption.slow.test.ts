@@ -3,9 +3,10 @@
 import { createHash } from 'node:crypto';
 import { existsSync, globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { RunSummary } from '../../lib/core/storage/published-schemas.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import type { SimulatorOptions } from '../support/service/simulator.ts';
 import { type Simulator, startSimulator } from '../support/service/simulator.ts';
@@ -36,6 +37,9 @@ const local = (service: Simulator, out: string, ...more: string[]) => [
   ...more,
 ];
 
+/** A response that a run waits for when it is interrupted, however fast it is. */
+const neverEnding = { delayMs: 600_000 };
+
 /** The manifests that a consumer finds, oldest first. */
 function manifestsIn(out: string): Promise<Manifest[]> {
   const paths = globSync('reports/*/*/manifest.json', { cwd: out });
@@ -56,7 +60,7 @@ async function reportsOf(manifest: Manifest, out: string): Promise<string[]> {
 }
 
 describe('a run that is interrupted', () => {
-  it.each([1, 2])('by kill -9 at random moments (round %i) is eventually published completely', async () => {
+  it('by kill -9 at random moments is eventually published completely', async () => {
     const out = await aDirectory();
     // Slow enough for a kill to happen during a run, sometimes during a response body.
     const service = await simulator({
@@ -92,18 +96,23 @@ describe('a run that is interrupted', () => {
     expect(published?.totals).toMatchObject({ pages: count / 3, reports: count });
     // A kill costs at most the eight pages in flight.
     expect(service.exchanges.length).toBeLessThanOrEqual(count / 3 + 8 * kills + manifests.length - 1);
-    expect(jsonOf(ended).watermark).toBe(manifests.at(-1)?.serviceStartedAt);
+    // If a kill came before page 1 was logged, it was adopted. When it was requested is not known then, so the run's start counts.
+    const { startedAt, serviceStartedAt } = published as Manifest;
+    const summary = await readFile(join(out, dirname(published?.pages[0]?.key ?? ''), 'run.json'), 'utf8');
+    expect([serviceStartedAt, startedAt]).toContain((JSON.parse(summary) as RunSummary).watermark);
     expect(ended.stdout + ended.stderr).not.toContain(apiKey);
   });
 
   it('by Ctrl-C exits with 130, publishes nothing, and is resumed without fetching a logged page again', async () => {
     const out = await aDirectory();
-    const service = await simulator({ faults: () => ({ delayMs: 20 }) });
+    const held = { from: 6 };
+    const service = await simulator({ faults: ({ request }) => (request < held.from ? {} : neverEnding) });
     const exporter = start(local(service, out), env);
-    await expect.poll(() => service.exchanges.length).toBeGreaterThan(4);
+    await expect.poll(() => service.exchanges.length).toBe(5);
     exporter.process.kill('SIGINT');
     const interrupted = await exporter.ended;
     expect(interrupted.status).toBe(130);
+    held.from = Number.POSITIVE_INFINITY;
     expect(jsonOf(interrupted)).toMatchObject({ status: 'interrupted', since: '1970-01-01T00:00:00Z' });
     expect(jsonOf(interrupted)).not.toHaveProperty('error');
     expect(jsonOf(interrupted)).toMatchObject({ pages: expect.any(Number), reports: 3 * jsonOf(interrupted).pages });
@@ -136,14 +145,14 @@ describe('a run that is interrupted', () => {
 describe('local --all', () => {
   it('stops all exports on Ctrl-C, and resumes the one that was running', async () => {
     const out = await aDirectory();
-    const slow = { is: false };
-    const service = await simulator({ faults: () => (slow.is ? { delayMs: 20 } : {}) });
+    const held = { from: Number.POSITIVE_INFINITY };
+    const service = await simulator({ faults: ({ request }) => (request < held.from ? {} : neverEnding) });
     for (const name of ['first', 'second']) await run(local(service, out, '--export', name), env);
-    slow.is = true;
     const before = service.exchanges.length;
+    held.from = before + 6;
     const all = ['local', '--all', `--out=${out}`, '--since=1970-01-01T00:00:00Z', '--json'];
     const exporter = start(all, env);
-    await expect.poll(() => service.exchanges.length).toBeGreaterThan(before + 4);
+    await expect.poll(() => service.exchanges.length).toBe(before + 5);
     exporter.process.kill('SIGINT');
     const interrupted = await exporter.ended;
     expect(interrupted.status).toBe(130);
@@ -155,7 +164,7 @@ describe('local --all', () => {
       { export: 'first', status: 'interrupted', run: expect.any(String) },
       { export: 'second', status: 'not-started' },
     ]);
-    slow.is = false;
+    held.from = Number.POSITIVE_INFINITY;
     const ended = await run(all, env);
     expect(ended.status).toBe(0);
     expect(
@@ -173,10 +182,12 @@ describe('local --all', () => {
 describe('two processes on one directory', () => {
   it('the second is skipped, and the first is not disturbed', async () => {
     const out = await aDirectory();
-    const service = await simulator({ faults: () => ({ delayMs: 60 }) });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const service = await simulator({ faults: ({ page }) => (page === 3 ? { until: released } : {}) });
     const first = start(local(service, out), env);
-    await expect.poll(() => service.exchanges.length).toBeGreaterThan(1);
+    await expect.poll(() => service.exchanges.length).toBe(2);
     const second = await run(local(service, out, '--restart'), env);
+    release();
     expect(second.status).toBe(0);
     expect(jsonOf(second)).toMatchObject({ status: 'skipped', run: null });
     const ended = await first.ended;

@@ -14,6 +14,8 @@ import { gzipSync } from 'node:zlib';
 export interface Fault {
   /** Milliseconds between selecting the page and the first byte. The `date` header shows the later time. */
   readonly delayMs?: number;
+  /** The first byte is sent when this is fulfilled. */
+  readonly until?: Promise<unknown>;
   readonly status?: number;
   /** Replaces the body, which is held in memory as a whole. The content-length is that of the result. */
   readonly body?: (original: Buffer) => string | Uint8Array;

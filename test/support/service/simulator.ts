@@ -1,5 +1,6 @@
 /** The simulator with scripted faults (`faults.ts`), and with a record of its requests and responses. */
 
+import { once } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Reply } from '../../../lib/service/simulator/handler.ts';
@@ -61,6 +62,7 @@ export async function startSimulator({
       const { received, cursor, rejection } = reply;
       const fault = faultInjector.faultFor(number, reply) ?? {};
       if (fault.delayMs !== undefined) await sleep(fault.delayMs, undefined, { signal });
+      if (fault.until !== undefined) await Promise.race([fault.until, once(signal, 'abort')]);
       const prepared = await applyFault(reply.prepare(), fault, cursorHeader);
       const nextCursors = prepared.headers
         .filter(([name]) => name.toLowerCase() === cursorHeader)
