@@ -48,9 +48,9 @@ import { createApiKeySecret, createBucket, createPageLogTable, importSecret } fr
 
 /** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
 export interface ReportExporterProps {
-  /** The service: its address and its limits. docs/deployment.md, "Settings", has every field. */
+  /** The service: its address and its limits. `docs/settings.md` has every field. */
   readonly service: ServiceInput;
-  /** Its exports and their schedules. The name of each export is unique in the stack. docs/deployment.md, "Settings", has every field. */
+  /** Its exports and their schedules. The name of each export is unique in the stack. `docs/settings.md` has every field. */
   readonly exports: readonly ExportDeploymentSettings[];
   /**
    * The name of the service, in its part of the table, its metrics and the descriptions of its alarms: 1 to 30 lower-case letters,
@@ -147,7 +147,7 @@ export interface ReportExporterProps {
    */
   readonly tracing?: boolean | undefined;
   /**
-   * The memory and the reserved concurrency of the function ExportPage. docs/deployment.md, "Settings", describes both.
+   * The memory and the reserved concurrency of the function ExportPage. `docs/settings.md` describes both.
    *
    * @default - 512 MiB, and no reserved concurrency
    */

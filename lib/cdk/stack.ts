@@ -26,7 +26,7 @@ import { createBucket, createPageLogTable, importSecret } from './storage/stores
 export interface ReportExporterStackProps extends StackProps {
   /**
    * The services and their exports: an object as in the settings file, the path of such a file, or what `deploymentSettings` has made
-   * of it. docs/deployment.md, "Settings", has every field.
+   * of it. `docs/settings.md` has every field.
    */
   readonly settings: object | string;
   /**

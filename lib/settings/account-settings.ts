@@ -13,12 +13,14 @@ const accountIdSchema = text(/^\d{12}$/, 'must be an account ID of 12 digits');
 /** Where the stack is deployed. Absent: where the credentials of the deployment are valid. */
 export const envSchema = z.strictObject({
   account: optionalField(
-    'The ID of the account. With credentials for another one, the deployment is refused.',
+    'The ID of the account. Credentials for another one are rejected. Without it, that of the credentials.',
     accountIdSchema,
+    { example: '111122223333' },
   ),
   region: optionalField(
-    'The region.',
+    'The region. Without it, that of the credentials.',
     text(/^[a-z]{2,4}(-[a-z]+){1,2}-\d{1,2}$/, 'must be a region, such as eu-central-1'),
+    { example: 'eu-central-1' },
   ),
 });
 
@@ -60,27 +62,32 @@ const endpointNames = Object.keys(endpointKinds) as EndpointName[];
 
 export const networkSchema = z
   .strictObject({
-    vpcId: field('The ID of the VPC.', resourceIdSchema('vpc', 'a VPC')),
+    vpcId: field('The ID of the VPC.', resourceIdSchema('vpc', 'a VPC'), { example: 'vpc-0abc1234' }),
     // Lambda's own limits.
     subnetIds: field(
       'The IDs of the subnets of the functions: private ones, with a route to the service.',
       listOf(resourceIdSchema('subnet', 'a subnet'), 16),
+      { example: ['subnet-0abc1234'] },
     ),
     securityGroupIds: optionalField(
       'The IDs of the security groups of the functions. Without it, one is created for each service.',
       listOf(resourceIdSchema('sg', 'a security group'), 5),
+      { example: ['sg-0abc1234'] },
     ),
     createEndpoints: optionalField(
       'The AWS services for which the stack creates an endpoint in the VPC.',
       listOf(z.enum(endpointNames, `must be one of ${listNames(endpointNames)}`), 4),
+      { example: ['s3', 'dynamodb'] },
     ),
     routeTableIds: optionalField(
-      'The IDs of the route tables of the subnets, for endpoints of s3 and dynamodb.',
+      'The IDs of the route tables of the subnets. Required to create endpoints of s3 and dynamodb.',
       listOf(resourceIdSchema('rtb', 'a route table'), 50),
+      { example: ['rtb-0abc1234'] },
     ),
     vpcCidrs: optionalField(
-      'The IPv4 networks that may connect to endpoints of secretsmanager and states.',
+      'The IPv4 networks of the VPC, which may then connect. Required to create endpoints of secretsmanager and states.',
       listOf(cidrSchema, 5),
+      { example: ['10.0.0.0/16'] },
     ),
   })
   .check(
@@ -125,13 +132,17 @@ type TransitionClass = (typeof transitionClasses)[number];
 
 /** What S3 does with pages and manifests as they grow old. */
 export const lifecycleSchema = z.strictObject({
-  expireAfterDays: optionalField('After how many days they are deleted. Without it, they are kept.', daysSchema),
+  expireAfterDays: optionalField('The age at which they are deleted. Without it, they are kept.', daysSchema, {
+    unit: 'days',
+    example: 3650,
+  }),
   deleteNoncurrentAfterDays: optionalField(
-    'How many days later they can no longer be restored, because their earlier versions are deleted, too.',
+    'How many days later they can no longer be restored, because their earlier versions are deleted, too. Without it, `30`.',
     daysSchema,
+    { unit: 'days' },
   ),
   transitions: optionalField(
-    'The storage classes to which they are moved, in the order of their age.',
+    'The storage classes to which they are moved, in the order of their age. Without it, they are not moved.',
     z
       .array(
         z.strictObject({
@@ -139,7 +150,7 @@ export const lifecycleSchema = z.strictObject({
             'Where they are moved. Objects in GLACIER and DEEP_ARCHIVE must be restored before they can be read.',
             z.enum(transitionClasses, `must be one of ${listNames(transitionClasses)}`),
           ),
-          afterDays: field('After how many days they are moved.', daysSchema),
+          afterDays: field('The age at which they are moved.', daysSchema, { unit: 'days', example: 30 }),
         }),
       )
       .check(z.minLength(1, 'must have at least one'), z.maxLength(transitionClasses.length)),
@@ -207,12 +218,14 @@ function mayFollow(from: string, to: TransitionClass): boolean {
 /** For the function that requests pages. */
 export const exportPageSchema = z.strictObject({
   memoryMebibytes: optionalField(
-    'Its memory in MiB. Lambda allocates CPU in proportion to it.',
+    'Its memory. Lambda allocates CPU in proportion to it. Without it, `512`.',
     wholeNumber(512, 10_240),
+    { unit: 'MiB', example: 1024 },
   ),
   reservedConcurrency: optionalField(
-    "How many invocations may run at the same time, reserved for this function. At least the number of the service's exports, and one more with filterUntil. Without it, the limit is that of the account.",
+    "How many invocations may run at the same time, reserved for this function from the concurrency of the account. At least the number of the service's exports, and one more with `filterUntil`. Without it, none is reserved.",
     wholeNumber(1, 1_000),
+    { unit: 'invocations', page: 'deployment.md#concurrency-of-lambda' },
   ),
 });
 export type ExportPageSettings = z.infer<typeof exportPageSchema>;

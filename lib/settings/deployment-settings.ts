@@ -69,19 +69,23 @@ const kmsKeyArnSchema = text(
   /^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key\/[A-Za-z0-9-]+$/,
   'must be the ARN of a KMS key, not of an alias',
 );
+const kmsKeyExample = 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab';
 
 const apiKeySecretSchema = z.strictObject({
   existing: optionalField(
-    'The name or the complete ARN of an existing secret. Without it, one is created.',
+    'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
     text(secretIdPattern, secretIdProblem),
+    { example: 'acme/api-key' },
   ),
   field: optionalField(
     "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
     z.string().check(z.minLength(1, 'must not be empty')),
+    { example: 'apiKey' },
   ),
   kmsKeyArn: optionalField(
     'The ARN of the customer managed KMS key that encrypts the secret. Without it, the common `kmsKeyArn`.',
     kmsKeyArnSchema,
+    { example: kmsKeyExample },
   ),
 });
 
@@ -91,11 +95,13 @@ const serviceDeploymentFields = {
   apiKeyEnv: field(
     'The environment variable with the API key, for runs on this machine. Never the key itself.',
     z._default(apiKeyEnvSchema, defaultApiKeyEnv),
+    { example: 'ACME_API_KEY' },
   ),
   exportPage: optionalField('The function that requests pages.', exportPageSchema),
   readerAccounts: optionalField(
-    'The accounts that may read what the service exported, from the bucket that the stack creates.',
+    'The IDs of the accounts that may read what the service exported, from the bucket that the stack creates.',
     readerAccountsSchema,
+    { example: ['111122223333'], page: 'consumers.md#other-accounts' },
   ),
 };
 const serviceEntrySchema = field(
@@ -120,7 +126,7 @@ export function splitServiceEntry<Entry extends object>(entry: Entry) {
 const exportEntrySchema = field(
   'What to export, from where, and when.',
   z.safeExtend(exportDeploymentSchema, {
-    service: optionalField('The name of its service. May be left out if there is only one.', z.string()),
+    service: optionalField('The name of its service. Without it, the only service.', z.string(), { example: 'acme' }),
   }),
 );
 
@@ -148,39 +154,50 @@ const bucketSchema = z.strictObject({
   existing: optionalField(
     'The name of an existing bucket. Without it, one is created.',
     text(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket'),
+    { example: 'acme-reports' },
   ),
   prefix: field(
-    'The prefix of every key, ending with a slash. The name of the service follows.',
+    'The prefix of every key, ending with a slash. The name of the service follows: `<prefix><service>/`.',
     z._default(keyPrefixSchema, ''),
+    { example: 'exports/' },
   ),
   lifecycle: optionalField(
     'What happens to pages and manifests as they grow old, in a bucket that the stack creates. `latest.json` is kept.',
     lifecycleSchema,
+    { page: 'deployment.md#age-of-pages' },
   ),
-  storageClass: optionalField('The storage class of new pages. Without it, STANDARD.', storageClassSchema),
-  objectTags: optionalField('The tags of new pages and manifests.', objectTagsSchema),
+  storageClass: optionalField('The storage class of new pages. Without it, `STANDARD`.', storageClassSchema),
+  objectTags: optionalField('The tags of new pages and manifests, at most 10.', objectTagsSchema, {
+    example: { team: 'finance' },
+  }),
   kmsKeyArn: optionalField(
     'The ARN of the customer managed KMS key that encrypts every object, also in an existing bucket. Without it, the common `kmsKeyArn`.',
     kmsKeyArnSchema,
+    { example: kmsKeyExample },
   ),
 });
 
 const alarmsSchema = z
   .strictObject({
-    email: optionalField('An address that is subscribed to the alarm topic.', z.email('must be an email address')),
+    email: optionalField('An address that is subscribed to the alarm topic.', z.email('must be an email address'), {
+      example: 'operators@example.com',
+      page: 'deployment.md#alarms-that-arrive',
+    }),
     existingTopicArn: optionalField(
       'The ARN of an existing SNS topic for alarms. Without it, one is created.',
       text(/^arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$/, 'must be the ARN of an SNS topic'),
+      { example: 'arn:aws:sns:eu-central-1:111122223333:alarms' },
     ),
     runbookUrl: optionalField(
-      'The address at which operators read docs/runbook.md. The description of each alarm contains it. Without it, they name the file in the package.',
+      'The address at which operators read the runbook, docs/runbook.md. The description of each alarm has it, with the anchor of its section. Without it, the path of the runbook in the package.',
       text(
         /^https?:\/\/[^\s#]{1,190}$/,
         'must be an http or https address of at most 190 characters without a #, to which alarms add one',
       ),
+      { example: 'https://wiki.example.com/report-exporter' },
     ),
     perExport: optionalField(
-      'Whether failed and waiting runs raise an alarm per export, or a common one per service. Without it, per export for up to 20 exports of a service.',
+      'Whether failed and waiting runs raise an alarm per export, besides the one per service on failed executions, or only common ones. Without it, `true` for up to 20 exports of a service.',
       flag(),
     ),
   })
@@ -195,11 +212,12 @@ export const settingsFileSchema = z.strictObject(
   {
     $schema: optionalField('The address or path of this schema, for editors.', z.string()),
     stackName: optionalField(
-      'The name of the CloudFormation stack.',
+      'The name of the CloudFormation stack. The prop `stackName` of a CDK app takes precedence. Without it, `ReportExporter`, or the ID of the stack in a CDK app.',
       text(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, 'must be letters, digits and hyphens, beginning with a letter'),
+      { example: 'ReportExporter-prod' },
     ),
     services: field(
-      'The services by name: 1 to 30 lower-case letters, digits and hyphens. The name becomes part of the keys, so it cannot be changed later without losing the state of the exports.',
+      'The services by name: 1 to 30 lower-case letters, digits and hyphens. The name is part of the keys in the bucket and the table, so it cannot be changed later without losing the state of the exports.',
       servicesSchema,
     ),
     exports: field(
@@ -210,30 +228,43 @@ export const settingsFileSchema = z.strictObject(
     kmsKeyArn: optionalField(
       'The ARN of a customer managed KMS key for bucket, table and secrets. Without it, AWS owns or manages the keys.',
       kmsKeyArnSchema,
+      { example: kmsKeyExample },
     ),
     alarms: field('Where alarms are sent, and how many there are.', z._default(alarmsSchema, {})),
     logRetentionDays: field(
-      'How long logs are kept, in days; 9999 for ever.',
+      'How long every log group keeps its logs; 9999 for ever.',
       z._default(z.literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`), 90),
+      { unit: 'days' },
     ),
     logLevel: optionalField(
-      'Which lines the functions log: INFO (a line for each page) or ERROR (failures alone).',
+      'Which lines the functions log: INFO (a line for each page) or ERROR (failures alone). Metrics and alarms are the same. Without it, `INFO`.',
       logLevelSchema,
     ),
-    tracing: optionalField('Whether functions and state machines send traces to X-Ray.', flag()),
+    tracing: optionalField('Whether functions and state machines send traces to X-Ray. Without it, `true`.', flag()),
     network: optionalField(
       'The VPC in which the functions of all services run. Without it, they run in none.',
       networkSchema,
+      { page: 'deployment.md#network' },
     ),
     env: optionalField(
       'Where the stack is deployed. Without it, where the credentials of the deployment are valid.',
       envSchema,
     ),
-    tags: optionalField('The tags of the stack, which CloudFormation adds to its resources.', tagsSchema(50)),
-    terminationProtection: optionalField('Whether the stack cannot be deleted until this is switched off.', flag()),
+    tags: optionalField(
+      'The tags of the stack, at most 50. CloudFormation adds them to its resources.',
+      tagsSchema(50),
+      {
+        example: { team: 'finance' },
+      },
+    ),
+    terminationProtection: optionalField(
+      'Whether the stack cannot be deleted until this is switched off. Without it, `false`.',
+      flag(),
+    ),
     permissionsBoundary: optionalField(
       'The name or the ARN of the managed policy that bounds the permissions of every role.',
       permissionsBoundarySchema,
+      { example: 'DeveloperBoundary', page: 'deployment.md#permissions-boundary' },
     ),
   },
   { error: orWrongType('must be an object with the settings of the deployment') },

@@ -2,12 +2,31 @@
 
 import * as z from 'zod/mini';
 
-/** A field with its description, which is in the JSON Schema of the settings file, so that editors show it. */
-export const field = <Schema extends z.ZodMiniType>(description: string, schema: Schema): Schema =>
-  schema.check(z.describe(description));
+/** What else docs/settings.md says of a field. */
+interface FieldDetails {
+  /** Of a number whose name does not say it. */
+  readonly unit?: string;
+  /** A valid value, where the type and the description do not suggest one. */
+  readonly example?: unknown;
+  /** Where the pages say more: `backfill.md#requirements`. */
+  readonly page?: string;
+}
 
-export const optionalField = <Schema extends z.ZodMiniType>(description: string, schema: Schema) =>
-  field(description, z.optional(schema));
+/**
+ * A field with its description, from which the JSON Schema of the settings file and docs/settings.md are generated. The last
+ * sentence of an optional field may begin with `Without it, `: it is the default.
+ */
+export const field = <Schema extends z.ZodMiniType>(
+  description: string,
+  schema: Schema,
+  details: FieldDetails = {},
+): Schema => schema.check(z.meta({ description, ...details }));
+
+export const optionalField = <Schema extends z.ZodMiniType>(
+  description: string,
+  schema: Schema,
+  details?: FieldDetails,
+) => field(description, z.optional(schema), details);
 
 export const flag = () => z.boolean('must be true or false');
 

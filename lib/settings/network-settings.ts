@@ -77,27 +77,32 @@ const pathSchema = checkedText((text) =>
 const tlsSchema = z
   .strictObject({
     ca: optionalField(
-      'The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to this file. Without it, the public ones.',
+      'The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to the settings file. Without it, the public ones.',
       checkedText((text) => {
         if (text.length > maxCaCharacters) return `must be at most ${maxCaCharacters} characters`;
         return isPem(text) || isPath(text) ? undefined : 'must be PEM text, or the path of a PEM file';
       }),
+      { example: 'certificates/ca.pem' },
     ),
     clientCertificateSecret: optionalField(
-      'On AWS: the name or the complete ARN of a secret, whose JSON has the fields cert, key and, for an encrypted key, passphrase.',
+      'On AWS: the name or the complete ARN of a secret, whose JSON has the fields `cert`, `key` and, for an encrypted key, `passphrase`.',
       secretIdSchema,
+      { example: 'acme/client-certificate' },
     ),
     clientCertificate: optionalField(
-      'On this machine: the path of a PEM file with the client certificate, relative to this file.',
+      'On this machine: the path of a PEM file with the client certificate, relative to the settings file.',
       pathSchema,
+      { example: 'certificates/client.pem' },
     ),
     clientKey: optionalField(
       'On this machine: the path of a PEM file with the key of the client certificate.',
       pathSchema,
+      { example: 'certificates/client.key' },
     ),
     clientKeyPassphraseEnv: optionalField(
       'On this machine: the environment variable with the passphrase of the key. Never the passphrase itself.',
       variableName('passphrase'),
+      { example: 'ACME_KEY_PASSPHRASE' },
     ),
   })
   .check(
@@ -113,17 +118,23 @@ const tlsSchema = z
 
 export const networkFields = {
   proxyUrl: optionalField(
-    'An HTTP proxy, http or https, through which the service is requested. Without credentials.',
+    'An HTTP proxy, http or https, through which the service is requested. It must not contain credentials.',
     proxyUrlSchema,
+    {
+      example: 'http://proxy.example.com:3128',
+      page: 'deployment.md#behind-a-proxy-with-a-private-ca-or-a-client-certificate',
+    },
   ),
   proxyCredentialsSecret: optionalField(
-    'On AWS: the name or the complete ARN of a secret, whose JSON has the fields username and password for the proxy.',
+    'On AWS: the name or the complete ARN of a secret, whose JSON has the fields `username` and `password` for the proxy.',
     secretIdSchema,
+    { example: 'acme/proxy' },
   ),
   tls: optionalField('Certificates of the connection to the service.', tlsSchema),
   headers: optionalField(
-    'Further headers of every request. They are not secret: the template contains them.',
+    'Further headers of every request, at most 4096 bytes. They are not secret: the template contains them.',
     headersSchema,
+    { example: { 'X-Tenant': 'acme' } },
   ),
 };
 export type TlsSettings = z.infer<typeof tlsSchema>;

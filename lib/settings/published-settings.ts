@@ -15,16 +15,18 @@ export function settingsJsonSchema(): Record<string, unknown> {
     io: 'input',
     // The filter is any JSON object.
     unrepresentable: 'any',
-    // Validators reject a format that they do not know. The pattern says the same.
     override: ({ jsonSchema }) => {
+      // Validators reject a format and keywords that they do not know. The pattern says the same as the format.
       if (jsonSchema.pattern !== undefined) delete jsonSchema.format;
+      if (jsonSchema.example !== undefined) jsonSchema.examples = [jsonSchema.example];
+      for (const keyword of ['example', 'unit', 'page']) delete jsonSchema[keyword];
     },
   });
   return {
     $schema,
     $id: `urn:report-exporter:${settingsSchemaName.replace('.', ':')}`,
     title: 'The settings of Report Exporter',
-    description: 'Services, their exports, and what they share on AWS. docs/deployment.md explains each setting.',
+    description: 'Services, their exports, and what they share on AWS. docs/settings.md has a table of them.',
     ...schema,
   };
 }

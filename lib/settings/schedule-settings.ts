@@ -18,30 +18,34 @@ const freshnessError =
 /** A schedule of EventBridge Scheduler, and the freshness alarm. Parsed durations are in milliseconds. */
 export const scheduleSettingsSchema = z.strictObject({
   expression: field(
-    'A schedule of EventBridge Scheduler: cron(0 2 * * ? *) or rate(6 hours).',
+    'When runs start, as an expression of EventBridge Scheduler: `cron(0 2 * * ? *)` or `rate(6 hours)`.',
     checkedText(findExpressionProblem),
+    { example: 'cron(0 2 * * ? *)' },
   ),
   timeZone: field(
-    'The IANA time zone of a cron expression, such as Europe/Berlin.',
+    'The IANA time zone of a cron expression.',
     z._default(
       z.string().check(z.refine(isTimeZone, 'must be an IANA time zone, such as Europe/Berlin or UTC')),
       'UTC',
     ),
+    { example: 'Europe/Berlin' },
   ),
   flexibleWindow: optionalField(
     'How much later a run may start, in whole minutes from PT1M to P1D. Without it, runs start on time.',
     durationSchema.check(
       z.refine((ms) => ms >= minuteMs && ms <= dayMs && ms % minuteMs === 0, 'must be whole minutes, from PT1M to P1D'),
     ),
+    { example: 'PT15M' },
   ),
   enabled: field('Whether the schedule starts runs.', z._default(flag(), true)),
   // `none` by default: an alarm that is on for no reason is soon ignored, and no right age is known.
   freshness: field(
-    'The maximum age of the newest completed run before an alarm: from PT10M to P7D, P14D for a weekly export, or none for no alarm.',
-    z._default(
+    'The maximum age of the newest completed run before the alarm NotFresh: from PT10M to P7D, P14D for a weekly export, or `none` for no alarm.',
+    z.prefault(
       z.union([z.literal('none'), durationSchema.check(z.refine(isFreshness, freshnessError))], freshnessError),
       'none',
     ),
+    { example: 'PT26H' },
   ),
 });
 export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;

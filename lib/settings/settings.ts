@@ -44,35 +44,33 @@ function isLoopback(hostname: string): boolean {
 }
 
 const serviceFields = {
-  baseUrl: field('The address of the service: https, or http to the loopback interface.', baseUrlSchema),
+  baseUrl: field('The address of the service: https, or http to the loopback interface.', baseUrlSchema, {
+    example: 'https://reports.example.com',
+  }),
   vendor: field(
-    "The vendor's part of the header names X-…-API-KEY and X-…-CURSOR.",
+    "The vendor's part of the header names `X-…-API-KEY` and `X-…-CURSOR`.",
     z._default(
       text(/^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$/, 'must be letters, digits and single hyphens, as in the header names'),
       'SERVICE',
     ),
+    { example: 'ACME' },
   ),
   cursorIn: field(
     'Where a request carries the cursor.',
     z._default(z.enum(['query', 'body'], 'must be query or body'), 'query'),
   ),
-  connectTimeout: field('The time to connect, as an ISO 8601 duration of at most P1D.', timeout('PT10S')),
-  headersTimeout: field(
-    'The time from the request to the response headers, as an ISO 8601 duration of at most P1D.',
-    timeout('PT1M'),
-  ),
-  bodyTimeout: field(
-    'The time between two parts of the body, as an ISO 8601 duration of at most P1D.',
-    timeout('PT30S'),
-  ),
-  totalTimeout: field('The time for a whole request, as an ISO 8601 duration of at most P1D.', timeout('PT4M')),
-  maxPageBytes: field('The maximum size of a page in bytes.', count(256 * mebibyte)),
+  connectTimeout: field('The time to connect, at most P1D.', timeout('PT10S')),
+  headersTimeout: field('The time from the request to the response headers, at most P1D.', timeout('PT1M')),
+  bodyTimeout: field('The time between two parts of the body, at most P1D.', timeout('PT30S')),
+  totalTimeout: field('The time for a whole request, at most P1D.', timeout('PT4M')),
+  maxPageBytes: field('The maximum size of a page.', count(256 * mebibyte), { unit: 'bytes' }),
   maxConcurrentPages: optionalField(
     'How many pages are requested at the same time, over all exports of the service. Without it, there is no limit.',
     positiveInteger.check(z.maximum(100, 'must be at most 100')),
+    { unit: 'pages' },
   ),
   filterUntil: optionalField(
-    'The filter that excludes reports from a date on, such as date.lt, for backfills.',
+    'The filter that excludes reports from a date on, if the service has one. Backfills need it. It must exclude the date itself.',
     z.string().check(
       z.regex(/^date\.[A-Za-z][A-Za-z0-9_]{0,39}$/, 'must be a condition on the date, such as date.lt'),
       z.refine((name) => name !== 'date.gte' && name !== 'date.gt', 'must be an upper bound, such as date.lt'),
@@ -81,13 +79,15 @@ const serviceFields = {
         'must exclude the date itself, such as date.lt: windows must not overlap',
       ),
     ),
+    { example: 'date.lt', page: 'backfill.md#requirements' },
   ),
   rootElement: optionalField(
-    'The name of the root element of every page, without its prefix: reports, or {namespace}reports. Without it, page 1 must have that of earlier runs.',
+    'The name of the root element of every page, for XML in NONE: `reports`, or `{namespace}reports`, without a prefix. A document with another one is a ContractError. Without it, that of earlier pages and runs.',
     text(
       /^(\{[^{}\s]{1,1000}\})?(?![-.0-9])[^{}\s<>&'"/=]{1,1000}$/,
       'must be the name of an element, such as reports, or {namespace}reports',
     ),
+    { example: 'reports', page: 'runbook.md#contracterror' },
   ),
   ...networkFields,
 };
@@ -111,14 +111,16 @@ const filterSchema = z.pipe(
 
 const sinceSchema = z
   .strictObject({
-    initial: optionalField(
-      'Where the first run starts (ISO 8601, UTC). Without it, with the oldest report.',
-      instantSchema,
-    ),
-    overlap: optionalField('How far a run starts before the watermark, as an ISO 8601 duration.', durationSchema),
+    initial: optionalField('Where the first run starts. Without it, with the oldest report.', instantSchema, {
+      example: '2026-11-01T00:00:00Z',
+    }),
+    overlap: optionalField('How far a run starts before the watermark. Without it, `PT0S`.', durationSchema, {
+      example: 'PT1H',
+    }),
     lookbackWindow: optionalField(
-      'Instead of the watermark: how far before its scheduled time each run starts, as an ISO 8601 duration.',
+      'Instead of both: how far before its scheduled time each run starts, or at the watermark, if that is earlier.',
       durationSchema,
+      { example: 'P2D' },
     ),
   })
   .check(
@@ -140,12 +142,14 @@ const tokenSchema = text(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII
 const expectSchema = z.strictObject(
   {
     minReports: optionalField(
-      'A run with fewer reports fails before it is published, and the watermark does not move. The next start begins a new run.',
+      'A run with fewer reports fails before it is published, and the watermark does not move. The next start begins a new run. Without it, there is no check.',
       positiveInteger,
+      { unit: 'reports', example: 100 },
     ),
     reportsEvery: optionalField(
-      'If no completed run has had reports for so long, status says so and an alarm is raised, as an ISO 8601 duration.',
+      'If no completed run has had reports for so long, `status` says so and the alarm NoReports is raised. Without it, there is no such alarm.',
       durationSchema.check(z.refine((ms) => ms > 0, 'must be longer than zero')),
+      { example: 'P2D' },
     ),
   },
   { error: orExample('{"minReports": 1}') },
@@ -153,7 +157,7 @@ const expectSchema = z.strictObject(
 
 const exportFields = {
   name: field(
-    'The name of the export and first part of its keys. Unique in the file. It cannot be changed later without losing the state of the export.',
+    'The name of the export and first part of its keys: 1 to 40 letters, digits, hyphens and underscores. Unique in the file. It cannot be changed later without losing the state of the export.',
     z.string().check(
       z.regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/, {
         error: 'must be 1 to 40 letters, digits, hyphens and underscores, beginning with a letter or digit',
@@ -161,11 +165,13 @@ const exportFields = {
         abort: true,
       }),
     ),
+    { example: 'nightly' },
   ),
   since: field('Where the runs start.', z.prefault(sinceSchema, {})),
   filter: field(
     'Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep, with numbers from -9007199254740991 to 9007199254740991.',
-    z._default(filterSchema, {}).check(z.meta({ type: 'object' })),
+    z.prefault(filterSchema, {}).check(z.meta({ type: 'object' })),
+    { example: { type: 'daily' }, page: 'service-contract.md#21-export-request' },
   ),
   format: field('The format of the reports. Only XML is validated.', z._default(tokenSchema, 'XML')),
   container: field('The packaging of the reports.', z._default(tokenSchema, 'NONE')),
@@ -174,6 +180,7 @@ const exportFields = {
     z
       .int('must be a whole number from 1 to 10')
       .check(z.minimum(1, 'must be 1 to 10'), z.maximum(10, 'must be 1 to 10')),
+    { unit: 'reports' },
   ),
   publishEmptyRuns: field(
     'Whether a run that finds no reports is published and announced. With false it only moves the watermark.',
@@ -182,8 +189,12 @@ const exportFields = {
   expect: optionalField(
     'What runs should find, in the format XML in NONE. It does not apply to windows of backfills.',
     expectSchema,
+    { page: 'deployment.md#expected-reports' },
   ),
-  maxPages: optionalField('A run with more pages fails. Without it, there is no limit.', positiveInteger),
+  maxPages: optionalField('A run with more pages fails. Without it, there is no limit.', positiveInteger, {
+    unit: 'pages',
+    example: 100_000,
+  }),
   // An iteration takes 7 events, and 3 for each of up to 50 failed attempts.
   iterationsPerExecution: field(
     'The number of iterations after which a run continues in a new execution.',
@@ -192,23 +203,26 @@ const exportFields = {
       150,
       'must be at most 150: an execution holds 25,000 events, and an iteration takes up to 157 if attempts fail',
     ),
+    { unit: 'iterations' },
   ),
-  pagesPerInvocation: field('The maximum number of pages per invocation.', countUpTo(1_000, 1)),
+  pagesPerInvocation: field('The maximum number of pages per invocation.', countUpTo(1_000, 1), { unit: 'pages' }),
   maxCursorRestarts: field(
     'How often a run starts over because the service rejected its cursor.',
     z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
+    { unit: 'restarts' },
   ),
   maxInlineWait: field(
-    'The longest Retry-After that the function itself waits for, as an ISO 8601 duration. The state machine waits for longer ones.',
+    'The longest Retry-After that the function itself waits for. The state machine waits for longer ones.',
     duration('PT20S'),
   ),
   maxRetryAfter: field(
-    'The longest Retry-After that a run waits for, as an ISO 8601 duration of at most P30D. A longer one fails the run.',
+    'The longest Retry-After that a run waits for, at most P30D. A longer one fails the run.',
     duration('PT6H').check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')),
   ),
   maxConsecutiveWaits: field(
-    'The number of waits without a page in between. One more fails the run.',
+    'The number of waits of the state machine without a page in between. One more fails the run.',
     countUpTo(100, 20),
+    { unit: 'waits' },
   ),
 };
 /** One export: what it requests, where its runs start, and their limits. */

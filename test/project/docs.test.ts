@@ -1,4 +1,4 @@
-/** Keeps README.md and docs true: nothing is missing, every command and setting exists, every link and citation resolves. */
+/** Keeps README.md and docs true: nothing is missing, every command exists, every link and citation resolves. */
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
@@ -6,17 +6,15 @@ import { join, posix } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { alarmIds, runbook } from '../../lib/cdk/alarms.ts';
 import { errorNames } from '../../lib/core/errors.ts';
-import { settingsJsonSchema } from '../../lib/settings/published-settings.ts';
 import { stepNames, stepRetries } from '../../lib/core/state-machine/retry-policy.ts';
 import type { PublishedName } from '../../lib/core/storage/published-schemas.ts';
 import {
+  anchorsOf,
   blocksOf,
   exampleIn,
-  headingsOf,
   linksOf,
   pages,
   proseOf,
-  rowsOf,
   sectionOf,
   textOf,
 } from '../support/docs/doc-pages.ts';
@@ -76,30 +74,7 @@ describe('the messages in the runbook', () => {
   });
 });
 
-interface JsonSchema {
-  readonly properties?: Readonly<Record<string, JsonSchema>>;
-  readonly items?: JsonSchema;
-  readonly additionalProperties?: JsonSchema | false;
-}
-
-/** The settings in a schema that have no settings of their own, such as `exports[].name`. */
-function leavesOf({ properties, items, additionalProperties }: JsonSchema, path: string): string[] {
-  if (items !== undefined) return leavesOf(items, `${path}[]`);
-  if (typeof additionalProperties === 'object') return leavesOf(additionalProperties, `${path}.*`);
-  if (properties === undefined) return [path];
-  return Object.entries(properties).flatMap(([name, schema]) => leavesOf(schema, `${path}.${name}`));
-}
-
 describe('the pages', () => {
-  it('explain every setting of the settings file, and no other', () => {
-    const documented = rowsOf('docs/deployment.md', 'Settings').map(([setting = '']) => setting.replaceAll('`', ''));
-    const { $schema: _schema, ...settings } = settingsJsonSchema().properties as Record<string, JsonSchema>;
-    const leaves = Object.entries(settings).flatMap(([name, schema]) => leavesOf(schema, name));
-    expect(leaves.length).toBeGreaterThan(40);
-    // The row of `services` explains their names.
-    expect(documented.filter((setting) => setting !== 'services').sort()).toEqual(leaves.sort());
-  });
-
   it('show events that match their schemas', () => {
     for (const name of ['completed', 'failed'] as const) {
       const { detail } = JSON.parse(exampleIn('docs/consumers.md', `${name}-event.json`)) as { detail: unknown };
@@ -155,7 +130,7 @@ describe('the package', () => {
     const [path = '', anchor] = target.split('#');
     const file = path === '' ? page : posix.join(posix.dirname(page), path);
     if (!files.some((name) => name === file || name.startsWith(`${file}/`))) return `${file} is not in the package`;
-    return anchor === undefined || headingsOf(file).includes(anchor) ? undefined : `${file} has no #${anchor}`;
+    return anchor === undefined || anchorsOf(file).includes(anchor) ? undefined : `${file} has no #${anchor}`;
   }
 
   it('has every page', () => {
@@ -204,7 +179,7 @@ describe('the citations in the code', () => {
       const [page = ''] = /^docs\/[\w-]+\.md/.exec(citation) ?? [];
       if (!existsSync(join(root, page))) return true;
       const rest = citation.slice(page.length);
-      if (rest.startsWith('#')) return !headingsOf(page).includes(rest.slice(1));
+      if (rest.startsWith('#')) return !anchorsOf(page).includes(rest.slice(1));
       const titles = [...proseOf(page).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => title);
       const [, quoted] = /^, "(.+)"$/.exec(rest) ?? [];
       if (quoted !== undefined) return !titles.includes(quoted);

@@ -1,4 +1,4 @@
-/** The JSON Schemas in docs/schemas are generated from the code, and complete. */
+/** The JSON Schemas in docs/schemas and the tables of docs/settings.md are generated from the code, and complete. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -7,6 +7,7 @@ import { settingsFileSchema } from '../../lib/settings/deployment-settings.ts';
 import { settingsJsonSchema, settingsSchemaName } from '../../lib/settings/published-settings.ts';
 import { jsonSchemaOf, publishedNames } from '../../lib/core/storage/published-schemas.ts';
 import { problemsIn, type SchemaName, schemaFile } from '../support/docs/published-schemas.ts';
+import { settingsPage } from '../support/docs/settings-page.ts';
 
 const names: readonly SchemaName[] = [...publishedNames, settingsSchemaName];
 const schemaOf = (name: SchemaName) => (name === settingsSchemaName ? settingsJsonSchema() : jsonSchemaOf(name));
@@ -53,6 +54,14 @@ describe('docs/schemas', () => {
 
   it.each(names)('%s is accepted by an independent validator, and rejects an empty object', (name) => {
     expect(problemsIn(name, {}).length).toBeGreaterThan(0);
+  });
+});
+
+describe('docs/settings.md', () => {
+  it('matches the schemas of the settings', async () => {
+    const file = join(dirname(schemaFile('latest.v1')), '../settings.md');
+    const hint = "differs from the schemas. Write it again: npm exec -c 'vitest run test/project/schemas.test.ts -u'";
+    await expect(settingsPage(), `${file} ${hint}`).toMatchFileSnapshot(file);
   });
 });
 

@@ -83,7 +83,7 @@ exports
 const readme = ({ name, serviceName }: ProjectTemplate) => `# ${name}
 
 Exports reports on a schedule, with [Report Exporter](node_modules/report-exporter/README.md). \`report-exporter.json\` has the service
-and its exports; [Deployment](node_modules/report-exporter/docs/deployment.md#settings) explains every setting.
+and its exports; [Settings](node_modules/report-exporter/docs/settings.md) explains every setting.
 
 ## On this machine
 

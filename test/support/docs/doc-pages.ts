@@ -52,14 +52,15 @@ export function exampleIn(page: string, name: string): string {
 /** The page without its code blocks: what remains holds the headings and links. */
 export const proseOf = (page: string): string => textOf(page).replaceAll(/^( *)```[\s\S]*?^\1```$/gm, '');
 
-/** The anchors of the page's headings, as GitHub derives them. */
-export function headingsOf(page: string): string[] {
-  return [...proseOf(page).matchAll(/^#{1,6} (.+)$/gm)].map(([, title = '']) =>
+/** The anchors of the page: those that GitHub derives from its headings, and explicit ones. */
+export function anchorsOf(page: string): string[] {
+  const headings = [...proseOf(page).matchAll(/^#{1,6} (.+)$/gm)].map(([, title = '']) =>
     title
       .toLowerCase()
       .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
       .replaceAll(' ', '-'),
   );
+  return [...headings, ...[...proseOf(page).matchAll(/<a id="([^"]+)">/g)].map(([, id = '']) => id)];
 }
 
 /** What the page links to or shows: of Markdown and of HTML, such as an image that differs in a dark theme. */

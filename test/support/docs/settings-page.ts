@@ -1,0 +1,118 @@
+/** Generates docs/settings.md from the schema of the settings file: a table for each object, with an anchor for each field. */
+
+import * as z from 'zod';
+import { durationSchema, instantSchema } from '../../../lib/core/timestamps.ts';
+import { settingsFileSchema } from '../../../lib/settings/deployment-settings.ts';
+
+/** What the page needs of a JSON Schema. */
+interface Schema {
+  readonly type?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly example?: unknown;
+  readonly unit?: string;
+  readonly page?: string;
+  readonly pattern?: string;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Schema[];
+  readonly items?: Schema;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: Schema | false;
+}
+
+const toSchema = (schema: z.core.$ZodType): Schema =>
+  z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema;
+
+const durationPattern = toSchema(durationSchema).pattern;
+const instantPattern = toSchema(instantSchema).pattern;
+
+/** The page, as Markdown. */
+export function settingsPage(): string {
+  return `${[
+    '# Settings',
+    'Every setting of a settings file, generated from the schemas that check it. [Deployment](deployment.md#settings) has an example and ' +
+      'says where the file is named. In `services.*`, the `*` stands for the name of a service; `exports[]` stands for each export. A duration is in ISO 8601 (`PT15M`, ' +
+      '`P1D`), with weeks, days, hours, minutes and seconds, to the millisecond. An instant is in ISO 8601 and UTC.',
+    ...tablesOf(toSchema(settingsFileSchema), '', 2),
+  ].join('\n\n')}\n`;
+}
+
+/** The fields of an object in a table, and then each object in it. */
+function tablesOf(schema: Schema, path: string, level: number): string[] {
+  const fields = Object.entries(schema.properties ?? {}).filter(([name]) => name !== '$schema');
+  const rows = fields.map(([name, field]) =>
+    rowOf(field, pathOf(path, name), schema.required?.includes(name) === true),
+  );
+  const inner = fields.flatMap(([name, field]) => {
+    const [item, itemPath] = itemOf(field, pathOf(path, name));
+    return item.properties === undefined ? [] : tablesOf(item, itemPath, path === '' ? 2 : 3);
+  });
+  const heading = `${'#'.repeat(level)} ${path === '' ? 'The file' : `\`${path}\``}`;
+  return [
+    level > 2 ? `${anchor(path)}\n\n${heading}` : heading,
+    ...(schema.description === undefined || path === '' ? [] : [schema.description]),
+    ['| Setting | Type | Default | Example | Meaning |', '|---|---|---|---|---|', ...rows].join('\n'),
+    ...inner,
+  ];
+}
+
+const pathOf = (path: string, name: string) => (path === '' ? name : `${path}.${name}`);
+
+/** What a list or a map consists of, and its path. Anything else is itself. */
+function itemOf(schema: Schema, path: string): readonly [Schema, string] {
+  if (schema.items !== undefined) return itemOf(schema.items, `${path}[]`);
+  if (typeof schema.additionalProperties === 'object') return itemOf(schema.additionalProperties, `${path}.*`);
+  return [schema, path];
+}
+
+function rowOf(schema: Schema, path: string, isRequired: boolean): string {
+  const { description = '', page, example } = schema;
+  const [, meaning = description, without = 'none'] = /^(.*?) Without it, (.*)\.$/.exec(description) ?? [];
+  const [item, itemPath] = itemOf(schema, path);
+  const hasTable = item.properties !== undefined;
+  const written = schema.default === undefined ? without : hasTable ? '' : code(schema.default);
+  const cells = [
+    hasTable ? `\`${path}\`` : `${anchor(path)}\`${path}\``,
+    hasTable ? `[${typeOf(schema)}](#${anchorOf(itemPath)})` : typeOf(schema),
+    isRequired ? 'required' : written,
+    example === undefined ? '' : code(example),
+    page === undefined ? meaning : `${meaning} [More](${page})`,
+  ];
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
+
+const code = (value: unknown): string => `\`${JSON.stringify(value)}\``;
+/** `exports[].since.initial` → `exports-since-initial`. */
+const anchorOf = (path: string) => (path.match(/[a-z]+/gi) ?? []).join('-').toLowerCase();
+const anchor = (path: string) => `<a id="${anchorOf(path)}"></a>`;
+
+function typeOf(schema: Schema): string {
+  const { type, pattern, anyOf, items, additionalProperties } = schema;
+  const values = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
+  if (values !== undefined) return values.map(code).join(', ') + unitOf(schema);
+  if (anyOf !== undefined) return anyOf.map(typeOf).join(' or ');
+  if (items !== undefined) return `list of ${items.properties === undefined ? typeOf(items) : 'objects'}`;
+  if (typeof additionalProperties === 'object') {
+    return additionalProperties.properties === undefined
+      ? `object of ${typeOf(additionalProperties)}`
+      : 'object by name';
+  }
+  if (pattern !== undefined && pattern === durationPattern) return 'duration';
+  if (pattern !== undefined && pattern === instantPattern) return 'instant';
+  if (type === 'string') return 'text';
+  if (type === 'integer' || type === 'number') {
+    return `${type === 'integer' ? 'whole number' : 'number'}${rangeOf(schema)}${unitOf(schema)}`;
+  }
+  return type ?? 'any';
+}
+
+const unitOf = ({ unit }: Schema) => (unit === undefined ? '' : ` (${unit})`);
+
+function rangeOf({ minimum, maximum = Number.MAX_SAFE_INTEGER }: Schema): string {
+  if (minimum === undefined) return '';
+  return maximum === Number.MAX_SAFE_INTEGER ? ` from ${minimum}` : ` from ${minimum} to ${maximum}`;
+}
