@@ -13,6 +13,9 @@ const propertyTests = globSync('test/**/*.test.ts').filter((file) =>
 /** Tests that need more than Node: local AWS emulators, a browser, or minutes and gigabytes. */
 const ownProjects = ['test/aws-e2e/**', 'test/browser/**', 'test/large/**'];
 
+/** Tests with processes take a minute on a busy machine. These limits only end a test that would never end. */
+const generousLimits = { testTimeout: 600_000, hookTimeout: 600_000, expect: { poll: { timeout: 300_000 } } };
+
 export default defineConfig({
   test: {
     // A small CI machine has two cores. Tests also wait for the disk and for timers, so three workers keep both busy.
@@ -38,7 +41,7 @@ export default defineConfig({
           env: { FUZZ_FACTOR: process.env.FUZZ_FACTOR ?? '0.1' },
         },
       },
-      { extends: true, test: { name: 'slow', include: [slowTests, ...propertyTests] } },
+      { extends: true, test: { name: 'slow', include: [slowTests, ...propertyTests], ...generousLimits } },
       {
         extends: true,
         test: {
@@ -47,13 +50,12 @@ export default defineConfig({
           globalSetup: ['test/aws-e2e/global-setup.ts'],
           // The tests share the emulators.
           fileParallelism: false,
-          hookTimeout: 300_000,
-          expect: { poll: { timeout: 60_000, interval: 100 } },
+          ...generousLimits,
         },
       },
       {
         extends: true,
-        test: { name: 'browser', include: ['test/browser/**/*.test.ts'], fileParallelism: false },
+        test: { name: 'browser', include: ['test/browser/**/*.test.ts'], fileParallelism: false, ...generousLimits },
       },
       {
         extends: true,
@@ -62,7 +64,9 @@ export default defineConfig({
           include: ['test/large/**/*.test.ts'],
           // The tests measure memory.
           fileParallelism: false,
-          testTimeout: 1_800_000,
+          ...generousLimits,
+          testTimeout: 3_600_000,
+          hookTimeout: 3_600_000,
         },
       },
     ],

@@ -53,4 +53,4 @@ it('local exports a page that is larger than the default, if the settings file a
   const { pages } = await readManifest(jsonOf(accepted).manifest ?? '');
   expect(pages).toMatchObject([{ reports: 1 }]);
   expect(pages[0]?.bytes).toBeGreaterThan(reportMebibytes * mebibyte);
-}, 180_000);
+});

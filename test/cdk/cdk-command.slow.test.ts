@@ -32,41 +32,37 @@ function cdk(...args: string[]): Promise<Outcome> {
 }
 
 describe('the CDK command line, offline', () => {
-  it(
-    'synthesizes the settings file that cdk.json names, and shows the difference of a change',
-    { timeout: 120_000 },
-    async () => {
-      await using directory = await temporaryDirectory();
-      const before = directory.path;
-      const synth = await cdk('synth', '--quiet', '--output', before);
-      expect(synth).toMatchObject({ status: 0 });
-      const template = join(before, 'ReportExporter.template.json');
-      const { Resources, Outputs } = JSON.parse(readFileSync(template, 'utf8'));
-      expect(Outputs.AcmeStartCommand.Value['Fn::Join'][1].at(-1)).toContain('{"export":"nightly"}');
-      // The bundles are made with the aliases of lib/cdk/code/bundling.ts, so they contain no STS client.
-      const functions = globSync(join(before, 'asset.*/index.js'));
-      expect(functions).toHaveLength(4);
-      for (const file of functions) {
-        expect(readFileSync(file, 'utf8')).not.toContain('AssumeRole');
-        const settings = JSON.parse(readFileSync(join(dirname(file), 'settings.json'), 'utf8'));
-        expect(settings.exports).toEqual([expect.objectContaining({ name: 'nightly' })]);
-      }
+  it('synthesizes the settings file that cdk.json names, and shows the difference of a change', async () => {
+    await using directory = await temporaryDirectory();
+    const before = directory.path;
+    const synth = await cdk('synth', '--quiet', '--output', before);
+    expect(synth).toMatchObject({ status: 0 });
+    const template = join(before, 'ReportExporter.template.json');
+    const { Resources, Outputs } = JSON.parse(readFileSync(template, 'utf8'));
+    expect(Outputs.AcmeStartCommand.Value['Fn::Join'][1].at(-1)).toContain('{"export":"nightly"}');
+    // The bundles are made with the aliases of lib/cdk/code/bundling.ts, so they contain no STS client.
+    const functions = globSync(join(before, 'asset.*/index.js'));
+    expect(functions).toHaveLength(4);
+    for (const file of functions) {
+      expect(readFileSync(file, 'utf8')).not.toContain('AssumeRole');
+      const settings = JSON.parse(readFileSync(join(dirname(file), 'settings.json'), 'utf8'));
+      expect(settings.exports).toEqual([expect.objectContaining({ name: 'nightly' })]);
+    }
 
-      const changed = structuredClone(Resources);
-      for (const resource of Object.values<{ Type: string; Properties: { State?: string } }>(changed)) {
-        if (resource.Type === 'AWS::Scheduler::Schedule') resource.Properties.State = 'ENABLED';
-      }
-      const deployed = join(before, 'deployed.json');
-      writeFileSync(deployed, JSON.stringify({ Resources: changed, Outputs }));
-      // Uses the assembly above, so that nothing is bundled twice.
-      const same = await cdk('diff', '--app', before, '--template', template);
-      expect(same.stdout + same.stderr).toContain('There were no differences');
-      const diff = await cdk('diff', '--app', before, '--template', deployed);
-      expect(diff.stdout + diff.stderr).toMatch(/Schedule[\s\S]*ENABLED[\s\S]*DISABLED/);
-    },
-  );
+    const changed = structuredClone(Resources);
+    for (const resource of Object.values<{ Type: string; Properties: { State?: string } }>(changed)) {
+      if (resource.Type === 'AWS::Scheduler::Schedule') resource.Properties.State = 'ENABLED';
+    }
+    const deployed = join(before, 'deployed.json');
+    writeFileSync(deployed, JSON.stringify({ Resources: changed, Outputs }));
+    // Uses the assembly above, so that nothing is bundled twice.
+    const same = await cdk('diff', '--app', before, '--template', template);
+    expect(same.stdout + same.stderr).toContain('There were no differences');
+    const diff = await cdk('diff', '--app', before, '--template', deployed);
+    expect(diff.stdout + diff.stderr).toMatch(/Schedule[\s\S]*ENABLED[\s\S]*DISABLED/);
+  });
 
-  it('reads another settings file with -c, and prints the lines of its problems', { timeout: 60_000 }, async () => {
+  it('reads another settings file with -c, and prints the lines of its problems', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'prod.json');
     const settings = { services: { acme: { baseUrl: 'https://a.example' } }, exports: [{ name: 'a', size: 0 }] };
@@ -76,7 +72,7 @@ describe('the CDK command line, offline', () => {
     expect((stdout + stderr).split('\n')[0]).toBe(`${file}:10 exports[0].size: must be 1 to 10`);
   });
 
-  it('prints one line for each invalid setting, and nothing else', { timeout: 60_000 }, async () => {
+  it('prints one line for each invalid setting, and nothing else', async () => {
     await using directory = await temporaryDirectory();
     const invalid = JSON.stringify({
       services: { acme: { baseUrl: 'https://a.example' } },

@@ -73,19 +73,15 @@ function another(field: unknown): unknown {
   return typeof field === 'boolean' ? !field : 'something else';
 }
 
-export function editedPageLogContract(
-  name: string,
-  makeHarness: () => Promise<EditedPageLogHarness>,
-  { timeoutMs = 20_000 }: { readonly timeoutMs?: number } = {},
-): void {
-  describe(`${name} rejects edited records`, { timeout: timeoutMs }, () => {
+export function editedPageLogContract(name: string, makeHarness: () => Promise<EditedPageLogHarness>): void {
+  describe(`${name} rejects edited records`, () => {
     let harness: EditedPageLogHarness;
     let log: PageLog;
     beforeAll(async () => {
       harness = await makeHarness();
       log = harness.log;
-    }, timeoutMs);
-    afterAll(async () => await harness?.cleanup(), timeoutMs);
+    });
+    afterAll(async () => await harness?.cleanup());
 
     /** The name of the error that `reading` throws, and the parts that its message lacks. */
     async function failureOf(reading: Promise<unknown>, ...parts: readonly string[]) {

@@ -49,7 +49,6 @@ export interface PageLogContractOptions {
   /** The length of the long run: more entries than the storage returns at once. */
   readonly manyEntries?: number;
   /** For each test. A storage that is reached over a network needs more. */
-  readonly timeoutMs?: number;
 }
 
 export function pageLogContract(
@@ -57,16 +56,16 @@ export function pageLogContract(
   makeHarness: () => Promise<PageLogHarness> | PageLogHarness,
   options: PageLogContractOptions = {},
 ): void {
-  const { writers = 8, manyEntries = 2_500, timeoutMs = 20_000 } = options;
+  const { writers = 8, manyEntries = 2_500 } = options;
 
-  describe(`${name} implements the PageLog port`, { timeout: timeoutMs }, () => {
+  describe(`${name} implements the PageLog port`, () => {
     let harness: PageLogHarness;
     let log: TestedLog;
     beforeAll(async () => {
       harness = await makeHarness();
       log = harness.log;
-    }, timeoutMs);
-    afterAll(async () => await harness?.cleanup(), timeoutMs);
+    });
+    afterAll(async () => await harness?.cleanup());
 
     /** Alternates between the two adapters, if the harness has two. */
     const writer = (index: number): TestedLog => (index % 2 === 1 && harness.another) || log;

@@ -43,7 +43,6 @@ export interface PageStoreContractOptions {
   /** The number of folders in a listed folder. */
   readonly listedFolders?: number;
   /** For each test. A storage that is reached over a network needs more. */
-  readonly timeoutMs?: number;
 }
 
 export function pageStoreContract(
@@ -51,17 +50,17 @@ export function pageStoreContract(
   makeHarness: () => Promise<PageStoreHarness> | PageStoreHarness,
   options: PageStoreContractOptions = {},
 ): void {
-  const { writers = 8, largePageBytes = 9 * 1_024 * 1_024, listedObjects = 1_100, timeoutMs = 20_000 } = options;
+  const { writers = 8, largePageBytes = 9 * 1_024 * 1_024, listedObjects = 1_100 } = options;
   const { listedFolders = 30 } = options;
 
-  describe(`${name} implements the PageStore port`, { timeout: timeoutMs }, () => {
+  describe(`${name} implements the PageStore port`, () => {
     let harness: PageStoreHarness;
     let store: PageStore & StoreReader;
     beforeAll(async () => {
       harness = await makeHarness();
       store = harness.store;
-    }, timeoutMs);
-    afterAll(async () => await harness?.cleanup(), timeoutMs);
+    });
+    afterAll(async () => await harness?.cleanup());
 
     /** Alternates between the two adapters, if the harness has two. */
     const writer = (index: number): PageStore => (index % 2 === 1 && harness.another) || store;

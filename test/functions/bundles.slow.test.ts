@@ -31,7 +31,7 @@ beforeAll(async () => {
     functionNames.map(async (name) => [name, await bundleFunction(name, directory.path)]),
   );
   bundles = Object.fromEntries(built) as typeof bundles;
-}, 60_000);
+});
 afterAll(async () => await directory.remove());
 
 /** Stores the settings file beside each bundle, as a deployment does. */

@@ -53,7 +53,7 @@ describe('a run of a million pages', () => {
     exported = JSON.parse(child.lines.at(-1) ?? '') as MillionPagesResult;
     manifest = await readManifest(exported.manifest.file);
     printFigures(exported, manifest);
-  }, 3_600_000);
+  });
 
   afterAll(() => directory.remove());
 

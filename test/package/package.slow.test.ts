@@ -4,7 +4,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync, statSync } from 'node:fs';
-import { cp, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,7 +12,6 @@ import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import {
   findNode20,
   install,
-  installGlobally,
   type Outcome,
   pack,
   packageJson,
@@ -50,11 +49,13 @@ beforeAll(async () => {
   currentApp = folder('current');
   oldestApp = folder('oldest');
   node22 = join(folder('node22'), 'node_modules', node22Package, 'bin/node');
-  await install(commandLine, 'commonjs', [tarball]);
-  await install(currentApp, 'module', [tarball, ...['aws-cdk-lib', 'constructs', '@types/node'].map(current)]);
-  await install(oldestApp, 'commonjs', [tarball, oldest('aws-cdk-lib'), oldest('constructs')]);
-  await install(folder('node22'), 'commonjs', [`${node22Package}@22.13.0`]);
-}, 600_000);
+  await Promise.all([
+    install(commandLine, 'commonjs', [tarball]),
+    install(currentApp, 'module', [tarball, ...['aws-cdk-lib', 'constructs', '@types/node'].map(current)]),
+    install(oldestApp, 'commonjs', [tarball, oldest('aws-cdk-lib'), oldest('constructs')]),
+    install(folder('node22'), 'commonjs', [`${node22Package}@22.13.0`]),
+  ]);
+});
 afterAll(async () => await directory.remove());
 
 const textOf = (file: string) => readFileSync(join(content, file), 'utf8');
@@ -135,8 +136,8 @@ describe('the tarball', () => {
 const installed = (project: string) => join(project, 'node_modules/report-exporter');
 
 describe('the installed command line', () => {
-  const run = (args: readonly string[], node?: string): Promise<Outcome> =>
-    runNode(commandLine, ['node_modules/.bin/report-exporter', ...args], node === undefined ? {} : { node });
+  const run = (args: readonly string[], node = process.execPath): Promise<Outcome> =>
+    runNode(commandLine, ['node_modules/.bin/report-exporter', ...args], { node });
 
   it('brings neither CDK nor what only development needs', async () => {
     const packages = await readdir(join(commandLine, 'node_modules'));
@@ -160,33 +161,30 @@ describe('the installed command line', () => {
     expect(new Set(components.map(({ name }) => name))).toEqual(new Set(expected));
   });
 
-  it.each([
-    ['the Node.js of this project', () => process.execPath],
-    ['Node.js 22.13', () => node22],
-  ])('exports, shows, verifies and reports a run on %s', async (name, node) => {
-    const out = join(commandLine, name.replaceAll(/\W/g, '-'));
+  it('exports, shows, verifies and reports a run on Node.js 22.13', async () => {
+    const out = join(commandLine, 'exports');
     const ok = { status: 0, stderr: '' };
-    expect(await run(['--version'], node())).toEqual({ ...ok, stdout: `${packageJson.version}\n` });
+    expect(await run(['--version'], node22)).toEqual({ ...ok, stdout: `${packageJson.version}\n` });
     // The second run starts where the first one ended.
     let since = '1970-01-01T00:00:00Z';
     for (const _ of ['first', 'second']) {
-      const local = await run(['local', '--out', out, '--json'], node());
+      const local = await run(['local', '--out', out, '--json'], node22);
       expect(local).toMatchObject({ status: 0, stderr: expect.not.stringContaining('Warning') });
       const result = JSON.parse(local.stdout) as { readonly watermark: string };
       expect(result).toMatchObject({ status: 'completed', since });
       since = result.watermark;
     }
-    const status = await run(['status', '--out', out, '--json'], node());
+    const status = await run(['status', '--out', out, '--json'], node22);
     expect(status).toMatchObject(ok);
     expect(JSON.parse(status.stdout)).toMatchObject({
       exports: [{ export: 'reports', runs: [{ state: 'completed' }, { state: 'completed' }] }],
     });
-    const verify = await run(['verify', '--out', out], node());
+    const verify = await run(['verify', '--out', out], node22);
     expect(verify).toMatchObject({ ...ok, stdout: expect.stringMatching(/^Verified: /) });
-    expect(await run(['doctor', '--out', out], node())).toMatchObject({ status: 0 });
+    expect(await run(['doctor', '--out', out], node22)).toMatchObject({ status: 0 });
 
     const file = join(out, 'report.html');
-    expect(await run(['report', '--out', out, '--to', file], node())).toMatchObject(ok);
+    expect(await run(['report', '--out', out, '--to', file], node22)).toMatchObject(ok);
     const html = await readFile(file, 'utf8');
     expect(html).toContain(await readFile(join(root, 'lib/operator/run-report/run-report.css'), 'utf8'));
   });
@@ -229,20 +227,13 @@ describe('the installed command line', () => {
     const entry = join(installed(commandLine), 'bin/report-exporter.mjs');
     const elsewhere = join(directory.path, 'elsewhere');
     await mkdir(elsewhere);
-    const hint = async (folder: string, file: string, path = '') => {
-      const variables = { PATH: `${path}:${process.env.PATH}` };
-      const { stderr } = await runNode(folder, [file, 'local', '--size', '99'], { variables });
+    const hint = async (folder: string) => {
+      const { stderr } = await runNode(folder, [entry, 'local', '--size', '99']);
       return /^For help: (.*) local --help$/m.exec(stderr)?.[1];
     };
-    expect(await hint(commandLine, entry)).toBe('npx report-exporter');
+    expect(await hint(commandLine)).toBe('npx report-exporter');
     // There npx would download a package of this name.
-    expect(await hint(elsewhere, entry)).toBe(`node ${entry}`);
-    const globalPrefix = join(directory.path, 'global');
-    await installGlobally(globalPrefix, tarball);
-    const command = join(globalPrefix, 'bin/report-exporter');
-    expect(await hint(elsewhere, command, dirname(command))).toBe('report-exporter');
-    expect(await hint(commandLine, command, dirname(command))).toBe('report-exporter');
-    expect(await hint(elsewhere, command)).toBe(`node ${await realpath(command)}`);
+    expect(await hint(elsewhere)).toBe(`node ${entry}`);
   });
 
   it.skipIf(node20 === undefined)(
@@ -360,11 +351,6 @@ describe('the installed constructs', () => {
   it.skipIf(node20 === undefined)('synthesize on Node.js 20, with the same assets (skipped without one)', async () => {
     const { assets } = await synthesize(oldestApp, 'app.js', node20);
     expect(assets).toEqual((await synthesize(oldestApp, 'app.js')).assets);
-    await writeFile(
-      join(currentApp, 'app.mjs'),
-      commonJsApp.replaceAll(/const (.*) = require\((.*)\)/g, 'import $1 from $2'),
-    );
-    expect((await synthesize(currentApp, 'app.mjs', node20)).assets).toEqual(assets);
   });
 
   it.each(['import', 'require'])('and every other export can be loaded with %s', async (how) => {
@@ -391,26 +377,20 @@ describe('the types of the installed package', () => {
   const require = createRequire(import.meta.url);
   const compiler = join(dirname(require.resolve('typescript/package.json')), 'bin/tsc');
 
-  it.each([
-    ['node16', 'node16', 'consumer.mts'],
-    ['nodenext', 'nodenext', 'consumer.mts'],
-    // CommonJS: this resolution allows `require` of an ES module, as Node.js does.
-    ['nodenext', 'nodenext', 'consumer.cts'],
-    ['esnext', 'bundler', 'consumer.ts'],
-  ])('are complete for a consumer with module %s and resolution %s: %s', async (module, moduleResolution, file) => {
-    const project = join(currentApp, `types-${moduleResolution}-${file}`);
+  it('are complete for ES modules and for CommonJS, which may require an ES module as in Node.js', async () => {
+    const project = join(currentApp, 'types');
     await mkdir(project);
-    await writeFile(join(project, file), typeScriptApp);
+    const consumers = ['consumer.mts', 'consumer.cts'];
+    for (const file of consumers) await writeFile(join(project, file), typeScriptApp);
     const compilerOptions = {
       noEmit: true,
       strict: true,
       skipLibCheck: false,
       target: 'es2023',
       types: ['node'],
-      module,
-      moduleResolution,
+      module: 'nodenext',
     };
-    await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: [file] }));
+    await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: consumers }));
     const { status, stdout } = await runNode(project, [compiler, '-p', '.']);
     expect({ status, stdout }).toEqual({ status: 0, stdout: '' });
   });

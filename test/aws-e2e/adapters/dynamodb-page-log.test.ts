@@ -6,11 +6,8 @@ import { credentials, region } from '../emulators/ministack.ts';
 
 for (const { name, endpoint } of inject('dynamoDbServers')) {
   pageLogContract(`The DynamoDB page log on ${name}`, () => dynamoHarness({ endpoint, region, credentials }), {
-    timeoutMs: 60_000,
     // More than 1 MB, the limit of a query response, and more than two batches of the page log.
     manyEntries: 1_200,
   });
-  editedPageLogContract(`The DynamoDB page log on ${name}`, () => dynamoHarness({ endpoint, region, credentials }), {
-    timeoutMs: 60_000,
-  });
+  editedPageLogContract(`The DynamoDB page log on ${name}`, () => dynamoHarness({ endpoint, region, credentials }));
 }

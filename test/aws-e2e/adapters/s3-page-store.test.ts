@@ -17,7 +17,6 @@ for (const { name, endpoint } of inject('s3Servers')) {
     `The S3 page store on ${name}`,
     () => s3Harness({ endpoint, region, credentials, bucket: 'page-store' }),
     {
-      timeoutMs: 60_000,
       // More than S3 returns at once.
       listedFolders: 1_100,
       ...(serversWithoutAtomicWrites.has(name) ? { writers: 1 } : {}),

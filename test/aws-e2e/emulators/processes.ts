@@ -33,9 +33,9 @@ interface Instance {
   readonly port: number;
 }
 
-const startTimeoutMs = 90_000;
+const startTimeoutMs = 300_000;
 
-/** @throws Error if the emulator ends, or does not respond within a minute and a half */
+/** @throws Error if the emulator ends, or does not respond within five minutes */
 export async function startEmulator(emulator: EmulatorCommand): Promise<Emulator> {
   const { name, command, parameters, env, readyPath } = emulator;
   const directory = await realpath(await mkdtemp(join(tmpdir(), 'report-exporter-aws-')));

@@ -96,90 +96,82 @@ describe('a deployed backfill', () => {
     );
   };
 
-  it(
-    'publishes each report of the period once, though executions are killed, and skips what is done when it is started again',
-    { timeout: 400_000 },
-    async () => {
-      const deployed = await stack.open('history');
-      await using service = await openService(75, { pageMs: 200 });
-      expect((await runExecution({ stateMachineArn: output.stateMachineArn, exportName: 'history' })).status).toBe(
-        'SUCCEEDED',
+  it('publishes each report of the period once, though executions are killed, and skips what is done when it is started again', async () => {
+    const deployed = await stack.open('history');
+    await using service = await openService(75, { pageMs: 200 });
+    expect((await runExecution({ stateMachineArn: output.stateMachineArn, exportName: 'history' })).status).toBe(
+      'SUCCEEDED',
+    );
+    const before = await stateAndPointer(deployed);
+    expect(before.latest).toMatchObject({ export: 'history' });
+
+    const killed = new Set<string>();
+    const backfill = deployed.startBackfill(period, options());
+    for (let isOver = false; !isOver && killed.size < 6;) {
+      isOver = await Promise.race([backfill.then(() => true), sleep(300).then(() => false)]);
+      const [victim] = (await runningExecutions(output.stateMachineArn)).filter(
+        ({ name = '', executionArn = '' }) => parseExecutionName(name)?.isWindow === true && !killed.has(executionArn),
       );
-      const before = await stateAndPointer(deployed);
-      expect(before.latest).toMatchObject({ export: 'history' });
+      if (victim?.executionArn !== undefined && (await kill(victim.executionArn))) killed.add(victim.executionArn);
+    }
+    expect(killed.size).toBe(6);
+    // Another start does nothing while the execution is running; with other windows, it is refused.
+    await expect(deployed.startBackfill({ ...period, windowMs: 4_000 }, options())).rejects.toThrow(
+      /are being exported\. Wait for its end/,
+    );
+    expect(await deployed.startBackfill(period, options({ follow: false }))).toMatchObject({
+      status: 'skipped',
+      reason: expect.stringContaining('is exporting the windows of history'),
+    });
+    expect(await backfill).toEqual({ status: 'ended' });
+    expect(service.peak()).toBeLessThanOrEqual(period.parallel);
 
-      const killed = new Set<string>();
-      const backfill = deployed.startBackfill(period, options());
-      for (let isOver = false; !isOver && killed.size < 6;) {
-        isOver = await Promise.race([backfill.then(() => true), sleep(300).then(() => false)]);
-        const [victim] = (await runningExecutions(output.stateMachineArn)).filter(
-          ({ name = '', executionArn = '' }) =>
-            parseExecutionName(name)?.isWindow === true && !killed.has(executionArn),
-        );
-        if (victim?.executionArn !== undefined && (await kill(victim.executionArn))) killed.add(victim.executionArn);
-      }
-      expect(killed.size).toBe(6);
-      // Another start does nothing while the execution is running; with other windows, it is refused.
-      await expect(deployed.startBackfill({ ...period, windowMs: 4_000 }, options())).rejects.toThrow(
-        /are being exported\. Wait for its end/,
-      );
-      expect(await deployed.startBackfill(period, options({ follow: false }))).toMatchObject({
-        status: 'skipped',
-        reason: expect.stringContaining('is exporting the windows of history'),
-      });
-      expect(await backfill).toEqual({ status: 'ended' });
-      expect(service.peak()).toBeLessThanOrEqual(period.parallel);
+    // MiniStack lets the function that is in progress end, so the run of a killed execution may have completed after all.
+    const first = await readBackfillStatus(deployed, 'history');
+    expect(first?.windows).toHaveLength(24);
+    const left = first?.windows.filter(({ state }) => state !== 'done') ?? [];
+    expect(left.length).toBeGreaterThan(0);
+    expect(left.length).toBeLessThanOrEqual(6);
+    const done = await publishedWindows(deployed);
+    expect(done.map(({ since }) => since)).toEqual(
+      first?.windows.filter(({ state }) => state === 'done').map(({ since }) => since),
+    );
 
-      // MiniStack lets the function that is in progress end, so the run of a killed execution may have completed after all.
-      const first = await readBackfillStatus(deployed, 'history');
-      expect(first?.windows).toHaveLength(24);
-      const left = first?.windows.filter(({ state }) => state !== 'done') ?? [];
-      expect(left.length).toBeGreaterThan(0);
-      expect(left.length).toBeLessThanOrEqual(6);
-      const done = await publishedWindows(deployed);
-      expect(done.map(({ since }) => since)).toEqual(
-        first?.windows.filter(({ state }) => state === 'done').map(({ since }) => since),
-      );
+    const args = ['--from', period.from, '--to', period.to, '--window', 'PT3S', '--parallel', '4'];
+    const again = await run(['backfill', 'history', ...args, '--stack', stackName, '--follow', '--json'], env);
+    expect(again).toMatchObject({ status: 0 });
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      status: 'ended',
+      backfill: { state: 'completed', counts: { done: 24, failed: 0, stopped: 0, waiting: 0 } },
+    });
 
-      const args = ['--from', period.from, '--to', period.to, '--window', 'PT3S', '--parallel', '4'];
-      const again = await run(['backfill', 'history', ...args, '--stack', stackName, '--follow', '--json'], env);
-      expect(again).toMatchObject({ status: 0 });
-      expect(JSON.parse(again.stdout)).toMatchObject({
-        status: 'ended',
-        backfill: { state: 'completed', counts: { done: 24, failed: 0, stopped: 0, waiting: 0 } },
-      });
+    const published = await publishedWindows(deployed);
+    expect(published.flatMap(({ ids }) => ids)).toEqual(reportIds(1, 72));
+    // Those that were done are the same runs.
+    expect(published.filter(({ run: id }) => done.some((each) => each.run === id))).toEqual(done);
+    expect(published.map(({ since, until }) => [since, until])).toEqual(
+      first?.windows.map(({ since, until }) => [since, until]),
+    );
+    expect(await stateAndPointer(deployed)).toEqual(before);
 
-      const published = await publishedWindows(deployed);
-      expect(published.flatMap(({ ids }) => ids)).toEqual(reportIds(1, 72));
-      // Those that were done are the same runs.
-      expect(published.filter(({ run: id }) => done.some((each) => each.run === id))).toEqual(done);
-      expect(published.map(({ since, until }) => [since, until])).toEqual(
-        first?.windows.map(({ since, until }) => [since, until]),
-      );
-      expect(await stateAndPointer(deployed)).toEqual(before);
+    // Executions that were killed are failed windows, not windows that could not be started.
+    expect((await backfillExecutions()).map(({ status }) => status)).toEqual(['SUCCEEDED', 'SUCCEEDED']);
+    expect(await deployed.startBackfill(period, options())).toEqual({ status: 'ended' });
+    expect(await backfillExecutions()).toHaveLength(2);
 
-      // Executions that were killed are failed windows, not windows that could not be started.
-      expect((await backfillExecutions()).map(({ status }) => status)).toEqual(['SUCCEEDED', 'SUCCEEDED']);
-      expect(await deployed.startBackfill(period, options())).toEqual({ status: 'ended' });
-      expect(await backfillExecutions()).toHaveLength(2);
+    // Each execution had its list, of all windows and of those that were left.
+    const lists = await listsOfWindows();
+    expect(lists.map(({ windows }) => windows.length).toSorted((one, other) => one - other)).toEqual([left.length, 24]);
 
-      // Each execution had its list, of all windows and of those that were left.
-      const lists = await listsOfWindows();
-      expect(lists.map(({ windows }) => windows.length).toSorted((one, other) => one - other)).toEqual([
-        left.length,
-        24,
-      ]);
+    // moto reads such a list, too, and starts as many children.
+    const machine = { stateMachineArn: output.backfillStateMachineArn ?? '', exportName: 'history' };
+    const list = lists.find(({ windows }) => windows.length === 24);
+    const copy = await createInMoto(machine, withChildrenThatReturnTheirInput);
+    const end = await runExecution(copy, { parallel: 4, windows: list?.key }, motoStepFunctions);
+    expect(end).toMatchObject({ status: 'SUCCEEDED', output: { children: list?.windows } });
+  });
 
-      // moto reads such a list, too, and starts as many children.
-      const machine = { stateMachineArn: output.backfillStateMachineArn ?? '', exportName: 'history' };
-      const list = lists.find(({ windows }) => windows.length === 24);
-      const copy = await createInMoto(machine, withChildrenThatReturnTheirInput);
-      const end = await runExecution(copy, { parallel: 4, windows: list?.key }, motoStepFunctions);
-      expect(end).toMatchObject({ status: 'SUCCEEDED', output: { children: list?.windows } });
-    },
-  );
-
-  it('ends when it is abandoned and stopped: no further window begins', { timeout: 400_000 }, async () => {
+  it('ends when it is abandoned and stopped: no further window begins', async () => {
     const deployed = await stack.open('given-up');
     await using _ = await openService(75, { pageMs: 200 });
     const started = await deployed.startBackfill(period, options({ follow: false }));

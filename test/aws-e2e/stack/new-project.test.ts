@@ -35,7 +35,7 @@ describe('a project from nothing', () => {
     const service = ['--base-url', baseUrl, '--vendor', vendor];
     await run(folder, 'npx', '--yes', '--package', tarball, 'report-exporter', 'init', 'my-exports', ...service);
     await run(project, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline');
-  }, 600_000);
+  });
 
   it('exports from a simulated service, without an AWS account', async () => {
     expect(await run(project, 'npm', 'start', '--silent')).toContain('Completed: 3 pages');

@@ -19,8 +19,7 @@ const textAt = (root: string, key: string) =>
     return undefined;
   });
 
-// Starts and kills about sixty processes: a second or two on an idle machine, more on a busy one.
-describe('a directory page store whose process is killed', { timeout: 120_000 }, () => {
+describe('a directory page store whose process is killed', () => {
   it('writes in an order that is safe under power loss', async () => {
     await using directory = await temporaryDirectory();
     await using child = startScript(publisher, directory.path);

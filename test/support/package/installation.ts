@@ -41,12 +41,6 @@ export async function install(folder: string, type: 'module' | 'commonjs', packa
   await execute('npm', ['install', ...options, ...packages], { cwd: folder, env: userVariables });
 }
 
-/** Installs the package as `npm install --global` does, with its command in `prefix`/bin. */
-export async function installGlobally(prefix: string, packageFile: string): Promise<void> {
-  const options = ['--silent', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline'];
-  await execute('npm', ['install', '--global', '--prefix', prefix, ...options, packageFile], { env: userVariables });
-}
-
 export interface Outcome {
   readonly status: number;
   readonly stdout: string;
