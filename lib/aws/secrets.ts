@@ -161,7 +161,7 @@ const isNetworkError = (error: Error): boolean =>
 function unreachable(cause: Error): Error {
   const message =
     `Secrets Manager cannot be reached (${cause.message}). In a VPC, the functions need a NAT gateway, or an endpoint for ` +
-    'secretsmanager (docs/deployment.md#network)';
+    'secretsmanager (docs/network.md#what-the-functions-must-reach)';
   return Object.assign(new Error(message, { cause }), { name: cause.name });
 }
 

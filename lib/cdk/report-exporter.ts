@@ -179,7 +179,7 @@ export interface ReportExporterProps {
   readonly readerAccounts?: readonly string[] | undefined;
   /**
    * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step Functions,
-   * through a NAT gateway or VPC endpoints: docs/deployment.md, "What the functions must reach".
+   * through a NAT gateway or VPC endpoints: docs/network.md, "What the functions must reach".
    *
    * @default - the functions run in no VPC
    */

@@ -115,7 +115,7 @@ function alarmOutcome({ topic, confirmed, pending, hasUnusableKey }: AlarmTopic)
   if (hasUnusableKey) {
     return warning(
       `${topic} is encrypted with alias/aws/sns, which CloudWatch cannot use: every notification is lost`,
-      'encrypt it with a customer managed key that CloudWatch may use; docs/deployment.md#alarms-that-arrive',
+      'encrypt it with a customer managed key that CloudWatch may use; docs/alarms.md#alarms-that-arrive',
     );
   }
   if (confirmed > 0) return ok(`${plural(confirmed, 'confirmed subscription')} of ${topic}`);
@@ -127,7 +127,7 @@ function alarmOutcome({ topic, confirmed, pending, hasUnusableKey }: AlarmTopic)
     : warning(`no one is notified: ${topic} has no subscription`, 'set alarms.email, or subscribe to the topic');
 }
 
-const concurrencyDocs = 'docs/deployment.md#concurrency-of-lambda';
+const concurrencyDocs = 'docs/many-exports.md#concurrency-of-lambda';
 
 /** Whether Lambda runs as many functions at the same time as may be needed. Undefined: exports run in this process. */
 export async function checkConcurrency(deployment: Deployment): Promise<Outcome | undefined> {
@@ -278,7 +278,7 @@ async function checkService(deployed: DeployedExport, runtime: Runtime, say: (te
   return [...fromHere, ['function', await checkFunction(deployed.probeFromFunction, since)]];
 }
 
-const networkRemedy = 'correct what the message names; docs/deployment.md explains proxies and certificates';
+const networkRemedy = 'correct what the message names; docs/network.md explains proxies and certificates';
 
 /** Reads certificates and credentials, connects, and requests one page. */
 async function checkFromHere(

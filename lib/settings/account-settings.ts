@@ -225,7 +225,7 @@ export const exportPageSchema = z.strictObject({
   reservedConcurrency: optionalField(
     "How many invocations may run at the same time, reserved for this function from the concurrency of the account. At least the number of the service's exports, and one more with `filterUntil`. Without it, none is reserved.",
     wholeNumber(1, 1_000),
-    { unit: 'invocations', page: 'deployment.md#concurrency-of-lambda' },
+    { unit: 'invocations', page: 'many-exports.md#concurrency-of-lambda' },
   ),
 });
 export type ExportPageSettings = z.infer<typeof exportPageSchema>;

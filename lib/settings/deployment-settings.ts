@@ -154,7 +154,7 @@ const bucketSchema = z.strictObject({
   existing: optionalField(
     'The name of an existing bucket. Without it, one is created.',
     text(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket'),
-    { example: 'acme-reports' },
+    { example: 'acme-reports', page: 'bucket.md#an-existing-bucket' },
   ),
   prefix: field(
     'The prefix of every key, ending with a slash. The name of the service follows: `<prefix><service>/`.',
@@ -164,7 +164,7 @@ const bucketSchema = z.strictObject({
   lifecycle: optionalField(
     'What happens to pages and manifests as they grow old, in a bucket that the stack creates. `latest.json` is kept.',
     lifecycleSchema,
-    { page: 'deployment.md#age-of-pages' },
+    { page: 'bucket.md#age-of-pages' },
   ),
   storageClass: optionalField('The storage class of new pages. Without it, `STANDARD`.', storageClassSchema),
   objectTags: optionalField('The tags of new pages and manifests, at most 10.', objectTagsSchema, {
@@ -181,7 +181,7 @@ const alarmsSchema = z
   .strictObject({
     email: optionalField('An address that is subscribed to the alarm topic.', z.email('must be an email address'), {
       example: 'operators@example.com',
-      page: 'deployment.md#alarms-that-arrive',
+      page: 'alarms.md#alarms-that-arrive',
     }),
     existingTopicArn: optionalField(
       'The ARN of an existing SNS topic for alarms. Without it, one is created.',
@@ -199,6 +199,7 @@ const alarmsSchema = z
     perExport: optionalField(
       'Whether failed and waiting runs raise an alarm per export, besides the one per service on failed executions, or only common ones. Without it, `true` for up to 20 exports of a service.',
       flag(),
+      { page: 'many-exports.md#limits' },
     ),
   })
   .check(
@@ -244,7 +245,7 @@ export const settingsFileSchema = z.strictObject(
     network: optionalField(
       'The VPC in which the functions of all services run. Without it, they run in none.',
       networkSchema,
-      { page: 'deployment.md#network' },
+      { page: 'network.md#a-vpc' },
     ),
     env: optionalField(
       'Where the stack is deployed. Without it, where the credentials of the deployment are valid.',
@@ -411,7 +412,7 @@ function findCombinations(value: unknown): SettingsIssue[] {
           issueAt(
             ['bucket', 'lifecycle'],
             'must not be set with bucket.existing: the stack cannot change a bucket that it does not create, so add the ' +
-              'rules to it yourself (docs/deployment.md, "Age of pages")',
+              'rules to it yourself (docs/bucket.md, "Age of pages")',
           ),
         ]),
     ...inBucket.map(({ path, message }) => issueAt(['bucket', 'lifecycle', ...path], message)),

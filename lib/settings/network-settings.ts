@@ -122,19 +122,19 @@ export const networkFields = {
     proxyUrlSchema,
     {
       example: 'http://proxy.example.com:3128',
-      page: 'deployment.md#behind-a-proxy-with-a-private-ca-or-a-client-certificate',
+      page: 'network.md#a-proxy',
     },
   ),
   proxyCredentialsSecret: optionalField(
     'On AWS: the name or the complete ARN of a secret, whose JSON has the fields `username` and `password` for the proxy.',
     secretIdSchema,
-    { example: 'acme/proxy' },
+    { example: 'acme/proxy', page: 'network.md#a-proxy' },
   ),
-  tls: optionalField('Certificates of the connection to the service.', tlsSchema),
+  tls: optionalField('Certificates of the connection to the service.', tlsSchema, { page: 'network.md#a-private-ca' }),
   headers: optionalField(
     'Further headers of every request, at most 4096 bytes. They are not secret: the template contains them.',
     headersSchema,
-    { example: { 'X-Tenant': 'acme' } },
+    { example: { 'X-Tenant': 'acme' }, page: 'network.md#headers' },
   ),
 };
 export type TlsSettings = z.infer<typeof tlsSchema>;

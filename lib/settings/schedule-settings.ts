@@ -45,7 +45,7 @@ export const scheduleSettingsSchema = z.strictObject({
       z.union([z.literal('none'), durationSchema.check(z.refine(isFreshness, freshnessError))], freshnessError),
       'none',
     ),
-    { example: 'PT26H' },
+    { example: 'PT26H', page: 'alarms.md#runs-that-are-missing' },
   ),
 });
 export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;

@@ -67,7 +67,7 @@ const serviceFields = {
   maxConcurrentPages: optionalField(
     'How many pages are requested at the same time, over all exports of the service. Without it, there is no limit.',
     positiveInteger.check(z.maximum(100, 'must be at most 100')),
-    { unit: 'pages' },
+    { unit: 'pages', page: 'many-exports.md#politeness' },
   ),
   filterUntil: optionalField(
     'The filter that excludes reports from a date on, if the service has one. Backfills need it. It must exclude the date itself.',
@@ -189,7 +189,7 @@ const exportFields = {
   expect: optionalField(
     'What runs should find, in the format XML in NONE. It does not apply to windows of backfills.',
     expectSchema,
-    { page: 'deployment.md#expected-reports' },
+    { page: 'alarms.md#expected-reports' },
   ),
   maxPages: optionalField('A run with more pages fails. Without it, there is no limit.', positiveInteger, {
     unit: 'pages',
@@ -205,7 +205,10 @@ const exportFields = {
     ),
     { unit: 'iterations' },
   ),
-  pagesPerInvocation: field('The maximum number of pages per invocation.', countUpTo(1_000, 1), { unit: 'pages' }),
+  pagesPerInvocation: field('The maximum number of pages per invocation.', countUpTo(1_000, 1), {
+    unit: 'pages',
+    page: 'costs.md#pages',
+  }),
   maxCursorRestarts: field(
     'How often a run starts over because the service rejected its cursor.',
     z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),

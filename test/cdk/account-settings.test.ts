@@ -108,7 +108,7 @@ describe('bucket.lifecycle', () => {
     expect(rulesOf(aService(props).template)[1]).toMatchObject({ Prefix: 'x/nightly/date=', ExpirationInDays: 7 });
     const bucket = Bucket.fromBucketName(new Stack(), 'Bucket', 'our-bucket');
     expect(() => aService({ ...props, bucket })).toThrow(
-      'Another/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")',
+      'Another/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/bucket.md, "Age of pages")',
     );
   });
 });

@@ -1,4 +1,4 @@
-/** The CDK apps in docs/deployment.md, as they are written there, except for the path of the package. */
+/** The CDK apps in docs, as they are written there, except for the path of the package. */
 
 import { execFile } from 'node:child_process';
 import { symlink, writeFile } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { exampleIn } from '../support/docs/doc-pages.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
 const root = join(import.meta.dirname, '../..');
-const examples = ['reports-stack.ts', 'app.ts', 'static-address.ts'];
+const pageOf = { 'reports-stack.ts': 'docs/cdk.md', 'app.ts': 'docs/cdk.md', 'static-address.ts': 'docs/network.md' };
 
 let directory: TemporaryDirectory;
 const pathOf = (name: string) => join(directory.path, name);
@@ -23,20 +23,23 @@ beforeAll(async () => {
   directory = await temporaryDirectory();
   await symlink(join(root, 'node_modules'), pathOf('node_modules'));
   await writeFile(pathOf('package.json'), '{ "type": "module" }');
-  for (const name of examples) {
-    await writeFile(
-      pathOf(name),
-      exampleIn('docs/deployment.md', name).replace("'report-exporter'", `'${root}/lib/api/index.ts'`),
-    );
+  for (const [name, page] of Object.entries(pageOf)) {
+    await writeFile(pathOf(name), exampleIn(page, name).replace("'report-exporter'", `'${root}/lib/api/index.ts'`));
   }
 });
 afterAll(() => directory.remove());
 
-describe('the CDK apps in docs/deployment.md', () => {
+describe('the CDK apps in docs', () => {
   it('compile', async () => {
     // CDK declares classes that do not fit its interfaces with this option, which few apps use.
     const compilerOptions = { exactOptionalPropertyTypes: false };
-    const config = { compilerOptions, extends: join(root, 'tsconfig.json'), include: [], exclude: [], files: examples };
+    const config = {
+      compilerOptions,
+      extends: join(root, 'tsconfig.json'),
+      include: [],
+      exclude: [],
+      files: Object.keys(pageOf),
+    };
     await writeFile(pathOf('tsconfig.json'), JSON.stringify(config));
     const tsc = join(root, 'node_modules/.bin/tsc');
     // Its output is part of the error.

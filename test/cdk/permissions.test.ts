@@ -233,7 +233,7 @@ describe('the bucket policy', () => {
   });
 
   it('is documented for an existing bucket, limited to the keys of a service', () => {
-    const documented = JSON.parse(exampleIn('docs/deployment.md', 'deny-overwrites.json')) as Statement;
+    const documented = JSON.parse(exampleIn('docs/bucket.md', 'deny-overwrites.json')) as Statement;
     const [own] = denials;
     expect(documented).toMatchObject({ Effect: own?.Effect, Action: own?.Action, Condition: own?.Condition });
     const [pattern = '', ...others] = listed(documented.Resource).map((each) =>

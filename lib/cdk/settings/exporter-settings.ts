@@ -65,7 +65,7 @@ export function parseExporterSettings(props: Readonly<Record<string, unknown>>, 
       : [
           {
             path: ['lifecycle'],
-            message: 'must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")',
+            message: 'must not be set with bucket: add the rules to that bucket (docs/bucket.md, "Age of pages")',
           },
         ]),
   ]);

@@ -79,7 +79,7 @@ describe('the settings of an account', () => {
       problems({ bucket: { existing: 'our-bucket', lifecycle }, service: { ...service, readerAccounts } }),
     ).toEqual([
       'bucket.lifecycle: must not be set with bucket.existing: the stack cannot change a bucket that it does not create, so add ' +
-        'the rules to it yourself (docs/deployment.md, "Age of pages")',
+        'the rules to it yourself (docs/bucket.md, "Age of pages")',
       'services.acme.readerAccounts: must not be set with bucket.existing: the stack cannot change the policy of a bucket that it ' +
         'does not create, so add the statements to it yourself (docs/consumers.md, "Other accounts")',
     ]);
@@ -341,7 +341,7 @@ describe('limits that concern several settings', () => {
           'need an invocation at the same time, also while it waits because of maxConcurrentPages, and one for a window of a backfill ' +
           '(filterUntil)',
         'Stack/Reports lifecycle.expireAfterDays: must be after the last transition, so more than 3',
-        'Stack/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")',
+        'Stack/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/bucket.md, "Age of pages")',
       ].join('; '),
     );
     expect(() =>

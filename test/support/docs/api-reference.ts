@@ -148,7 +148,7 @@ function docOf(node: Node, text: string): DocComment {
 export function apiReference(items: readonly ApiItem[]): string {
   const parts = [
     '# API reference',
-    'The CDK constructs, generated from their doc comments by `npm run docs:api`. [Deployment](deployment.md#in-your-own-cdk-app) shows how ' +
+    'The CDK constructs, generated from their doc comments by `npm run docs:api`. [In your own CDK app](cdk.md) shows how ' +
       'to use them.',
     ...items.map(renderItem),
     renderMetrics(),
