@@ -89,7 +89,7 @@ interface Finding {
 
 /** Synthesizes the stack, and rejects findings of cdk-nag. */
 function writeTemplate(folder: string, name: string, settings: object): string {
-  const app = anApp();
+  const app = anApp({}, { isValidated: true });
   const stack = new ReportExporterStack(app, 'ReportExporter', { settings });
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
   const { directory } = app.synth();

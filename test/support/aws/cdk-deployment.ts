@@ -41,10 +41,12 @@ export const someServices = (overrides: object = {}) => ({
 /** The feature flags of cdk.json, which a deployment uses. */
 const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../cdk.json'), 'utf8'));
 
-export function anApp(moreContext: object = {}): App {
+/** An app that does not bundle the functions. CDK's validation takes five times as long as the rest: `check:templates` runs it. */
+export function anApp(moreContext: object = {}, { isValidated = false } = {}): App {
   return new App({
     context: { ...context, 'aws:cdk:bundling-stacks': [], ...moreContext },
     analyticsReporting: false,
+    builtinCloudFormationValidation: isValidated,
   });
 }
 
