@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
-/** Tests in which processes are started and killed, functions bundled, or many cases swept. */
+/** Tests that start processes, run functions against AWS over HTTP, synthesize many templates, or sweep many cases. */
 const slowTests = 'test/**/*.slow.test.ts';
 
 /** Files with property tests. They run in both tiers, with a tenth of the cases in the quick one. */

@@ -1,7 +1,9 @@
 import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
-import { createSecretApiKey } from '../../lib/aws/secrets.ts';
+import { createSecretApiKey, createSecretNetwork } from '../../lib/aws/secrets.ts';
+import { searchForSecrets } from '../support/secret-search.ts';
+import { createAuthority } from '../support/service/certificates.ts';
 import { expectNoKey, failureOf, trickyApiKey } from '../support/service/service-client.ts';
 
 function aSecret({ field = 'apiKey' } = {}) {
@@ -102,4 +104,65 @@ describe('the API key in Secrets Manager', () => {
     holds(json('first'));
     expect(await key.get()).toBe('first');
   });
+});
+
+describe('the client certificate and the credentials for the proxy', () => {
+  const now = Date.now();
+  /** The error if the secret contains this text, of which nothing is in the error. */
+  async function errorWith(settings: Parameters<typeof createSecretNetwork>[0]['settings'], secret?: string) {
+    const client = new SecretsManagerClient({ region: 'us-east-1' });
+    const reading = mockClient(client).on(GetSecretValueCommand);
+    if (secret === undefined) reading.rejects(Object.assign(new Error(), { name: 'ResourceNotFoundException' }));
+    else reading.resolves({ SecretString: secret });
+    const error = await failureOf(createSecretNetwork({ client, settings, now: () => now }).get());
+    const texts = [...(secret ?? '').matchAll(/[\w+/=-]{12,}/g)].map(([text]) => [text, text]);
+    expect(searchForSecrets({ error }, Object.fromEntries(texts))).toEqual([]);
+    return error;
+  }
+
+  const other = createAuthority({ name: 'Other' });
+  const passphrase = 'open sesame 1001';
+  it.each([
+    [
+      'no JSON',
+      'hunter2-secret',
+      /^The secret reports\/client holds no client certificate\. Store JSON with the fields "cert" and "key"/,
+    ],
+    ['no key', JSON.stringify({ cert: other.cert }), /holds no client certificate/],
+    [
+      'a passphrase that is no text',
+      JSON.stringify({ ...other.issue({ name: 'x' }), passphrase: 7 }),
+      /holds no client certificate/,
+    ],
+    [
+      'an expired certificate',
+      JSON.stringify(other.issue({ name: 'old', until: new Date(now - 1_000) })),
+      /^The field "cert" of secret reports\/client: the client certificate old expired on/,
+    ],
+    [
+      'a key of another certificate',
+      JSON.stringify({ ...other.issue({ name: 'a' }), key: other.issue({ name: 'b' }).key }),
+      /^The field "key" of secret reports\/client: the key does not belong to the certificate a/,
+    ],
+    [
+      'an encrypted key without its passphrase',
+      JSON.stringify(other.issue({ name: 'a', passphrase })),
+      /the key is encrypted\. Set its passphrase: field "passphrase" of secret reports\/client/,
+    ],
+    ['not been created', undefined, /^The secret reports\/client cannot be read \(ResourceNotFoundException\)/],
+  ])('cannot be used if the secret has %s: the error says what to do', async (_, secret, message) => {
+    const error = await errorWith({ tls: { clientCertificateSecret: 'reports/client' } }, secret);
+    expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringMatching(message) });
+  });
+
+  it.each(['hunter2-secret', '{}', '{"username":"a:b","password":"hunter2-secret"}'])(
+    'cannot be used if the secret of the proxy is %s',
+    async (secret) => {
+      const settings = { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: 'reports/proxy' };
+      expect(await errorWith(settings, secret)).toMatchObject({
+        name: 'ConfigurationError',
+        message: expect.stringContaining('The secret reports/proxy holds no credentials for the proxy'),
+      });
+    },
+  );
 });

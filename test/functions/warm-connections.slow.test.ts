@@ -2,9 +2,7 @@
 
 import dns from 'node:dns';
 import { Readable } from 'node:stream';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { beginRunHandler } from '../../functions/begin-run.ts';
-import { exportPageHandler } from '../../functions/export-page.ts';
+import { describe, expect, it, vi } from 'vitest';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
@@ -13,18 +11,13 @@ import type { ExportPageOutcome } from '../../lib/core/steps/export-page.ts';
 import { errorResponse, type FaultScript, onRequest } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
+import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
 import { executionArn } from '../support/export/function-machine.ts';
 import { type ConnectionCounter, countConnections } from '../support/service/connection-counter.ts';
 import { simulatorApiKey, someReports } from '../support/service/simulator-client.ts';
 
-beforeEach(() => {
-  for (const stream of [process.stdout, process.stderr]) vi.spyOn(stream, 'write').mockReturnValue(true);
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.unstubAllEnvs();
-});
+captureOutput();
 
 interface WarmFunction extends AsyncDisposable {
   readonly service: ConnectionCounter;
@@ -53,32 +46,18 @@ async function warmFunction(
   const dynamoDb = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL_DYNAMODB ?? ''));
   const s3 = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
   const secrets = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
-  const env = {
-    ...aws.env,
-    AWS_ENDPOINT_URL_S3: s3.url,
-    AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.url,
-    DEPLOYMENT_NAME: 'ReportExporter',
-    SERVICE_NAME: 'default',
-    TABLE_NAME: aws.table,
-    BUCKET_NAME: 'bucket',
-    KEY_PREFIX: '',
-    BUCKET_KMS_KEY_ARN: '',
-    API_KEY_SECRET_ID: 'reports/api-key',
-    API_KEY_SECRET_FIELD: '',
-  };
-  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
-  const loadSettings = () => ({
-    service: { baseUrl: service.url },
-    exports: [{ name: 'reports', size: 1, ...options.settings }],
-  });
+  const { BeginRun, ExportPage } = deployedFunctions(
+    aws,
+    { service: { baseUrl: service.url }, exports: [{ name: 'reports', size: 1, ...options.settings }] },
+    { AWS_ENDPOINT_URL_S3: s3.url, AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.url },
+  );
   const execution = executionArn('first');
   const context = { awsRequestId: 'request', getRemainingTimeInMillis: () => 60_000 };
   const invokeHandler = <Outcome>(handler: StepHandler<Outcome>, input: unknown) =>
     handler({ input, execution }, context);
-  let previousOutcome: unknown = await invokeHandler(beginRunHandler(env, loadSettings), {});
+  let previousOutcome: unknown = await invokeHandler(BeginRun, {});
   // The table is reached through its counter from here on.
   vi.stubEnv('AWS_ENDPOINT_URL_DYNAMODB', dynamoDb.url);
-  const exportPage = exportPageHandler(env, loadSettings);
   const connections = { dynamoDb, s3, secrets };
   const resources = stack.move();
   return {
@@ -91,7 +70,7 @@ async function warmFunction(
       secrets: secrets.made,
     }),
     async invoke() {
-      const outcome = (await invokeHandler(exportPage, previousOutcome)) as ExportPageOutcome;
+      const outcome = (await invokeHandler(ExportPage, previousOutcome)) as ExportPageOutcome;
       previousOutcome = outcome;
       return outcome;
     },

@@ -11,13 +11,10 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { beginRunHandler } from '../../functions/begin-run.ts';
-import { exportPageHandler } from '../../functions/export-page.ts';
-import { failRunHandler } from '../../functions/fail-run.ts';
-import { finishRunHandler } from '../../functions/finish-run.ts';
+import { describe, expect, it } from 'vitest';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
+import { byStep } from '../../lib/core/state-machine/definition.ts';
 import { runLocally } from '../../lib/local/run.ts';
 import { doctorCommand } from '../../lib/operator/commands/doctor.ts';
 import { localCommand } from '../../lib/operator/commands/local.ts';
@@ -40,6 +37,7 @@ import {
 } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
+import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { anExportDefinition, anExportRequest } from '../support/builders.ts';
 import { type ExecutionResult, execute, type Functions } from '../support/export/function-machine.ts';
@@ -110,20 +108,7 @@ function echoingFaults(text: string): Readonly<Record<string, Fault>> {
   };
 }
 
-let printed: string[] = [];
-beforeEach(() => {
-  printed = [];
-  const capture = (chunk: unknown) => {
-    printed.push(String(chunk));
-    return true;
-  };
-  vi.spyOn(process.stdout, 'write').mockImplementation(capture);
-  vi.spyOn(process.stderr, 'write').mockImplementation(capture);
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.unstubAllEnvs();
-});
+const output = captureOutput();
 
 interface Deployment extends AsyncDisposable {
   readonly aws: LocalAws;
@@ -141,22 +126,6 @@ async function deploy(): Promise<Deployment> {
   const service = await startEchoingService();
   const thrown: unknown[] = [];
   aws.secrets.set('reports/api-key', secretWith(keys.current));
-  for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
-  const env = {
-    ...aws.env,
-    DEPLOYMENT_NAME: 'ReportExporter',
-    SERVICE_NAME: 'default',
-    TABLE_NAME: aws.table,
-    BUCKET_NAME: 'bucket',
-    KEY_PREFIX: '',
-    BUCKET_KMS_KEY_ARN: '',
-    API_KEY_SECRET_ID: 'reports/api-key',
-    API_KEY_SECRET_FIELD: 'apiKey',
-  };
-  const loadSettings = () => ({
-    service: { baseUrl: service.baseUrl },
-    exports: [{ name: 'reports', size: 2, maxCursorRestarts: 0, maxInlineWait: 'PT0S' }],
-  });
   const recordErrors =
     (handler: StepHandler<unknown>): StepHandler<unknown> =>
     (event, context) =>
@@ -164,12 +133,14 @@ async function deploy(): Promise<Deployment> {
         thrown.push(error);
         throw error;
       });
-  const restarted = (): Functions => ({
-    BeginRun: recordErrors(beginRunHandler(env, loadSettings)),
-    ExportPage: recordErrors(exportPageHandler(env, loadSettings)),
-    FinishRun: recordErrors(finishRunHandler(env, loadSettings)),
-    FailRun: recordErrors(failRunHandler(env, loadSettings)),
-  });
+  const settings = {
+    service: { baseUrl: service.baseUrl },
+    exports: [{ name: 'reports', size: 2, maxCursorRestarts: 0, maxInlineWait: 'PT0S' }],
+  };
+  const restarted = (): Functions => {
+    const functions = deployedFunctions(aws, settings, { API_KEY_SECRET_FIELD: 'apiKey' });
+    return byStep((step) => recordErrors(functions[step]));
+  };
   return {
     aws,
     thrown,
@@ -196,7 +167,7 @@ async function everythingVisible(
     headers,
     key.endsWith('.xml') ? 'a page' : body.toString(),
   ]);
-  return { 'lines and metrics': printed.join(''), executions, errors: thrown, items: Items, objects };
+  return { 'lines and metrics': output.text(), executions, errors: thrown, items: Items, objects };
 }
 
 describe('the search for secrets', () => {
@@ -347,7 +318,10 @@ describe('a run on this machine', () => {
     expect(Object.keys(files)).toEqual(expect.arrayContaining(['state.sqlite', 'reports/latest.json']));
     expect(stderr.output.join('')).toContain('ContractError');
     expect(
-      searchForSecrets({ outcomes, stdout: stdout.output, stderr: stderr.output, printed, ...files }, secrets),
+      searchForSecrets(
+        { outcomes, stdout: stdout.output, stderr: stderr.output, printed: output.text(), ...files },
+        secrets,
+      ),
     ).toEqual([]);
   });
 
@@ -438,7 +412,7 @@ describe('a run on this machine', () => {
       reports: { status: 0 },
     });
     expect(JSON.stringify(outputs['doctor, a body of 401'])).toContain('problem');
-    expect(searchForSecrets({ ...outputs, printed, ...(await filesIn(out.path)) }, secrets)).toEqual([]);
+    expect(searchForSecrets({ ...outputs, printed: output.text(), ...(await filesIn(out.path)) }, secrets)).toEqual([]);
   });
 });
 

@@ -1,4 +1,4 @@
-/** The slots of a service, call by call. `page-slots.property.test.ts` tests many exports at once. */
+/** The slots of a service, call by call. `page-slots.property.slow.test.ts` tests many exports at once. */
 
 import { describe, expect, it } from 'vitest';
 import type { PageSlot, PageSlots } from '../../../lib/core/ports.ts';

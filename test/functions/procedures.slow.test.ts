@@ -16,11 +16,7 @@ import {
   ScanCommand,
   waitUntilTableExists,
 } from '@aws-sdk/client-dynamodb';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { beginRunHandler } from '../../functions/begin-run.ts';
-import { exportPageHandler } from '../../functions/export-page.ts';
-import { failRunHandler } from '../../functions/fail-run.ts';
-import { finishRunHandler } from '../../functions/finish-run.ts';
+import { describe, expect, it } from 'vitest';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
 import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
@@ -30,6 +26,7 @@ import { openPublishedRun } from '../../lib/core/storage/published-runs.ts';
 import { combineScripts, errorResponse, type FaultScript, onPage } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
+import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 import { type ExecutionResult, execute, executionArn, type Functions } from '../support/export/function-machine.ts';
@@ -40,21 +37,8 @@ const root = join(import.meta.dirname, '../..');
 const oldKey = 'the-old-api-key-7f3a';
 const newKey = 'the-new-api-key-91cd';
 
-let written: string[] = [];
-beforeEach(() => {
-  written = [];
-  const capture = (chunk: unknown) => {
-    written.push(String(chunk));
-    return true;
-  };
-  vi.spyOn(process.stdout, 'write').mockImplementation(capture);
-  vi.spyOn(process.stderr, 'write').mockImplementation(capture);
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.unstubAllEnvs();
-});
-const failedAttempts = () => written.join('').split('"attempt-failed"').length - 1;
+const output = captureOutput();
+const failedAttempts = () => output.text().split('"attempt-failed"').length - 1;
 
 interface ServiceOptions {
   readonly faults?: FaultScript;
@@ -124,32 +108,12 @@ function deploy(
   service: Service,
   { bucket = 'bucket', settings = {} }: { bucket?: string; settings?: object } = {},
 ): Deployment {
-  for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
-  const env = {
-    ...aws.env,
-    DEPLOYMENT_NAME: 'ReportExporter',
-    SERVICE_NAME: 'acme',
-    TABLE_NAME: aws.table,
-    BUCKET_NAME: bucket,
-    KEY_PREFIX: 'all/',
-    BUCKET_KMS_KEY_ARN: '',
-    API_KEY_SECRET_ID: 'reports/api-key',
-    API_KEY_SECRET_FIELD: '',
-  };
-  const loadSettings = () => ({
-    service: { baseUrl: service.baseUrl },
-    exports: [{ name: 'nightly', size: 1, ...settings }],
-  });
-  return {
+  const functions = deployedFunctions(
     aws,
-    bucket,
-    functions: {
-      BeginRun: beginRunHandler(env, loadSettings),
-      ExportPage: exportPageHandler(env, loadSettings),
-      FinishRun: finishRunHandler(env, loadSettings),
-      FailRun: failRunHandler(env, loadSettings),
-    },
-  };
+    { service: { baseUrl: service.baseUrl }, exports: [{ name: 'nightly', size: 1, ...settings }] },
+    { BUCKET_NAME: bucket, KEY_PREFIX: 'all/' },
+  );
+  return { aws, bucket, functions };
 }
 
 async function localAws(): Promise<LocalAws> {
@@ -229,7 +193,7 @@ describe('rotating the API key', () => {
       expect(service.requests.filter(({ accepted }) => !accepted)).toEqual([{ key: oldKey, accepted: false }]);
       expect(service.requests.at(-1)).toEqual({ key: newKey, accepted: true });
       expect(failedAttempts()).toBe(0);
-      expect(written.join('')).not.toMatch(new RegExp(`${oldKey}|${newKey}`));
+      expect(output.text()).not.toMatch(new RegExp(`${oldKey}|${newKey}`));
     },
   );
 

@@ -2,11 +2,7 @@
 
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { StateMachine as Interpreter, type RunOptions, type StateMachineDefinition } from 'aws-local-stepfunctions';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { beginRunHandler } from '../../functions/begin-run.ts';
-import { exportPageHandler } from '../../functions/export-page.ts';
-import { failRunHandler } from '../../functions/fail-run.ts';
-import { finishRunHandler } from '../../functions/finish-run.ts';
+import { describe, expect, it } from 'vitest';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
 import { parseExecutionName } from '../../lib/aws/step-functions/execution-names.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
@@ -21,6 +17,7 @@ import { exportDefinition, exportSettingsSchema, sourceOf } from '../../lib/sett
 import { backfillStateMachine, type WindowInput } from '../../lib/core/state-machine/backfill-definition.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
+import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { at } from '../support/builders.ts';
 import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';
@@ -67,38 +64,19 @@ async function aDeployment({ settings = {}, upperBounds }: DeploymentOptions = {
   const aws = await startLocalAws();
   const service = await startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports(reports), upperBounds });
   aws.secrets.set('reports/api-key', apiKey);
-  const env = {
-    ...aws.env,
-    DEPLOYMENT_NAME: 'ReportExporter',
-    SERVICE_NAME: 'acme',
-    TABLE_NAME: aws.table,
-    BUCKET_NAME: 'bucket',
-    KEY_PREFIX: '',
-    BUCKET_KMS_KEY_ARN: '',
-    API_KEY_SECRET_ID: 'reports/api-key',
-    API_KEY_SECRET_FIELD: '',
-  };
-  for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
-  const loadSettings = (changes: object = {}) => ({
+  const settingsWith = (changes: object) => ({
     service: { baseUrl: service.baseUrl, filterUntil: 'date.lt', ...changes },
     exports: [{ name: 'nightly', size: 2, since: { initial: '2020-01-04T12:00:00Z' }, ...settings }],
   });
+  const functionsWith = (changes: object) => deployedFunctions(aws, settingsWith(changes));
+  const functions = functionsWith({});
   const client = new DynamoDBClient({});
   const log = createDynamoPageLog({ client, table: aws.table, service: 'acme', runtime: systemRuntime });
-  const [settingsOfExport] = loadSettings().exports;
-  const functionsWith = (changes: object): Functions => {
-    const load = () => loadSettings(changes);
-    return {
-      BeginRun: beginRunHandler(env, load),
-      ExportPage: exportPageHandler(env, load),
-      FinishRun: finishRunHandler(env, load),
-      FailRun: failRunHandler(env, load),
-    };
-  };
+  const [settingsOfExport] = settingsWith({}).exports;
   return {
     aws,
     service,
-    functions: functionsWith({}),
+    functions,
     functionsWith,
     log,
     operator: {
@@ -230,14 +208,7 @@ function withKills(functions: Functions, isKilled: (window: string, page: number
   };
 }
 
-beforeEach(() => {
-  vi.spyOn(process.stdout, 'write').mockReturnValue(true);
-  vi.spyOn(process.stderr, 'write').mockReturnValue(true);
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.unstubAllEnvs();
-});
+const output = captureOutput();
 
 describe('a deployed backfill', () => {
   it('publishes each report of the period once, though executions are killed, and skips what is done when it is started again', async () => {
@@ -320,11 +291,6 @@ describe('a deployed backfill', () => {
     await using world = await aDeployment();
     await beginBackfill(world.operator, period, root);
     const name = 'nightly/2020-01-01T12:00:00Z/2020-01-01T15:00:00Z';
-    const lines: string[] = [];
-    vi.spyOn(process.stdout, 'write').mockImplementation((line) => {
-      lines.push(String(line));
-      return true;
-    });
     const later = world.functionsWith({ filterUntil: undefined });
     const { events, status } = await execute(
       {
@@ -343,8 +309,8 @@ describe('a deployed backfill', () => {
       },
     ]);
     expect((await world.log.exportState(name))?.active?.lastFailure).toMatchObject({ error: 'ConfigurationError' });
-    expect(lines.join('')).toContain('"RunsFailed"');
-    expect(lines.join('')).not.toContain('"StartsRejected"');
+    expect(output.text()).toContain('"RunsFailed"');
+    expect(output.text()).not.toContain('"StartsRejected"');
   });
 
   it('ends without exporting further windows once it is abandoned', async () => {

@@ -1,25 +1,21 @@
-/** The four functions in the real state machine, with a simulator of the service and AWS over real HTTP. */
+/**
+ * What only the functions add to the protocol: log lines, metrics, events, their settings, and their invocations. With the real state
+ * machine, a simulator of the service, and AWS over real HTTP. The simulation runs the same functions through their protocol.
+ */
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DeleteItemCommand, DynamoDBClient, QueryCommand, ScanCommand } from '@aws-sdk/client-dynamodb';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
+import { describe, expect, it, vi } from 'vitest';
 import { beginRunHandler } from '../../functions/begin-run.ts';
-import { exportPageHandler } from '../../functions/export-page.ts';
-import { failRunHandler } from '../../functions/fail-run.ts';
-import { finishRunHandler } from '../../functions/finish-run.ts';
 import { settingsIn } from '../../lib/aws/lambda/service-context.ts';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import {
-  combineFaults,
   combineScripts,
-  errorDocument,
   errorResponse,
   type FaultScript,
-  htmlAsXml,
   onPage,
   onRequest,
-  otherNamespace,
   throttled,
   trickled,
   truncated,
@@ -27,6 +23,7 @@ import {
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, startSimulator } from '../support/service/simulator.ts';
 import { countIncidents, type IncidentRecord, parseIncidentRecord } from '../../lib/target/incidents.ts';
+import { captureOutput, deployedFunctions, functionEnvironment } from '../support/aws/deployed-functions.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
 import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';
@@ -38,7 +35,6 @@ const apiKey = 'the-secret-api-key-7f3a';
 interface Deployment extends AsyncDisposable {
   readonly aws: LocalAws;
   readonly service: Simulator;
-  readonly env: Readonly<Record<string, string>>;
   readonly functions: Functions;
 }
 
@@ -52,46 +48,27 @@ interface DeploymentOptions {
   readonly serviceSettings?: Readonly<Record<string, unknown>>;
   /** Further fields of the settings file. */
   readonly options?: Readonly<Record<string, unknown>>;
-  readonly secret?: string;
   readonly env?: Readonly<Record<string, string>>;
 }
 
 async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
-  const { reports = 5, faults, settings, serviceSettings, secret = JSON.stringify({ apiKey }) } = options;
+  const { reports = 5, faults, settings, serviceSettings } = options;
   const aws = await startLocalAws();
   const source = inMemoryReports(someReports(reports));
   const service = await startSimulator({ vendor: 'SERVICE', apiKey, reports: source, faults });
-  aws.secrets.set('reports/api-key', secret);
-  const env = {
-    ...aws.env,
-    DEPLOYMENT_NAME: 'ReportExporter',
-    SERVICE_NAME: 'acme',
-    TABLE_NAME: aws.table,
-    BUCKET_NAME: 'bucket',
-    KEY_PREFIX: 'all/',
-    BUCKET_KMS_KEY_ARN: '',
-    API_KEY_SECRET_ID: 'reports/api-key',
-    API_KEY_SECRET_FIELD: 'apiKey',
-    ...options.env,
-  };
-  // The SDK reads its endpoints, region and credentials from the process environment.
-  for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
-  const loadSettings = () => ({
+  aws.secrets.set('reports/api-key', JSON.stringify({ apiKey }));
+  const settingsFile = {
     service: { baseUrl: service.baseUrl, ...serviceSettings },
     exports: (options.exports ?? ['reports']).map((name) => ({ name, size: 2, ...settings })),
     ...options.options,
-  });
-  const functions: Functions = {
-    BeginRun: beginRunHandler(env, loadSettings),
-    ExportPage: exportPageHandler(env, loadSettings),
-    FinishRun: finishRunHandler(env, loadSettings),
-    FailRun: failRunHandler(env, loadSettings),
   };
+  const env = { KEY_PREFIX: 'all/', API_KEY_SECRET_FIELD: 'apiKey', ...options.env };
+  const functions = deployedFunctions(aws, settingsFile, env);
   const dispose = async () => {
     await service.close();
     await aws[Symbol.asyncDispose]();
   };
-  return { aws, service, env, functions, [Symbol.asyncDispose]: dispose };
+  return { aws, service, functions, [Symbol.asyncDispose]: dispose };
 }
 
 const objectAt = ({ aws }: Deployment, key: string) => aws.objects.get(`bucket/all/${key}`)?.body.toString() ?? '';
@@ -116,32 +93,7 @@ async function incidentsIn({ aws }: Deployment, exportName = 'reports'): Promise
   return parseIncidentRecord(item?.record?.S);
 }
 
-/** Deletes a page-log entry, as if the function had been killed before it logged the page. */
-async function deleteEntry(aws: LocalAws, exportName: string, page: number): Promise<void> {
-  const client = new DynamoDBClient({});
-  const { Items = [] } = await client.send(
-    new QueryCommand({
-      TableName: aws.table,
-      KeyConditionExpression: 'pk = :pk',
-      FilterExpression: 'page = :page',
-      ExpressionAttributeValues: { ':pk': { S: `acme/${exportName}` }, ':page': { N: String(page) } },
-    }),
-  );
-  for (const { pk, sk } of Items) {
-    if (pk && sk) await client.send(new DeleteItemCommand({ TableName: aws.table, Key: { pk, sk } }));
-  }
-  client.destroy();
-  expect(Items).toHaveLength(1);
-}
-
-/** What the functions write to stdout and stderr during the test. */
-let written: string[] = [];
-const lines = () =>
-  written
-    .join('')
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
+const { lines } = captureOutput();
 const events = (name?: string) =>
   lines().filter(({ message }) => message !== undefined && (name ?? message) === message);
 const totalOf = (metric: string) =>
@@ -149,20 +101,6 @@ const totalOf = (metric: string) =>
     .filter((line) => '_aws' in line && metric in line)
     .flatMap((line) => line[metric] as number | number[])
     .reduce((sum, value) => sum + value, 0);
-
-beforeEach(() => {
-  written = [];
-  const capture = (chunk: unknown) => {
-    written.push(String(chunk));
-    return true;
-  };
-  vi.spyOn(process.stdout, 'write').mockImplementation(capture);
-  vi.spyOn(process.stderr, 'write').mockImplementation(capture);
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.unstubAllEnvs();
-});
 
 describe('a probe of the service by ExportPage', () => {
   const since = '2026-01-01T00:00:00Z';
@@ -235,55 +173,6 @@ describe('the incidents of a run', () => {
 });
 
 describe('the functions', () => {
-  it('export every report, publish them, and announce it', async () => {
-    await using deployment = await deploy({ reports: 5 });
-    const result = await execute(deployment.functions, { name: 'first' });
-
-    expect(result).toMatchObject({ status: 'succeeded', output: { pages: 3, reports: 5 } });
-    expect(result.states.at(-1)).toBe('Completed');
-    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
-    expect(result.events).toMatchObject([
-      { export: 'reports', execution: executionArn('first'), result: { pages: 3 } },
-    ]);
-    expect(deployment.service.exchanges).toHaveLength(3);
-  });
-
-  it('log each event as a line of JSON, and count it in metrics of the export', async () => {
-    await using deployment = await deploy({ reports: 5 });
-    const result = await execute(deployment.functions, { name: 'first' });
-    const { run, bytes } = result.output as { run: string; bytes: number };
-
-    expect(events().map(({ message }) => message)).toEqual([
-      'run-started',
-      'page-exported',
-      'page-exported',
-      'page-exported',
-      'run-completed',
-    ]);
-    const commonFields = {
-      level: 'INFO',
-      export: 'reports',
-      run,
-      execution: executionArn('first'),
-      request: 'request-of-first',
-    };
-    expect(events('page-exported')).toMatchObject([1, 2, 3].map((page) => ({ ...commonFields, page })));
-    expect(events('run-completed')).toMatchObject([{ ...commonFields, pages: 3, reports: 5, bytes }]);
-
-    const totals = { RunsStarted: 1, PagesExported: 3, ReportsExported: 5, BytesExported: bytes, RunsCompleted: 1 };
-    for (const [metric, total] of Object.entries(totals)) expect([metric, totalOf(metric)]).toEqual([metric, total]);
-    expect(totalOf('ServiceLatency')).toBeGreaterThanOrEqual(0);
-    const metrics = lines().filter((line) => '_aws' in line);
-    for (const line of metrics) {
-      expect(line).toMatchObject({
-        export: 'reports',
-        _aws: { CloudWatchMetrics: [{ Namespace: 'ReportExporter', Dimensions: [['deployment', 'export']] }] },
-      });
-      expect(line).not.toHaveProperty('service');
-    }
-    expect(metrics).toHaveLength(5);
-  });
-
   it('publish for how long no run has had reports, if they are expected', async () => {
     await using deployment = await deploy({ reports: 5, settings: { expect: { reportsEvery: 'P8D' } } });
     await execute(deployment.functions, { name: 'first' });
@@ -346,30 +235,6 @@ describe('the functions', () => {
     );
   });
 
-  it.each([
-    ['an error document', errorDocument, 'error'],
-    ['HTML as XML', htmlAsXml, '{http://www.w3.org/1999/xhtml}html'],
-    ['another version of the service', otherNamespace, '{urn:example:reports:v2}reports'],
-  ])('never take %s for a page, in the first run or on page 1 of the next', async (_, fault, root) => {
-    let isFaulty = true;
-    const faults: FaultScript = ({ cursor, request }) =>
-      isFaulty && (cursor !== undefined || request > 1) ? fault : undefined;
-    await using deployment = await deploy({ reports: 5, faults });
-    const first = await execute(deployment.functions, { name: 'first' });
-    expect(first).toMatchObject({ status: 'failed', error: 'ContractError' });
-    expect(JSON.stringify(first)).toContain(`the root element ${root} for page 2`);
-    expect(JSON.stringify(first)).toContain('but reports is expected: page 1 has it');
-    isFaulty = false;
-    expect(await execute(deployment.functions, { name: 'second' })).toMatchObject({ status: 'succeeded' });
-    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
-
-    isFaulty = true;
-    const third = await execute(deployment.functions, { name: 'third' });
-    expect(third).toMatchObject({ status: 'failed', error: 'ContractError' });
-    expect(JSON.stringify(third)).toContain('the export has had it so far');
-    expect([...deployment.aws.objects.keys()].filter((key) => key.includes('/page-'))).toHaveLength(3);
-  });
-
   it('accept only the root element that the settings name', async () => {
     await using deployment = await deploy({ serviceSettings: { rootElement: '{urn:example:reports:v2}reports' } });
     const end = await execute(deployment.functions, { name: 'first' });
@@ -377,7 +242,7 @@ describe('the functions', () => {
     expect(JSON.stringify(end)).toContain('service.rootElement names it');
   });
 
-  it('wait out a long Retry-After in the state machine', async () => {
+  it('count the wait for a long Retry-After once for the export and once for the service', async () => {
     await using deployment = await deploy({ reports: 3, faults: onPage(2, throttled('3600')) });
     const result = await execute(deployment.functions, { name: 'first' });
     expect(result.states).toContain('WaitForService');
@@ -389,54 +254,6 @@ describe('the functions', () => {
       { export: 'reports', WaitSeconds: 3_600 },
       { service: 'acme', WaitSeconds: 3_600 },
     ]);
-  });
-
-  it('continue a long run in a new execution, and begin the next run at the watermark', async () => {
-    await using deployment = await deploy({ reports: 5, settings: { iterationsPerExecution: 2 } });
-    const first = await execute(deployment.functions, { name: 'first' });
-    expect(first.states.at(-1)).toBe('Continued');
-    expect(first.next).toMatchObject({ input: { continues: executionArn('first') } });
-
-    const second = await execute(deployment.functions, first.next ?? { name: '' });
-    expect(second.states.at(-1)).toBe('Completed');
-    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
-    expect(totalOf('RunsResumed')).toBe(1);
-
-    const third = await execute(deployment.functions, { name: 'third' });
-    expect(third.output).toMatchObject({ since: (second.output as { watermark: string }).watermark });
-  });
-
-  it('skip while the execution that owns the run is running, and resume the run once it has ended', async () => {
-    await using deployment = await deploy({ reports: 3, faults: onPage(2, errorResponse(403)) });
-    const { functions, aws } = deployment;
-    expect(await execute(functions, { name: 'first' })).toMatchObject({ status: 'failed' });
-
-    aws.executions.set(executionArn('first'), 'RUNNING');
-    const skipped = await execute(functions, { name: 'second' });
-    expect(skipped.states).toEqual(['BeginRun', 'HasWork', 'Skipped']);
-    expect(totalOf('RunsSkipped')).toBe(1);
-
-    aws.executions.set(executionArn('first'), 'ABORTED');
-    expect(await execute(functions, { name: 'third' })).toMatchObject({ output: { pages: 2, reports: 3 } });
-    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3']);
-    expect(events('run-resumed')).toHaveLength(1);
-  });
-
-  it('adopt a page that was stored but not logged, without fetching it again', async () => {
-    await using deployment = await deploy({ reports: 2 });
-    const { functions, aws, service } = deployment;
-    const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 60_000 };
-    const execution = executionArn('first');
-    const loop = await functions.BeginRun({ input: {}, execution }, context);
-    const exported = await functions.ExportPage({ input: loop, execution }, context);
-    await deleteEntry(aws, 'reports', 1);
-
-    expect(await functions.ExportPage({ input: loop, execution }, context)).toEqual(exported);
-    await functions.FinishRun({ input: exported, execution }, context);
-
-    expect(publishedIds(deployment)).toEqual(['r1', 'r2']);
-    expect(service.exchanges).toHaveLength(1);
-    expect([totalOf('PagesExported'), totalOf('PagesAdopted'), totalOf('ReportsExported')]).toEqual([1, 1, 4]);
   });
 });
 
@@ -546,7 +363,10 @@ describe('a function that fails', () => {
     await using directory = await temporaryDirectory();
     const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 1 };
     const begin = () =>
-      beginRunHandler(deployment.env, settingsIn(directory.path))({ input: {}, execution: 'e' }, context);
+      beginRunHandler(functionEnvironment(deployment.aws), settingsIn(directory.path))(
+        { input: {}, execution: 'e' },
+        context,
+      );
     const error = {
       name: 'ConfigurationError',
       message: `Cannot read the settings at ${join(directory.path, 'settings.json')}. Deploy the stack again`,
@@ -603,39 +423,5 @@ describe('a function that fails', () => {
     await expect(invoking).rejects.toMatchObject({ name: 'RunSupersededError' });
     expect(events().map(({ level, message }) => [level, message])).toEqual([['INFO', 'run-superseded']]);
     expect(totalOf('FailedAttempts')).toBe(0);
-  });
-});
-
-describe('the API key', () => {
-  const echo = (status: number) =>
-    combineFaults(errorResponse(status, `You sent ${apiKey}`), {
-      headers: { 'x-request-id': apiKey, 'x-echo': apiKey },
-    });
-
-  it.each([
-    [
-      'a key that the service rejects and echoes',
-      { secret: JSON.stringify({ apiKey }), faults: onPage(1, echo(401), { times: 9 }) },
-      'ConfigurationError',
-    ],
-    ['a request that the service rejects', { faults: onPage(1, echo(400)) }, 'RequestRejectedError'],
-    [
-      'a response that is not a page',
-      { faults: onPage(1, { body: () => `<reports>${apiKey}` }, { times: 9 }) },
-      'ContractError',
-    ],
-    ['a secret that is not JSON', { secret: `"${apiKey}` }, 'ConfigurationError'],
-  ] as const)('is in no log line, metric, event, error or incident: %s', async (_, options, error) => {
-    await using deployment = await deploy(options);
-    const result = await execute(deployment.functions, { name: 'first' });
-
-    expect(result).toMatchObject({ status: 'failed', error });
-    expect(events('run-failed')).toMatchObject([{ level: 'ERROR', error, resumable: true }]);
-    expect(totalOf('RunsFailed')).toBe(1);
-    const outputs = [written.join(''), JSON.stringify(result), JSON.stringify(await incidentsIn(deployment))];
-    for (const text of outputs) {
-      expect(text).toContain(error);
-      expect(text).not.toContain(apiKey);
-    }
   });
 });
