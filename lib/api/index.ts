@@ -8,13 +8,8 @@ export {
 } from '../cdk/report-exporter.ts';
 export { ReportExporterStack, type ReportExporterStackProps } from '../cdk/stack.ts';
 export type { MetricName } from '../core/metrics.ts';
-export type {
-  DeploymentSettings,
-  ExportDeploymentSettings,
-  ServiceDeploymentSettings,
-  ServiceInput,
-  SettingsFile,
-} from '../settings/deployment-settings.ts';
+export type { DeploymentSettings, ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
+export type * from '../settings/props.ts';
 export type {
   CompletedEventDetail,
   FailedEventDetail,

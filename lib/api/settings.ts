@@ -1,5 +1,6 @@
 /** The entry point `report-exporter/settings`: the settings of a deployment. */
 
 export { deploymentSettings } from '../cdk/settings/deployment-settings.ts';
-export type { DeploymentSettings, ServiceDeploymentSettings, SettingsFile } from '../settings/deployment-settings.ts';
+export type { DeploymentSettings, ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
+export type { SettingsFile } from '../settings/props.ts';
 export { settingsJsonSchema } from '../settings/published-settings.ts';

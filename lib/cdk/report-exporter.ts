@@ -24,8 +24,7 @@ import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
 import type { MetricName } from '../core/metrics.ts';
 import { listNames } from '../core/sanitize.ts';
-import type { ExportPageSettings, LifecycleSettings } from '../settings/account-settings.ts';
-import type { ExportDeploymentSettings, ServiceInput } from '../settings/deployment-settings.ts';
+import type { ExportPageProps, ExportProps, LifecycleProps, ServiceProps } from '../settings/props.ts';
 import type { LogLevel, StorageClass } from '../settings/environment.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
@@ -49,9 +48,9 @@ import { createApiKeySecret, createBucket, createPageLogTable, importSecret } fr
 /** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
 export interface ReportExporterProps {
   /** The service: its address and its limits. `docs/settings.md` has every field. */
-  readonly service: ServiceInput;
+  readonly service: ServiceProps;
   /** Its exports and their schedules. The name of each export is unique in the stack. `docs/settings.md` has every field. */
-  readonly exports: readonly ExportDeploymentSettings[];
+  readonly exports: readonly ExportProps[];
   /**
    * The name of the service, in its part of the table, its metrics and the descriptions of its alarms: 1 to 30 lower-case letters,
    * digits and hyphens. It is unique in the stack and in the table. If you change it, the exports begin from the start.
@@ -151,13 +150,13 @@ export interface ReportExporterProps {
    *
    * @default - 512 MiB, and no reserved concurrency
    */
-  readonly exportPage?: ExportPageSettings | undefined;
+  readonly exportPage?: ExportPageProps | undefined;
   /**
    * When pages and manifests are moved to other storage classes and deleted. Not with `bucket`, which has lifecycle rules of its own.
    *
    * @default - they are kept in the storage class in which they were stored
    */
-  readonly lifecycle?: LifecycleSettings | undefined;
+  readonly lifecycle?: LifecycleProps | undefined;
   /**
    * The storage class of new pages.
    *

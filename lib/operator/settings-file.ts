@@ -7,9 +7,9 @@ import {
   defaultApiKeyEnv,
   type DeploymentSettings,
   parseDeployment,
-  type ServiceInput,
   type ServiceDeploymentSettings,
 } from '../settings/deployment-settings.ts';
+import type { ServiceProps } from '../settings/props.ts';
 import { fileDocument } from '../settings/settings-document.ts';
 import { readTextFile } from '../settings/text-file.ts';
 import type { LocalExportInput } from '../local/settings.ts';
@@ -70,11 +70,11 @@ export function readFileExports(
 const readFile = (file: string) => parseDeployment(fileDocument(file, readTextFile));
 
 /** Paths in the file are relative to it. */
-const withResolvedPaths = ({ tls, ...service }: ServiceInput, directory: string): ServiceInput =>
+const withResolvedPaths = ({ tls, ...service }: ServiceProps, directory: string): ServiceProps =>
   tls === undefined ? service : { ...service, tls: withoutUndefined({ ...tls, ...resolvePaths(tls, directory) }) };
 
 /** The service requires a client certificate, which on AWS is a secret, and this machine has none. */
-function findMissingCertificate({ tls }: Pick<ServiceInput, 'tls'>, place: string): string[] {
+function findMissingCertificate({ tls }: Pick<ServiceProps, 'tls'>, place: string): string[] {
   if (tls?.clientCertificateSecret === undefined || tls.clientCertificate !== undefined) return [];
   return [
     `${place}.tls.clientCertificate: is required on this machine, with clientKey; clientCertificateSecret is for AWS only`,

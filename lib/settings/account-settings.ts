@@ -145,13 +145,16 @@ export const lifecycleSchema = z.strictObject({
     'The storage classes to which they are moved, in the order of their age. Without it, they are not moved.',
     z
       .array(
-        z.strictObject({
-          storageClass: field(
-            'Where they are moved. Objects in GLACIER and DEEP_ARCHIVE must be restored before they can be read.',
-            z.enum(transitionClasses, `must be one of ${listNames(transitionClasses)}`),
-          ),
-          afterDays: field('The age at which they are moved.', daysSchema, { unit: 'days', example: 30 }),
-        }),
+        field(
+          'A move to another storage class.',
+          z.strictObject({
+            storageClass: field(
+              'Where they are moved. Objects in GLACIER and DEEP_ARCHIVE must be restored before they can be read.',
+              z.enum(transitionClasses, `must be one of ${listNames(transitionClasses)}`),
+            ),
+            afterDays: field('The age at which they are moved.', daysSchema, { unit: 'days', example: 30 }),
+          }),
+        ),
       )
       .check(z.minLength(1, 'must have at least one'), z.maxLength(transitionClasses.length)),
   ),

@@ -31,6 +31,7 @@ import {
 } from './environment.ts';
 import { field, flag, optionalField, text, variableName } from './fields.ts';
 import { secretIdPattern, secretIdProblem } from './network-settings.ts';
+import type { ExportProps, ServiceProps, SettingsFile } from './props.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
@@ -46,9 +47,6 @@ export const exportDeploymentSchema = z.safeExtend(exportSettingsSchema, {
   name: exportSettingsSchema.shape.name.check(isNotReserved),
   schedule: optionalField('When runs start on AWS. Without it, they are started manually.', scheduleSettingsSchema),
 });
-/** The form in the settings file, without the service. */
-export type ExportDeploymentSettings = z.input<typeof exportDeploymentSchema>;
-export type ServiceInput = z.input<typeof serviceSettingsSchema>;
 
 const serviceNamePattern = /^[a-z][a-z0-9-]{0,29}$/;
 /** The name becomes part of the keys in the table and in the bucket, and of the ids of resources and outputs. */
@@ -270,21 +268,19 @@ export const settingsFileSchema = z.strictObject(
   },
   { error: orWrongType('must be an object with the settings of the deployment') },
 );
-/** The content of a settings file. */
-export type SettingsFile = z.input<typeof settingsFileSchema>;
 type ParsedFile = z.infer<typeof settingsFileSchema>;
 
 export interface ServiceDeploymentSettings {
   readonly name: string;
   /** The prefix of every key of the service in the bucket. */
   readonly prefix: string;
-  readonly service: ServiceInput;
+  readonly service: ServiceProps;
   readonly apiKeySecret: z.infer<typeof apiKeySecretSchema>;
   /** The environment variable with the API key, for runs on this machine. */
   readonly apiKeyEnv: string;
   readonly exportPage?: ExportPageSettings;
   readonly readerAccounts?: readonly string[];
-  readonly exports: readonly ExportDeploymentSettings[];
+  readonly exports: readonly ExportProps[];
 }
 
 /** A settings file with its exports assigned to their services. */

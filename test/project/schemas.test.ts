@@ -2,12 +2,15 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, expectTypeOf, it } from 'vitest';
+import type * as z from 'zod/mini';
 import { settingsFileSchema } from '../../lib/settings/deployment-settings.ts';
+import type { SettingsFile } from '../../lib/settings/props.ts';
 import { settingsJsonSchema, settingsSchemaName } from '../../lib/settings/published-settings.ts';
 import { jsonSchemaOf, publishedNames } from '../../lib/core/storage/published-schemas.ts';
 import { problemsIn, type SchemaName, schemaFile } from '../support/docs/published-schemas.ts';
 import { settingsPage } from '../support/docs/settings-page.ts';
+import { settingsProps } from '../support/docs/settings-props.ts';
 
 const names: readonly SchemaName[] = [...publishedNames, settingsSchemaName];
 const schemaOf = (name: SchemaName) => (name === settingsSchemaName ? settingsJsonSchema() : jsonSchemaOf(name));
@@ -62,6 +65,18 @@ describe('docs/settings.md', () => {
     const file = join(dirname(schemaFile('latest.v1')), '../settings.md');
     const hint = "differs from the schemas. Write it again: npm exec -c 'vitest run test/project/schemas.test.ts -u'";
     await expect(settingsPage(), `${file} ${hint}`).toMatchFileSnapshot(file);
+  });
+});
+
+describe('lib/settings/props.ts', () => {
+  it('matches the schemas of the settings', async () => {
+    const file = join(import.meta.dirname, '../../lib/settings/props.ts');
+    const hint = "differs from the schemas. Write it again: npm exec -c 'vitest run test/project/schemas.test.ts -u'";
+    await expect(settingsProps(), `${file} ${hint}`).toMatchFileSnapshot(file);
+  });
+
+  it('has the types of the schemas', () => {
+    expectTypeOf<z.input<typeof settingsFileSchema>>().toExtend<SettingsFile>();
   });
 });
 

@@ -1,6 +1,6 @@
 /** What a deployment derives from the settings of a service and its exports. */
 
-import type { ExportDeploymentSettings, ServiceInput } from '../../settings/deployment-settings.ts';
+import type { ExportProps, ServiceProps } from '../../settings/props.ts';
 import type { FunctionSettingsInput, LogLevel, StorageClass } from '../../settings/environment.ts';
 import { type ScheduleSettings, scheduleSettingsSchema } from '../../settings/schedule-settings.ts';
 import type { ServiceMetadataInput } from '../../settings/stack-output.ts';
@@ -15,8 +15,8 @@ export interface FunctionOptions {
 
 /** The content of the functions' settings file. The functions do not need the schedules. What is absent has no field. */
 export function functionSettings(
-  service: ServiceInput,
-  exports: readonly ExportDeploymentSettings[],
+  service: ServiceProps,
+  exports: readonly ExportProps[],
   { storageClass, objectTags, logLevel }: FunctionOptions = {},
 ): FunctionSettingsInput {
   const objects = {
@@ -32,10 +32,7 @@ export function functionSettings(
 }
 
 /** What the operator's commands read from the template. */
-export function serviceMetadata(
-  service: ServiceInput,
-  exports: readonly ExportDeploymentSettings[],
-): ServiceMetadataInput {
+export function serviceMetadata(service: ServiceProps, exports: readonly ExportProps[]): ServiceMetadataInput {
   const schedules = exports.flatMap(({ name, schedule }) =>
     schedule === undefined ? [] : [[name, scheduleMetadata(scheduleSettingsSchema.parse(schedule))] as const],
   );

@@ -7,7 +7,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
-import type { ExportDeploymentSettings } from '../../../lib/settings/deployment-settings.ts';
+import type { ExportProps } from '../../../lib/settings/props.ts';
 import { type ServiceOutput, serviceOutputSchema, serviceOutputSuffix } from '../../../lib/settings/stack-output.ts';
 import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
@@ -23,7 +23,7 @@ export const bucketPrefix = 'reports/';
 export const prefix = `${bucketPrefix}${serviceName}/`;
 
 /** The settings of each export by name. The default is two reports per page. */
-const exports: Readonly<Record<string, Omit<ExportDeploymentSettings, 'name'>>> = {
+const exports: Readonly<Record<string, Omit<ExportProps, 'name'>>> = {
   daily: {},
   since: {},
   silent: { publishEmptyRuns: false },
@@ -78,7 +78,7 @@ export async function putApiKey({ secretId }: Pick<ExporterStack, 'secretId'>, k
 }
 
 /** Creates or updates the stack, with other settings for the `changed` exports. */
-export function deployWith(changed: Partial<Record<string, Omit<ExportDeploymentSettings, 'name'>>>): Promise<Outputs> {
+export function deployWith(changed: Partial<Record<string, Omit<ExportProps, 'name'>>>): Promise<Outputs> {
   return deploy({
     stackName,
     services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },

@@ -1,14 +1,14 @@
 /** A separate stack for the operator's commands, because they see all exports and runs of a stack. */
 
 import { inject, vi } from 'vitest';
-import type { ExportDeploymentSettings } from '../../../lib/settings/deployment-settings.ts';
+import type { ExportProps } from '../../../lib/settings/props.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName, vendor } from './exporter-stack.ts';
 
 export const operatorStackName = 'ReportExporterOperated';
 
-const exports: readonly ExportDeploymentSettings[] = [
+const exports: readonly ExportProps[] = [
   { name: 'commanded', pagesPerInvocation: 25 },
   { name: 'followed' },
   { name: 'segmented', size: 1, iterationsPerExecution: 2 },

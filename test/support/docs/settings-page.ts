@@ -5,7 +5,7 @@ import { durationSchema, instantSchema } from '../../../lib/core/timestamps.ts';
 import { settingsFileSchema } from '../../../lib/settings/deployment-settings.ts';
 
 /** What the page needs of a JSON Schema. */
-interface Schema {
+export interface Schema {
   readonly type?: string;
   readonly description?: string;
   readonly default?: unknown;
@@ -24,7 +24,7 @@ interface Schema {
   readonly additionalProperties?: Schema | false;
 }
 
-const toSchema = (schema: z.core.$ZodType): Schema =>
+export const toSchema = (schema: z.core.$ZodType): Schema =>
   z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema;
 
 const durationPattern = toSchema(durationSchema).pattern;
@@ -71,7 +71,7 @@ function itemOf(schema: Schema, path: string): readonly [Schema, string] {
 
 function rowOf(schema: Schema, path: string, isRequired: boolean): string {
   const { description = '', page, example } = schema;
-  const [, meaning = description, without = 'none'] = /^(.*?) Without it, (.*)\.$/.exec(description) ?? [];
+  const [meaning, without = 'none'] = withoutDefault(description);
   const [item, itemPath] = itemOf(schema, path);
   const hasTable = item.properties !== undefined;
   const written = schema.default === undefined ? without : hasTable ? '' : code(schema.default);
@@ -85,13 +85,19 @@ function rowOf(schema: Schema, path: string, isRequired: boolean): string {
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
+/** A description without its last sentence, and what that says of the default. */
+export function withoutDefault(description: string): readonly [text: string, without: string | undefined] {
+  const [, text = description, without] = /^(.*?) Without it, (.*)\.$/.exec(description) ?? [];
+  return [text, without];
+}
+
 const code = (value: unknown): string => `\`${JSON.stringify(value)}\``;
 /** `exports[].since.initial` → `exports-since-initial`. */
 const anchorOf = (path: string) => (path.match(/[a-z]+/gi) ?? []).join('-').toLowerCase();
 const anchor = (path: string) => `<a id="${anchorOf(path)}"></a>`;
 
 function typeOf(schema: Schema): string {
-  const { type, pattern, anyOf, items, additionalProperties } = schema;
+  const { type, anyOf, items, additionalProperties } = schema;
   const values = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
   if (values !== undefined) return values.map(code).join(', ') + unitOf(schema);
   if (anyOf !== undefined) return anyOf.map(typeOf).join(' or ');
@@ -101,13 +107,16 @@ function typeOf(schema: Schema): string {
       ? `object of ${typeOf(additionalProperties)}`
       : 'object by name';
   }
-  if (pattern !== undefined && pattern === durationPattern) return 'duration';
-  if (pattern !== undefined && pattern === instantPattern) return 'instant';
-  if (type === 'string') return 'text';
+  if (type === 'string') return valueKind(schema) ?? 'text';
   if (type === 'integer' || type === 'number') {
     return `${type === 'integer' ? 'whole number' : 'number'}${rangeOf(schema)}${unitOf(schema)}`;
   }
   return type ?? 'any';
+}
+
+export function valueKind({ pattern, anyOf = [] }: Schema): 'duration' | 'instant' | undefined {
+  if (pattern === undefined) return anyOf.map(valueKind).find((kind) => kind !== undefined);
+  return pattern === durationPattern ? 'duration' : pattern === instantPattern ? 'instant' : undefined;
 }
 
 const unitOf = ({ unit }: Schema) => (unit === undefined ? '' : ` (${unit})`);

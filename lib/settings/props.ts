@@ -1,0 +1,647 @@
+/**
+ * The settings as they are written, in a settings file or in the props of a construct. Generated from the schemas that validate them:
+ * `npx vitest run test/project/schemas.test.ts -u`.
+ */
+
+import type { JsonObject } from '../core/model.ts';
+
+/** The address and the limits of a service. */
+export interface ServiceProps {
+  /**
+   * The address of the service: https, or http to the loopback interface.
+   *
+   * @example 'https://reports.example.com'
+   */
+  readonly baseUrl: string;
+  /**
+   * The vendor's part of the header names `X-…-API-KEY` and `X-…-CURSOR`.
+   *
+   * @default 'SERVICE'
+   * @example 'ACME'
+   */
+  readonly vendor?: string | undefined;
+  /**
+   * Where a request carries the cursor.
+   *
+   * @default 'query'
+   */
+  readonly cursorIn?: 'query' | 'body' | undefined;
+  /**
+   * The time to connect, at most P1D. An ISO 8601 duration.
+   *
+   * @default 'PT10S'
+   */
+  readonly connectTimeout?: string | undefined;
+  /**
+   * The time from the request to the response headers, at most P1D. An ISO 8601 duration.
+   *
+   * @default 'PT1M'
+   */
+  readonly headersTimeout?: string | undefined;
+  /**
+   * The time between two parts of the body, at most P1D. An ISO 8601 duration.
+   *
+   * @default 'PT30S'
+   */
+  readonly bodyTimeout?: string | undefined;
+  /**
+   * The time for a whole request, at most P1D. An ISO 8601 duration.
+   *
+   * @default 'PT4M'
+   */
+  readonly totalTimeout?: string | undefined;
+  /**
+   * The maximum size of a page. Unit: bytes.
+   *
+   * @default 268435456
+   */
+  readonly maxPageBytes?: number | undefined;
+  /**
+   * How many pages are requested at the same time, over all exports of the service. Unit: pages.
+   *
+   * @default - there is no limit
+   * @see `docs/many-exports.md#politeness`
+   */
+  readonly maxConcurrentPages?: number | undefined;
+  /**
+   * The filter that excludes reports from a date on, if the service has one. Backfills need it. It must exclude the date itself.
+   *
+   * @example 'date.lt'
+   * @see `docs/backfill.md#requirements`
+   */
+  readonly filterUntil?: string | undefined;
+  /**
+   * The name of the root element of every page, for XML in NONE: `reports`, or `{namespace}reports`, without a prefix. A document with another one is a ContractError.
+   *
+   * @default - that of earlier pages and runs
+   * @example 'reports'
+   * @see `docs/runbook.md#contracterror`
+   */
+  readonly rootElement?: string | undefined;
+  /**
+   * An HTTP proxy, http or https, through which the service is requested. It must not contain credentials.
+   *
+   * @example 'http://proxy.example.com:3128'
+   * @see `docs/network.md#a-proxy`
+   */
+  readonly proxyUrl?: string | undefined;
+  /**
+   * On AWS: the name or the complete ARN of a secret, whose JSON has the fields `username` and `password` for the proxy.
+   *
+   * @example 'acme/proxy'
+   * @see `docs/network.md#a-proxy`
+   */
+  readonly proxyCredentialsSecret?: string | undefined;
+  /**
+   * Certificates of the connection to the service.
+   *
+   * @see `docs/network.md#a-private-ca`
+   */
+  readonly tls?: TlsProps | undefined;
+  /**
+   * Further headers of every request, at most 4096 bytes. They are not secret: the template contains them.
+   *
+   * @example {'X-Tenant':'acme'}
+   * @see `docs/network.md#headers`
+   */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Certificates of the connection to the service. */
+export interface TlsProps {
+  /**
+   * The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to the settings file.
+   *
+   * @default - the public ones
+   * @example 'certificates/ca.pem'
+   */
+  readonly ca?: string | undefined;
+  /**
+   * On AWS: the name or the complete ARN of a secret, whose JSON has the fields `cert`, `key` and, for an encrypted key, `passphrase`.
+   *
+   * @example 'acme/client-certificate'
+   */
+  readonly clientCertificateSecret?: string | undefined;
+  /**
+   * On this machine: the path of a PEM file with the client certificate, relative to the settings file.
+   *
+   * @example 'certificates/client.pem'
+   */
+  readonly clientCertificate?: string | undefined;
+  /**
+   * On this machine: the path of a PEM file with the key of the client certificate.
+   *
+   * @example 'certificates/client.key'
+   */
+  readonly clientKey?: string | undefined;
+  /**
+   * On this machine: the environment variable with the passphrase of the key. Never the passphrase itself.
+   *
+   * @example 'ACME_KEY_PASSPHRASE'
+   */
+  readonly clientKeyPassphraseEnv?: string | undefined;
+}
+
+/** The same in a settings file. */
+export interface ServiceEntry extends ServiceProps {
+  /** The secret with the API key on AWS. */
+  readonly apiKeySecret?: ApiKeySecretProps | undefined;
+  /**
+   * The environment variable with the API key, for runs on this machine. Never the key itself.
+   *
+   * @default 'REPORT_EXPORT_API_KEY'
+   * @example 'ACME_API_KEY'
+   */
+  readonly apiKeyEnv?: string | undefined;
+  /** The function that requests pages. */
+  readonly exportPage?: ExportPageProps | undefined;
+  /**
+   * The IDs of the accounts that may read what the service exported, from the bucket that the stack creates.
+   *
+   * @example ['111122223333']
+   * @see `docs/consumers.md#other-accounts`
+   */
+  readonly readerAccounts?: readonly string[] | undefined;
+}
+
+/** The secret with the API key on AWS. */
+export interface ApiKeySecretProps {
+  /**
+   * The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters.
+   *
+   * @default - one is created
+   * @example 'acme/api-key'
+   */
+  readonly existing?: string | undefined;
+  /**
+   * The field of the secret's JSON with the key.
+   *
+   * @default - the whole secret is the key
+   * @example 'apiKey'
+   */
+  readonly field?: string | undefined;
+  /**
+   * The ARN of the customer managed KMS key that encrypts the secret.
+   *
+   * @default - the common `kmsKeyArn`
+   * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
+   */
+  readonly kmsKeyArn?: string | undefined;
+}
+
+/** The function that requests pages. */
+export interface ExportPageProps {
+  /**
+   * Its memory. Lambda allocates CPU in proportion to it. Unit: MiB.
+   *
+   * @default 512
+   * @example 1024
+   */
+  readonly memoryMebibytes?: number | undefined;
+  /**
+   * How many invocations may run at the same time, reserved for this function from the concurrency of the account. At least the number of the service's exports, and one more with `filterUntil`. Unit: invocations.
+   *
+   * @default - none is reserved
+   * @see `docs/many-exports.md#concurrency-of-lambda`
+   */
+  readonly reservedConcurrency?: number | undefined;
+}
+
+/** What to export, from where, and when. */
+export interface ExportProps {
+  /**
+   * The name of the export and first part of its keys: 1 to 40 letters, digits, hyphens and underscores. Unique in the file. It cannot be changed later without losing the state of the export.
+   *
+   * @example 'nightly'
+   */
+  readonly name: string;
+  /** Where the runs start. */
+  readonly since?: SinceProps | undefined;
+  /**
+   * Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep, with numbers from -9007199254740991 to 9007199254740991.
+   *
+   * @default {}
+   * @example {'type':'daily'}
+   * @see `docs/service-contract.md#21-export-request`
+   */
+  readonly filter?: JsonObject | undefined;
+  /**
+   * The format of the reports. Only XML is validated.
+   *
+   * @default 'XML'
+   */
+  readonly format?: string | undefined;
+  /**
+   * The packaging of the reports.
+   *
+   * @default 'NONE'
+   */
+  readonly container?: string | undefined;
+  /**
+   * The number of reports per page. Unit: reports.
+   *
+   * @default - the service's default
+   */
+  readonly size?: number | undefined;
+  /**
+   * Whether a run that finds no reports is published and announced. With false it only moves the watermark.
+   *
+   * @default true
+   */
+  readonly publishEmptyRuns?: boolean | undefined;
+  /**
+   * What runs should find, in the format XML in NONE. It does not apply to windows of backfills.
+   *
+   * @see `docs/alarms.md#expected-reports`
+   */
+  readonly expect?: ExpectProps | undefined;
+  /**
+   * A run with more pages fails. Unit: pages.
+   *
+   * @default - there is no limit
+   * @example 100000
+   */
+  readonly maxPages?: number | undefined;
+  /**
+   * The number of iterations after which a run continues in a new execution. Unit: iterations.
+   *
+   * @default 150
+   */
+  readonly iterationsPerExecution?: number | undefined;
+  /**
+   * The maximum number of pages per invocation. Unit: pages.
+   *
+   * @default 1
+   * @see `docs/costs.md#pages`
+   */
+  readonly pagesPerInvocation?: number | undefined;
+  /**
+   * How often a run starts over because the service rejected its cursor. Unit: restarts.
+   *
+   * @default 1
+   */
+  readonly maxCursorRestarts?: number | undefined;
+  /**
+   * The longest Retry-After that the function itself waits for. The state machine waits for longer ones. An ISO 8601 duration.
+   *
+   * @default 'PT20S'
+   */
+  readonly maxInlineWait?: string | undefined;
+  /**
+   * The longest Retry-After that a run waits for, at most P30D. A longer one fails the run. An ISO 8601 duration.
+   *
+   * @default 'PT6H'
+   */
+  readonly maxRetryAfter?: string | undefined;
+  /**
+   * The number of waits of the state machine without a page in between. One more fails the run. Unit: waits.
+   *
+   * @default 20
+   */
+  readonly maxConsecutiveWaits?: number | undefined;
+  /**
+   * When runs start on AWS.
+   *
+   * @default - they are started manually
+   */
+  readonly schedule?: ScheduleProps | undefined;
+}
+
+/** Where the runs start. */
+export interface SinceProps {
+  /**
+   * Where the first run starts. An ISO 8601 instant in UTC.
+   *
+   * @default - with the oldest report
+   * @example '2026-11-01T00:00:00Z'
+   */
+  readonly initial?: string | undefined;
+  /**
+   * How far a run starts before the watermark. An ISO 8601 duration.
+   *
+   * @default 'PT0S'
+   * @example 'PT1H'
+   */
+  readonly overlap?: string | undefined;
+  /**
+   * Instead of both: how far before its scheduled time each run starts, or at the watermark, if that is earlier. An ISO 8601 duration.
+   *
+   * @example 'P2D'
+   */
+  readonly lookbackWindow?: string | undefined;
+}
+
+/** What runs should find, in the format XML in NONE. It does not apply to windows of backfills. */
+export interface ExpectProps {
+  /**
+   * A run with fewer reports fails before it is published, and the watermark does not move. The next start begins a new run. Unit: reports.
+   *
+   * @default - there is no check
+   * @example 100
+   */
+  readonly minReports?: number | undefined;
+  /**
+   * If no completed run has had reports for so long, `status` says so and the alarm NoReports is raised. An ISO 8601 duration.
+   *
+   * @default - there is no such alarm
+   * @example 'P2D'
+   */
+  readonly reportsEvery?: string | undefined;
+}
+
+/** When runs start on AWS. */
+export interface ScheduleProps {
+  /**
+   * When runs start, as an expression of EventBridge Scheduler: `cron(0 2 * * ? *)` or `rate(6 hours)`.
+   *
+   * @example 'cron(0 2 * * ? *)'
+   */
+  readonly expression: string;
+  /**
+   * The IANA time zone of a cron expression.
+   *
+   * @default 'UTC'
+   * @example 'Europe/Berlin'
+   */
+  readonly timeZone?: string | undefined;
+  /**
+   * How much later a run may start, in whole minutes from PT1M to P1D. An ISO 8601 duration.
+   *
+   * @default - runs start on time
+   * @example 'PT15M'
+   */
+  readonly flexibleWindow?: string | undefined;
+  /**
+   * Whether the schedule starts runs.
+   *
+   * @default true
+   */
+  readonly enabled?: boolean | undefined;
+  /**
+   * The maximum age of the newest completed run before the alarm NotFresh: from PT10M to P7D, P14D for a weekly export, or `none` for no alarm. An ISO 8601 duration.
+   *
+   * @default 'none'
+   * @example 'PT26H'
+   * @see `docs/alarms.md#runs-that-are-missing`
+   */
+  readonly freshness?: string | undefined;
+}
+
+/** The same in a settings file. */
+export interface ExportEntry extends ExportProps {
+  /**
+   * The name of its service.
+   *
+   * @default - the only service
+   * @example 'acme'
+   */
+  readonly service?: string | undefined;
+}
+
+/** The content of a settings file. */
+export interface SettingsFile {
+  /** The address or path of this schema, for editors. */
+  readonly $schema?: string | undefined;
+  /**
+   * The name of the CloudFormation stack. The prop `stackName` of a CDK app takes precedence.
+   *
+   * @default - `ReportExporter`, or the ID of the stack in a CDK app
+   * @example 'ReportExporter-prod'
+   */
+  readonly stackName?: string | undefined;
+  /** The services by name: 1 to 30 lower-case letters, digits and hyphens. The name is part of the keys in the bucket and the table, so it cannot be changed later without losing the state of the exports. */
+  readonly services: Readonly<Record<string, ServiceEntry>>;
+  /** The exports of all services. */
+  readonly exports: readonly ExportEntry[];
+  /** The bucket for pages and manifests. */
+  readonly bucket?: BucketProps | undefined;
+  /**
+   * The ARN of a customer managed KMS key for bucket, table and secrets.
+   *
+   * @default - AWS owns or manages the keys
+   * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
+   */
+  readonly kmsKeyArn?: string | undefined;
+  /** Where alarms are sent, and how many there are. */
+  readonly alarms?: AlarmsProps | undefined;
+  /**
+   * How long every log group keeps its logs; 9999 for ever. Unit: days.
+   *
+   * @default 90
+   */
+  readonly logRetentionDays?: 1 | 3 | 5 | 7 | 14 | 30 | 60 | 90 | 120 | 150 | 180 | 365 | 400 | 545 | 731 | 1096 | 1827 | 2192 | 2557 | 2922 | 3288 | 3653 | 9999 | undefined;
+  /**
+   * Which lines the functions log: INFO (a line for each page) or ERROR (failures alone). Metrics and alarms are the same.
+   *
+   * @default 'INFO'
+   */
+  readonly logLevel?: 'INFO' | 'ERROR' | undefined;
+  /**
+   * Whether functions and state machines send traces to X-Ray.
+   *
+   * @default true
+   */
+  readonly tracing?: boolean | undefined;
+  /**
+   * The VPC in which the functions of all services run.
+   *
+   * @default - they run in none
+   * @see `docs/network.md#a-vpc`
+   */
+  readonly network?: NetworkProps | undefined;
+  /**
+   * Where the stack is deployed.
+   *
+   * @default - where the credentials of the deployment are valid
+   */
+  readonly env?: EnvProps | undefined;
+  /**
+   * The tags of the stack, at most 50. CloudFormation adds them to its resources.
+   *
+   * @example {'team':'finance'}
+   */
+  readonly tags?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Whether the stack cannot be deleted until this is switched off.
+   *
+   * @default false
+   */
+  readonly terminationProtection?: boolean | undefined;
+  /**
+   * The name or the ARN of the managed policy that bounds the permissions of every role.
+   *
+   * @example 'DeveloperBoundary'
+   * @see `docs/deployment.md#permissions-boundary`
+   */
+  readonly permissionsBoundary?: string | undefined;
+}
+
+/** The bucket for pages and manifests. */
+export interface BucketProps {
+  /**
+   * The name of an existing bucket.
+   *
+   * @default - one is created
+   * @example 'acme-reports'
+   * @see `docs/bucket.md#an-existing-bucket`
+   */
+  readonly existing?: string | undefined;
+  /**
+   * The prefix of every key, ending with a slash. The name of the service follows: `<prefix><service>/`.
+   *
+   * @default ''
+   * @example 'exports/'
+   */
+  readonly prefix?: string | undefined;
+  /**
+   * What happens to pages and manifests as they grow old, in a bucket that the stack creates. `latest.json` is kept.
+   *
+   * @see `docs/bucket.md#age-of-pages`
+   */
+  readonly lifecycle?: LifecycleProps | undefined;
+  /**
+   * The storage class of new pages.
+   *
+   * @default 'STANDARD'
+   */
+  readonly storageClass?: 'STANDARD' | 'STANDARD_IA' | 'INTELLIGENT_TIERING' | 'ONEZONE_IA' | 'GLACIER_IR' | undefined;
+  /**
+   * The tags of new pages and manifests, at most 10.
+   *
+   * @example {'team':'finance'}
+   */
+  readonly objectTags?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The ARN of the customer managed KMS key that encrypts every object, also in an existing bucket.
+   *
+   * @default - the common `kmsKeyArn`
+   * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
+   */
+  readonly kmsKeyArn?: string | undefined;
+}
+
+/** What happens to pages and manifests as they grow old, in a bucket that the stack creates. `latest.json` is kept. */
+export interface LifecycleProps {
+  /**
+   * The age at which they are deleted. Unit: days.
+   *
+   * @default - they are kept
+   * @example 3650
+   */
+  readonly expireAfterDays?: number | undefined;
+  /**
+   * How many days later they can no longer be restored, because their earlier versions are deleted, too. Unit: days.
+   *
+   * @default 30
+   */
+  readonly deleteNoncurrentAfterDays?: number | undefined;
+  /**
+   * The storage classes to which they are moved, in the order of their age.
+   *
+   * @default - they are not moved
+   */
+  readonly transitions?: readonly TransitionProps[] | undefined;
+}
+
+/** A move to another storage class. */
+export interface TransitionProps {
+  /** Where they are moved. Objects in GLACIER and DEEP_ARCHIVE must be restored before they can be read. */
+  readonly storageClass: 'STANDARD_IA' | 'INTELLIGENT_TIERING' | 'ONEZONE_IA' | 'GLACIER_IR' | 'GLACIER' | 'DEEP_ARCHIVE';
+  /**
+   * The age at which they are moved. Unit: days.
+   *
+   * @example 30
+   */
+  readonly afterDays: number;
+}
+
+/** Where alarms are sent, and how many there are. */
+export interface AlarmsProps {
+  /**
+   * An address that is subscribed to the alarm topic.
+   *
+   * @example 'operators@example.com'
+   * @see `docs/alarms.md#alarms-that-arrive`
+   */
+  readonly email?: string | undefined;
+  /**
+   * The ARN of an existing SNS topic for alarms.
+   *
+   * @default - one is created
+   * @example 'arn:aws:sns:eu-central-1:111122223333:alarms'
+   */
+  readonly existingTopicArn?: string | undefined;
+  /**
+   * The address at which operators read the runbook, docs/runbook.md. The description of each alarm has it, with the anchor of its section.
+   *
+   * @default - the path of the runbook in the package
+   * @example 'https://wiki.example.com/report-exporter'
+   */
+  readonly runbookUrl?: string | undefined;
+  /**
+   * Whether failed and waiting runs raise an alarm per export, besides the one per service on failed executions, or only common ones.
+   *
+   * @default - `true` for up to 20 exports of a service
+   * @see `docs/many-exports.md#limits`
+   */
+  readonly perExport?: boolean | undefined;
+}
+
+/** The VPC in which the functions of all services run. */
+export interface NetworkProps {
+  /**
+   * The ID of the VPC.
+   *
+   * @example 'vpc-0abc1234'
+   */
+  readonly vpcId: string;
+  /**
+   * The IDs of the subnets of the functions: private ones, with a route to the service.
+   *
+   * @example ['subnet-0abc1234']
+   */
+  readonly subnetIds: readonly string[];
+  /**
+   * The IDs of the security groups of the functions.
+   *
+   * @default - one is created for each service
+   * @example ['sg-0abc1234']
+   */
+  readonly securityGroupIds?: readonly string[] | undefined;
+  /**
+   * The AWS services for which the stack creates an endpoint in the VPC.
+   *
+   * @example ['s3','dynamodb']
+   */
+  readonly createEndpoints?: readonly ('s3' | 'dynamodb' | 'secretsmanager' | 'states')[] | undefined;
+  /**
+   * The IDs of the route tables of the subnets. Required to create endpoints of s3 and dynamodb.
+   *
+   * @example ['rtb-0abc1234']
+   */
+  readonly routeTableIds?: readonly string[] | undefined;
+  /**
+   * The IPv4 networks of the VPC, which may then connect. Required to create endpoints of secretsmanager and states.
+   *
+   * @example ['10.0.0.0/16']
+   */
+  readonly vpcCidrs?: readonly string[] | undefined;
+}
+
+/** Where the stack is deployed. */
+export interface EnvProps {
+  /**
+   * The ID of the account. Credentials for another one are rejected.
+   *
+   * @default - that of the credentials
+   * @example '111122223333'
+   */
+  readonly account?: string | undefined;
+  /**
+   * The region.
+   *
+   * @default - that of the credentials
+   * @example 'eu-central-1'
+   */
+  readonly region?: string | undefined;
+}

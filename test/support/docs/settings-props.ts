@@ -1,0 +1,125 @@
+/**
+ * Generates `lib/settings/props.ts`: an interface for each object in the settings, with doc comments that editors show.
+ *
+ * Not json-schema-to-typescript: it drops the description of a field that is an object, and default and example of all fields, and its
+ * optional fields reject undefined. What corrects that is as long as this file.
+ */
+
+import { exportDeploymentSchema, settingsFileSchema } from '../../../lib/settings/deployment-settings.ts';
+import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
+import { type Schema, toSchema, valueKind, withoutDefault } from './settings-page.ts';
+
+const header = `/**
+ * The settings as they are written, in a settings file or in the props of a construct. Generated from the schemas that validate them:
+ * \`npx vitest run test/project/schemas.test.ts -u\`.
+ */
+
+import type { JsonObject } from '../core/model.ts';
+`;
+
+/** What a construct is given. A settings file adds fields to it. */
+const given = [
+  {
+    name: 'ServiceProps',
+    entry: 'ServiceEntry',
+    schema: toSchema(serviceSettingsSchema),
+    description: 'The address and the limits of a service.',
+  },
+  {
+    name: 'ExportProps',
+    entry: 'ExportEntry',
+    schema: toSchema(exportDeploymentSchema),
+    description: 'What to export, from where, and when.',
+  },
+] as const;
+
+/** The source of the module. */
+export function settingsProps(): string {
+  const file = toSchema(settingsFileSchema);
+  const { services, exports } = file.properties ?? {};
+  const inFile = { ServiceEntry: services?.additionalProperties, ExportEntry: exports?.items };
+  return [
+    header,
+    ...given.flatMap(({ name, entry, schema, description }) => {
+      const { properties = {} } = inFile[entry] as Schema;
+      const added = Object.entries(properties).filter(([field]) => schema.properties?.[field] === undefined);
+      const more = { properties: Object.fromEntries(added), description: `The same in a settings file.` };
+      return [...interfacesOf(name, { ...schema, description }), ...interfacesOf(`${entry} extends ${name}`, more)];
+    }),
+    ...interfacesOf('SettingsFile', { ...file, description: 'The content of a settings file.' }),
+  ].join('\n');
+}
+
+/** The interface of an object, and then those of the objects in it. */
+function interfacesOf(name: string, { description, properties = {}, required = [] }: Schema): string[] {
+  const inner: string[] = [];
+  const fields = Object.entries(properties).map(([field, schema]) => {
+    const type = typeOf(schema, field, inner);
+    const isRequired = required.includes(field);
+    return `${commentOf(schema, '  ')}  readonly ${field}${isRequired ? '' : '?'}: ${type}${isRequired ? '' : ' | undefined'};\n`;
+  });
+  return [
+    `${commentOf({ description: withoutDefault(description ?? '')[0] }, '')}export interface ${name} {\n${fields.join('')}}\n`,
+    ...inner,
+  ];
+}
+
+/** The type of a field. Adds the interfaces of objects in it to `inner`. */
+function typeOf(schema: Schema, field: string, inner: string[]): string {
+  const { type, anyOf, items, properties, additionalProperties } = schema;
+  const item = field.replace(/s$/, '');
+  const values = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
+  if (values !== undefined) return values.map(literal).join(' | ');
+  if (anyOf !== undefined) {
+    const types = anyOf.map((each) => typeOf(each, field, inner));
+    return types.includes('string') ? 'string' : types.join(' | ');
+  }
+  if (items !== undefined) return `readonly ${inParentheses(typeOf(items, item, inner))}[]`;
+  if (typeof additionalProperties === 'object') {
+    return `Readonly<Record<string, ${typeOf(additionalProperties, item, inner)}>>`;
+  }
+  if (properties !== undefined) {
+    const name = `${field.charAt(0).toUpperCase()}${field.slice(1)}`;
+    const entry = given.find((each) => each.entry === `${name}Entry`)?.entry;
+    if (entry === undefined) inner.push(...interfacesOf(`${name}Props`, schema));
+    return entry ?? `${name}Props`;
+  }
+  if (type === 'object') return 'JsonObject';
+  return type === 'integer' ? 'number' : (type ?? 'unknown');
+}
+
+const inParentheses = (type: string) => (type.includes(' | ') ? `(${type})` : type);
+const literal = (value: unknown) => (typeof value === 'string' ? `'${value}'` : JSON.stringify(value));
+
+function commentOf(schema: Schema, indent: string): string {
+  const [text, without] = withoutDefault(schema.description ?? '');
+  const { unit, example, page } = schema;
+  const kind = valueKind(schema);
+  const hasDefault = schema.default !== undefined && schema.properties === undefined;
+  const tags = [
+    ...(hasDefault
+      ? [`@default ${code(schema.default)}`]
+      : without === undefined
+        ? []
+        : [`@default ${toTag(without)}`]),
+    ...(example === undefined ? [] : [`@example ${code(example)}`]),
+    ...(page === undefined ? [] : [`@see \`docs/${page}\``]),
+  ];
+  const notes = [
+    ...(kind === 'duration' ? ['An ISO 8601 duration.'] : kind === 'instant' ? ['An ISO 8601 instant in UTC.'] : []),
+    ...(unit === undefined ? [] : [`Unit: ${unit}.`]),
+  ];
+  const lines = [[text, ...notes].join(' '), ...(tags.length === 0 ? [] : ['', ...tags])];
+  if (lines.length === 1) return `${indent}/** ${lines[0]} */\n`;
+  return `${indent}/**\n${lines.map((line) => `${indent} * ${line}`.trimEnd()).join('\n')}\n${indent} */\n`;
+}
+
+/** A value, or after a hyphen what is not one. */
+function toTag(without: string): string {
+  const [, value] = /^`([^`]+)`$/.exec(without) ?? [];
+  if (value === undefined) return `- ${without}`;
+  return /^(true|false|\d+)$/.test(value) ? value : `'${value}'`;
+}
+
+/** As TypeScript is written here. */
+const code = (value: unknown): string => JSON.stringify(value).replaceAll('"', "'");
