@@ -57,6 +57,23 @@ describe('report-exporter local', () => {
     ]);
   });
 
+  it('loads no package that a local run does not need: each delays the first request', async () => {
+    const listPackages = `
+      import { registerHooks } from 'node:module';
+      const names = new Set();
+      registerHooks({
+        load(url, context, nextLoad) {
+          const [, name] = /.*\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//.exec(url) ?? [];
+          if (name !== undefined) names.add(name);
+          return nextLoad(url, context);
+        },
+      });
+      process.on('exit', () => console.log([...names].sort().join(' ')));`;
+    const module = `data:text/javascript,${encodeURIComponent(listPackages)}`;
+    const ended = await run(['local', '--out', await aDirectory()], { NODE_OPTIONS: `--import=${module}` });
+    expect(ended.stdout.trimEnd().split('\n').at(-1)).toBe('commander saxes undici xmlchars zod');
+  });
+
   it('exports incrementally from the watermark when it is run again', async () => {
     const out = await aDirectory();
     const first = jsonOf(await runInProcess(['local', '--out', out, '--json']));
