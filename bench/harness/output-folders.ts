@@ -5,18 +5,33 @@
  */
 
 import { execFile } from 'node:child_process';
-import { mkdir, rm } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { createTemporaryFolder } from './temporary-folder.ts';
 
 export interface OutputFolders extends AsyncDisposable {
   /** A new folder on an idle disk. */
   next(): Promise<string>;
 }
 
+const interruptions = [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const;
+
 export async function createOutputFolders(): Promise<OutputFolders> {
-  const root = await createTemporaryFolder(join(process.cwd(), '.bench-'));
+  const root = await mkdtemp(join(process.cwd(), '.bench-'));
+  // Up to 10 GB under a hidden name. A contender may still be writing for a moment.
+  const listeners = interruptions.map(([signal, exitCode]) => {
+    const listener = () => {
+      rmSync(root, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+      process.exit(exitCode);
+    };
+    process.once(signal, listener);
+    return [signal, listener] as const;
+  });
   let count = 0;
   return {
     async next() {
@@ -27,6 +42,9 @@ export async function createOutputFolders(): Promise<OutputFolders> {
       await mkdir(folder);
       return folder;
     },
-    [Symbol.asyncDispose]: () => rm(root, { recursive: true, force: true }),
+    async [Symbol.asyncDispose]() {
+      await rm(root, { recursive: true, force: true });
+      for (const [signal, listener] of listeners) process.off(signal, listener);
+    },
   };
 }

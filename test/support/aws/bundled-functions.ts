@@ -21,17 +21,13 @@ export interface BundledFunction {
   readonly imports: ReadonlySet<string>;
 }
 
-/** Bundles the function `name` of the folder `from` into its own folder in `directory`, from which no package resolves. */
-export async function bundleFunction(
-  name: FunctionName,
-  directory: string,
-  from = 'functions',
-): Promise<BundledFunction> {
+/** Bundles the function `name` into its own folder in `directory`, from which no package resolves. */
+export async function bundleFunction(name: FunctionName, directory: string): Promise<BundledFunction> {
   // .cjs, because a package.json in a parent folder could declare .js files to be ES modules.
   const file = join(directory, name, 'index.cjs');
   const { metafile } = await build({
     ...bundling,
-    entryPoints: [`${from}/${name}.ts`],
+    entryPoints: [`functions/${name}.ts`],
     outfile: file,
     metafile: true,
     logLevel: 'error',

@@ -9,7 +9,6 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import dynalite from 'dynalite';
 
@@ -32,12 +31,7 @@ export interface LocalAws extends AsyncDisposable {
   readonly sessionTokens: unknown[];
 }
 
-export interface LocalAwsOptions {
-  /** An additional delay for each PutObject. */
-  readonly putObjectDelayMs?: number;
-}
-
-export async function startLocalAws({ putObjectDelayMs = 0 }: LocalAwsOptions = {}): Promise<LocalAws> {
+export async function startLocalAws(): Promise<LocalAws> {
   const dynamoDb = await startDynamoDb();
   const objects: LocalAws['objects'] = new Map();
   const secrets: LocalAws['secrets'] = new Map();
@@ -45,7 +39,7 @@ export async function startLocalAws({ putObjectDelayMs = 0 }: LocalAwsOptions = 
   const sessionTokens: unknown[] = [];
   const server = createServer((request, response) => {
     sessionTokens.push(request.headers['x-amz-security-token']);
-    void respond(request, response, { objects, secrets, executions }, putObjectDelayMs);
+    void respond(request, response, { objects, secrets, executions });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -93,16 +87,10 @@ async function createTable(endpoint: string): Promise<string> {
 
 type AwsState = Pick<LocalAws, 'objects' | 'secrets' | 'executions'>;
 
-async function respond(
-  request: IncomingMessage,
-  response: ServerResponse,
-  state: AwsState,
-  putObjectDelayMs: number,
-): Promise<void> {
+async function respond(request: IncomingMessage, response: ServerResponse, state: AwsState): Promise<void> {
   const body = await buffer(request);
   const target = String(request.headers['x-amz-target'] ?? '');
   if (target === '') {
-    if (request.method === 'PUT' && putObjectDelayMs > 0) await sleep(putObjectDelayMs);
     respondAsS3(request, response, body, state.objects);
     return;
   }

@@ -1,0 +1,39 @@
+/**
+ * A bare undici loop that writes page after page to disk, without checks, without a page log and without guarantees. Its third
+ * argument may be
+ * - `synced`: syncs each file, the least that a durable export must do;
+ * - `pipelined`: requests the next page as soon as the headers of this one bring its cursor, while any number of bodies is still
+ *   arriving and being written. No program that follows the cursors can be faster.
+ */
+
+import { createWriteStream } from 'node:fs';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { type Dispatcher, Pool } from 'undici';
+import { startMeasurement } from '../harness/processes.ts';
+
+const [baseUrl = '', out = '', mode] = process.argv.slice(2);
+const flush = mode === 'synced';
+const pool = new Pool(baseUrl);
+const { finish } = startMeasurement();
+const writing: Promise<void>[] = [];
+let pages = 0;
+let cursor: string | undefined;
+do {
+  const { headers, body }: Dispatcher.ResponseData = await pool.request({
+    method: 'POST',
+    path: `/v1/report/export${cursor === undefined ? '' : `?cursor=${encodeURIComponent(cursor)}`}`,
+    headers: { 'content-type': 'application/json', 'x-service-api-key': 'bench' },
+    body: '{"filter":{"date":{"gte":"2026-11-20T00:00:00Z"}},"format":"XML","container":"NONE"}',
+  });
+  pages += 1;
+  const file = join(out, `page-${String(pages).padStart(6, '0')}.xml`);
+  const written = pipeline(body, createWriteStream(file, { flush }));
+  if (mode === 'pipelined') writing.push(written);
+  else await written;
+  const next = headers['x-service-cursor'];
+  cursor = typeof next === 'string' ? next : undefined;
+} while (cursor !== undefined);
+await Promise.all(writing);
+finish(pages);
+await pool.close();

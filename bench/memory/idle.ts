@@ -1,5 +1,0 @@
-/** A process that does nothing, to measure its memory. */
-
-import { startMeasurement } from '../harness/measured-process.ts';
-
-startMeasurement().finish();

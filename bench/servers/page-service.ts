@@ -1,0 +1,101 @@
+/**
+ * A process: a report service that responds as docs/service-contract.md says, as fast as Node can. Every page is the same document
+ * of generated reports, made in advance.
+ */
+
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { generatedReportXml } from '../../lib/service/simulator/generated-reports.ts';
+
+/** The argument of the process, as JSON. */
+export interface PageServiceOptions {
+  readonly pageBytes: number;
+  readonly pages: number;
+  /** From the request to the first byte of the response. */
+  readonly latencyMs?: number;
+  /** From the first byte to the last. */
+  readonly bodyMs?: number;
+  /** Reports are dated before the start of the service, and a request for later ones, or for an empty period, gets an empty page. */
+  readonly filters?: boolean;
+}
+
+const {
+  pageBytes,
+  pages,
+  latencyMs = 0,
+  bodyMs = 0,
+  filters = false,
+} = JSON.parse(process.argv[2] ?? '{}') as PageServiceOptions;
+
+const document = pageOfReports(pageBytes);
+const emptyPage = Buffer.from('<?xml version="1.0"?>\n<reports/>\n');
+const newestReportAt = Date.now() - 60_000;
+
+const server = createServer((request, response) => {
+  const cursor = new URL(request.url ?? '', 'http://localhost').searchParams.get('cursor');
+  const page = cursor === null ? 1 : Number.parseInt(cursor, 10) + 1;
+  void text(request).then((body) =>
+    filters && isEmptyPeriod(body)
+      ? respond(response, emptyPage, undefined)
+      : respond(response, document, page < pages ? cursorAfter(page) : undefined),
+  );
+});
+
+function isEmptyPeriod(body: string): boolean {
+  const { filter } = JSON.parse(body) as { filter: { date: { gte: string; lt?: string } } };
+  const { gte, lt } = filter.date;
+  return Date.parse(gte) > newestReportAt || (lt !== undefined && lt <= gte);
+}
+
+/** In the contract's form; the 13 digits are the number of the page before. */
+function cursorAfter(page: number): string {
+  return `${String(page).padStart(13, '0')},550e8400-e29b-41d4-a716-446655440000`;
+}
+
+async function respond(response: ServerResponse, body: Buffer, nextCursor: string | undefined): Promise<void> {
+  if (latencyMs > 0) await sleep(latencyMs);
+  response.writeHead(200, {
+    'content-type': 'application/xml;charset=UTF-8',
+    'content-length': body.length,
+    ...(nextCursor !== undefined && { 'x-service-cursor': nextCursor }),
+  });
+  if (bodyMs > 0) await writeEvenly(response, body);
+  else response.end(body);
+}
+
+/** Time between two parts of a body that takes `bodyMs`. */
+const partMs = 5;
+
+/** As a connection of limited bandwidth delivers it: the last part is sent after `bodyMs`, however late the timers are. */
+async function writeEvenly(response: ServerResponse, body: Buffer): Promise<void> {
+  response.flushHeaders();
+  const startedAt = performance.now();
+  const parts = Math.max(1, Math.round(bodyMs / partMs));
+  for (let part = 1; part <= parts; part += 1) {
+    await sleep(Math.max(0, startedAt + (bodyMs * part) / parts - performance.now()));
+    response.write(body.subarray(((part - 1) * body.length) / parts, (part * body.length) / parts));
+  }
+  response.end();
+}
+
+/** A document of exactly `bytes` bytes, if they suffice for a report: reports, and spaces. */
+function pageOfReports(bytes: number): Buffer {
+  const [start, end] = ['<?xml version="1.0" encoding="UTF-8"?>\n<reports>\n', '</reports>\n'];
+  const reports: string[] = [];
+  let remaining = bytes - start.length - end.length;
+  for (let number = 0; remaining > 0; number += 1) {
+    const report = generatedReportXml(1, number, `R-${number}`, 1_763_000_000_000 + number * 10_000);
+    const length = Buffer.byteLength(report);
+    if (length > remaining) break;
+    reports.push(report);
+    remaining -= length;
+  }
+  return Buffer.from(`${start}${reports.join('')}${' '.repeat(Math.max(0, remaining))}${end}`);
+}
+
+// The parent may be killed.
+process.on('disconnect', () => process.exit());
+
+server.listen(0, '127.0.0.1', () => process.send?.(`http://127.0.0.1:${(server.address() as AddressInfo).port}`));
