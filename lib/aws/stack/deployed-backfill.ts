@@ -23,7 +23,7 @@ import { startExecution } from '../step-functions/start-execution.ts';
 import type { OperatorClients } from './clients.ts';
 import { probeWindowFromFunction } from './function-probe.ts';
 
-interface BackfillDependencies {
+interface DeployedBackfillDependencies {
   readonly name: string;
   readonly definition: ExportDefinition;
   readonly service: DeployedService;
@@ -40,7 +40,9 @@ interface BackfillDependencies {
  * dynamodb:GetItem, PutItem and Query, s3:ListBucket and s3:GetObject, s3:PutObject on the lists of windows, and
  * states:DescribeExecution to follow.
  */
-export function deployedBackfill(deps: BackfillDependencies): Pick<DeployedExport, 'startBackfill' | 'stopBackfill'> {
+export function deployedBackfill(
+  deps: DeployedBackfillDependencies,
+): Pick<DeployedExport, 'startBackfill' | 'stopBackfill'> {
   const { name, output, clients } = deps;
   return {
     startBackfill: (request, options) => startBackfill(deps, request, options),
@@ -53,7 +55,7 @@ export function deployedBackfill(deps: BackfillDependencies): Pick<DeployedExpor
 }
 
 async function startBackfill(
-  deps: BackfillDependencies,
+  deps: DeployedBackfillDependencies,
   request: BackfillRequest,
   options: BackfillOptions,
 ): Promise<BackfillEnd> {
@@ -97,7 +99,7 @@ async function startBackfill(
 
 /** The ARN of the state machine of backfills. @throws ConfigurationError if the deployment does not support this request */
 function requireStateMachine(
-  { name, definition, service, output }: BackfillDependencies,
+  { name, definition, service, output }: DeployedBackfillDependencies,
   { from: since, to: until, parallel }: BackfillRequest,
 ): string {
   windowDefinition(definition, { since, until }, service.untilOperator);

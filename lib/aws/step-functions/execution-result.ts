@@ -4,8 +4,8 @@ import type { DescribeExecutionCommandOutput, SFNClient } from '@aws-sdk/client-
 import * as z from 'zod';
 import { type ExportState, type FailedRun, type Run, type RunResult, totalsOf, zeroTotals } from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
+import { continuationName } from '../../core/state-machine/definition.ts';
 import { resultSchema } from '../../core/storage/stored-records.ts';
-import { continuationName } from './execution-names.ts';
 import { type Failure, failureOf, parseJson, toFailure } from './failure.ts';
 
 export type ExecutionResult =
@@ -62,9 +62,9 @@ const caughtErrorSchema = z
 function nextExecution(
   executionArn: string,
   exportName: string,
-  { run, executionNumber }: { readonly run: string; readonly executionNumber: number },
+  ended: { readonly run: string; readonly executionNumber: number },
 ): string {
-  const name = continuationName(exportName, run, executionNumber + 1);
+  const name = continuationName({ export: exportName, ...ended });
   return `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${name}`;
 }
 

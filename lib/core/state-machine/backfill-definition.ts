@@ -44,13 +44,13 @@ export type WindowStateName =
 /** How a child execution ends: its output. */
 type WindowOutcome = 'done' | 'failed' | 'not started';
 
-type WindowState =
+type ItemProcessorState =
   | TaskState
   | TestingChoiceState
   | { readonly Type: 'Wait'; readonly Comment: string; readonly Seconds: number; readonly Next: WindowStateName }
   | { readonly Type: 'Pass'; readonly Comment: string; readonly Result: WindowOutcome; readonly End: true };
-export type BackfillState =
-  | DistributedMapState<WindowStateName, WindowState>
+export type MachineState =
+  | DistributedMapState<WindowStateName, ItemProcessorState>
   | TestingChoiceState
   | StatedFailState
   | Extract<State, { readonly Type: 'Succeed' }>;
@@ -97,7 +97,7 @@ export const backfillTimeoutSeconds = 90 * 86_400;
  */
 const pollSeconds = 60;
 
-export function backfillStateMachine(binding: BackfillSubstitutions): StateMachine<BackfillStateName, BackfillState> {
+export function backfillStateMachine(binding: BackfillSubstitutions): StateMachine<BackfillStateName, MachineState> {
   return {
     Comment: 'Exports the windows of a backfill, several at the same time',
     StartAt: 'ExportWindows',
@@ -142,7 +142,7 @@ export function backfillStateMachine(binding: BackfillSubstitutions): StateMachi
   };
 }
 
-function windowStates(binding: BackfillSubstitutions): Readonly<Record<WindowStateName, WindowState>> {
+function windowStates(binding: BackfillSubstitutions): Readonly<Record<WindowStateName, ItemProcessorState>> {
   return {
     ExportWindow: {
       Type: 'Task',
@@ -150,7 +150,7 @@ function windowStates(binding: BackfillSubstitutions): Readonly<Record<WindowSta
       Resource: `arn:${binding.partition}:states:::states:startExecution.sync:2`,
       Parameters: {
         StateMachineArn: binding.stateMachine,
-        // As windowExecutionName in lib/aws/step-functions/execution-names.ts. At most 79 of 80 characters.
+        // At most 79 of 80 characters.
         'Name.$': "States.Format('{}-w-{}', $.export, States.UUID())",
         Input: { 'export.$': "States.Format('{}/{}', $.export, $.window)" },
       },
@@ -195,6 +195,6 @@ function windowStates(binding: BackfillSubstitutions): Readonly<Record<WindowSta
   };
 }
 
-function outcome(Result: WindowOutcome, Comment: string): WindowState {
+function outcome(Result: WindowOutcome, Comment: string): ItemProcessorState {
   return { Type: 'Pass', Comment, Result, End: true };
 }

@@ -193,8 +193,9 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
  * The name of the execution in which the run continues. It is unique to this transition, so a retry finds that the execution exists. It begins
  * with the export, also for a window.
  */
-export const continuationName = (loop: LoopState): string =>
-  `${loop.export.split('/')[0]}-${loop.run}-${loop.executionNumber + 1}`;
+export const continuationName = (
+  ended: Pick<LoopState, 'export' | 'executionNumber'> & { readonly run: string },
+): string => `${ended.export.split('/')[0]}-${ended.run}-${ended.executionNumber + 1}`;
 
 /** Only an earlier attempt of the same state can have started an execution with this name. */
 const alreadyStarted = 'StepFunctions.ExecutionAlreadyExistsException';

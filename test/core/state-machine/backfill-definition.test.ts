@@ -2,7 +2,7 @@ import aslValidator from 'asl-validator';
 import { describe, expect, it } from 'vitest';
 import type { DistributedMapState } from '../../../lib/core/state-machine/asl.ts';
 import {
-  type BackfillState,
+  type MachineState,
   backfillStateMachine,
   type WindowStateName,
 } from '../../../lib/core/state-machine/backfill-definition.ts';
@@ -14,7 +14,7 @@ const machine = backfillStateMachine({
   partition: 'aws',
   executionTimeoutSeconds: 86_400,
 });
-const map = machine.States.ExportWindows as Extract<BackfillState, { Type: 'Map' }>;
+const map = machine.States.ExportWindows as Extract<MachineState, { Type: 'Map' }>;
 const windowStates = map.ItemProcessor.States;
 
 function transitionsOf(states: Readonly<Record<string, object>>): string[] {
