@@ -1,4 +1,4 @@
-/** Runs an export on this machine: the state machine with a directory and SQLite, one execution after another. */
+/** Runs an export on this machine, with a directory and SQLite, one execution after another. */
 
 import { join } from 'node:path';
 import type { ExportDefinition } from '../core/model.ts';

@@ -88,7 +88,7 @@ export interface IncidentLog {
   update(run: RunRef, change: (record: IncidentRecord) => IncidentRecord, signal?: AbortSignal): Promise<void>;
 }
 
-/** A record is read and written as a whole. This many incidents of usual length take some 30 KB, and 350 KB at most. */
+/** A record is read and written as a whole. This many incidents of usual length take some 30 KB, and 360 KB at most. */
 const maxNewest = 100;
 const maxGroups = 30;
 const maxErrorLength = 100;
