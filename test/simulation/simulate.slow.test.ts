@@ -56,23 +56,11 @@ describe('npm run simulate -- --pairs', () => {
   /** No single fault of a small history shows it: a run must fail after another execution has replaced it. */
   const mutant = 'FailRun changes a run of another execution';
 
-  it('finds what no single fault shows, in one go as well as after an interruption, and prints how to replay it', async () => {
+  it('finds what no single fault shows, although it is interrupted, and prints how to replay it', async () => {
     const all = (await findFirstFaults(small)).map(({ fault }) => fault);
     const rejected = all.find((fault) => fault.startsWith('service-rejects-key ')) ?? '';
     const shortest = all.find((fault) => fault.startsWith('event-rejected ')) ?? '';
     const args = ['--pairs', '--small', small, '--fault', rejected, '--fault', shortest];
-
-    const whole = await runSimulate([...args, '--json', '--state', join(folder, 'whole.jsonl')], mutant);
-    expect(whole.status).toBe(1);
-    const { violations, ...counts } = JSON.parse(whole.stdout);
-    expect(counts).toMatchObject({ slice: '1/1', firstFaults: 2, counted: 2, isComplete: true });
-    expect(counts.done).toBe(counts.pairs);
-    expect(violations.length).toBeGreaterThan(0);
-    const [{ invariant, faults }] = violations;
-    expect(faults).toEqual([rejected, expect.any(String)]);
-    expect(whole.stderr).toContain(`FAILED in ${small}: ${invariant}`);
-    expect(whole.stderr).toContain('It takes 2 of 2 faults:');
-    expect(whole.stderr).toContain(`--fault '${faults[1]}'`);
 
     // Its few pairs are done while those of the other fault are running.
     const state = join(folder, 'interrupted.jsonl');
@@ -98,8 +86,18 @@ describe('npm run simulate -- --pairs', () => {
     const resumed = await runSimulate([...args, '--json', '--state', state], mutant);
     expect(resumed.status).toBe(1);
     expect(resumed.stderr).toContain(`Continuing what ${state} has recorded`);
-    expect(JSON.parse(resumed.stdout)).toEqual({ violations, ...counts });
     expect(existsSync(state)).toBe(false);
+    const { violations, ...counts } = JSON.parse(resumed.stdout);
+    expect(counts).toMatchObject({ slice: '1/1', firstFaults: 2, counted: 2, isComplete: true });
+    expect(counts.done).toBe(counts.pairs);
+    expect(violations.length).toBeGreaterThan(0);
+    const [{ invariant, faults }] = violations;
+    expect(faults).toEqual([rejected, expect.any(String)]);
+    // The violation may have been found before the interruption.
+    const printed = interrupted.stdout + interrupted.stderr + resumed.stderr;
+    expect(printed).toContain(`FAILED in ${small}: ${invariant}`);
+    expect(printed).toContain('It takes 2 of 2 faults:');
+    expect(printed).toContain(`--fault '${faults[1]}'`);
 
     const replay = ['--small', small, ...faults.flatMap((fault: string) => ['--fault', fault])];
     const replayed = await runSimulate(replay, mutant);
