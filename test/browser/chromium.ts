@@ -61,6 +61,8 @@ export async function openFile(
   options: BrowserContextOptions = {},
 ): Promise<OpenedFile> {
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, ...options });
+  // Ends a test that would never end. A busy machine needs longer than the default of 30 seconds.
+  context.setDefaultTimeout(300_000);
   const page = await context.newPage();
   const ownUrl = `file://${path}`;
   const requests: string[] = [];

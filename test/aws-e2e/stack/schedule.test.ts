@@ -1,4 +1,6 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { DeleteScheduleCommand, ListSchedulesCommand } from '@aws-sdk/client-scheduler';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { scheduler } from '../support/aws.ts';
 import { eventually } from '../support/eventually.ts';
 import { endOfExecution, executionsOf } from '../support/executions.ts';
 import { deployWith, type ExporterStack, exporterStack } from '../support/exporter-stack.ts';
@@ -7,6 +9,13 @@ import { openService, reportIds } from '../support/service.ts';
 
 describe('a deployed schedule', () => {
   let deployed: ExporterStack;
+  // Further runs would send requests to the services of other tests.
+  afterAll(async () => {
+    const { Schedules = [] } = await scheduler.send(new ListSchedulesCommand({}));
+    for (const { Name, GroupName } of Schedules.filter((each) => each.Name === 'ticking')) {
+      await scheduler.send(new DeleteScheduleCommand({ Name, GroupName }));
+    }
+  });
   beforeAll(async () => {
     deployed = await exporterStack();
   });

@@ -2,6 +2,7 @@
 
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { S3Client } from '@aws-sdk/client-s3';
+import { SchedulerClient } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { inject } from 'vitest';
@@ -12,6 +13,7 @@ const miniStack = { endpoint: inject('miniStack'), region, credentials };
 
 export const s3 = new S3Client({ ...miniStack, forcePathStyle: true });
 export const dynamoDb = new DynamoDBClient(miniStack);
+export const scheduler = new SchedulerClient(miniStack);
 export const secretsManager = new SecretsManagerClient(miniStack);
 export const stepFunctions = new SFNClient(miniStack);
 export const motoStepFunctions = new SFNClient({ ...miniStack, endpoint: inject('moto') });
