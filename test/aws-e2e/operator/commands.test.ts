@@ -1,11 +1,11 @@
-/** The operator's commands on a deployed stack, each in its own process. */
+/** The operator's commands on a deployed stack. */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { errorResponse, onPage } from '../../support/service/faults.ts';
-import { aDirectory, type CommandResult, jsonOf, run } from '../../support/process/command-line.ts';
+import { aDirectory, type CommandResult, jsonOf, run, runInProcess } from '../../support/process/command-line.ts';
 import { s3 } from '../support/aws.ts';
 import { apiKey, prefix } from '../support/exporter-stack.ts';
 import { deployOperatorStack, operatorStackName, stubOperatorEnvironment } from '../support/operator-stack.ts';
@@ -22,7 +22,7 @@ describe("the operator's commands", () => {
     bucket = String(outputs.BucketName);
     env = stubOperatorEnvironment();
   });
-  const runOnStack = (...parameters: string[]) => run([...parameters, '--stack', operatorStackName], env);
+  const runOnStack = (...parameters: string[]) => runInProcess([...parameters, '--stack', operatorStackName], env);
 
   it('start a run, follow it to its end, and then show, verify and report it', async () => {
     await using _ = await openService(5);
@@ -125,7 +125,7 @@ describe("the operator's commands", () => {
   });
 
   it('say what to do if the stack does not exist, or there are no credentials', async () => {
-    const missingStack = await run(['status', '--stack', 'Nowhere'], env);
+    const missingStack = await runInProcess(['status', '--stack', 'Nowhere'], env);
     expect(missingStack).toMatchObject({ status: 2, stderr: expect.stringMatching(/no stack Nowhere/) });
     const withoutCredentials = await run(['status', '--stack', operatorStackName], {
       AWS_ENDPOINT_URL: String(env.AWS_ENDPOINT_URL),

@@ -210,7 +210,7 @@ describe('a deployed stack', () => {
     {
       const faults = combineScripts(
         onPage(2, errorResponse(503), { times: 2 }),
-        onPage(3, throttled('10')),
+        onPage(3, throttled('3')),
         onPage(4, errorResponse(403)),
       );
       await using _ = await openService(9, { faults });
@@ -231,7 +231,7 @@ describe('a deployed stack', () => {
         })),
       );
       expect(run.events).toContainEqual(
-        expect.objectContaining({ event: 'service-asked-to-wait', page: 3, seconds: 10, inside: false }),
+        expect.objectContaining({ event: 'service-asked-to-wait', page: 3, seconds: 3, inside: false }),
       );
     }
     const span = await newestRun(deployed);
@@ -247,7 +247,7 @@ describe('a deployed stack', () => {
         message: messageAbout(2, 503),
         retry: { state: 'ExportPage', attempt, maxAttempts: 20 },
       })),
-      { kind: 'wait', at, page: 3, seconds: 10 },
+      { kind: 'wait', at, page: 3, seconds: 3 },
       { kind: 'failed-run', at, page: 4, error: 'ConfigurationError', message: messageAbout(4, 403) },
     ];
     expect((await deployed.incidents(span)).newest).toEqual(incidents);

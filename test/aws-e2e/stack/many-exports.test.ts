@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { run } from '../../support/process/command-line.ts';
-import { bootstrap, deploy, type Outputs } from '../support/cdk.ts';
+import { deploy, type Outputs } from '../support/cdk.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName, vendor } from '../support/exporter-stack.ts';
 import { stubOperatorEnvironment } from '../support/operator-stack.ts';
 import { readNewestRun } from '../support/published-run.ts';
@@ -13,7 +13,6 @@ describe('a hundred deployed exports of one service', () => {
   let outputs: Outputs;
   let env: Readonly<Record<string, string>>;
   beforeAll(async () => {
-    await bootstrap();
     outputs = await deploy({
       stackName,
       services: {

@@ -10,6 +10,7 @@ import type { SettingsFile } from '../../../lib/settings/props.ts';
 import { contextKey } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { accountId, credentials, region } from '../emulators/ministack.ts';
 import { runTool } from '../emulators/processes.ts';
+import { once } from './once.ts';
 
 const project = join(import.meta.dirname, '../../..');
 const workDirectory = inject('workDirectory');
@@ -20,9 +21,12 @@ export type Outputs = Readonly<Record<string, string>>;
 /** The settings that the tests set. */
 export type Settings = Pick<SettingsFile, 'services' | 'bucket' | 'exports'> & { readonly stackName: string };
 
-/** Bootstraps the account for CDK, as is done once per account. */
+/** Bootstraps the account for CDK, unless an earlier test file has done so. */
 export async function bootstrap(): Promise<void> {
-  await cdk('bootstrap', `aws://${accountId}/${region}`);
+  await once('bootstrap', async () => {
+    await cdk('bootstrap', `aws://${accountId}/${region}`);
+    return true;
+  });
 }
 
 /** Creates or updates the stack. Resolves to its outputs. */
@@ -41,6 +45,7 @@ interface App {
 
 /** Deploys all stacks of an app. Resolves to their outputs by stack name. */
 export async function deployApp(app: App, stackNames: readonly string[]): Promise<Readonly<Record<string, Outputs>>> {
+  await bootstrap();
   const { context, ...rest } = JSON.parse(await readFile(join(project, 'cdk.json'), 'utf8'));
   const config = { ...rest, app: `"${process.execPath}" "${app.file}"`, context: { ...context, ...app.context } };
   await writeFile(join(workDirectory, 'cdk.json'), JSON.stringify(config));

@@ -3,16 +3,15 @@
  * stack deploys it.
  */
 
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
 import type { ExportProps } from '../../../lib/settings/props.ts';
 import { type ServiceOutput, serviceOutputSchema, serviceOutputSuffix } from '../../../lib/settings/stack-output.ts';
 import { secretsManager } from './aws.ts';
-import { bootstrap, deploy, type Outputs } from './cdk.ts';
+import { deploy, type Outputs } from './cdk.ts';
 import { createEventQueue } from './event-queue.ts';
 import type { DeployedMachine } from './executions.ts';
+import { once } from './once.ts';
 
 export const stackName = 'ReportExporterE2E';
 export const vendor = 'ACME';
@@ -54,22 +53,14 @@ export interface ExporterStack {
   stateMachineOf(exportName: string): DeployedMachine;
 }
 
-const stateFile = join(inject('workDirectory'), 'deployment.json');
-
 /** Deploys the stack, stores the API key and creates the event queue, unless an earlier test file has done so. */
 export async function exporterStack(): Promise<ExporterStack> {
-  const stored = await readFile(stateFile, 'utf8').catch(() => undefined);
-  const { outputs, eventQueue } = stored === undefined ? await deployFirst() : JSON.parse(stored);
+  const { outputs, eventQueue } = await once(stackName, async () => {
+    const deployed = { outputs: await deployWith({}), eventQueue: await createEventQueue() };
+    await putApiKey(stackOf(deployed.outputs, deployed.eventQueue), apiKey);
+    return deployed;
+  });
   return stackOf(outputs, eventQueue);
-}
-
-async function deployFirst(): Promise<{ outputs: Outputs; eventQueue: string }> {
-  await bootstrap();
-  const outputs = await deployWith({});
-  const deployed = { outputs, eventQueue: await createEventQueue() };
-  await putApiKey(stackOf(deployed.outputs, deployed.eventQueue), apiKey);
-  await writeFile(stateFile, JSON.stringify(deployed));
-  return deployed;
 }
 
 /** Stores an API key in the secret, as an operator does. */

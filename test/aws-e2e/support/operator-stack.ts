@@ -3,8 +3,9 @@
 import { inject, vi } from 'vitest';
 import type { ExportProps } from '../../../lib/settings/props.ts';
 import { credentials, region } from '../emulators/ministack.ts';
-import { bootstrap, deploy, type Outputs } from './cdk.ts';
+import { deploy, type Outputs } from './cdk.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName, vendor } from './exporter-stack.ts';
+import { once } from './once.ts';
 
 export const operatorStackName = 'ReportExporterOperated';
 
@@ -19,18 +20,18 @@ const exports: readonly ExportProps[] = [
   { name: 'idle', schedule: { expression: 'rate(1 day)', enabled: false, freshness: 'none' } },
 ];
 
-/** Deploys the stack and stores the API key. */
-export async function deployOperatorStack(): Promise<Outputs> {
-  await bootstrap();
-  const outputs = await deploy({
-    stackName: operatorStackName,
-    services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
-    bucket: { prefix: bucketPrefix },
-    exports: exports.map((each) => ({ size: 2, ...each })),
+/** Deploys the stack and stores the API key, unless an earlier test file has done so. */
+export const deployOperatorStack = (): Promise<Outputs> =>
+  once(operatorStackName, async () => {
+    const outputs = await deploy({
+      stackName: operatorStackName,
+      services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
+      bucket: { prefix: bucketPrefix },
+      exports: exports.map((each) => ({ size: 2, ...each })),
+    });
+    await putApiKey({ secretId: outputs.AcmeApiKeySecretId as string }, apiKey);
+    return outputs;
   });
-  await putApiKey({ secretId: outputs.AcmeApiKeySecretId as string }, apiKey);
-  return outputs;
-}
 
 /** Sets the environment of an operator, from which the SDK reads, and returns it. */
 export function stubOperatorEnvironment(): Readonly<Record<string, string>> {
