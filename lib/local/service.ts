@@ -3,7 +3,6 @@
 import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
-import { networkSettingsOf } from '../settings/network-settings.ts';
 import { sourceOf, untilOperatorOf } from '../settings/settings.ts';
 import { fixedApiKey } from '../service/client/api-key.ts';
 import { serviceClient } from '../service/client/client.ts';
@@ -22,44 +21,44 @@ export function localService(
   env: NodeJS.ProcessEnv,
   runtime: Runtime,
 ): DeployedService {
-  const { baseUrl, vendor, cursorIn, maxConcurrentPages } = service;
+  const { baseUrl, ...settings } = service;
   if (baseUrl !== undefined) {
-    const settings = networkSettingsOf(service);
     const network = createLocalNetwork({ baseUrl, settings, env, now: runtime.now });
     return {
-      network: settings,
+      settings,
       describeNetwork: async () => describeNetwork(await network.get()),
-      vendor,
-      cursorIn,
       address: sourceOf(baseUrl),
-      untilOperator: untilOperatorOf(service),
-      maxConcurrentPages,
+      untilOperator: untilOperatorOf(settings),
+      maxConcurrentPages: settings.maxConcurrentPages,
       keySource: `environment variable ${apiKeyEnv}`,
       async connect() {
         const key = requireApiKey(env, apiKeyEnv);
         // Read first, so that a wrong file fails the start instead of a request.
         await network.get();
-        return serviceClient({ ...service, baseUrl }, { apiKey: fixedApiKey(key), network, clock: runtime });
+        return serviceClient({ ...settings, baseUrl }, { apiKey: fixedApiKey(key), network, clock: runtime });
       },
     };
   }
   return {
-    network: {},
+    settings,
     describeNetwork: async () => '',
-    vendor,
-    cursorIn,
     address: 'simulator',
     // The simulator accepts it (docs/service-contract.md, "The simulator").
-    untilOperator: untilOperatorOf({ filterUntil: service.filterUntil ?? 'date.lt' }),
-    maxConcurrentPages,
+    untilOperator: untilOperatorOf({ filterUntil: settings.filterUntil ?? 'date.lt' }),
+    maxConcurrentPages: settings.maxConcurrentPages,
     keySource: 'generated for the simulator',
     async connect(say) {
       const key = runtime.randomHex(32);
       const reports = generatedReports({ ...simulatedReports, now: runtime.now });
-      const simulator = await startSimulator({ vendor, apiKey: key, reports, seed: simulatedReports.seed });
+      const simulator = await startSimulator({
+        vendor: settings.vendor,
+        apiKey: key,
+        reports,
+        seed: simulatedReports.seed,
+      });
       say(`Using a simulated service at ${simulator.baseUrl}`);
-      const settings = { ...service, baseUrl: simulator.baseUrl };
-      const client = serviceClient(settings, { apiKey: fixedApiKey(key), network: directNetwork, clock: runtime });
+      const simulated = { ...settings, baseUrl: simulator.baseUrl };
+      const client = serviceClient(simulated, { apiKey: fixedApiKey(key), network: directNetwork, clock: runtime });
       return {
         ...client,
         async [Symbol.asyncDispose]() {

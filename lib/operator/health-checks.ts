@@ -89,10 +89,10 @@ export async function* runHealthChecks(
   }
 }
 
-/** Exports with the same address, headers, network and API key, and in a stack with the same function, use the same service. */
+/** Exports with the same address, settings and API key, and in a stack with the same function, use the same service. */
 const identityOf = ({ service, probeFromFunction }: DeployedExport): string => {
-  const { address, vendor, cursorIn, keySource, network } = service;
-  return JSON.stringify([address, vendor, cursorIn, keySource, network, probeFromFunction?.functionArn]);
+  const { address, settings, keySource } = service;
+  return JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]);
 };
 
 /** What cannot be read of the deployment prevents no run. */

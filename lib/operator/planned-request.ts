@@ -14,7 +14,7 @@ export interface PlannedRequest {
 
 /** The request for the page at `cursor`; for the first page without it. */
 export function plannedRequest(
-  service: Pick<DeployedService, 'address' | 'vendor' | 'cursorIn' | 'keySource'>,
+  service: Pick<DeployedService, 'address' | 'settings' | 'keySource'>,
   {
     request,
     since,
@@ -22,9 +22,9 @@ export function plannedRequest(
   }: { readonly request: ExportRequest; readonly since: Instant; readonly cursor?: Cursor | null },
 ): PlannedRequest {
   const base = URL.parse(service.address) ?? new URL('http://simulator');
-  const apiKey = { name: headerNames(service.vendor).apiKey, key: `(${service.keySource})` };
+  const apiKey = { name: headerNames(service.settings.vendor).apiKey, key: `(${service.keySource})` };
   const pageRequest = { request, since, cursor, label: '' };
-  const { method, path, headers, body } = httpRequest(base, pageRequest, service.cursorIn, apiKey);
+  const { method, path, headers, body } = httpRequest(base, pageRequest, service.settings, apiKey);
   return { method, url: `${base.origin}${path}`, headers, body: JSON.parse(body) };
 }
 

@@ -139,11 +139,10 @@ export const networkFields = {
 };
 export type TlsSettings = z.infer<typeof tlsSchema>;
 
-/** Of the settings of a service, those that are about its network. */
-export function networkSettingsOf(service: NetworkSettings): NetworkSettings {
-  const { proxyUrl, proxyCredentialsSecret, tls, headers } = service;
-  return { proxyUrl, proxyCredentialsSecret, tls, headers };
-}
+export type HeaderSettings = Pick<NetworkSettings, 'headers'>;
+
+/** The headers of every request that no request determines. */
+export const commonHeaders = ({ headers }: HeaderSettings) => ({ ...headers, 'user-agent': 'report-exporter' });
 
 export type NetworkSettings = {
   readonly [Field in keyof typeof networkFields]?: z.infer<(typeof networkFields)[Field]> | undefined;

@@ -10,7 +10,7 @@ import type { BackfillStore } from '../backfill/store.ts';
 import type { IncidentRecord } from './incidents.ts';
 import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../core/ports.ts';
-import type { NetworkSettings } from '../settings/network-settings.ts';
+import type { ServiceSettings } from '../settings/settings.ts';
 
 export interface Deployment extends AsyncDisposable {
   /** For messages: `directory ./exports`, `stack ReportExporter in eu-central-1`. */
@@ -130,16 +130,13 @@ export type BackfillEnd =
 export interface DeployedService {
   /** Its base URL, or `simulator`. */
   readonly address: string;
-  readonly vendor: string;
-  readonly cursorIn: 'query' | 'body';
   /** The operator on `filter.date` that excludes reports from a date on, for backfills. Absent: the service has none. */
   readonly untilOperator?: string | undefined;
   /** How many pages the service may be asked for at the same time. Absent: no limit. */
   readonly maxConcurrentPages?: number | undefined;
   /** How many windows its function can export beside one run of each of its exports. Absent: it has no concurrency of its own. */
   readonly spareConcurrency?: number | undefined;
-  /** What the settings say about proxy, certificates and headers. */
-  readonly network: NetworkSettings;
+  readonly settings: Omit<ServiceSettings, 'baseUrl'>;
   /**
    * Reads certificates and credentials, and describes them without secrets. Empty for a direct connection.
    * @throws ConfigurationError if they cannot be used

@@ -3,7 +3,6 @@
 import { tmpdir } from 'node:os';
 import type { DeployedExport, DeployedService, StartRequest } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { networkSettingsOf } from '../../settings/network-settings.ts';
 import { exportDefinition, sourceOf, untilOperatorOf } from '../../settings/settings.ts';
 import { serviceClient } from '../../service/client/client.ts';
 import { describeNetwork } from '../../service/network/network.ts';
@@ -99,29 +98,29 @@ function startInput(exportName: string, { since, restart }: StartRequest) {
 }
 
 function deployedService(
-  { serviceSettings, service, spareConcurrency }: Pick<StackExport, 'serviceSettings' | 'service' | 'spareConcurrency'>,
+  {
+    serviceSettings: settings,
+    service,
+    spareConcurrency,
+  }: Pick<StackExport, 'serviceSettings' | 'service' | 'spareConcurrency'>,
   clients: OperatorClients,
   clock: Runtime,
 ): DeployedService {
-  const { baseUrl, vendor, cursorIn } = serviceSettings;
   const { apiKeySecret: secretId, apiKeyField: field } = service;
-  const settings = networkSettingsOf(serviceSettings);
   const network = createSecretNetwork({ client: clients.secretsManager, settings, now: clock.now });
   return {
-    network: settings,
+    settings,
     describeNetwork: async () => describeNetwork(await network.get()),
-    address: sourceOf(baseUrl),
-    vendor,
-    cursorIn,
-    untilOperator: untilOperatorOf(serviceSettings),
-    maxConcurrentPages: serviceSettings.maxConcurrentPages,
+    address: sourceOf(settings.baseUrl),
+    untilOperator: untilOperatorOf(settings),
+    maxConcurrentPages: settings.maxConcurrentPages,
     spareConcurrency,
     keySource: field === '' ? `secret ${secretId}` : `field ${field} of secret ${secretId}`,
     async connect() {
       const apiKey = createSecretApiKey({ client: clients.secretsManager, secretId, field, now: clock.now });
       // Read first, so that a missing key is not reported as a failed request.
       await apiKey.get();
-      return serviceClient(serviceSettings, { network, apiKey, clock });
+      return serviceClient(settings, { network, apiKey, clock });
     },
   };
 }

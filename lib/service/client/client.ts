@@ -19,7 +19,7 @@ import { type CreatePool, createConnections } from './connection-pool.ts';
 import { type Deadline, startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import type { Subject } from './errors.ts';
-import { headerNames, httpRequest } from './request.ts';
+import { headerNames, httpRequest, type RequestSettings } from './request.ts';
 import { createPageBody } from './response-body.ts';
 import {
   assertFraming,
@@ -32,8 +32,7 @@ import {
 import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
 import { transportError } from './transport-errors.ts';
 
-export type ClientSettings = Timeouts &
-  Pick<ServiceSettings, 'baseUrl' | 'vendor' | 'cursorIn' | 'headers' | 'maxPageBytes'>;
+export type ClientSettings = Timeouts & RequestSettings & Pick<ServiceSettings, 'baseUrl' | 'vendor' | 'maxPageBytes'>;
 
 export interface ClientOptions {
   readonly apiKey: ApiKeySource;
@@ -81,7 +80,7 @@ export function serviceClient(
   settings: ClientSettings,
   { apiKey, network = directNetwork, clock, createPool }: ClientOptions,
 ): ReportServiceClient {
-  const { cursorIn, headers, maxPageBytes } = settings;
+  const { maxPageBytes } = settings;
   const base = parseBaseUrl(settings.baseUrl);
   const isTls = base.protocol === 'https:';
   const names = headerNames(settings.vendor);
@@ -171,7 +170,7 @@ export function serviceClient(
     triedKeys.add(key);
     recentKeys.add(key);
     const sentAt = clock.monotonicNow();
-    const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key }, headers);
+    const parts = httpRequest(base, request, settings, { name: names.apiKey, key });
     const response = await deadline.race(
       sendRequest.call(pool, { ...parts, origin: base.origin, signal: deadline.signal }),
     );

@@ -3,29 +3,32 @@
 import { ExportError } from '../../core/errors.ts';
 import type { PageRequest } from '../../core/ports.ts';
 import { filterSince } from '../../core/filter.ts';
+import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
+import type { ServiceSettings } from '../../settings/settings.ts';
 
 /** Where the cursor is sent; never in both places (docs/service-contract.md, section 4.1, rules 1 and 2). */
-type CursorLocation = 'query' | 'body';
+type CursorLocation = ServiceSettings['cursorIn'];
+
+export type RequestSettings = Pick<ServiceSettings, 'cursorIn'> & HeaderSettings;
 
 /** The request in undici's form, without origin and signal. */
 export function httpRequest(
   base: URL,
   request: PageRequest,
-  route: CursorLocation,
+  settings: RequestSettings,
   apiKey: { name: string; key: string },
-  headers: Readonly<Record<string, string>> = {},
 ) {
+  const { cursorIn } = settings;
   return {
     method: 'POST',
-    path: requestPath(base, request, route),
+    path: requestPath(base, request, cursorIn),
     headers: {
-      ...headers,
+      ...commonHeaders(settings),
       'content-type': 'application/json',
       'accept-encoding': 'identity',
-      'user-agent': 'report-exporter',
       [apiKey.name]: apiKey.key,
     },
-    body: requestBody(request, route),
+    body: requestBody(request, cursorIn),
   } as const;
 }
 

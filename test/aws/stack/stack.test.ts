@@ -101,8 +101,7 @@ describe('a deployed stack', () => {
     });
     expect(deployed.service).toMatchObject({
       address: 'https://acme.example.com',
-      vendor: 'ACME',
-      cursorIn: 'body',
+      settings: { vendor: 'ACME', cursorIn: 'body' },
       keySource: `secret ${serviceOutput(acme).apiKeySecret}`,
     });
     expect(deployed.store.locate('daily/latest.json')).toBe('s3://bucket/reports/acme/daily/latest.json');

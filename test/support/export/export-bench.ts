@@ -20,6 +20,7 @@ import {
   scriptedService,
   someReports,
 } from './scripted-service.ts';
+import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 
 export interface BenchOptions {
   readonly reports?: readonly ScriptedReport[];
@@ -161,10 +162,8 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
     serviceName: 'acme',
     service: {
       address: definition.request.source,
-      vendor: 'ACME',
-      cursorIn: 'query',
+      settings: serviceSettingsSchema.parse({ baseUrl: 'https://reports.example.com', vendor: 'ACME' }),
       keySource: 'a test',
-      network: {},
       describeNetwork: async () => '',
       connect: async () => ({
         fetchPage: (...request) => service.fetchPage(...request),
