@@ -40,10 +40,11 @@ function findHeaderProblem(name: string, value: string): string | undefined {
   if (credentialHeader.test(lowerName))
     return 'must not be set: it holds a credential, and these headers are not secret';
   if (reservedHeader.test(lowerName)) return 'must not be set: the exporter or the connection sets it';
-  return /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value)
-    ? undefined
-    : 'must be printable ASCII characters, without white space at the beginning or end';
+  return headerValue.test(value) ? undefined : headerValueProblem;
 }
+
+const headerValue = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
+const headerValueProblem = 'must be printable ASCII characters, without white space at the beginning or end';
 
 const headersSchema = z.record(z.string(), z.string()).check(
   z.superRefine((headers, context) => {
@@ -136,13 +137,21 @@ export const networkFields = {
     headersSchema,
     { example: { 'X-Tenant': 'acme' }, page: 'network.md#headers' },
   ),
+  userAgent: optionalField(
+    'The header `User-Agent` of every request, at most 256 characters. Without it, `report-exporter`.',
+    text(headerValue, headerValueProblem).check(z.maxLength(256, 'must have at most 256 characters')),
+    { example: 'report-exporter (team-finance@example.com)', page: 'network.md#headers' },
+  ),
 };
 export type TlsSettings = z.infer<typeof tlsSchema>;
 
-export type HeaderSettings = Pick<NetworkSettings, 'headers'>;
+export type HeaderSettings = Pick<NetworkSettings, 'headers' | 'userAgent'>;
 
 /** The headers of every request that no request determines. */
-export const commonHeaders = ({ headers }: HeaderSettings) => ({ ...headers, 'user-agent': 'report-exporter' });
+export const commonHeaders = ({ headers, userAgent = 'report-exporter' }: HeaderSettings) => ({
+  ...headers,
+  'user-agent': userAgent,
+});
 
 export type NetworkSettings = {
   readonly [Field in keyof typeof networkFields]?: z.infer<(typeof networkFields)[Field]> | undefined;

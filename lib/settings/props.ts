@@ -105,6 +105,14 @@ export interface ServiceProps {
    * @see `docs/network.md#headers`
    */
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The header `User-Agent` of every request, at most 256 characters.
+   *
+   * @default 'report-exporter'
+   * @example 'report-exporter (team-finance@example.com)'
+   * @see `docs/network.md#headers`
+   */
+  readonly userAgent?: string | undefined;
 }
 
 /** Certificates of the connection to the service. */

@@ -4,6 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
 import { requestPath } from '../../../lib/service/client/request.ts';
+import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import { fc } from '../../support/property.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
@@ -30,6 +31,21 @@ describe('the request', () => {
     });
     expect(request?.body).toBe('{"filter":{"date":{"gte":"2026-11-20T02:00:00Z"}},"format":"XML","container":"NONE"}');
   });
+
+  it('names the user agent of the settings', async () => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server, { userAgent: 'acme-exporter/2 (finance)' });
+    await readPage(client.fetchPage(pageRequest()));
+    expect(server.requests[0]?.headers['user-agent']).toBe('acme-exporter/2 (finance)');
+  });
+
+  it.each(['', ' a', 'a ', 'a\r\nX-SERVICE-API-KEY: b', 'a\n', 'a\0', 'ü', 'a'.repeat(257)])(
+    'does not accept the user agent %j',
+    (userAgent) => {
+      const { error } = serviceSettingsSchema.safeParse({ baseUrl: 'https://a.example', userAgent });
+      expect(error?.issues.map(({ path }) => path)).toEqual([['userAgent']]);
+    },
+  );
 
   it('contains size and further filter fields only if they are set', async () => {
     await using server = await startRawServer(rawResponse());
