@@ -58,7 +58,7 @@ describe('doctor checks the concurrent executions of Lambda', () => {
     expect(await check(services, 10)).toMatchObject({
       state: 'warning',
       message: `Lambda runs 10 functions at the same time; ${needed}. The others wait for up to ten hours, and then fail`,
-      remedy: expect.stringMatching(/quota.*docs\/deployment\.md#concurrency-of-lambda/),
+      remedy: expect.stringMatching(/quota.*docs\/many-exports\.md#concurrency-of-lambda/),
     });
   });
 
