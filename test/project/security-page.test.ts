@@ -14,7 +14,7 @@ const sections = [
   'An attacker at the service',
   'An attacker in the network',
   'An attacker in the bucket or the table',
-  'Poisoned settings or dependencies',
+  'Compromised settings or dependencies',
   'Logs',
   'Secrets',
 ];
