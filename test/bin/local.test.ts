@@ -1,4 +1,4 @@
-/** `report-exporter local`, `service` and the program itself, as processes. */
+/** `report-exporter local`, `service` and the program itself. As processes: processes.slow.test.ts. */
 
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -6,10 +6,10 @@ import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { always, errorDocument, errorResponse, type FaultScript } from '../support/service/faults.ts';
+import { always, errorResponse } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
-import { aDirectory, jsonOf, readManifest, run, runInProcess, start } from '../support/process/command-line.ts';
+import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 
 /** The address of a service that has ended. */
@@ -24,13 +24,9 @@ async function closedPort(): Promise<string> {
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
 describe('report-exporter local', () => {
-  it('runs on the Node that Lambda runs', () => {
-    expect(process.version).toMatch(/^v24\./);
-  });
-
   it('exports from the simulator to published XML, and summarizes the run', async () => {
     const out = await aDirectory();
-    const ended = await run(['local', '--out', out]);
+    const ended = await runInProcess(['local', '--out', out]);
     expect(ended).toMatchObject({ status: 0 });
     expect(ended.stdout).toMatch(/^Completed: 3 pages, 25\d reports, [\d.]+ kB in [\d.]+ s\n/);
     expect(ended.stdout).toContain(join(out, 'reports/date='));
@@ -55,23 +51,6 @@ describe('report-exporter local', () => {
       'page-000003.xml',
       'run.json',
     ]);
-  });
-
-  it('loads no package that a local run does not need: each delays the first request', async () => {
-    const listPackages = `
-      import { registerHooks } from 'node:module';
-      const names = new Set();
-      registerHooks({
-        load(url, context, nextLoad) {
-          const [, name] = /.*\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//.exec(url) ?? [];
-          if (name !== undefined) names.add(name);
-          return nextLoad(url, context);
-        },
-      });
-      process.on('exit', () => console.log([...names].sort().join(' ')));`;
-    const module = `data:text/javascript,${encodeURIComponent(listPackages)}`;
-    const ended = await run(['local', '--out', await aDirectory()], { NODE_OPTIONS: `--import=${module}` });
-    expect(ended.stdout.trimEnd().split('\n').at(-1)).toBe('commander saxes undici xmlchars zod');
   });
 
   it('exports incrementally from the watermark when it is run again', async () => {
@@ -183,34 +162,6 @@ describe('report-exporter local', () => {
     expect(ended.stderr).toContain(`Error: ${file} is a file, not a directory. Choose another --out\n`);
   });
 
-  it('continues after the reader has closed the pipe', async () => {
-    const out = await aDirectory();
-    const running = start(['local', '--out', out, '--size', '10']);
-    running.process.stdout?.destroy();
-    running.process.stderr?.destroy();
-    expect((await running.ended).status).toBe(0);
-    expect(JSON.parse(await readFile(join(out, 'reports/latest.json'), 'utf8'))).toHaveProperty('manifest');
-  });
-
-  it('says what failed, and when it retries', async () => {
-    const apiKey = 'key-of-the-503-test';
-    const faults = always(errorResponse(503));
-    await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports([]), faults });
-    const running = start(['local', '--out', await aDirectory(), '--base-url', simulator.baseUrl], {
-      REPORT_EXPORT_API_KEY: apiKey,
-    });
-    await expect.poll(() => running.stderr()).toContain('attempt 2 of 21');
-    running.process.kill('SIGINT');
-    const { status, stdout, stderr } = await running.ended;
-    expect(stderr).toMatch(
-      // A delay is random, and may be none.
-      /^Retrying (in [\d.]+ s|now) \(attempt 2 of 21\): ServiceUnavailableError: .* 503 for page 1 of run /m,
-    );
-    expect(stderr).toMatch(/\nInterrupted before page 1 was stored\. Run again to resume\.\n$/);
-    expect(stderr).not.toMatch(/fail/i);
-    expect({ status, stdout }).toEqual({ status: 130, stdout: '' });
-  });
-
   it('tries as often as --max-attempts allows, and says so', async () => {
     const out = await aDirectory();
     const options = ['--out', out, '--base-url', await closedPort()];
@@ -267,25 +218,6 @@ describe('report-exporter local', () => {
     expect(ended.stderr).toContain('404');
     expect(ended.stderr).toContain(`${url}/v1/report/export`);
     expect(ended.stderr).not.toContain(apiKey);
-  });
-
-  it('never takes an error document for a page, and exports the rest when it is run again', async () => {
-    const apiKey = 'key-of-the-root-element-test';
-    let isFaulty = true;
-    const faults: FaultScript = ({ page }) => (isFaulty && page === 3 ? errorDocument : undefined);
-    const reports = inMemoryReports(someReports(9));
-    await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, reports, faults });
-    const out = await aDirectory();
-    const options = ['--out', out, '--base-url', simulator.baseUrl, '--size', '2', '--max-attempts', '1'];
-    const env = { REPORT_EXPORT_API_KEY: apiKey };
-    const failed = await runInProcess(['local', ...options], env);
-    expect(failed.status).toBe(1);
-    expect(failed.stderr).toMatch(
-      /root element error for page 3 .* but reports is expected: page 2 has it\. .*<code>500/,
-    );
-    isFaulty = false;
-    const { pages, reports: exported } = jsonOf(await runInProcess(['local', ...options, '--json'], env));
-    expect({ pages, exported }).toEqual({ pages: 5, exported: 9 });
   });
 
   it('accepts only the root element that --root-element names, also in later starts', async () => {
@@ -480,29 +412,6 @@ describe('report-exporter local --all', () => {
 });
 
 describe('report-exporter service', () => {
-  it('serves the simulator until interrupted', async () => {
-    const key = 'key-of-the-service-test';
-    const service = start(['service', '--reports', '12'], { REPORT_EXPORT_API_KEY: key });
-    await expect.poll(() => service.stdout()).toMatch(/listening on http:\/\/127\.0\.0\.1:\d+\n/);
-    const [baseUrl] = /http:\S+/.exec(service.stdout()) ?? [''];
-    const ended = await runInProcess(
-      ['local', '--base-url', baseUrl, '--size', '5', '--json', '--out', await aDirectory()],
-      {
-        REPORT_EXPORT_API_KEY: key,
-      },
-    );
-    const { status: outcome, pages, reports } = jsonOf(ended);
-    expect(outcome).toBe('completed');
-    // 12 at the start; another arrives every 10 s.
-    expect(reports).toBeGreaterThanOrEqual(12);
-    expect(reports).toBeLessThan(30);
-    expect(pages).toBe(Math.ceil((reports ?? 0) / 5));
-    service.process.kill('SIGINT');
-    const { status, stdout, stderr } = await service.ended;
-    expect(status).toBe(130);
-    expect(stdout + stderr + ended.stdout + ended.stderr).not.toContain(key);
-  });
-
   it('reports all problems of its options at once', async () => {
     const ended = await runInProcess([
       'service',

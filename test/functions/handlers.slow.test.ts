@@ -173,15 +173,6 @@ describe('the incidents of a run', () => {
 });
 
 describe('the functions', () => {
-  it('publish for how long no run has had reports, if they are expected', async () => {
-    await using deployment = await deploy({ reports: 5, settings: { expect: { reportsEvery: 'P8D' } } });
-    await execute(deployment.functions, { name: 'first' });
-    expect(events('run-completed')).toMatchObject([{ secondsWithoutReports: 0 }]);
-    expect(lines().flatMap((line) => ('SecondsWithoutReports' in line ? [line.SecondsWithoutReports] : []))).toEqual([
-      0,
-    ]);
-  });
-
   it('log failures alone with the log level ERROR, and publish the same metrics', async () => {
     await using deployment = await deploy({
       reports: 5,
@@ -240,20 +231,6 @@ describe('the functions', () => {
     const end = await execute(deployment.functions, { name: 'first' });
     expect(end).toMatchObject({ status: 'failed', error: 'ContractError' });
     expect(JSON.stringify(end)).toContain('service.rootElement names it');
-  });
-
-  it('count the wait for a long Retry-After once for the export and once for the service', async () => {
-    await using deployment = await deploy({ reports: 3, faults: onPage(2, throttled('3600')) });
-    const result = await execute(deployment.functions, { name: 'first' });
-    expect(result.states).toContain('WaitForService');
-    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3']);
-    expect(totalOf('Waits')).toBe(1);
-    // Once for the export, once for the service.
-    const waited = lines().filter((line) => 'WaitSeconds' in line);
-    expect(waited).toMatchObject([
-      { export: 'reports', WaitSeconds: 3_600 },
-      { service: 'acme', WaitSeconds: 3_600 },
-    ]);
   });
 });
 

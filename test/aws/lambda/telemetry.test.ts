@@ -1,0 +1,119 @@
+/** Which lines and metrics a function publishes for each event. */
+
+import { describe, expect, it } from 'vitest';
+import { createTelemetry, type TelemetryOutput } from '../../../lib/aws/lambda/telemetry.ts';
+import { ExportError } from '../../../lib/core/errors.ts';
+import type { ExportEvent } from '../../../lib/core/ports.ts';
+
+/** The telemetry of an invocation for the export nightly, with what it logs and publishes. */
+function anInvocation() {
+  const lines: object[] = [];
+  const published: object[] = [];
+  const output: TelemetryOutput = {
+    createLogger() {
+      let keys: object = {};
+      const log = (level: string) => (message: string, fields: object) =>
+        void lines.push({ level, message, ...keys, ...fields });
+      return {
+        appendKeys: (fields) => void (keys = { ...keys, ...fields }),
+        resetKeys: () => void (keys = {}),
+        info: log('INFO'),
+        error: log('ERROR'),
+      };
+    },
+    createMetrics(dimensions) {
+      let stored: Record<string, number | string> = {};
+      return {
+        addMetric: (name, _unit, value) => void (stored[name] = value),
+        addMetadata: (name, value) => void (stored[name] = value),
+        hasStoredMetrics: () => Object.keys(stored).length > 0,
+        publishStoredMetrics() {
+          published.push({ ...dimensions, ...stored });
+          stored = {};
+        },
+      };
+    },
+  };
+  const telemetry = createTelemetry(output);
+  telemetry.setService('Reports', 'acme');
+  telemetry.begin({ execution: 'E', request: 'Q' });
+  telemetry.setExport('nightly');
+  return { telemetry, lines, published };
+}
+
+const ofExport = { deployment: 'Reports', export: 'nightly' };
+const ofService = { deployment: 'Reports', service: 'acme' };
+
+describe('an event', () => {
+  const page = { page: 3, bytes: 100, reports: 7 };
+  it.each<[object, readonly object[]]>([
+    [{ event: 'run-started' }, [{ ...ofExport, RunsStarted: 1 }]],
+    [{ event: 'run-resumed' }, [{ ...ofExport, RunsResumed: 1 }]],
+    [{ event: 'run-restarted' }, [{ ...ofExport, CursorRestarts: 1 }]],
+    [{ event: 'run-skipped' }, [{ ...ofExport, RunsSkipped: 1 }]],
+    [{ event: 'run-completed' }, [{ ...ofExport, RunsCompleted: 1 }]],
+    [{ event: 'run-completed', until: '2026-11-01T00:00:00Z' }, [{ ...ofExport, WindowsCompleted: 1 }]],
+    [
+      { event: 'run-completed', secondsWithoutReports: 0 },
+      [{ ...ofExport, RunsCompleted: 1, SecondsWithoutReports: 0 }],
+    ],
+    [{ event: 'page-exported', ...page }, [{ ...ofExport, PagesExported: 1, BytesExported: 100, ReportsExported: 7 }]],
+    [{ event: 'page-adopted', ...page }, [{ ...ofExport, PagesAdopted: 1, BytesExported: 100, ReportsExported: 7 }]],
+    [{ event: 'page-exported', ...page, reports: null }, [{ ...ofExport, PagesExported: 1, BytesExported: 100 }]],
+    [
+      { event: 'service-asked-to-wait', seconds: 90 },
+      [
+        { ...ofExport, Waits: 1, WaitSeconds: 90 },
+        { ...ofService, WaitSeconds: 90 },
+      ],
+    ],
+    [{ event: 'waiting-for-slot', seconds: 5 }, [{ ...ofExport, SlotWaits: 1, SlotWaitSeconds: 5 }]],
+  ])('%j is logged with its invocation, and counted', (event, metrics) => {
+    const { telemetry, lines, published } = anInvocation();
+    telemetry.emit(event as ExportEvent);
+    telemetry.end();
+    const { event: message, ...fields } = event as Record<string, unknown>;
+    expect(lines).toEqual([{ level: 'INFO', message, execution: 'E', request: 'Q', export: 'nightly', ...fields }]);
+    expect(published).toEqual(metrics);
+  });
+
+  it('about a failed run is an error, whose message is a field of the line', () => {
+    const { telemetry, lines, published } = anInvocation();
+    telemetry.emit({ event: 'run-failed', export: 'nightly', message: 'no page' } as ExportEvent);
+    telemetry.end();
+    expect(lines).toMatchObject([{ level: 'ERROR', message: 'run-failed', errorMessage: 'no page' }]);
+    expect(published).toEqual([{ ...ofExport, RunsFailed: 1 }]);
+  });
+});
+
+describe('an invocation', () => {
+  it('that fails logs its error, and counts it with its name', () => {
+    const { telemetry, lines, published } = anInvocation();
+    const error = new ExportError('ContractError', 'no page');
+    telemetry.failed(error, { run: 'R', page: 3 });
+    telemetry.end();
+    expect(lines).toMatchObject([{ level: 'ERROR', message: 'attempt-failed', run: 'R', page: 3, error }]);
+    expect(published).toEqual([{ ...ofExport, FailedAttempts: 1, error: 'ContractError' }]);
+  });
+
+  it('with the log level ERROR logs failures alone, and publishes the same metrics', () => {
+    const { telemetry, lines, published } = anInvocation();
+    telemetry.setLogLevel('ERROR');
+    telemetry.emit({ event: 'run-skipped' } as ExportEvent);
+    telemetry.failed(new Error('no page'), {});
+    telemetry.end();
+    expect(lines).toMatchObject([{ message: 'attempt-failed' }]);
+    expect(published).toEqual([{ ...ofExport, RunsSkipped: 1, FailedAttempts: 1, error: 'Error' }]);
+  });
+
+  it('has nothing of the one before in its lines and metrics', () => {
+    const { telemetry, lines, published } = anInvocation();
+    telemetry.end();
+    telemetry.begin({ execution: 'F', request: 'S' });
+    telemetry.failed(new Error('no export'), {});
+    telemetry.end();
+    expect(lines).toEqual([expect.not.objectContaining({ export: 'nightly' })]);
+    expect(lines).toMatchObject([{ execution: 'F', request: 'S' }]);
+    expect(published).toEqual([]);
+  });
+});

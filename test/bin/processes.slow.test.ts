@@ -1,0 +1,94 @@
+/** The program as a process: its entry point, its signals, and its pipes. */
+
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { aDirectory, jsonOf, run, runInProcess, start } from '../support/process/command-line.ts';
+import { always, errorResponse } from '../support/service/faults.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { startSimulator } from '../support/service/simulator.ts';
+
+describe('report-exporter local', () => {
+  it('runs on the Node that Lambda runs', () => {
+    expect(process.version).toMatch(/^v24\./);
+  });
+
+  it('exports from the simulator, and exits with 0', async () => {
+    const out = await aDirectory();
+    const ended = await run(['local', '--out', out]);
+    expect(ended).toMatchObject({ status: 0 });
+    expect(ended.stdout).toMatch(/^Completed: 3 pages, 25\d reports, /);
+    expect(ended.stderr).toMatch(/^Using a simulated service at /);
+    expect(ended.stdout + ended.stderr).not.toContain('\x1b');
+  });
+
+  it('loads no package that a local run does not need: each delays the first request', async () => {
+    const listPackages = `
+      import { registerHooks } from 'node:module';
+      const names = new Set();
+      registerHooks({
+        load(url, context, nextLoad) {
+          const [, name] = /.*\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//.exec(url) ?? [];
+          if (name !== undefined) names.add(name);
+          return nextLoad(url, context);
+        },
+      });
+      process.on('exit', () => console.log([...names].sort().join(' ')));`;
+    const module = `data:text/javascript,${encodeURIComponent(listPackages)}`;
+    const ended = await run(['local', '--out', await aDirectory()], { NODE_OPTIONS: `--import=${module}` });
+    expect(ended.stdout.trimEnd().split('\n').at(-1)).toBe('commander saxes undici xmlchars zod');
+  });
+
+  it('continues after the reader has closed the pipe', async () => {
+    const out = await aDirectory();
+    const running = start(['local', '--out', out, '--size', '10']);
+    running.process.stdout?.destroy();
+    running.process.stderr?.destroy();
+    expect((await running.ended).status).toBe(0);
+    expect(JSON.parse(await readFile(join(out, 'reports/latest.json'), 'utf8'))).toHaveProperty('manifest');
+  });
+
+  it('says what failed, and when it retries', async () => {
+    const apiKey = 'key-of-the-503-test';
+    const faults = always(errorResponse(503));
+    await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports([]), faults });
+    const running = start(['local', '--out', await aDirectory(), '--base-url', simulator.baseUrl], {
+      REPORT_EXPORT_API_KEY: apiKey,
+    });
+    await expect.poll(() => running.stderr()).toContain('attempt 2 of 21');
+    running.process.kill('SIGINT');
+    const { status, stdout, stderr } = await running.ended;
+    expect(stderr).toMatch(
+      // A delay is random, and may be none.
+      /^Retrying (in [\d.]+ s|now) \(attempt 2 of 21\): ServiceUnavailableError: .* 503 for page 1 of run /m,
+    );
+    expect(stderr).toMatch(/\nInterrupted before page 1 was stored\. Run again to resume\.\n$/);
+    expect(stderr).not.toMatch(/fail/i);
+    expect({ status, stdout }).toEqual({ status: 130, stdout: '' });
+  });
+});
+
+describe('report-exporter service', () => {
+  it('serves the simulator until interrupted', async () => {
+    const key = 'key-of-the-service-test';
+    const service = start(['service', '--reports', '12'], { REPORT_EXPORT_API_KEY: key });
+    await expect.poll(() => service.stdout()).toMatch(/listening on http:\/\/127\.0\.0\.1:\d+\n/);
+    const [baseUrl] = /http:\S+/.exec(service.stdout()) ?? [''];
+    const ended = await runInProcess(
+      ['local', '--base-url', baseUrl, '--size', '5', '--json', '--out', await aDirectory()],
+      {
+        REPORT_EXPORT_API_KEY: key,
+      },
+    );
+    const { status: outcome, pages, reports } = jsonOf(ended);
+    expect(outcome).toBe('completed');
+    // 12 at the start; another arrives every 10 s.
+    expect(reports).toBeGreaterThanOrEqual(12);
+    expect(reports).toBeLessThan(30);
+    expect(pages).toBe(Math.ceil((reports ?? 0) / 5));
+    service.process.kill('SIGINT');
+    const { status, stdout, stderr } = await service.ended;
+    expect(status).toBe(130);
+    expect(stdout + stderr + ended.stdout + ended.stderr).not.toContain(key);
+  });
+});
