@@ -6,10 +6,31 @@ import { runHistory } from './histories/history.ts';
 import { regressionSeeds } from './histories/regression-seeds.ts';
 import { findFirstFaults } from './pairs/pairs.ts';
 import { runSimulate } from './run-simulate.ts';
+import { formatEventLog } from './world/event-log.ts';
 
 describe('a simulated history', () => {
   it.each(regressionSeeds)('violates no invariant where once $defect (seed $seed)', async ({ seed, pages }) => {
     expect((await runHistory({ seed, pages })).violation).toBeUndefined();
+  });
+
+  it.each(['1', '2', '3'])('has the same event log every time (seed %s)', async (seed) => {
+    const [one, other] = [
+      await runHistory({ seed, pages: 6, recordLog: true }),
+      await runHistory({ seed, pages: 6, recordLog: true }),
+    ];
+    expect(one.logLines.length).toBeGreaterThan(100);
+    expect(formatEventLog(other.logLines, other.start)).toBe(formatEventLog(one.logLines, one.start));
+    expect(other.stats).toEqual(one.stats);
+  });
+
+  it('is the same whether or not its event log is recorded', async () => {
+    const [recorded, unrecorded] = [
+      await runHistory({ seed: '7', pages: 6, recordLog: true }),
+      await runHistory({ seed: '7', pages: 6 }),
+    ];
+    expect(unrecorded.injectedFaults).toEqual(recorded.injectedFaults);
+    expect(unrecorded.stats).toEqual(recorded.stats);
+    expect(unrecorded.logLines).toEqual([]);
   });
 });
 

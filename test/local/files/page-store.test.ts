@@ -4,10 +4,8 @@ import { cp, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'no
 import { syncBuiltinESMExports } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
-import { acquireFileLock } from '../../../lib/local/lock.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { pageStoreContract } from '../../contracts/page-store-contract.ts';
 import {
@@ -20,10 +18,7 @@ import {
   sha256Of,
 } from '../../support/builders.ts';
 import { directoryStore } from '../../support/export/directory-store.ts';
-import { startScript } from '../../support/process/child-script.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
-
-const publisher = new URL('../children/publish.ts', import.meta.url);
 
 pageStoreContract('The directory page store', async () => {
   const directory = await temporaryDirectory();
@@ -385,22 +380,6 @@ describe('the directory page store', () => {
     await rm(path, { force: true });
     execFileSync('sh', ['-c', 'mkfifo "$0"', path]);
   };
-
-  it('replaces the pointer only while no other process does', async () => {
-    await using directory = await temporaryDirectory();
-    await mkdir(join(directory.path, '.incoming'));
-    const lock = acquireFileLock(join(directory.path, '.incoming', 'latest.lock'), 1_000);
-    await using other = startScript(publisher, directory.path);
-    await other.waitForLine(/^mkdir reports$/);
-    // Enough time to notice a process that does not wait.
-    await sleep(100);
-    const replaced = [...other.lines].some((line) => line.startsWith('rename'));
-    lock?.release();
-
-    expect(replaced).toBe(false);
-    expect(await other.ended).toBe(0);
-    expect(await readdir(join(directory.path, 'reports'))).toContain('latest.json');
-  }, 60_000);
 
   describe('a listing', () => {
     it('contains only files and links to files', async () => {
