@@ -282,11 +282,13 @@ const networkRemedy = 'correct what the message names; docs/network.md explains 
 
 /** Reads certificates and credentials, connects, and requests one page. */
 async function checkFromHere(
-  { definition, log, service: { describeNetwork, connect, keySource, address } }: DeployedExport,
+  { definition, log: stateLog, service: { describeNetwork, connect, keySource, address } }: DeployedExport,
   since: Instant,
   runtime: Runtime,
   say: (text: string) => void,
 ): Promise<Results> {
+  // What is wrong with the state is reported by its own check.
+  const log = { exportState: (name: string) => stateLog.exportState(name).catch(() => undefined) };
   let failure = { check: 'network', remedy: networkRemedy };
   const network: [check: string, outcome: Outcome][] = [];
   try {

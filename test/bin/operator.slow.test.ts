@@ -826,17 +826,16 @@ describe('a command that only reads', () => {
   });
 
   it('reports only the state as the problem if it is damaged', async () => {
-    const { out } = await aCompletedRun();
+    const out = await aDirectory();
+    await runInProcess(['local', '--out', out]);
     const database = new DatabaseSync(join(out, 'state.sqlite'));
     database.exec(`UPDATE export_states SET state = json_set(state, '$.sequence', 1)`);
     database.close();
     const { findings } = parseJson(await runOn(out, 'doctor', '--json')) as {
       findings: { check: string; state: string }[];
     };
-    expect(findings.filter(({ state }) => state === 'problem')).toMatchObject([
-      { check: 'state' },
-      { check: 'service' },
-    ]);
+    expect(findings.filter(({ state }) => state !== 'ok')).toMatchObject([{ check: 'state' }]);
+    expect(findings).toContainEqual(expect.objectContaining({ check: 'service' }));
   });
 });
 

@@ -17,6 +17,7 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import type { PageLog, RunHistory, RunRef, Runtime } from '../../core/ports.ts';
 import { type BackfillStore, parseBackfill } from '../../backfill/store.ts';
+import { parseWindowName } from '../../backfill/windows.ts';
 import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { readAhead } from '../read-ahead.ts';
@@ -230,8 +231,11 @@ function recordStoreOf(table: string, service: string): RecordStore {
     name: `table ${table}`,
     repairHint(stateName) {
       const { pk, sk } = stateKey(service, stateName);
-      const remedy = 'from point-in-time recovery, or delete it and set since.initial to the start of the next run';
-      return `restore the item (pk ${pk}, sk ${sk}) ${remedy}`;
+      const next =
+        parseWindowName(stateName) === undefined
+          ? 'set since.initial to the start of the next run'
+          : 'start the backfill again';
+      return `restore the item (pk ${pk}, sk ${sk}) from point-in-time recovery, or delete it and ${next}`;
     },
   };
 }

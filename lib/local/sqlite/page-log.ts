@@ -12,7 +12,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
 import { type BackfillStore, parseBackfill } from '../../backfill/store.ts';
-import { windowsPrefix } from '../../backfill/windows.ts';
+import { parseWindowName, windowsPrefix } from '../../backfill/windows.ts';
 import type { PageLog, RunHistory, RunRef } from '../../core/ports.ts';
 import {
   type Checksummed,
@@ -138,8 +138,10 @@ export function createSqlitePageLog(
   };
   const store: RecordStore = {
     name: file,
-    repairHint: (exportName) =>
-      `restore the file from a backup, or delete the row of ${exportName} from its table export_states and start with --since`,
+    repairHint(stateName) {
+      const next = parseWindowName(stateName) === undefined ? 'start with --since' : 'start the backfill again';
+      return `restore the file from a backup, or delete the row of ${stateName} from its table export_states and ${next}`;
+    },
   };
 
   const read = (statement: StatementSync, ...values: readonly (string | number | null)[]): Row[] =>

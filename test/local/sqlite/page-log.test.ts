@@ -152,6 +152,15 @@ describe('the SQLite page log', () => {
       });
     });
 
+    it('says that the backfill of a window with an edited state has to be started again', async () => {
+      const name = 'reports/2020-01-01T00:00:00Z/2020-01-02T00:00:00Z';
+      await using state = await editedLog(`UPDATE export_states SET export = '${name}'`);
+      await expect(state.log.exportState(name)).rejects.toMatchObject({
+        name: 'PageConflictError',
+        message: expect.stringMatching(/from its table export_states and start the backfill again$/),
+      });
+    });
+
     it.each([
       ['later page', 'UPDATE pages SET page = 9 WHERE page = 2', 'page 9'],
       ['page number too large for JavaScript', 'UPDATE pages SET page = 9007199254740993 WHERE page = 3', 'too large'],
