@@ -65,12 +65,13 @@ describe('the tarball', () => {
     expect(statSync(tarball).size).toBeLessThan(3_300_000);
   });
 
-  it('has no unexpected files: no TypeScript, tests or benchmarks', () => {
+  it('has no unexpected files: no TypeScript but recipes, no tests or benchmarks', () => {
     const expected = [
       /^(package|cdk)\.json$/,
       /^(README\.md|LICENSE|(CHANGELOG|SECURITY|bench\/README)\.md)$/,
       /^bin\/(report-exporter|require-node)\.mjs$/,
       /^docs\/[a-z-]+\.md$/,
+      /^docs\/recipes\/[a-z]+\/[a-z0-9_-]+\.(sh|py|sql|ts|asl\.json)$/,
       /^docs\/schemas\/[a-z0-9.]+\.schema\.json$/,
       /^docs\/images\/[a-z-]+\.(png|svg)$/,
       /^dist\/(bin|lib)\/[a-z0-9/-]+\.(js|js\.map|d\.ts)$/,

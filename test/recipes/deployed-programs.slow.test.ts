@@ -1,17 +1,16 @@
-/** The functions in docs/recipes.md, as they are written there, against a server that fails like S3 and SQS do. */
+/** The functions in docs/recipes/aws, against a server that fails like S3 and SQS do. */
 
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { sha256Of } from '../support/builders.ts';
-import { writeDeployedRecipes } from '../support/docs/recipe-project.ts';
-import { aDirectory } from '../support/process/command-line.ts';
+import { recipe } from '../support/docs/recipes.ts';
 
 const run = {
   runVersion: 1,
@@ -108,12 +107,10 @@ const failure = (status: number, code: string): Answer => ({
   body: `<Error><Code>${code}</Code><Message>${code}</Message></Error>`,
 });
 
-/** Calls the handler of a program on the page. @throws Error with the output of the program if it fails */
+/** Calls the handler of a recipe. @throws Error with its output if it fails */
 async function invoke(program: string, endpoint: string, event: object = detail): Promise<unknown> {
-  const directory = await aDirectory();
-  await writeDeployedRecipes(directory, 'recipes');
   const script = `
-    import { handler } from '${pathToFileURL(join(directory, 'recipes', program)).href}';
+    import { handler } from '${pathToFileURL(recipe(program)).href}';
     console.log(JSON.stringify((await handler({ detail: ${JSON.stringify(event)} })) ?? null));`;
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
     env: {
@@ -132,7 +129,7 @@ async function invoke(program: string, endpoint: string, event: object = detail)
   return JSON.parse(stdout);
 }
 
-it.each(['copy-run.ts', 'send-pages.ts'])('%s rejects an event with an unknown version', async (program) => {
+it.each(['aws/copy-run.ts', 'aws/send-pages.ts'])('%s rejects an event with an unknown version', async (program) => {
   const server = await openServer(() => undefined);
   await expect(invoke(program, server.endpoint, { ...detail, eventVersion: 2 })).rejects.toThrow(
     'Unknown format: event/eventVersion must be equal to constant',
@@ -151,7 +148,7 @@ describe('the function that copies runs', () => {
       failures -= 1;
       return failure(status, code);
     });
-    expect(await invoke('copy-run.ts', server.endpoint)).toEqual([run.run]);
+    expect(await invoke('aws/copy-run.ts', server.endpoint)).toEqual([run.run]);
     expect(failures).toBe(0);
     for (const { entry, body } of pages) expect(server.objects.get(`/copies/${entry.key}`)).toBe(body);
     expect(server.objects.has(`/copies/tables/runs/nightly-${run.run}.json`)).toBe(true);
@@ -162,14 +159,14 @@ describe('the function that copies runs', () => {
     const server = await openServer((request) =>
       request === `PUT /copies/${keys[1]}` ? failure(400, 'BadDigest') : undefined,
     );
-    await expect(invoke('copy-run.ts', server.endpoint)).rejects.toThrow(`Cannot copy ${keys[1]}: BadDigest`);
+    await expect(invoke('aws/copy-run.ts', server.endpoint)).rejects.toThrow(`Cannot copy ${keys[1]}: BadDigest`);
     expect(server.requests.filter((request) => request === `PUT /copies/${keys[1]}`)).toHaveLength(1);
   });
 
   it('does not read pages that are copied', async () => {
     const server = await openServer(() => undefined);
     server.objects.set(`/copies/${keys[0]}`, pages[0]?.body ?? '');
-    await invoke('copy-run.ts', server.endpoint);
+    await invoke('aws/copy-run.ts', server.endpoint);
     expect(server.requests).not.toContain(`GET /source/p/${keys[0]}`);
     expect(server.requests).toContain(`GET /source/p/${keys[1]}`);
   });
@@ -199,13 +196,13 @@ describe('the function that sends pages to a queue', () => {
 
   it('sends only the messages again that the queue did not accept', async () => {
     const { batches, endpoint } = await openQueue({ SenderFault: false, Code: 'InternalError' });
-    await invoke('send-pages.ts', endpoint);
+    await invoke('aws/send-pages.ts', endpoint);
     expect(batches).toEqual([[1, 2, 3], [1]]);
   });
 
   it('sends no invalid message again', async () => {
     const { batches, endpoint } = await openQueue({ SenderFault: true, Code: 'InvalidMessageContents' });
-    await expect(invoke('send-pages.ts', endpoint)).rejects.toThrow('Cannot send 1 pages: InvalidMessageContents');
+    await expect(invoke('aws/send-pages.ts', endpoint)).rejects.toThrow('Cannot send 1 pages: InvalidMessageContents');
     expect(batches).toEqual([[1, 2, 3]]);
   });
 });

@@ -1,4 +1,4 @@
-/** The recipes for the shell and for Node.js in docs/recipes.md, on directories, as they are written there. */
+/** The recipes for the shell and for Node.js, on directories. */
 
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
@@ -9,15 +9,12 @@ import type { RunSummary } from '../../lib/core/storage/published-schemas.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
 import { sha256Of } from '../support/builders.ts';
-import { exampleIn } from '../support/docs/doc-pages.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
-import { writeRecipeProject } from '../support/docs/recipe-project.ts';
+import { provideNpx, recipe } from '../support/docs/recipes.ts';
 import type { Manifest } from '../support/export/export-bench.ts';
 import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 
-const root = join(import.meta.dirname, '../..');
-const page = 'docs/recipes.md';
 const hasJq = await promisify(execFile)('jq', ['--version']).then(
   () => true,
   () => false,
@@ -77,12 +74,6 @@ async function anExport() {
   };
 }
 
-async function aProject(): Promise<string> {
-  const folder = await aDirectory();
-  await writeRecipeProject(folder);
-  return folder;
-}
-
 interface Outcome {
   readonly status: number | null;
   readonly stdout: string;
@@ -121,17 +112,17 @@ const visibleFiles = async (folder: string): Promise<string[]> =>
 const lineOf = ({ summary }: PublishedRun) => `run ${summary.run}: ${summary.pages} pages\n`;
 
 const programs = [
-  ['catch-up.sh', ['bash', 'catch-up.sh'], hasJq],
-  ['catch-up.ts', [process.execPath, 'catch-up.ts'], true],
+  ['shell/catch-up.sh', ['bash', recipe('shell/catch-up.sh')], hasJq],
+  ['node/catch-up.ts', [process.execPath, recipe('node/catch-up.ts')], true],
 ] as const;
 
 describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, command) => {
   const incoming = command[0] === 'bash' ? '.incoming' : '.incoming-node';
 
   async function aCopy(out: string) {
-    const project = await aProject();
-    const copy = join(project, 'copy');
-    const start = () => startProgram([...command, out, 'daily', copy], project);
+    const folder = await aDirectory();
+    const copy = join(folder, 'copy');
+    const start = () => startProgram([...command, out, 'daily', copy], folder);
     return { copy, start, run: () => start().ended };
   }
 
@@ -299,16 +290,26 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
   it('fails for an export that does not exist, and without its arguments', async () => {
     const { out, run } = await anExport();
     await run();
-    const project = await aProject();
-    const statusOf = async (...args: string[]) => (await startProgram([...command, ...args], project).ended).status;
-    expect(await statusOf(out, 'dialy', 'copy')).toBeGreaterThan(0);
-    expect(await statusOf(`${out}x`, 'daily', 'copy')).toBeGreaterThan(0);
-    for (const args of [[], [out], [out, 'daily'], [out, 'daily', 'copy', 'more']])
-      expect(await statusOf(...args)).toBe(2);
-    expect(await visibleFiles(join(project, 'copy'))).toEqual([]);
+    const folder = await aDirectory();
+    const start = (...args: string[]) => startProgram([...command, ...args], folder).ended;
+    await mkdir(join(out, 'empty'));
+    for (const [source, name, message] of [
+      [out, 'dialy', `The export dialy cannot be listed in ${out}. Check both names.`],
+      [out, 'empty', `${out} has nothing of the export empty. Check both names.`],
+      [`${out}x`, 'daily', `${out}x`],
+    ] as const) {
+      const { status, stderr } = await start(source, name, 'copy');
+      expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining(message) });
+      // No stack trace.
+      expect(stderr).not.toMatch(/^ +at /m);
+    }
+    for (const args of [[], [out], [out, 'daily'], [out, 'daily', 'copy', 'more']]) {
+      expect(await start(...args)).toEqual({ status: 2, stdout: '', stderr: expect.stringMatching(/^Usage: /) });
+    }
+    expect(await visibleFiles(join(folder, 'copy'))).toEqual([]);
     // It exists, but has no run yet.
     await mkdir(join(out, 'weekly/date=2026-11-20'), { recursive: true });
-    expect(await statusOf(out, 'weekly', 'copy')).toBe(0);
+    expect(await start(out, 'weekly', 'copy')).toMatchObject({ status: 0 });
   });
 
   it('reads a manifest of 200,000 pages in a fraction of its size', async () => {
@@ -317,9 +318,8 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     const { copy } = await aCopy(source);
     // Virtual memory for the programs of the shell; heap for Node.js, which reserves far more than it uses.
     const bounded = command[0] === 'bash' ? ['bash', '-c', 'ulimit -v 40000 && exec bash "$@"', 'bash'] : [command[0]];
-    const project = dirname(copy);
     const limited = [...bounded, ...(command[0] === 'bash' ? [] : ['--max-old-space-size=64']), ...command.slice(1)];
-    const ended = await startProgram([...limited, source, 'daily', copy], project).ended;
+    const ended = await startProgram([...limited, source, 'daily', copy], dirname(copy)).ended;
     expect(ended).toEqual({ status: 0, stdout: `run 20261120T020000Z-1f3a5c: ${pageCount} pages\n`, stderr: '' });
   });
 });
@@ -363,20 +363,27 @@ async function aRunOf(count: number): Promise<string> {
   return out;
 }
 
-describe.skipIf(!hasJq)('one-line.sh', () => {
+/** Runs a script that uses the command line, in a new folder. */
+async function aScript(file: string, ...args: readonly string[]) {
+  const folder = await aDirectory();
+  const PATH = [await provideNpx(folder), process.env.PATH].join(delimiter);
+  return {
+    folder,
+    run: () => startProgram(['bash', recipe(file), ...args], folder, { PATH }).ended,
+    written: async () => (await visibleFiles(folder)).filter((file) => file.endsWith('.xml')),
+  };
+}
+
+describe.skipIf(!hasJq)('shell/write-runs.sh', () => {
   it('writes the reports of each run once', async () => {
     const { out, run } = await anExport();
-    const folder = await aProject();
-    const text = exampleIn(page, 'one-line.sh').replaceAll('nightly', 'daily').replaceAll('./exports', `'${out}'`);
-    const PATH = [join(folder, 'bin'), process.env.PATH].join(delimiter);
-    const writeNew = () => startProgram(['bash', '-c', text], folder, { PATH }).ended;
+    const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out);
     const ids = [];
     for (let n = 0; n < 2; n += 1) {
       const { summary } = await run();
       ids.push(summary.run);
-      expect(await writeNew()).toMatchObject({ stdout: '', stderr: '' });
-      const files = (await visibleFiles(folder)).filter((file) => file.endsWith('.xml'));
-      expect(files).toEqual(ids.map((id) => `${id}.xml`).sort());
+      expect(await writeNew()).toEqual({ status: 0, stdout: '', stderr: '' });
+      expect(await written()).toEqual(ids.map((id) => `${id}.xml`).sort());
     }
     expect(await readFile(join(folder, `${ids[0]}.xml`), 'utf8')).toContain('id="r1"');
   });
@@ -384,19 +391,11 @@ describe.skipIf(!hasJq)('one-line.sh', () => {
   it('writes the reports of each window of a backfill once, with --windows', async () => {
     const { out, run, backfill } = await anExport();
     await run();
-    const folder = await aProject();
-    const text = exampleIn(page, 'one-line.sh').replace('runs nightly', 'runs daily --windows');
-    const command = text.replaceAll('nightly', 'daily').replaceAll('./exports', `'${out}'`);
-    const PATH = [join(folder, 'bin'), process.env.PATH].join(delimiter);
+    const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out, '--windows');
     const windows = await backfill();
     expect(windows).toHaveLength(2);
-    for (let n = 0; n < 2; n += 1) {
-      expect(await startProgram(['bash', '-c', command], folder, { PATH }).ended).toMatchObject({
-        stdout: '',
-        stderr: '',
-      });
-    }
-    const files = (await visibleFiles(folder)).filter((file) => file.endsWith('.xml'));
+    for (let n = 0; n < 2; n += 1) expect(await writeNew()).toEqual({ status: 0, stdout: '', stderr: '' });
+    const files = await written();
     expect(files).toEqual(windows.map((id) => `${id}.xml`).sort());
     const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
     expect(
@@ -406,24 +405,34 @@ describe.skipIf(!hasJq)('one-line.sh', () => {
         ?.sort(),
     ).toEqual([1, 2, 3, 4, 5].map((n) => `id="r${n}"`));
   });
+
+  it('stops at a run that cannot be read', async () => {
+    const { out, run } = await anExport();
+    const { run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out);
+    const [first, second] = [await run(), await run()];
+    const page = join(out, first.folder, 'page-000002.xml');
+    await rename(page, `${page}.moved`);
+    const failed = await writeNew();
+    expect(failed.status).toBeGreaterThan(0);
+    expect(failed.stderr).toContain(page);
+    expect(await written()).toEqual([]);
+
+    await rename(`${page}.moved`, page);
+    expect(await writeNew()).toMatchObject({ status: 0 });
+    expect(await written()).toEqual([first, second].map(({ summary }) => `${summary.run}.xml`).sort());
+  });
 });
 
-describe.skipIf(!hasJq)('process-runs.sh', () => {
-  async function aLoop(out: string) {
-    const folder = await aProject();
-    const command = ['bash', 'process-runs.sh', 'daily', '--out', out];
-    const PATH = [join(folder, 'bin'), process.env.PATH].join(delimiter);
-    return { folder, run: () => startProgram(command, folder, { PATH }).ended };
-  }
-  const processed = async (folder: string) => (await visibleFiles(folder)).filter((file) => file.endsWith('.xml'));
+describe.skipIf(!hasJq)('shell/process-runs.sh', () => {
+  const aLoop = (out: string) => aScript('shell/process-runs.sh', 'daily', '--out', out);
 
   it('processes each run once, in order', async () => {
     const { out, run } = await anExport();
-    const { folder, run: loop } = await aLoop(out);
+    const { folder, run: loop, written: processed } = await aLoop(out);
     expect(await loop()).not.toMatchObject({ status: 0 });
     const [first, second] = [await run(), await run()];
     expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
-    expect(await processed(folder)).toEqual([first, second].map(({ summary }) => `${summary.run}.xml`).sort());
+    expect(await processed()).toEqual([first, second].map(({ summary }) => `${summary.run}.xml`).sort());
     expect(await readFile(join(folder, 'last-daily'), 'utf8')).toBe(`${second.summary.sequence}\n`);
     const reports = await readFile(join(folder, `${first.summary.run}.xml`), 'utf8');
     expect(reports.match(/id="r\d"/g)).toHaveLength(5);
@@ -434,14 +443,7 @@ describe.skipIf(!hasJq)('process-runs.sh', () => {
     await rm(join(folder, `${second.summary.run}.xml`));
     const third = await run();
     expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
-    expect(await processed(folder)).toEqual([first, third].map(({ summary }) => `${summary.run}.xml`).sort());
-  });
-
-  it('fails without the name of the export', async () => {
-    const folder = await aProject();
-    const ended = await startProgram(['bash', 'process-runs.sh', '--out', folder], folder).ended;
-    expect(ended).toMatchObject({ status: 2, stdout: '' });
-    expect(await readdir(folder)).not.toContain('last---out');
+    expect(await processed()).toEqual([first, third].map(({ summary }) => `${summary.run}.xml`).sort());
   });
 
   it.each([
@@ -450,7 +452,7 @@ describe.skipIf(!hasJq)('process-runs.sh', () => {
     ['a run.json that was changed', 'run.json'],
   ])('stops at %s, and does not skip the run', async (what, name) => {
     const { out, run } = await anExport();
-    const { folder, run: loop } = await aLoop(out);
+    const { run: loop, written: processed } = await aLoop(out);
     const [first, second, third] = [await run(), await run(), await run()];
     const file = join(out, second.folder, name);
     const original = await readFile(file);
@@ -458,24 +460,25 @@ describe.skipIf(!hasJq)('process-runs.sh', () => {
     const failed = await loop();
     expect(failed.status).toBeGreaterThan(0);
     expect(failed.stderr).toContain(file);
-    expect(await processed(folder)).toEqual([`${first.summary.run}.xml`]);
+    expect(await processed()).toEqual([`${first.summary.run}.xml`]);
 
     await writeFile(file, original);
     expect(await loop()).toMatchObject({ status: 0 });
-    expect(await processed(folder)).toEqual([first, second, third].map(({ summary }) => `${summary.run}.xml`).sort());
+    expect(await processed()).toEqual([first, second, third].map(({ summary }) => `${summary.run}.xml`).sort());
   });
 });
 
-describe('the types of catch-up.ts', () => {
-  it('are those of the package', async () => {
-    const folder = await aProject();
-    const text = exampleIn(page, 'catch-up.ts').replace("'report-exporter'", `'${root}/lib/api/index.ts'`);
-    await writeFile(join(folder, 'catch-up.ts'), text);
-    const config = { extends: join(root, 'tsconfig.json'), include: [], exclude: [], files: ['catch-up.ts'] };
-    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
-    // Its output is part of the error.
-    await expect(promisify(execFile)(join(root, 'node_modules/.bin/tsc'), ['-p', folder])).resolves.toMatchObject({
-      stdout: '',
-    });
+describe('the scripts', () => {
+  it.each([
+    ['shell/process-runs.sh', ['--out', 'exports']],
+    ['shell/write-runs.sh', ['--out', 'exports']],
+    ['shell/write-runs.sh', ['daily', '--out', 'exports', '--window']],
+    ['aws/is-complete.sh', []],
+    ['aws/send-missed-runs.sh', ['daily', 'Exports', '0']],
+  ])('%s refuses %j', async (file, args) => {
+    const folder = await aDirectory();
+    const ended = await startProgram(['bash', recipe(file), ...args], folder).ended;
+    expect(ended).toEqual({ status: 2, stdout: '', stderr: expect.stringMatching(/^Usage: /) });
+    expect(await readdir(folder)).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
@@ -15,9 +15,8 @@ import {
 import { ListExecutionsCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import type { LatestPointer, RunSummary } from '../../../lib/core/storage/published-schemas.ts';
-import { exampleIn } from '../../support/docs/doc-pages.ts';
 import { problemsIn } from '../../support/docs/published-schemas.ts';
-import { writeDeployedRecipes, writeRecipeProject } from '../../support/docs/recipe-project.ts';
+import { provideNpx, recipe } from '../../support/docs/recipes.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { pythonEnvironment } from '../emulators/python.ts';
@@ -35,7 +34,6 @@ const hasJq = await promisify(execFile)('jq', ['--version']).then(
   () => false,
 );
 const workDirectory = inject('workDirectory');
-const folder = join(workDirectory, 'recipes');
 const stackName = 'Recipes';
 const exportName = 'nightly';
 // A quote, which is special in intrinsic functions of Step Functions.
@@ -53,7 +51,6 @@ describe('the recipes for AWS services', () => {
 
   beforeAll(async () => {
     eventQueue = openEventQueue((await exporterStack()).eventQueue);
-    await writeDeployedRecipes(workDirectory, 'recipes');
     const settings: RecipesAppSettings = {
       deployment: {
         stackName,
@@ -62,7 +59,6 @@ describe('the recipes for AWS services', () => {
         exports: [{ name: exportName, size: 2, since: { overlap: 'P1D' } }],
       },
       exportName,
-      folder,
     };
     const file = join(workDirectory, 'recipes.json');
     await writeFile(file, JSON.stringify(settings));
@@ -237,11 +233,11 @@ describe('the recipes for AWS services', () => {
     const deleteResult = async ({ key = '' }: { readonly key?: string } = {}) =>
       await s3.send(new DeleteObjectCommand({ Bucket: output('QueueResults'), Key: `${key}.gz` }));
     const isComplete = async () =>
-      await runScript('is-complete.sh', [output('QueueResults')], JSON.stringify(run.summary));
+      await runScript('aws/is-complete.sh', [output('QueueResults')], JSON.stringify(run.summary));
     for (const page of pages) await deleteResult(page);
     await expect(isComplete()).rejects.toMatchObject({ stdout: `0 of ${pages.length} pages have a result\n` });
 
-    await runScript('send-missed-runs.sh', [...missed, output('SendPages')]);
+    await runScript('aws/send-missed-runs.sh', [...missed, output('SendPages')]);
     await untilComplete();
     expect((await isComplete()).stdout).toBe(`${pages.length} of ${pages.length} pages have a result\n`);
     await deleteResult(pages[0]);
@@ -250,7 +246,7 @@ describe('the recipes for AWS services', () => {
       stdout: `${pages.length - 1} of ${pages.length} pages have a result\n`,
     });
 
-    const { stdout } = await runScript('send-missed-runs.sh', [...missed, output('StartOnce')]);
+    const { stdout } = await runScript('aws/send-missed-runs.sh', [...missed, output('StartOnce')]);
     const { executionArn } = JSON.parse(stdout) as { executionArn: string };
     expect(await endOfExecution(executionArn)).toMatchObject({ status: 'SUCCEEDED' });
     const { executions = [] } = await stepFunctions.send(
@@ -259,20 +255,18 @@ describe('the recipes for AWS services', () => {
     expect(executions.filter(({ name }) => name === run.summary.run)).toHaveLength(1);
   });
 
-  /** Runs a script on the page with the package and the AWS CLI. @throws Error with its output if it fails */
-  async function runScript(name: string, args: readonly string[], input = '') {
+  /** Runs a script with the package and the AWS CLI. @throws Error with its output if it fails */
+  async function runScript(file: string, args: readonly string[], input = '') {
     const python = await pythonEnvironment();
-    const project = await mkdtemp(join(workDirectory, 'scripts-'));
-    await writeRecipeProject(project);
-    await writeFile(join(project, name), exampleIn('docs/recipes.md', name));
-    const path = [join(project, 'bin'), dirname(python), dirname(process.execPath), process.env.PATH];
+    const folder = await mkdtemp(join(workDirectory, 'scripts-'));
+    const path = [await provideNpx(folder), dirname(python), dirname(process.execPath), process.env.PATH];
     const env = {
       ...awsVariables(),
       AWS_DEFAULT_REGION: region,
       PATH: path.join(delimiter),
       NO_PROXY: '127.0.0.1',
     };
-    const ended = promisify(execFile)('bash', [name, ...args], { cwd: project, env });
+    const ended = promisify(execFile)('bash', [recipe(file), ...args], { cwd: folder, env });
     ended.child.stdin?.end(input);
     return await ended;
   }
@@ -333,7 +327,8 @@ for text in json.load(sys.stdin):
     (statement,) = sqlglot.parse(text, dialect="athena")
     print(type(statement).__name__)
 `;
-    const texts = ['create-runs.sql', 'newest-runs.sql'].map((name) => exampleIn('docs/recipes.md', name));
+    const files = ['athena/create-runs.sql', 'athena/newest-runs.sql'];
+    const texts = await Promise.all(files.map((file) => readFile(recipe(file), 'utf8')));
     const parsed = promisify(execFile)(python, ['-c', script]);
     parsed.child.stdin?.end(JSON.stringify(texts));
     expect((await parsed).stdout).toBe('Create\nSelect\n');

@@ -1,7 +1,7 @@
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
-import { exampleIn } from '../../support/docs/doc-pages.ts';
+import { recipe } from '../../support/docs/recipes.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import {
   addAbandonedRun,
@@ -13,9 +13,12 @@ import {
   reportNow,
 } from '../support/consumed-export.ts';
 
-const page = 'docs/recipes.md';
-const scripts = ['s3.sql', 'runs.sql', 'pages.sql', 'verify.sql', 'current.sql'] as const;
-describe('the queries for DuckDB', { timeout: engineTimeoutMs }, () => {
+const runs = recipe('duckdb/runs.sql');
+const verified = [runs, recipe('duckdb/pages.sql'), recipe('duckdb/verify.sql')];
+
+const exportNames = { DuckDB: 'duckdb', Python: 'duckdb-python' } as const;
+
+describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeout: engineTimeoutMs }, (by) => {
   let python: string;
   let duckdb: string;
   /** It has the extensions, as after a download. */
@@ -30,29 +33,28 @@ describe('the queries for DuckDB', { timeout: engineTimeoutMs }, () => {
     ['a stack', exportInBucket],
     ['a directory', exportInDirectory],
   ])('read the runs of %s, their pages, and which reports are current', async (_, openExport) => {
-    const consumed = await openExport('duckdb');
+    const consumed = await openExport(exportNames[by]);
     const { query, catchUp } = await prepare(consumed);
     const first = await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
     await addAbandonedRun(consumed, first);
     const second = await consumed.publish(['r2', 'r3', 'r4'].map((id) => reportNow(id)));
     const empty = await consumed.publish([]);
-    const runs = [first, second, empty];
+    const published = [first, second, empty];
 
     // Without pages.sql, a table of runs needs no manifest.
-    expect(await query(0, ['runs.sql'], 'SELECT sequence, run, pages, reports FROM runs ORDER BY sequence')).toEqual(
-      runs.map(({ sequence, run, totals: { pages, reports } }) => ({ sequence, run, pages, reports })),
+    expect(await query(0, [runs], 'SELECT sequence, run, pages, reports FROM runs ORDER BY sequence')).toEqual(
+      published.map(({ sequence, run, totals: { pages, reports } }) => ({ sequence, run, pages, reports })),
     );
     const pagesOf = (some: readonly Manifest[]) =>
       some.flatMap(({ run, pages }) =>
         pages.map(({ page, key, bytes, sha256, reports }) => ({ run, page, key, bytes, sha256, reports })),
       );
     const selectPages = 'SELECT * EXCLUDE (sequence) FROM pages ORDER BY sequence, page';
-    const all = ['runs.sql', 'pages.sql', 'verify.sql'] as const;
-    for (const _ of ['once', 'again']) expect(await query(0, all, selectPages)).toEqual(pagesOf(runs));
-    expect(await query(Number(second.sequence), all, selectPages)).toEqual(pagesOf([second, empty]));
+    for (const _ of ['once', 'again']) expect(await query(0, verified, selectPages)).toEqual(pagesOf(published));
+    expect(await query(Number(second.sequence), verified, selectPages)).toEqual(pagesOf([second, empty]));
 
     await catchUp();
-    expect(await query(0, ['runs.sql', 'current.sql'])).toMatchObject([
+    expect(await query(0, [runs, recipe('duckdb/current.sql')])).toMatchObject([
       { run: first.run, delivered: 3, current: 1 },
       { run: second.run, delivered: 3, current: 3 },
       { run: empty.run, delivered: 0, current: 0 },
@@ -60,27 +62,27 @@ describe('the queries for DuckDB', { timeout: engineTimeoutMs }, () => {
 
     const damaged = second.pages[1]?.key ?? '';
     await consumed.write(damaged, (await consumed.read(damaged)).replace('r4', 'r5'));
-    await expect(query(0, all)).rejects.toThrow(`Page 2 of run ${second.run} does not match its manifest`);
-    expect(await query(Number(empty.sequence), all, selectPages)).toEqual(pagesOf([empty]));
+    await expect(query(0, verified)).rejects.toThrow(`Page 2 of run ${second.run} does not match its manifest`);
+    expect(await query(Number(empty.sequence), verified, selectPages)).toEqual(pagesOf([empty]));
 
     const manifest = first.pages[0]?.key.replace(/[^/]*$/, 'manifest.json') ?? '';
     const text = await consumed.read(manifest);
     const change = (from: string | RegExp, to: string) => consumed.write(manifest, text.replace(from, to));
     await change('"manifestVersion": 1', '"manifestVersion": 2');
-    await expect(query(0, all)).rejects.toThrow(`Unknown version in ${manifest}`);
+    await expect(query(0, verified)).rejects.toThrow(`Unknown version in ${manifest}`);
     await change(/ {4}\{"page":2.*\n/, '');
-    await expect(query(0, all)).rejects.toThrow(`${manifest} does not have 2 pages`);
+    await expect(query(0, verified)).rejects.toThrow(`${manifest} does not have 2 pages`);
     // A failed query changes nothing.
     expect(await query(0, [], selectPages)).toEqual(pagesOf([empty]));
   });
 
   it('fail at a run.json that is damaged, and if there is no run', async () => {
-    const consumed = await exportInDirectory('duckdb');
+    const consumed = await exportInDirectory(exportNames[by]);
     const { query } = await prepare(consumed);
-    await expect(query(0, ['runs.sql'])).rejects.toThrow(`No published run of ${consumed.name}`);
+    await expect(query(0, [runs])).rejects.toThrow(`No published run of ${consumed.name}`);
     const { run, sequence, pages } = await consumed.publish([reportNow('r1')]);
-    await query(0, ['runs.sql', 'pages.sql']);
-    await expect(query(Number(sequence) + 1, ['runs.sql', 'pages.sql'])).rejects.toThrow('No run from first onwards');
+    await query(0, verified);
+    await expect(query(Number(sequence) + 1, verified)).rejects.toThrow('No run from first onwards');
     const file = `${dirname(pages[0]?.key ?? '')}/run.json`;
     const later = file.replace(/run=[^/]*/, 'run=20991231T235959Z-ffffff');
     for (const [text, message] of [
@@ -89,34 +91,44 @@ describe('the queries for DuckDB', { timeout: engineTimeoutMs }, () => {
       ['{}', 'Unknown runVersion in'],
     ] as const) {
       await consumed.write(later, text);
-      await expect(query(0, ['runs.sql'])).rejects.toThrow(message);
+      await expect(query(0, [runs])).rejects.toThrow(message);
       expect(await query(0, [], 'SELECT run FROM runs')).toEqual([{ run }]);
     }
   });
 
-  /** The page's scripts in a folder of their own, with the database of the Python program. */
+  /** A folder for the databases, of DuckDB and of the Python program. */
   async function prepare(consumed: ConsumedExport) {
     const folder = await mkdtemp(join(inject('workDirectory'), 'duckdb-'));
-    const program = join(folder, 'catch_up.py');
-    await writeFile(program, exampleIn(page, 'catch_up.py'));
-    for (const name of scripts) await writeFile(join(folder, name), withEndpoint(exampleIn(page, name)));
     const env = { HOME: home };
     for (const extension of ['httpfs', 'aws', 'sqlite_scanner']) {
       const find = `import duckdb_extension_${extension} as m, pathlib; print(next(pathlib.Path(m.__path__[0]).rglob("*.duckdb_extension")))`;
       const file = (await consumed.run(python, ['-c', find])).trim();
       await consumed.run(duckdb, ['-c', `INSTALL '${file}'`], { env });
     }
-    const s3 = consumed.source.startsWith('s3:') ? ['s3.sql'] : [];
+    const { source, name } = consumed;
+    const [s3, selected] = [join(folder, 's3.sql'), join(folder, 'select.sql')];
+    await writeFile(s3, withEndpoint(await readFile(recipe('duckdb/s3.sql'), 'utf8')));
     return {
-      catchUp: () => consumed.run(python, [program, consumed.source, consumed.name, join(folder, 'reports.sqlite')]),
-      query: async (first: number, names: readonly string[], select?: string): Promise<unknown> => {
-        const variables = `SET VARIABLE source = '${consumed.source}'; SET VARIABLE export = '${consumed.name}'; SET VARIABLE first = ${first}`;
-        const files = [...s3, ...names].flatMap((name) => ['-f', name]);
-        const output = await consumed.run(
-          duckdb,
-          ['reports.duckdb', '-bail', '-json', '-cmd', variables, ...files, ...(select ? ['-c', select] : [])],
-          { env, cwd: folder },
-        );
+      catchUp: () => consumed.run(python, [recipe('python/catch_up.py'), source, name, join(folder, 'reports.sqlite')]),
+      query: async (first: number, queries: readonly string[], select?: string): Promise<unknown> => {
+        if (select !== undefined) await writeFile(selected, select);
+        const files = [
+          ...(source.startsWith('s3:') ? [s3] : []),
+          ...queries,
+          ...(select === undefined ? [] : [selected]),
+        ];
+        const options = { env, cwd: folder };
+        if (by === 'Python') {
+          const words = ['reports.duckdb', source, name, String(first), ...files];
+          const output = await consumed.run(python, [recipe('duckdb/run_queries.py'), ...words], options);
+          return output
+            .split('\n')
+            .filter((line) => line !== '')
+            .map((line): unknown => JSON.parse(line));
+        }
+        const variables = `SET VARIABLE source = '${source}'; SET VARIABLE export = '${name}'; SET VARIABLE first = ${first}`;
+        const words = ['reports.duckdb', '-bail', '-json', '-cmd', variables, ...files.flatMap((file) => ['-f', file])];
+        const output = await consumed.run(duckdb, words, options);
         // An array per statement with rows.
         return JSON.parse(output.slice(output.lastIndexOf('\n[') + 1) || '[]');
       },

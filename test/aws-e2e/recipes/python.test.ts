@@ -1,9 +1,9 @@
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
-import { exampleIn } from '../../support/docs/doc-pages.ts';
 import { sha256Of } from '../../support/builders.ts';
+import { recipe } from '../../support/docs/recipes.ts';
 import {
   addAbandonedRun,
   type ConsumedExport,
@@ -14,15 +14,14 @@ import {
   reportNow,
 } from '../support/consumed-export.ts';
 
+const script = recipe('python/catch_up.py');
+
 describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
   let python: string;
   let folder: string;
-  let script: string;
   beforeAll(async () => {
     python = await recipesPython();
     folder = await mkdtemp(join(inject('workDirectory'), 'python-'));
-    script = join(folder, 'catch_up.py');
-    await writeFile(script, exampleIn('docs/recipes.md', 'catch_up.py'));
   }, engineTimeoutMs);
 
   it.each([
@@ -112,12 +111,40 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     await rm(join(consumed.source, first.key));
     await expect(catchUp()).rejects.toThrow(`${first.key} cannot be read`);
     const summary = manifest.replace('manifest.json', 'run.json');
+    const intact: unknown = JSON.parse(await consumed.read(summary));
     await consumed.write(summary, '');
     await expect(catchUp()).rejects.toThrow(`${summary} is damaged`);
     await consumed.write(summary, '{"runVersion":2}');
     await expect(catchUp()).rejects.toThrow(`${summary} has an unknown runVersion`);
-    await expect(catchUp('mistyped')).rejects.toThrow('mistyped');
+    await consumed.write(manifest, (await consumed.read(manifest)).replace('{"page":1', '{"page":x1'));
+    await consumed.write(summary, JSON.stringify(intact));
+    await expect(catchUp()).rejects.toThrow(`${manifest} is damaged`);
     expect(readDatabase(database)).toEqual({ runs: [], reports: [] });
+  });
+
+  it('says what is wrong with its arguments, without a stack trace', async () => {
+    const consumed = await exportInDirectory('python');
+    await consumed.publish([reportNow('r1')]);
+    const database = join(folder, 'arguments.sqlite');
+    const noDatabase = join(folder, 'no-database');
+    await writeFile(noDatabase, 'x'.repeat(100));
+    const { source, name } = consumed;
+    await mkdir(join(source, 'empty'));
+    for (const [args, code, message] of [
+      [[source, 'mistyped', database], 1, 'mistyped cannot be listed: '],
+      [[`${source}x`, name, database], 1, `${name} cannot be listed: `],
+      [[source, 'empty', database], 1, 'The source has nothing of the export empty.'],
+      [[source, name, noDatabase], 1, `${noDatabase}: file is not a database.`],
+      [[source, name, join(folder, 'missing/x.sqlite')], 1, 'unable to open database file'],
+      [[source, name], 2, 'usage: '],
+    ] as const) {
+      const { stderr, ...failure } = await consumed.run(python, [script, ...args]).then(
+        () => ({ code: 0, stderr: '' }),
+        (error: { readonly code: number; readonly stderr: string }) => ({ code: error.code, stderr: error.stderr }),
+      );
+      expect({ ...failure, stderr }).toEqual({ code, stderr: expect.stringContaining(message) });
+      expect(stderr).not.toContain('Traceback');
+    }
   });
 
   it('says so if another process is storing a run', async () => {

@@ -1,4 +1,4 @@
-/** The recipes for the shell and for Node.js in docs/recipes.md, on a stack, with exactly the permissions in the consumer guide. */
+/** The recipes for the shell and for Node.js, on a stack, with exactly the permissions in the consumer guide. */
 
 import { execFile } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { CopyObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCom
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import type { RunSummary } from '../../../lib/core/storage/published-schemas.ts';
 import { exampleIn } from '../../support/docs/doc-pages.ts';
-import { writeRecipeProject } from '../../support/docs/recipe-project.ts';
+import { provideNpx, recipe } from '../../support/docs/recipes.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { pythonEnvironment } from '../emulators/python.ts';
 import { s3 } from '../support/aws.ts';
@@ -104,9 +104,9 @@ describe('the recipes for the shell and for Node.js', () => {
     });
   }
 
-  async function aProject(): Promise<string> {
+  async function aFolder(): Promise<string> {
     const folder = await mkdtemp(join(workDirectory, 'recipe-'));
-    await writeRecipeProject(folder);
+    await provideNpx(folder);
     return folder;
   }
 
@@ -142,17 +142,17 @@ describe('the recipes for the shell and for Node.js', () => {
 
   const lineOf = ({ run, pages }: RunSummary) => `run ${run}: ${pages} pages\n`;
   const programs = [
-    ['catch-up.sh', ['bash', 'catch-up.sh'], hasJq],
-    ['catch-up.ts', ['node', 'catch-up.ts'], true],
+    ['shell/catch-up.sh', ['bash', recipe('shell/catch-up.sh')], hasJq],
+    ['node/catch-up.ts', ['node', recipe('node/catch-up.ts')], true],
   ] as const;
 
   describe.each(programs)('%s', (_, command, isPossible) => {
     it.skipIf(!isPossible)('copies the published runs in order, each once, and verifies them', async () => {
       await using service = await openService(3);
-      const project = await aProject();
-      const copy = join(project, 'copy');
+      const folder = await aFolder();
+      const copy = join(folder, 'copy');
       const copyRuns = async (exportName = 'nightly') =>
-        (await runAs(reader, project, [...command, `s3://${bucket}/${prefix}`, exportName, copy])).stdout;
+        (await runAs(reader, folder, [...command, `s3://${bucket}/${prefix}`, exportName, copy])).stdout;
 
       await completeRun();
       const before = await publishedRuns();
@@ -187,12 +187,12 @@ describe('the recipes for the shell and for Node.js', () => {
     });
   });
 
-  it.skipIf(!hasJq)('process-runs.sh processes each run once, in order', async () => {
+  it.skipIf(!hasJq)('shell/process-runs.sh processes each run once, in order', async () => {
     await using _ = await openService(3);
-    const project = await aProject();
-    const processRuns = async () =>
-      (await runAs(commandReader, project, ['bash', 'process-runs.sh', 'nightly', '--stack', stackName])).stdout;
-    const processed = async () => (await readdir(project)).filter((name) => name.endsWith('.xml')).sort();
+    const folder = await aFolder();
+    const command = ['bash', recipe('shell/process-runs.sh'), 'nightly', '--stack', stackName];
+    const processRuns = async () => (await runAs(commandReader, folder, command)).stdout;
+    const processed = async () => (await readdir(folder)).filter((name) => name.endsWith('.xml')).sort();
 
     const first = await completeRun();
     await abandonRun(first);
@@ -200,13 +200,13 @@ describe('the recipes for the shell and for Node.js', () => {
     expect(await processRuns()).toBe('');
     expect(await processed()).toEqual(before.map(({ run }) => `${run}.xml`).sort());
 
-    await rm(join(project, `${first.run}.xml`));
+    await rm(join(folder, `${first.run}.xml`));
     const second = await completeRun();
     expect(await processRuns()).toBe('');
     expect(await processed()).toEqual(
       [...before.filter(({ run }) => run !== first.run), second].map(({ run }) => `${run}.xml`).sort(),
     );
-    expect(await readFile(join(project, 'last-nightly'), 'utf8')).toBe(`${second.sequence}\n`);
+    expect(await readFile(join(folder, 'last-nightly'), 'utf8')).toBe(`${second.sequence}\n`);
   });
 });
 

@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { exampleIn } from '../../support/docs/doc-pages.ts';
+import { recipe } from '../../support/docs/recipes.ts';
 import { sparkLibraries } from '../emulators/java.ts';
 import { region } from '../emulators/ministack.ts';
 import {
@@ -50,17 +50,22 @@ describe.skipIf(libraries === undefined)('the Spark program catches up', { timeo
     const consumed = await openExport();
     const folder = await mkdtemp(join(inject('workDirectory'), 'spark-'));
     const table = join(folder, 'table');
-    const program = exampleIn('docs/recipes.md', 'reports.py');
-    const catchUp = async (text = program) => {
+    const program = recipe('spark/reports.py');
+    const catchUp = (file = program, name = consumed.name) =>
+      spark.run([file, consumed.source.replace(/^s3:/, 's3a:'), name, table]);
+    /** The program with a change. */
+    const changed = async (from: string, to: string): Promise<string> => {
       const file = join(folder, 'reports.py');
-      await writeFile(file, text);
-      return await spark.run([file, consumed.source.replace(/^s3:/, 's3a:'), consumed.name, table]);
+      const text = await readFile(program, 'utf8');
+      expect(text).toContain(from);
+      await writeFile(file, text.replace(from, to));
+      return file;
     };
 
     const first = await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
     await addAbandonedRun(consumed, first);
-    const changed = reportNow('r2', '<r id="r2">changed</r>');
-    const second = await consumed.publish([changed, ...['r3', 'r4'].map((id) => reportNow(id))]);
+    const changedReport = reportNow('r2', '<r id="r2">changed</r>');
+    const second = await consumed.publish([changedReport, ...['r3', 'r4'].map((id) => reportNow(id))]);
     const empty = await consumed.publish([]);
     const row = (
       _id: string,
@@ -90,7 +95,7 @@ describe.skipIf(libraries === undefined)('the Spark program catches up', { timeo
     });
     await consumed.write(page, text);
     // It writes the reports of the wrong element, which the next execution replaces.
-    expect(await catchUp(program.replace('ROW_TAG = "r"', 'ROW_TAG = "s"'))).toEqual({
+    expect(await catchUp(await changed('ROW_TAG = "r"', 'ROW_TAG = "s"'))).toEqual({
       printed: [],
       error: expect.stringMatching(/^Page . of run \S+ does not have . <s>: change ROW_TAG\./),
     });
@@ -104,7 +109,13 @@ describe.skipIf(libraries === undefined)('the Spark program catches up', { timeo
       printed: [],
       error: `A report on page 2 of run ${fourth.run} has no identity: change IDENTITY and COLUMNS. ${notRecorded}`,
     });
-    const readCurrent = program.replace('catch_up(*sys.argv[1:])', 'pass');
+    expect(await catchUp(program, 'mistyped')).toEqual({
+      printed: [],
+      error: expect.stringMatching(
+        /^The runs of the export mistyped cannot be read from \S+ Check both names\. (\[PATH_NOT_FOUND\]|[\w.]+\.AccessDeniedException: )/,
+      ),
+    });
+    const readCurrent = await changed('catch_up(args.source, args.export, args.table)', 'pass');
     expect(await catchUp(readCurrent)).toEqual({ printed: [], rows: next });
   });
 

@@ -1,5 +1,5 @@
 /**
- * An export with published runs, for the programs in docs/recipes.md: of the shared stack, or in a local directory. Both are
+ * An export with published runs, for the programs in docs/recipes: of the shared stack, or in a local directory. Both are
  * exported for real, and read by a program that has no permissions except those in docs/consumers.md.
  */
 

@@ -39,6 +39,7 @@ const exports: Readonly<Record<string, Omit<ExportProps, 'name'>>> = {
   'moto-slow': {},
   python: { since: { overlap: 'P1D' } },
   duckdb: { since: { overlap: 'P1D' } },
+  'duckdb-python': { since: { overlap: 'P1D' } },
   spark: { since: { overlap: 'P1D' } },
   ticking: { schedule: { expression: 'rate(1 minute)', enabled: false, freshness: 'none' } },
 };

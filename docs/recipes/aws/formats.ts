@@ -1,0 +1,39 @@
+/**
+ * Reads what an export publishes, for the functions in this folder: its events, run.json and manifests. An unknown
+ * format is an error. Needs the packages report-exporter, ajv and @aws-sdk/client-s3.
+ */
+
+import type { Readable } from 'node:stream';
+import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import type { CompletedEventDetail, ManifestPage, RunSummary } from 'report-exporter';
+import completedSchema from 'report-exporter/schemas/completed.v1.schema.json' with { type: 'json' };
+import runSchema from 'report-exporter/schemas/run.v1.schema.json' with { type: 'json' };
+
+export const checkEvent = checkOf<CompletedEventDetail>('event', completedSchema);
+export const checkRun = checkOf<RunSummary>('run.json', runSchema);
+
+/** A function that returns its argument, or throws if that does not match the schema. */
+function checkOf<Value>(name: string, schema: object): (value: unknown) => Value {
+  const ajv = new Ajv2020();
+  const isValid = ajv.compile<Value>(schema);
+  return (value) => {
+    if (isValid(value)) return value;
+    throw new Error(`Unknown format: ${ajv.errorsText(isValid.errors, { dataVar: name })}`);
+  };
+}
+
+/** The pages that a manifest names, in order. They are read one at a time: a manifest may have a million of them. */
+export async function* pagesOf(s3: S3Client, Bucket: string, Key: string): AsyncGenerator<ManifestPage> {
+  const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
+  let rest = '';
+  for await (const text of (Body as Readable).setEncoding('utf8')) {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) {
+      const [, version] = /^ {2}"manifestVersion": (\d+)/.exec(line) ?? [];
+      if (version !== undefined && version !== '1') throw new Error(`Unknown manifestVersion ${version}`);
+      if (line.startsWith('    {"page":')) yield JSON.parse(line.replace(/,$/, ''));
+    }
+  }
+}

@@ -1,0 +1,10 @@
+-- Fetches every page in the table `pages`, a few at a time, and fails if one does not match its manifest.
+-- Needs the variable `source`.
+SET VARIABLE addresses = (SELECT list(getvariable('source') || '/' || key) FROM pages);
+
+SELECT error('Page ' || page || ' of run ' || run || ' does not match its manifest') AS problem
+FROM pages
+LEFT JOIN (
+  SELECT filename AS address, size, sha256(content) AS digest FROM read_blob(getvariable('addresses'))
+) ON address = getvariable('source') || '/' || key
+WHERE size IS DISTINCT FROM bytes OR digest IS DISTINCT FROM sha256;

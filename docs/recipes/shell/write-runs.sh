@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Writes the reports of each published run to RUN.xml in the working directory, unless that file exists. With --windows,
+# it writes those of the windows of a backfill instead.
+# Usage: write-runs.sh EXPORT (--out DIRECTORY | --stack STACK) [--windows]
+# Needs jq and the package report-exporter. Stops with a status other than 0 at a run that cannot be read.
+set -euo pipefail
+[[ $# -ge 3 && $# -le 4 && $1 != -* && ${4:-} =~ ^(--windows)?$ ]] || {
+  echo 'Usage: write-runs.sh EXPORT (--out DIRECTORY | --stack STACK) [--windows]' >&2
+  exit 2
+}
+
+npx report-exporter runs "$@" --json | while read -r summary; do
+  run=$(jq -er .run <<< "$summary")
+  [[ ! -e $run.xml ]] || continue
+  npx report-exporter pages "${@:1:3}" --run "$run" --reports < /dev/null > "$run.new"
+  mv "$run.new" "$run.xml"
+done

@@ -1,0 +1,107 @@
+"""Writes the reports of every published run since the last one to a Parquet folder of their own, then records the run.
+
+`current` returns each report as of the newest recorded run that has it. Pages and numbers of reports are verified.
+Usage: spark-submit reports.py SOURCE EXPORT TABLE. SOURCE and TABLE are s3a://BUCKET/PREFIX or a directory.
+Needs Spark 4 and, for a bucket, hadoop-aws. Start one at a time.
+Ends with status 1 and a message at a run that it cannot read or verify.
+"""
+
+import argparse
+import sys
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as f
+
+# Replace these by the element of your reports, its columns, and the column that identifies a report.
+ROW_TAG = "r"
+COLUMNS = "_id STRING, _VALUE STRING"
+IDENTITY = "_id"
+
+PAGES_AT_ONCE = 5_000
+RUN = "runVersion INT, run STRING, sequence LONG, pages LONG, manifest STRING"
+PAGE = "page LONG, key STRING, bytes LONG, sha256 STRING, reports LONG"
+
+spark = SparkSession.builder.getOrCreate()
+
+
+def key_of(path):
+    """The last four parts of a path: the key in the manifest."""
+    return f.regexp_extract(path, "[^/]+/[^/]+/[^/]+/[^/]+$", 0)
+
+
+def pages_of(source, run):
+    """The pages in the manifest, which is read line by line."""
+    lines = spark.read.text(f"{source}/{run.manifest}")
+    if lines.where("value = '  \"manifestVersion\": 1,'").isEmpty():
+        sys.exit(f"{run.manifest} has an unknown version.")
+    texts = lines.where(f.col("value").startswith('    {"page":')).select(f.rtrim("value", f.lit(",")).alias("text"))
+    return texts.select(f.from_json("text", PAGE).alias("page")).select("page.*").persist()
+
+
+def fail_if_any(rows, message):
+    first = rows.first()
+    if first:
+        sys.exit(f"{message.format(**first.asDict())} The run is not recorded, so its reports do not count.")
+
+
+def store(source, run, reports):
+    """Verifies the pages of a run and writes their reports, in place of what an interrupted execution has written."""
+    pages = pages_of(source, run)
+    if pages.count() != run.pages:
+        sys.exit(f"{run.manifest} does not have {run.pages} pages.")
+    for start in range(0, run.pages, PAGES_AT_ONCE):
+        some = pages.where(f.col("page").between(start + 1, start + PAGES_AT_ONCE))
+        paths = [f"{source}/{page.key}" for page in some.select("key").collect()]
+        files = spark.read.format("binaryFile").load(paths)
+        found = files.select(key_of("path").alias("key"), "length", f.sha2("content", 256).alias("digest"))
+        differing = some.join(found, "key", "left").where("NOT (bytes <=> length AND sha256 <=> digest)")
+        fail_if_any(differing, f"Page {{page}} of run {run.run} does not match its manifest.")
+
+        xml = spark.read.format("xml").options(rowTag=ROW_TAG, mode="FAILFAST").schema(COLUMNS).load(paths)
+        rows = xml.select("*", key_of("_metadata.file_path").alias("key"))
+        rows.write.mode("append" if start else "overwrite").parquet(reports)
+
+    stored = spark.read.parquet(reports)
+    missing = stored.where(f.col(IDENTITY).isNull()).join(pages, "key").orderBy("page")
+    fail_if_any(missing, f"A report on page {{page}} of run {run.run} has no identity: change IDENTITY and COLUMNS.")
+    counts = stored.groupBy("key").agg(f.count("*").alias("found"))
+    others = pages.join(counts, "key", "left").where("coalesce(found, 0) != reports").orderBy("page")
+    fail_if_any(others, f"Page {{page}} of run {run.run} does not have {{reports}} <{ROW_TAG}>: change ROW_TAG.")
+    pages.unpersist()
+
+
+def catch_up(source, export, table):
+    spark.createDataFrame([], RUN).write.mode("ignore").parquet(f"{table}/runs")
+    last = spark.read.schema(RUN).parquet(f"{table}/runs").agg(f.max("sequence")).first()[0]
+    try:
+        published = spark.read.schema(RUN).json(f"{source}/{export}/date=*/run=*/run.json")
+    except (AnalysisException, Py4JJavaError) as error:
+        reason = getattr(error, "java_exception", error)
+        sys.exit(f"The runs of the export {export} cannot be read from {source}. Check both names. {reason}")
+    unknown = published.where("NOT coalesce(runVersion = 1, false)").select("_metadata.file_path").first()
+    if unknown:
+        sys.exit(f"{unknown.file_path} has an unknown runVersion.")
+    new = published.where(f.col("sequence") > (-1 if last is None else last)).orderBy("sequence")
+    for run in new.collect():
+        store(source, run, f"{table}/reports/sequence={run.sequence}")
+        # Only now do its reports count.
+        spark.createDataFrame([run], RUN).write.mode("append").parquet(f"{table}/runs")
+        print(f"run {run.run}: {run.pages} pages")
+
+
+def current(table):
+    """Each report as of the newest run that has it."""
+    runs = spark.read.schema(RUN).parquet(f"{table}/runs").select("sequence", "run")
+    reports = spark.read.option("basePath", f"{table}/reports").parquet(f"{table}/reports").join(runs, "sequence")
+    newest_first = Window.partitionBy(IDENTITY).orderBy(f.desc("sequence"))
+    return reports.withColumn("place", f.row_number().over(newest_first)).where("place = 1").drop("place", "key")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("source", "export", "table"):
+        parser.add_argument(name, metavar=name.upper())
+    args = parser.parse_args()
+    catch_up(args.source, args.export, args.table)

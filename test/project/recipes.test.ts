@@ -1,0 +1,42 @@
+/** Keeps docs/recipes complete: each file is explained on the page, says how to use it, and is tested. */
+
+import { globSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { expect, it } from 'vitest';
+import { textOf } from '../support/docs/doc-pages.ts';
+import { recipe, recipeFiles } from '../support/docs/recipes.ts';
+
+const root = join(import.meta.dirname, '../..');
+const textOfRecipe = (file: string) => readFileSync(recipe(file), 'utf8');
+
+it('each recipe is linked from the page', () => {
+  expect(recipeFiles.length).toBeGreaterThan(20);
+  const page = textOf('docs/recipes.md');
+  expect(recipeFiles.filter((file) => !page.includes(`](recipes/${file})`))).toEqual([]);
+});
+
+it('each recipe is named in a test, or used by a recipe that is', () => {
+  const tests = globSync('test/**/*.ts', { cwd: root, exclude: ['test/project/**'] })
+    .map((file) => readFileSync(join(root, file), 'utf8'))
+    .join('\n');
+  const tested = recipeFiles.filter((file) => tests.includes(file));
+  // './formats.ts' in an import, or 'process-pages.ts' as the entry of a function.
+  const isUsed = (file: string) => tested.some((other) => textOfRecipe(other).match(`['/]${basename(file)}'`));
+  expect(recipeFiles.filter((file) => !tested.includes(file) && !isUsed(file))).toEqual([]);
+});
+
+it('each recipe starts with a comment on what it does, and each program with its usage', () => {
+  const start = /^(#!.*\n# |-- |\/\*\*\n \* |"""|\{\n {2}"Comment": ")\w/;
+  expect(recipeFiles.filter((file) => !start.test(textOfRecipe(file)))).toEqual([]);
+  const programs = recipeFiles.filter((file) => /\.(sh|py)$|^node\//.test(file));
+  expect(programs.filter((file) => !textOfRecipe(file).includes('Usage: '))).toEqual([]);
+  expect(programs.filter((file) => !/Needs /.test(textOfRecipe(file)))).toEqual([]);
+});
+
+it('no recipe takes the first item of a list from text output, where the AWS CLI applies a query to each page', () => {
+  const commands = recipeFiles
+    .flatMap((file) => textOfRecipe(file).split(/(?<!\\)\n/))
+    .filter((line) => /\baws [a-z]/.test(line));
+  expect(commands.length).toBeGreaterThan(5);
+  expect(commands.filter((line) => /--query .*\[0\]/s.test(line) && line.includes('--output text'))).toEqual([]);
+});
