@@ -1,6 +1,6 @@
 /**
- * Deploys the real app, or another one with its stack, with the real CDK CLI. Its cdk.json differs from the project's only
- * in the settings, and its templates are changed only where MiniStack differs from CloudFormation.
+ * Deploys the real app, or another one with its stack, with the real CDK CLI. The app has the project's feature flags, and its
+ * templates are changed only where MiniStack differs from CloudFormation.
  */
 
 import { readFile, writeFile } from 'node:fs/promises';
@@ -37,7 +37,7 @@ export async function deploy(settings: Settings): Promise<Outputs> {
 
 interface App {
   readonly file: string;
-  /** The `context` of its cdk.json, in addition to the project's feature flags. */
+  /** In addition to the project's feature flags. */
   readonly context: Readonly<Record<string, unknown>>;
   /** The folder for its cloud assembly. */
   readonly assembly: string;
@@ -46,10 +46,10 @@ interface App {
 /** Deploys all stacks of an app. Resolves to their outputs by stack name. */
 export async function deployApp(app: App, stackNames: readonly string[]): Promise<Readonly<Record<string, Outputs>>> {
   await bootstrap();
-  const { context, ...rest } = JSON.parse(await readFile(join(project, 'cdk.json'), 'utf8'));
-  const config = { ...rest, app: `"${process.execPath}" "${app.file}"`, context: { ...context, ...app.context } };
-  await writeFile(join(workDirectory, 'cdk.json'), JSON.stringify(config));
-  await cdk('synth', '--quiet', '--output', app.assembly);
+  const { context } = JSON.parse(await readFile(join(project, 'cdk.json'), 'utf8'));
+  // Without the CLI, which would take as long again. test/cdk/cdk-command.slow.test.ts synthesizes with it.
+  const env = { CDK_OUTDIR: app.assembly, CDK_CONTEXT_JSON: JSON.stringify({ ...context, ...app.context }) };
+  await runTool('cdk-app', process.execPath, [app.file], { cwd: workDirectory, env });
   for (const stackName of stackNames) await adaptToMiniStack(templateFile(stackName, app.assembly));
   const outputsFile = `${app.assembly}.outputs.json`;
   const options = ['--require-approval', 'never', '--outputs-file', outputsFile];
