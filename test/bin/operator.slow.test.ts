@@ -159,31 +159,6 @@ describe('start', () => {
 });
 
 describe('verify', () => {
-  it('reports that latest.json does not exist, or names an older run', async () => {
-    const { out, run: older } = await aCompletedRun();
-    const latest = join(out, 'daily/latest.json');
-    const before = await readFile(latest);
-    await using service = await aService(5);
-    // Another port is another service, so the watermark does not apply.
-    const options = ['--out', out, '--base-url', service.baseUrl, '--vendor', 'ACME', '--export', 'daily'];
-    const { run: newer } = jsonOf(
-      await runInProcess(['local', ...options, '--since', '1970-01-01T00:00:00Z', '--json'], env),
-    );
-    expect(newer).not.toBe(older);
-    await writeFile(latest, before);
-    expect(parseJson(await runOn(out, 'verify', '--json'))).toMatchObject({
-      status: 'failed',
-      run: newer,
-      findingCount: 1,
-    });
-    await rm(latest);
-    expect(parseJson(await runOn(out, 'verify', '--json'))).toMatchObject({
-      status: 'failed',
-      run: newer,
-      findingCount: 1,
-    });
-  });
-
   it('verifies an unchanged run, and says which page was changed or deleted', async () => {
     const { out, pages, run: id } = await aCompletedRun();
     const [, second = ''] = pages;
