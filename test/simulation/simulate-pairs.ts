@@ -5,11 +5,10 @@ import { join } from 'node:path';
 import { type HistoryPlan, runHistory } from './histories/history.ts';
 import { shrink } from './histories/shrink.ts';
 import { type SmallHistory, smallHistories } from './histories/small-histories.ts';
-import { type Failure, planOf } from './pairs/pairs.ts';
+import { everything, type Failure, planOf, type Slice } from './pairs/pairs.ts';
 import { digestOfCode, openProgressFile } from './pairs/progress-file.ts';
 import { type PairProgress, runAllPairs } from './pairs/run-all-pairs.ts';
 import { type SmallOptions, UsageError } from './pairs/options.ts';
-import { everything, type Slice } from './slice.ts';
 import { formatEventLog } from './world/event-log.ts';
 import { faultName } from './world/world.ts';
 

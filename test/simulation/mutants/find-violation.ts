@@ -1,14 +1,22 @@
-/** Runs histories until one violates an invariant. A child process of simulate-mutants.ts, with a mutant applied. */
+/** Runs histories until one violates the given invariant. A child process of simulate-mutants.ts, with a mutant applied. */
 
 import { runHistory } from '../histories/history.ts';
 
-const [firstSeed = '0', maxHistories = '1', pages = '12'] = process.argv.slice(2);
-
-let histories = 0;
-let violation: object | undefined;
-for (let seed = Number(firstSeed); histories < Number(maxHistories) && violation === undefined; seed += 1) {
-  histories += 1;
-  const history = await runHistory({ seed: String(seed), pages: Number(pages) });
-  if (history.violation !== undefined) violation = { seed, ...history.violation };
+export interface SearchResult {
+  /** Of the history that violates the invariant. Absent: none does. */
+  readonly seed?: number | undefined;
+  /** What the histories before it violate instead. */
+  readonly others: readonly string[];
 }
-process.stdout.write(`${JSON.stringify({ histories, violation })}\n`);
+
+const [invariant, firstSeed, maxHistories] = process.argv.slice(2);
+
+const others = new Set<string>();
+let found: number | undefined;
+const end = Number(firstSeed) + Number(maxHistories);
+for (let seed = Number(firstSeed); seed < end && found === undefined; seed += 1) {
+  const { violation } = await runHistory({ seed: String(seed), pages: 12 });
+  if (violation?.invariant === invariant) found = seed;
+  else if (violation !== undefined) others.add(violation.invariant);
+}
+process.stdout.write(`${JSON.stringify({ seed: found, others: [...others] } satisfies SearchResult)}\n`);

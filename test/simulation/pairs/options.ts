@@ -2,7 +2,7 @@
 
 import { parseArgs } from 'node:util';
 import { type SmallHistory, smallHistories } from '../histories/small-histories.ts';
-import { parseSlice, type Slice, sliceProblem } from '../slice.ts';
+import type { Slice } from './pairs.ts';
 
 export class UsageError extends Error {}
 
@@ -30,7 +30,8 @@ export function parseSmallOptions(args: readonly string[]): SmallOptions | undef
     problems.push(`--small must be one of ${smallHistories.join(', ')}`);
   }
   const slice = values.slice === undefined ? undefined : parseSlice(values.slice);
-  if (values.slice !== undefined && slice === undefined) problems.push(sliceProblem);
+  if (values.slice !== undefined && slice === undefined)
+    problems.push('--slice must be two integers K/N, K from 1 to N');
   const maxFailures = values['max-failures'];
   if (maxFailures !== undefined && !/^[1-9]\d{0,6}$/.test(maxFailures)) {
     problems.push('--max-failures must be a positive integer');
@@ -47,6 +48,13 @@ export function parseSmallOptions(args: readonly string[]): SmallOptions | undef
     maxFailures: maxFailures === undefined ? undefined : Number(maxFailures),
     json,
   };
+}
+
+/** The slice that `K/N` names; undefined if it names none. */
+function parseSlice(text: string): Slice | undefined {
+  const [, part, parts] = /^([1-9]\d{0,5})\/([1-9]\d{0,5})$/.exec(text) ?? [];
+  const slice = { part: Number(part), parts: Number(parts) };
+  return slice.part <= slice.parts ? slice : undefined;
 }
 
 function parse(args: readonly string[]) {

@@ -4,10 +4,17 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { runHistory } from '../histories/history.ts';
 import { smallHistories } from '../histories/small-histories.ts';
-import { everything } from '../slice.ts';
 import { faultName } from '../world/world.ts';
 import { parseSmallOptions, UsageError } from './options.ts';
-import { findFirstFaults, findSecondFaults, type FirstFault, planOf, runPairs, selectSlice } from './pairs.ts';
+import {
+  everything,
+  findFirstFaults,
+  findSecondFaults,
+  type FirstFault,
+  planOf,
+  runPairs,
+  selectSlice,
+} from './pairs.ts';
 import { openProgressFile, StaleProgressError } from './progress-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'pairs-'));

@@ -4,8 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { everything } from '../slice.ts';
-import { findFirstFaults } from './pairs.ts';
+import { everything, findFirstFaults } from './pairs.ts';
 import { openProgressFile } from './progress-file.ts';
 import { runAllPairs } from './run-all-pairs.ts';
 

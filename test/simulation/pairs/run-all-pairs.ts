@@ -3,8 +3,7 @@
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { SmallHistory } from '../histories/small-histories.ts';
-import type { Slice } from '../slice.ts';
-import { type Failure, findFirstFaults, type FirstFault, type PairResults } from './pairs.ts';
+import { type Failure, findFirstFaults, type FirstFault, type PairResults, type Slice } from './pairs.ts';
 import { UsageError } from './options.ts';
 import { keyOf, type ProgressFile } from './progress-file.ts';
 
