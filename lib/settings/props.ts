@@ -248,7 +248,7 @@ export interface ExportProps {
   /**
    * The number of reports per page. Unit: reports.
    *
-   * @default - the service's default
+   * @default - the service's default of up to 100; with 10, an export needs up to ten times the requests
    */
   readonly size?: number | undefined;
   /**

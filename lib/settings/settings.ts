@@ -176,7 +176,7 @@ const exportFields = {
   format: field('The format of the reports. Only XML is validated.', z._default(tokenSchema, 'XML')),
   container: field('The packaging of the reports.', z._default(tokenSchema, 'NONE')),
   size: optionalField(
-    "The number of reports per page. Without it, the service's default.",
+    "The number of reports per page. Without it, the service's default of up to 100; with 10, an export needs up to ten times the requests.",
     z
       .int('must be a whole number from 1 to 10')
       .check(z.minimum(1, 'must be 1 to 10'), z.maximum(10, 'must be 1 to 10')),
