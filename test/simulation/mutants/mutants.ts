@@ -659,4 +659,20 @@ export const mutants: readonly Mutant[] = [
     replace: 'plan.abandonedAt !== undefined',
     with: 'false',
   },
+  {
+    name: 'an abandoned backfill keeps its unfinished runs',
+    violates: 'no window is published after its backfill was abandoned',
+    at: 'lib/backfill/abandon.ts#decide',
+    replace: 'change: { ...idle, plan }',
+    with: 'change: { ...state, plan }',
+    firstSeed: 271,
+  },
+  {
+    name: 'a late command that abandons a backfill abandons a later one',
+    violates: 'only an operator changes the plan of a window, and never to an earlier one',
+    at: 'lib/backfill/abandon.ts#decide',
+    replace: 'if (current.id > id) return { result: undefined };',
+    with: '',
+    firstSeed: 666,
+  },
 ];
