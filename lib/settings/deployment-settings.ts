@@ -35,6 +35,7 @@ import type { ExportProps, ServiceProps, SettingsFile } from './props.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
+import { suggestFields } from './unknown-fields.ts';
 import { formatPath } from '../core/validation-errors.ts';
 
 /** The name of the stack that the CDK app deploys, unless the settings have another. */
@@ -299,7 +300,8 @@ export function parseDeployment(
   findMore: (value: unknown) => readonly SettingsIssue[] = () => [],
 ): DeploymentSettings {
   const { data, error } = settingsFileSchema.safeParse(value);
-  const issues = [...(error?.issues ?? []), ...findConflicts(value), ...findCombinations(value), ...findMore(value)];
+  const invalid = suggestFields(settingsFileSchema, error?.issues ?? []);
+  const issues = [...invalid, ...findConflicts(value), ...findCombinations(value), ...findMore(value)];
   if (data === undefined || issues.length > 0) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
   const { $schema: _schema, services: parsed, exports: _exports, ...shared } = data;
   const written = value as SettingsFile;

@@ -244,7 +244,7 @@ describe('the settings of several services', () => {
     expect(problemsOf({ services, exports, logRetentionDays: 4 }).map((line) => line.split(': ')[0])).toEqual([
       'cdk.json reportExporter.services.EU.baseUrl',
       'cdk.json reportExporter.services.ok.apiKeySecret.existing',
-      'cdk.json reportExporter.services.ok',
+      'cdk.json reportExporter.services.ok.prefix',
       'cdk.json reportExporter.services.none',
       'cdk.json reportExporter.exports[0].size',
       'cdk.json reportExporter.exports[4].service',

@@ -1,0 +1,100 @@
+/** Says of an unknown field what was probably meant: a field with a similar name, or the object to which the field belongs. */
+
+import * as z from 'zod/mini';
+
+type Issue = z.core.$ZodIssue;
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly additionalProperties?: Schema | false;
+}
+
+/** An object in the settings. In its path, `*` is any item of a list or a map. */
+interface SettingsObject {
+  readonly path: readonly string[];
+  readonly fields: readonly string[];
+}
+
+/** The same issues, with a suggestion for each unknown field for which `schema`, that of the whole settings, has one. */
+export function suggestFields(schema: z.core.$ZodType, issues: readonly Issue[]): Issue[] {
+  if (!issues.some(({ code }) => code === 'unrecognized_keys')) return [...issues];
+  const objects = objectsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema, []);
+  return issues.flatMap((issue): Issue[] => {
+    const here = objects.find(({ path }) => matches(path, issue.path));
+    if (issue.code !== 'unrecognized_keys' || here === undefined) return [issue];
+    const suggestions = new Map(issue.keys.map((key) => [key, suggest(key, here, objects)]));
+    const others = issue.keys.filter((key) => suggestions.get(key) === undefined);
+    return [
+      ...(others.length === 0 ? [] : [{ ...issue, keys: others }]),
+      ...issue.keys.flatMap((key): Issue[] => {
+        const suggestion = suggestions.get(key);
+        if (suggestion === undefined) return [];
+        const message = `unknown field; ${suggestion}`;
+        return [{ code: 'custom', path: [...issue.path, key], message, input: undefined }];
+      }),
+    ];
+  });
+}
+
+function objectsIn({ properties, items, additionalProperties }: Schema, path: readonly string[]): SettingsObject[] {
+  const item = items ?? additionalProperties;
+  return [
+    ...(properties === undefined ? [] : [{ path, fields: Object.keys(properties) }]),
+    ...Object.entries(properties ?? {}).flatMap(([name, field]) => objectsIn(field, [...path, name])),
+    ...(typeof item === 'object' ? objectsIn(item, [...path, '*']) : []),
+  ];
+}
+
+const matches = (pattern: readonly string[], path: readonly PropertyKey[]): boolean =>
+  pattern.length === path.length && pattern.every((part, index) => part === '*' || part === path[index]);
+
+/** A longer name is no mistyped field. */
+const maxLength = 40;
+
+function suggest(name: string, here: SettingsObject, objects: readonly SettingsObject[]): string | undefined {
+  if (name.length > maxLength) return undefined;
+  const distanceTo = (field: string) => editDistance(name.toLowerCase(), field.toLowerCase());
+  const [nearest] = here.fields.toSorted((one, other) => distanceTo(one) - distanceTo(other));
+  const farthest = nearest === undefined ? Number.POSITIVE_INFINITY : distanceTo(nearest);
+  const elsewhere = objects.flatMap((owner) =>
+    owner.fields.filter((field) => distanceTo(field) === 0).map((field) => ({ owner, field })),
+  );
+  if (farthest > 0 && elsewhere.length > 0) {
+    const inside = elsewhere.filter(({ owner }) => owner.path.join('.').startsWith(here.path.join('.')));
+    const owners = (inside.length > 0 ? inside : elsewhere).map(({ owner, field }) =>
+      [nameOf(owner.path, here.path), ...(field === name ? [] : [`as ${field}`])].join(', '),
+    );
+    return `it belongs to ${owners.join(' or ')}`;
+  }
+  return farthest <= name.length / 3 ? `did you mean ${nearest}?` : undefined;
+}
+
+/** How many characters to insert, delete or replace (Levenshtein). */
+function editDistance(one: string, other: string): number {
+  // Distances of the first characters of `one` to each beginning of `other`.
+  let distances = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (const [row, character] of Array.from(one).entries()) {
+    let diagonal = row;
+    let left = row + 1;
+    distances = [
+      left,
+      ...distances.slice(1).map((above, column) => {
+        left = Math.min(left + 1, above + 1, diagonal + (character === other[column] ? 0 : 1));
+        diagonal = above;
+        return left;
+      }),
+    ];
+  }
+  return distances.at(-1) ?? 0;
+}
+
+/** `since` for an object in `here`, otherwise `the service`, `tls of the service` or `bucket.lifecycle`. */
+function nameOf(path: readonly string[], here: readonly string[]): string {
+  const isInside = here.every((part, index) => path[index] === part);
+  const relative = isInside ? path.slice(here.length) : path;
+  const item = relative.lastIndexOf('*');
+  const inItem = relative.slice(item + 1).join('.');
+  const singular = item < 1 ? '' : `the ${relative[item - 1]?.replace(/s$/, '')}`;
+  return [inItem, singular].filter((part) => part !== '').join(' of ') || 'the top level';
+}

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
+import { valueDocument } from '../../lib/settings/settings-document.ts';
+
+const schedule = { expression: 'rate(1 hour)' };
+
+/** What is wrong with a settings file that has these fields, too. */
+function problemsOf(added: { readonly [place in 'file' | 'service' | 'export' | 'schedule']?: object }): string[] {
+  const value = {
+    services: { acme: { baseUrl: 'https://reports.example.com', ...added.service } },
+    exports: [{ name: 'nightly', schedule: { ...schedule, ...added.schedule }, ...added.export }],
+    ...added.file,
+  };
+  try {
+    parseDeployment(valueDocument(value, 'settings'));
+    return [];
+  } catch (error) {
+    return (error as Error).message.split('\n');
+  }
+}
+
+describe('an unknown field of the settings', () => {
+  it.each([
+    [
+      'a field in another spelling',
+      { schedule: { timezone: 'UTC' } },
+      'exports[0].schedule.timezone: unknown field; did you mean timeZone?',
+    ],
+    ['a mistyped field', { export: { maxPage: 3 } }, 'exports[0].maxPage: unknown field; did you mean maxPages?'],
+    [
+      'a field of an object in it',
+      { export: { overlap: 'P1D' } },
+      'exports[0].overlap: unknown field; it belongs to since',
+    ],
+    [
+      'a field of the service',
+      { export: { cursorIn: 'query' } },
+      'exports[0].cursorIn: unknown field; it belongs to the service',
+    ],
+    [
+      'a field of an object in the service',
+      { export: { ca: 'x' } },
+      'exports[0].ca: unknown field; it belongs to tls of the service',
+    ],
+    [
+      'a field of the export',
+      { service: { schedule } },
+      'services.acme.schedule: unknown field; it belongs to the export',
+    ],
+    [
+      'a field of an object in another spelling',
+      { export: { timezone: 'UTC' } },
+      'exports[0].timezone: unknown field; it belongs to schedule, as timeZone',
+    ],
+    ['a field of a common object', { file: { lifecycle: {} } }, 'lifecycle: unknown field; it belongs to bucket'],
+    [
+      'a field of the whole file',
+      { service: { tags: {} } },
+      'services.acme.tags: unknown field; it belongs to the top level',
+    ],
+    ['a field of no object', { export: { colour: 'red' } }, 'exports[0]: unknown field: "colour"'],
+    [
+      'a field longer than any other',
+      { export: { ['maxPages'.repeat(9)]: 1 } },
+      `exports[0]: unknown field: "${'maxPages'.repeat(5)}"`,
+    ],
+  ])('is probably %s', (_, added, problem) => {
+    expect(problemsOf(added)).toEqual([`settings ${problem}`]);
+  });
+
+  it('is named with all others', () => {
+    expect(problemsOf({ export: { colour: 1, shape: 2, maxPage: 3, overlap: 'P1D' } })).toEqual([
+      'settings exports[0]: unknown fields: "colour", "shape"',
+      'settings exports[0].maxPage: unknown field; did you mean maxPages?',
+      'settings exports[0].overlap: unknown field; it belongs to since',
+    ]);
+  });
+});
