@@ -14,7 +14,6 @@ import {
   envSchema,
   type ExportPageSettings,
   exportPageSchema,
-  findConcurrencyProblems,
   findLifecycleProblems,
   lifecycleSchema,
   maxReaderAccounts,
@@ -341,7 +340,7 @@ export const issueAt = (path: Path, message: string): SettingsIssue => ({
 /** The fields of an object. Accepts any value. */
 export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
-const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+export const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 interface AssignedExport {
   /** In the list of exports. */
@@ -397,11 +396,9 @@ function findCombinations(value: unknown): SettingsIssue[] {
   const inBucket = parsedLifecycle.success
     ? findLifecycleProblems(parsedLifecycle.data, storageClassSchema.safeParse(storageClass).data)
     : [];
-  const assigned = assignExports(value);
   const entries = Object.entries(fieldsOf(services)).map(([name, entry]) => ({
-    ...fieldsOf(entry),
     name,
-    exportCount: assigned.filter(({ service }) => service === name).length,
+    readerAccounts: fieldsOf(entry).readerAccounts,
   }));
   return [
     ...(lifecycle === undefined || existing === undefined
@@ -414,42 +411,21 @@ function findCombinations(value: unknown): SettingsIssue[] {
           ),
         ]),
     ...inBucket.map(({ path, message }) => issueAt(['bucket', 'lifecycle', ...path], message)),
-    ...entries.flatMap((entry) => findServiceCombinations(entry, existing !== undefined)),
+    ...entries
+      .filter(({ readerAccounts }) => readerAccounts !== undefined && existing !== undefined)
+      .map(({ name }) =>
+        issueAt(
+          ['services', name, 'readerAccounts'],
+          'must not be set with bucket.existing: the stack cannot change the policy of a bucket that it does not create, ' +
+            'so add the statements to it yourself (docs/consumers.md, "Other accounts")',
+        ),
+      ),
     ...findTooManyReaders(entries),
     ...findElsewhere(value, envSchema.safeParse(env).data ?? {}),
   ];
 }
 
-interface ServiceEntry {
-  readonly name: string;
-  readonly exportCount: number;
-  readonly exportPage?: unknown;
-  readonly filterUntil?: unknown;
-  readonly readerAccounts?: unknown;
-}
-
-function findServiceCombinations(entry: ServiceEntry, hasExistingBucket: boolean): SettingsIssue[] {
-  const { name, exportCount, exportPage, filterUntil, readerAccounts } = entry;
-  const parsed = exportPageSchema.safeParse(exportPage);
-  const hasBackfills = filterUntil !== undefined;
-  const path = ['services', name];
-  return [
-    ...(parsed.success ? findConcurrencyProblems(parsed.data, exportCount, hasBackfills) : []).map((problem) =>
-      issueAt([...path, 'exportPage', ...problem.path], problem.message),
-    ),
-    ...(readerAccounts === undefined || !hasExistingBucket
-      ? []
-      : [
-          issueAt(
-            [...path, 'readerAccounts'],
-            'must not be set with bucket.existing: the stack cannot change the policy of a bucket that it does not create, ' +
-              'so add the statements to it yourself (docs/consumers.md, "Other accounts")',
-          ),
-        ]),
-  ];
-}
-
-function findTooManyReaders(entries: readonly ServiceEntry[]): SettingsIssue[] {
+function findTooManyReaders(entries: readonly { readonly readerAccounts: unknown }[]): SettingsIssue[] {
   const count = entries.reduce((sum, { readerAccounts }) => sum + itemsOf(readerAccounts).length, 0);
   if (count <= maxReaderAccounts) return [];
   return [

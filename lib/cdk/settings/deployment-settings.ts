@@ -8,18 +8,17 @@ import { ExportError } from '../../core/errors.ts';
 import {
   assignExports,
   type DeploymentSettings,
-  exportDeploymentSchema,
   fieldsOf,
   issueAt,
+  itemsOf,
   parseDeployment,
   type SettingsIssue,
   splitServiceEntry,
 } from '../../settings/deployment-settings.ts';
-import { serviceSettingsSchema } from '../../settings/settings.ts';
 import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '../../settings/settings-document.ts';
 import { readTextFile } from '../../settings/text-file.ts';
-import { findLimitProblems } from '../function-limits.ts';
-import { findNetworkProblems, withCertificates } from './service-network.ts';
+import { findServiceProblems, markChecked } from './exporter-settings.ts';
+import { withCertificates } from './service-network.ts';
 
 export { defaultStackName } from '../../settings/deployment-settings.ts';
 
@@ -53,12 +52,13 @@ export function deploymentSettings(value: unknown): DeploymentSettings {
 function parseSettingsOf(value: unknown): DeploymentSettings {
   const document = documentOf(value);
   const directory = isFilePath(value) ? dirname(value) : '.';
-  const parsed = parseDeployment(document, (found) => [...findMisfits(found), ...findNetworkMisfits(found, directory)]);
+  const parsed = parseDeployment(document, (found) => findServiceIssues(found, directory));
   const settings = {
     ...parsed,
     services: parsed.services.map((each) => ({ ...each, service: withCertificates(each.service, directory) })),
   };
   parsedSettings.add(settings);
+  for (const service of settings.services) markChecked(service);
   return settings;
 }
 
@@ -78,32 +78,21 @@ function documentOf(value: unknown): SettingsDocument {
   return valueDocument(parseJson(value, `cdk.json ${contextKey}:`), 'cdk.json', [contextKey]);
 }
 
-/** Why Lambda cannot run exports of their service. Empty for invalid settings, which the schemas report. */
-function findMisfits(value: unknown): SettingsIssue[] {
+/** The problems of each service that the schemas do not report. */
+function findServiceIssues(value: unknown, directory: string): SettingsIssue[] {
   const { services, exports } = fieldsOf(value);
-  // What is wrong with a service is wrong with all its exports. Report it once.
-  const reported = new Set<string>();
-  return assignExports(value).flatMap(({ index, service = '' }) => {
-    const { service: entry } = splitServiceEntry(fieldsOf(fieldsOf(services)[service]));
-    const { service: _service, ...settings } = fieldsOf((exports as readonly unknown[])[index]);
-    const parsedService = serviceSettingsSchema.safeParse(entry);
-    const parsedExport = exportDeploymentSchema.safeParse(settings);
-    if (!parsedService.success || !parsedExport.success) return [];
-    const problems = findLimitProblems(parsedService.data, parsedExport.data).filter(
-      (problem) => !reported.has(`${service} ${problem}`),
-    );
-    for (const problem of problems) reported.add(`${service} ${problem}`);
-    return problems.map((problem) => issueAt(['exports', index], problem));
-  });
-}
-
-/** What is wrong with certificates and secrets of the services. Empty for invalid settings, which the schemas report. */
-function findNetworkMisfits(value: unknown, directory: string): SettingsIssue[] {
-  return Object.entries(fieldsOf(fieldsOf(value).services)).flatMap(([name, entry]) => {
-    const parsed = serviceSettingsSchema.safeParse(splitServiceEntry(fieldsOf(entry)).service);
-    if (!parsed.success) return [];
-    return findNetworkProblems(parsed.data, directory).map(({ path, message }) =>
-      issueAt(['services', name, ...path], message),
-    );
+  const assigned = assignExports(value);
+  return Object.entries(fieldsOf(services)).flatMap(([name, entry]) => {
+    const { service, deployment } = splitServiceEntry(fieldsOf(entry));
+    const indexes = assigned.flatMap(({ service: of, index }) => (of === name ? [index] : []));
+    const own = indexes.map((index) => {
+      const { service: _service, ...settings } = fieldsOf(itemsOf(exports)[index]);
+      return settings;
+    });
+    return findServiceProblems({ ...deployment, service, exports: own }, directory).map(({ path, message }) => {
+      const [prop = '', index, ...rest] = path;
+      if (prop === 'exports') return issueAt(['exports', indexes[Number(index)] ?? 0, ...rest], message);
+      return issueAt(['services', name, ...(prop === 'service' ? path.slice(1) : path)], message);
+    });
   });
 }

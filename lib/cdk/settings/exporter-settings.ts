@@ -3,6 +3,7 @@
 import { Token } from 'aws-cdk-lib';
 import * as z from 'zod/mini';
 import { ExportError } from '../../core/errors.ts';
+import { describeProblems } from '../../core/validation-errors.ts';
 import {
   type CombinationProblem,
   exportPageSchema,
@@ -13,14 +14,17 @@ import {
 } from '../../settings/account-settings.ts';
 import {
   exportDeploymentSchema,
+  fieldsOf,
   findNameCollisions,
   issueAt,
+  itemsOf,
   keyPrefixSchema,
+  type ServiceDeploymentSettings,
   serviceNameSchema,
 } from '../../settings/deployment-settings.ts';
 import { logLevelSchema, objectTagsSchema, storageClassSchema } from '../../settings/environment.ts';
-import { parseSettings, serviceSettingsSchema } from '../../settings/settings.ts';
-import { describeProblems } from '../../core/validation-errors.ts';
+import { serviceSettingsSchema } from '../../settings/settings.ts';
+import { suggestFields } from '../../settings/unknown-fields.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import { findNetworkProblems } from './service-network.ts';
 
@@ -48,17 +52,18 @@ export function parseExporterSettings(props: Readonly<Record<string, unknown>>, 
   const given = Object.fromEntries(Object.keys(exporterSettingsSchema.shape).map((name) => [name, props[name]]));
   // First, because a token is not a valid value of most settings, which would be reported instead.
   assertNoProblems(subject, findTokens(given));
-  const settings = parseSettings(exporterSettingsSchema, given, subject);
-  const { service, exports, exportPage = {}, lifecycle, storageClass } = settings;
-  const hasBackfills = service.filterUntil !== undefined;
+  const { data, error } = exporterSettingsSchema.safeParse(given);
+  const issues = suggestFields(exporterSettingsSchema, error?.issues ?? []);
+  if (data === undefined) throw new ExportError('ConfigurationError', describeProblems(subject, { issues }));
+  const { exports, lifecycle, storageClass } = data;
   assertNoProblems(subject, [
-    ...findNameCollisions(exports.map(({ name }, index) => ({ name, path: ['exports', index, 'name'] }))),
-    ...exports.flatMap((each, index) =>
-      findLimitProblems(service, each).map((message) => ({ path: ['exports', index], message })),
-    ),
-    // Paths of files are relative to the working directory of the app.
-    ...within('service', findNetworkProblems(service, '.')),
-    ...within('exportPage', findConcurrencyProblems(exportPage, exports.length, hasBackfills)),
+    ...(isChecked(props)
+      ? []
+      : [
+          ...findNameCollisions(exports.map(({ name }, index) => ({ name, path: ['exports', index, 'name'] }))),
+          // Paths of files are relative to the working directory of the app.
+          ...findServiceProblems(given, '.'),
+        ]),
     ...(lifecycle === undefined ? [] : within('lifecycle', findLifecycleProblems(lifecycle, storageClass))),
     ...(lifecycle === undefined || props.bucket === undefined
       ? []
@@ -69,7 +74,45 @@ export function parseExporterSettings(props: Readonly<Record<string, unknown>>, 
           },
         ]),
   ]);
-  return settings;
+  return data;
+}
+
+/** Why AWS cannot run the exports of a service, although the schemas accept its settings. Accepts any value. */
+export function findServiceProblems(
+  { service, exports, exportPage }: Readonly<Record<string, unknown>>,
+  directory: string,
+): CombinationProblem[] {
+  const { data: parsed } = serviceSettingsSchema.safeParse(service);
+  const { data: parsedPage } = exportPageSchema.safeParse(exportPage);
+  const items = itemsOf(exports);
+  // What is wrong with a service is wrong with all its exports. Report it once.
+  const limits = new Map<string, number>();
+  for (const [index, each] of items.entries()) {
+    const { data: settings } = exportDeploymentSchema.safeParse(each);
+    const problems = parsed === undefined || settings === undefined ? [] : findLimitProblems(parsed, settings);
+    for (const message of problems) if (!limits.has(message)) limits.set(message, index);
+  }
+  const hasBackfills = fieldsOf(service).filterUntil !== undefined;
+  return [
+    ...[...limits].map(([message, index]) => ({ path: ['exports', index], message })),
+    ...(parsed === undefined ? [] : within('service', findNetworkProblems(parsed, directory))),
+    ...(parsedPage === undefined
+      ? []
+      : within('exportPage', findConcurrencyProblems(parsedPage, items.length, hasBackfills))),
+  ];
+}
+
+/** By their exports: the services of settings files, whose problems have been reported with their lines. */
+const checkedServices = new WeakMap<object, ServiceDeploymentSettings>();
+
+/** A construct with the exports, the service and the function of `settings` does not look for their problems again. */
+export function markChecked(settings: ServiceDeploymentSettings): void {
+  checkedServices.set(settings.exports, settings);
+}
+
+function isChecked({ service, exports, exportPage }: Readonly<Record<string, unknown>>): boolean {
+  const checked = checkedServices.get(exports as object);
+  return checked !== undefined && checked.service === service && checked.exportPage === exportPage;
 }
 
 const within = (prop: string, problems: readonly CombinationProblem[]): CombinationProblem[] =>
