@@ -44,77 +44,20 @@ const listOf = <Schema extends z.ZodMiniType<string>>(schema: Schema, max: numbe
 const resourceIdSchema = (prefix: string, name: string) =>
   text(new RegExp(`^${prefix}-[0-9a-f]{8,17}$`), `must be the ID of ${name}, such as ${prefix}-0abc1234`);
 
-/** With an IPv4 network of /8 to /28, so that an endpoint is never open to everyone. */
-const cidrSchema = text(
-  /^((25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(25[0-5]|2[0-4]\d|1?\d?\d)\/([89]|1\d|2[0-8])$/,
-  'must be an IPv4 network from /8 to /28, such as 10.0.0.0/16',
-);
-
-/** The AWS services that the functions use, by the kind of their endpoints. */
-const endpointKinds = {
-  s3: 'gateway',
-  dynamodb: 'gateway',
-  secretsmanager: 'interface',
-  states: 'interface',
-} as const;
-export type EndpointName = keyof typeof endpointKinds;
-const endpointNames = Object.keys(endpointKinds) as EndpointName[];
-
-export const networkSchema = z
-  .strictObject({
-    vpcId: field('The ID of the VPC.', resourceIdSchema('vpc', 'a VPC'), { example: 'vpc-0abc1234' }),
-    // Lambda's own limits.
-    subnetIds: field(
-      'The IDs of the subnets of the functions: private ones, with a route to the service.',
-      listOf(resourceIdSchema('subnet', 'a subnet'), 16),
-      { example: ['subnet-0abc1234'] },
-    ),
-    securityGroupIds: optionalField(
-      'The IDs of the security groups of the functions. Without it, one is created for each service.',
-      listOf(resourceIdSchema('sg', 'a security group'), 5),
-      { example: ['sg-0abc1234'] },
-    ),
-    createEndpoints: optionalField(
-      'The AWS services for which the stack creates an endpoint in the VPC.',
-      listOf(z.enum(endpointNames, `must be one of ${listNames(endpointNames)}`), 4),
-      { example: ['s3', 'dynamodb'] },
-    ),
-    routeTableIds: optionalField(
-      'The IDs of the route tables of the subnets. Required to create endpoints of s3 and dynamodb.',
-      listOf(resourceIdSchema('rtb', 'a route table'), 50),
-      { example: ['rtb-0abc1234'] },
-    ),
-    vpcCidrs: optionalField(
-      'The IPv4 networks of the VPC, which may then connect. Required to create endpoints of secretsmanager and states.',
-      listOf(cidrSchema, 5),
-      { example: ['10.0.0.0/16'] },
-    ),
-  })
-  .check(
-    z.superRefine(({ createEndpoints = [], routeTableIds, vpcCidrs }, context) => {
-      const issue = (field: string, message: string) =>
-        context.addIssue({ code: 'custom', path: [field], message, input: undefined });
-      const needs = [
-        { kind: 'gateway', field: 'routeTableIds', value: routeTableIds, what: 'the route tables of the subnets' },
-        {
-          kind: 'interface',
-          field: 'vpcCidrs',
-          value: vpcCidrs,
-          what: 'the networks of the VPC, which may then connect',
-        },
-      ] as const;
-      for (const { kind, field, value, what } of needs) {
-        const names = endpointNames.filter((name) => endpointKinds[name] === kind);
-        const created = createEndpoints.filter((name) => names.includes(name));
-        if (created.length > 0 && value === undefined) {
-          issue(field, `is required to create an endpoint of ${listNames(created)}: ${what}`);
-        }
-        if (created.length === 0 && value !== undefined) {
-          issue(field, `must not be set unless createEndpoints has ${names.join(' or ')}`);
-        }
-      }
-    }),
-  );
+export const networkSchema = z.strictObject({
+  vpcId: field('The ID of the VPC.', resourceIdSchema('vpc', 'a VPC'), { example: 'vpc-0abc1234' }),
+  // Lambda's own limits.
+  subnetIds: field(
+    'The IDs of the subnets of the functions: private ones, with a route to the service.',
+    listOf(resourceIdSchema('subnet', 'a subnet'), 16),
+    { example: ['subnet-0abc1234'] },
+  ),
+  securityGroupIds: optionalField(
+    'The IDs of the security groups of the functions. Without it, one is created for each service.',
+    listOf(resourceIdSchema('sg', 'a security group'), 5),
+    { example: ['sg-0abc1234'] },
+  ),
+});
 export type VpcSettings = z.infer<typeof networkSchema>;
 
 const daysSchema = wholeNumber(1, 36_500, 'must be a whole number of days');

@@ -616,24 +616,6 @@ export interface NetworkProps {
    * @example ['sg-0abc1234']
    */
   readonly securityGroupIds?: readonly string[] | undefined;
-  /**
-   * The AWS services for which the stack creates an endpoint in the VPC.
-   *
-   * @example ['s3','dynamodb']
-   */
-  readonly createEndpoints?: readonly ('s3' | 'dynamodb' | 'secretsmanager' | 'states')[] | undefined;
-  /**
-   * The IDs of the route tables of the subnets. Required to create endpoints of s3 and dynamodb.
-   *
-   * @example ['rtb-0abc1234']
-   */
-  readonly routeTableIds?: readonly string[] | undefined;
-  /**
-   * The IPv4 networks of the VPC, which may then connect. Required to create endpoints of secretsmanager and states.
-   *
-   * @example ['10.0.0.0/16']
-   */
-  readonly vpcCidrs?: readonly string[] | undefined;
 }
 
 /** Where the stack is deployed. */

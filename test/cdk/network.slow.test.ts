@@ -170,12 +170,6 @@ describe('functions in a VPC', () => {
 
 describe('the network settings of a stack', () => {
   const network = { vpcId: 'vpc-0aaaaaaaaaaaaaaa1', subnetIds };
-  const all = {
-    ...network,
-    createEndpoints: ['s3', 'dynamodb', 'secretsmanager', 'states'],
-    routeTableIds: ['rtb-0aaaaaaaaaaaaaaa1', 'rtb-0aaaaaaaaaaaaaaa2'],
-    vpcCidrs: ['10.0.0.0/16', '100.64.0.0/16'],
-  };
   const functionsOf = (template: Template) => Object.values(resourcesOf(template, 'AWS::Lambda::Function'));
 
   it('place the functions of all services in the subnets, each service with a security group of its own', () => {
@@ -220,45 +214,5 @@ describe('the network settings of a stack', () => {
     expect(assembly.getStackArtifact(stack.artifactId).messages.map(({ entry }) => entry.data)).toEqual([]);
     expect(stack.environment).toBe('aws://unknown-account/unknown-region');
     expect(JSON.stringify(template.toJSON())).not.toContain('"unknown"');
-  });
-
-  it('create the endpoints that they name: routes to S3 and DynamoDB, and interfaces with private DNS', () => {
-    const { app, template } = deploy({ network: all });
-    const group = resource(template, 'AWS::EC2::SecurityGroup', 'NetworkEndpoint');
-    const endpoints = Object.values(resourcesOf(template, 'AWS::EC2::VPCEndpoint')).map(({ Properties }) => ({
-      ...Properties,
-      ServiceName: textOf(Properties.ServiceName),
-    }));
-    const gateway = { VpcEndpointType: 'Gateway', VpcId: network.vpcId, RouteTableIds: all.routeTableIds };
-    const anInterface = {
-      VpcEndpointType: 'Interface',
-      VpcId: network.vpcId,
-      PrivateDnsEnabled: true,
-      SubnetIds: subnetIds,
-      SecurityGroupIds: [{ 'Fn::GetAtt': [group.id, 'GroupId'] }],
-    };
-    expect(endpoints).toEqual(
-      [
-        { ServiceName: 's3', ...gateway },
-        { ServiceName: 'dynamodb', ...gateway },
-        { ServiceName: 'secretsmanager', ...anInterface },
-        { ServiceName: 'states', ...anInterface },
-      ].map(({ ServiceName, ...rest }) => ({ ServiceName: `com.amazonaws.<AWS::Region>.${ServiceName}`, ...rest })),
-    );
-    expect(group.Properties.SecurityGroupIngress).toEqual(
-      all.vpcCidrs.map((CidrIp) => expect.objectContaining({ CidrIp, IpProtocol: 'tcp', FromPort: 443, ToPort: 443 })),
-    );
-    expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
-  });
-
-  it.each([
-    [{ createEndpoints: ['states'], vpcCidrs: ['10.0.0.0/16'] }, 1, 2],
-    [{ createEndpoints: ['s3'], routeTableIds: all.routeTableIds }, 1, 1],
-    [{}, 0, 1],
-  ])('create only those: an existing endpoint needs no second one: %j', (settings, endpoints, groups) => {
-    const { template } = deploy({ network: { ...network, ...settings } });
-    expect(Object.keys(resourcesOf(template, 'AWS::EC2::VPCEndpoint'))).toHaveLength(endpoints);
-    // That of the functions, and that of interface endpoints.
-    expect(Object.keys(resourcesOf(template, 'AWS::EC2::SecurityGroup'))).toHaveLength(groups);
   });
 });

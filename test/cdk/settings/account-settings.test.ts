@@ -35,7 +35,7 @@ describe('the settings of an account', () => {
         objectTags: { 'aws:team': 'a', team: 'a;b', note: 'x'.repeat(257) },
         lifecycle: { expireAfterDays: 10, transitions: [{ storageClass: 'STANDARD_IA', afterDays: 20 }] },
       },
-      network: { vpcId: 'my-vpc', subnetIds: [], createEndpoints: ['kms'], vpcCidrs: ['0.0.0.0/0'] },
+      network: { vpcId: 'my-vpc', subnetIds: [] },
       env: { account: 123, region: 'Frankfurt' },
       tags: { '': 'a' },
       terminationProtection: 'yes',
@@ -44,7 +44,7 @@ describe('the settings of an account', () => {
       logLevel: 'DEBUG',
     });
     const paths = lines.map((line) => line.split(': ')[0]);
-    expect(paths).toHaveLength(21);
+    expect(paths).toHaveLength(19);
     expect(new Set(paths)).toEqual(
       new Set([
         'services.acme.exportPage.memoryMebibytes',
@@ -59,8 +59,6 @@ describe('the settings of an account', () => {
         'bucket.lifecycle.expireAfterDays',
         'network.vpcId',
         'network.subnetIds',
-        'network.createEndpoints[0]',
-        'network.vpcCidrs[0]',
         'env.account',
         'env.region',
         'tags[""]',
@@ -183,17 +181,6 @@ describe('tags', () => {
 describe('the network', () => {
   const network = { vpcId: 'vpc-0aaaaaaaaaaaaaaa1', subnetIds: ['subnet-0aaaaaaa'] };
 
-  it('needs what its endpoints need, and nothing else', () => {
-    expect(problems({ network: { ...network, createEndpoints: ['s3', 'dynamodb', 'states'] } })).toEqual([
-      'network.routeTableIds: is required to create an endpoint of dynamodb, s3: the route tables of the subnets',
-      'network.vpcCidrs: is required to create an endpoint of states: the networks of the VPC, which may then connect',
-    ]);
-    expect(problems({ network: { ...network, routeTableIds: ['rtb-0aaaaaaa'], vpcCidrs: ['10.0.0.0/16'] } })).toEqual([
-      'network.routeTableIds: must not be set unless createEndpoints has s3 or dynamodb',
-      'network.vpcCidrs: must not be set unless createEndpoints has secretsmanager or states',
-    ]);
-  });
-
   it('has as many subnets and groups as Lambda allows, each once', () => {
     const ids = (prefix: string, count: number) =>
       Array.from({ length: count }, (_, n) => `${prefix}-0aaaaaaa${100 + n}`);
@@ -206,16 +193,6 @@ describe('the network', () => {
     ]);
     expect(problems({ network: { subnetIds: network.subnetIds } })).toEqual(['network.vpcId: is required']);
   });
-
-  it.each(['10.0.0.0', '10.0.0.256/16', '10.0.0.0/7', '10.0.0.0/29', '0.0.0.0/0', 'fd00::/16'])(
-    'is not accepted as a network of the VPC: %s',
-    (cidr) => {
-      const settings = { ...network, createEndpoints: ['states'], vpcCidrs: [cidr] };
-      expect(problems({ network: settings })).toEqual([
-        'network.vpcCidrs[0]: must be an IPv4 network from /8 to /28, such as 10.0.0.0/16',
-      ]);
-    },
-  );
 });
 
 describe('account and region', () => {
