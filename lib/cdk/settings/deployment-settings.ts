@@ -17,7 +17,7 @@ import {
 } from '../../settings/deployment-settings.ts';
 import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '../../settings/settings-document.ts';
 import { readTextFile } from '../../settings/text-file.ts';
-import { findServiceProblems, markChecked } from './exporter-settings.ts';
+import { findServiceProblems, markChecked } from './service-problems.ts';
 import { withCertificates } from './service-network.ts';
 
 export { defaultStackName } from '../../settings/deployment-settings.ts';
