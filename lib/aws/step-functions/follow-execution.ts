@@ -10,6 +10,7 @@ import type { RunEnd, StartOptions } from '../../target/target.ts';
 import type { Clock, StoreReader } from '../../core/ports.ts';
 import { findRetrier, maxRetryDelaySeconds } from '../../core/state-machine/retry-policy.ts';
 import { type ExecutionResult, type ExecutionResultDependencies, readExecutionResult } from './execution-result.ts';
+import { createFirstStepReporter } from './first-step.ts';
 import { createProgressPoller, type ExportSnapshot, type ProgressPoller } from './progress-poller.ts';
 import { pollUntilEnd } from './polling.ts';
 import type { SlotStore } from '../../core/slots/page-slots.ts';
@@ -27,7 +28,10 @@ export interface FollowDependencies extends ExecutionResultDependencies {
 /** All followers together poll five times a second at most: Step Functions allows an account about ten. */
 const minPollIntervalMs = 200;
 
-/** Needs states:DescribeExecution. `before` is the export before the execution started. */
+/**
+ * Needs states:DescribeExecution, and states:GetExecutionHistory to report retries of the first step. `before` is the export
+ * before the execution started.
+ */
 export async function followExecution(
   deps: FollowDependencies,
   firstExecution: string,
@@ -37,10 +41,11 @@ export async function followExecution(
   const { signal, followers = () => 1 } = options;
   const progress = createProgressPoller(deps, before, options.emit);
   const incidents = createIncidentReporter(deps, before, options);
+  const reportFirstStep = createFirstStepReporter(deps, options.onRetry);
   let execution = firstExecution;
   const end = await pollUntilEnd<RunEnd>(
     async () => {
-      const result = await poll(deps, execution, progress, incidents);
+      const result = await poll(deps, execution, progress, incidents, reportFirstStep);
       if (result === undefined) return undefined;
       if (result.kind !== 'continued') return { result: await reportEnd(deps, result, progress, options) };
       execution = result.execution;
@@ -63,13 +68,15 @@ async function poll(
   executionArn: string,
   progress: ProgressPoller,
   incidents: IncidentReporter,
+  reportFirstStep: (execution: string) => Promise<void>,
 ): Promise<ExecutionResult | undefined> {
   // The status is read before the progress, so that no progress before the end is missed.
   const described = await deps.client.send(new DescribeExecutionCommand({ executionArn }));
   const hasProgress = await progress.poll(executionArn);
   if (hasEnded(described)) return await readExecutionResult(deps, described, progress.lastSeen());
   // Read only if something seems to hold the run up.
-  if (!hasProgress) await incidents.report(progress.lastSeen()?.run, progress.nextPage());
+  if (!progress.hasBegun(executionArn)) await reportFirstStep(executionArn);
+  else if (!hasProgress) await incidents.report(progress.lastSeen()?.run, progress.nextPage());
   return undefined;
 }
 

@@ -11,6 +11,8 @@ import type { RunExecution } from './execution-result.ts';
 export interface ProgressPoller {
   /** What the execution was last seen to work on. */
   lastSeen(): RunExecution | undefined;
+  /** Whether the execution was seen to work on a run: its first step has succeeded. */
+  hasBegun(execution: string): boolean;
   /** The page after the newest one that was reported. */
   nextPage(): number;
   /** Reads once and emits what is new. Resolves to whether there was anything. */
@@ -44,6 +46,7 @@ export function createProgressPoller(
   emit: EventSink,
 ): ProgressPoller {
   let seen: RunExecution | undefined;
+  let seenExecution: string | undefined;
   let reportedPage = 0;
 
   /** Resolves to whether `run` is a new one. */
@@ -93,10 +96,12 @@ export function createProgressPoller(
 
   return {
     lastSeen: () => seen,
+    hasBegun: (execution) => seenExecution === execution,
     nextPage: () => reportedPage + 1,
     async poll(execution) {
       const active = (await log.exportState(exportName))?.active;
       if (active?.execution !== execution) return false;
+      seenExecution = execution;
       const isNewRun = reportRun(active);
       return (await reportPage(active.run)) || isNewRun;
     },

@@ -1,4 +1,10 @@
-import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, SFNClient } from '@aws-sdk/client-sfn';
+import {
+  DescribeExecutionCommand,
+  type DescribeExecutionCommandOutput,
+  GetExecutionHistoryCommand,
+  type HistoryEvent,
+  SFNClient,
+} from '@aws-sdk/client-sfn';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
 import { followExecution } from '../../../lib/aws/step-functions/follow-execution.ts';
@@ -33,6 +39,7 @@ function aFollowedRun() {
   const incidents = createMemoryIncidentLog();
   let slots: SlotState | undefined;
   const descriptions = new Map<string, Description>();
+  const histories = new Map<string, readonly HistoryEvent[] | Error>();
   const events: ExportEvent[] = [];
   const retries: Retry[] = [];
   const delays: number[] = [];
@@ -45,10 +52,17 @@ function aFollowedRun() {
     return { executionArn, ...description };
   };
   stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn }) => describeExecution(executionArn));
+  stepFunctions.on(GetExecutionHistoryCommand).callsFake(({ executionArn }) => {
+    const events = histories.get(executionArn) ?? [];
+    if (events instanceof Error) throw events;
+    return { events };
+  });
   const fixture = {
     log,
     incidents,
     descriptions,
+    histories,
+    historyRequests: () => stepFunctions.commandCalls(GetExecutionHistoryCommand).length,
     events,
     retries,
     delays,
@@ -411,6 +425,64 @@ describe('following a run', () => {
     expect(run.events.filter(({ event }) => event === 'service-asked-to-wait')).toEqual([
       { event: 'service-asked-to-wait', export: 'nightly', run: id, page: 1, seconds: 90, inside: false },
     ]);
+  });
+
+  it('reports why the first step has not succeeded yet, each failed attempt once', async () => {
+    const run = aFollowedRun();
+    const failed = (id: number, seconds: number): HistoryEvent => ({
+      id,
+      type: 'TaskFailed',
+      timestamp: new Date(seconds * 1_000),
+      taskFailedEventDetails: {
+        resourceType: 'lambda',
+        resource: 'invoke',
+        error: 'Lambda.TooManyRequestsException',
+        cause: 'Rate exceeded',
+      },
+    });
+    const entered: HistoryEvent = { id: 2, type: 'TaskStateEntered', timestamp: new Date(0) };
+    run.histories.set(first, [entered, failed(5, 0)]);
+    await run.follow(
+      [
+        () => {},
+        () => void run.histories.set(first, [entered, failed(5, 0), failed(8, -86_400)]),
+        () =>
+          void run.histories.set(first, [
+            entered,
+            failed(8, 0),
+            { id: 10, type: 'TaskStateExited', timestamp: new Date(0) },
+          ]),
+        () => run.claim(),
+        () => run.publish(first),
+        () => run.end(first, result),
+      ],
+      Promise.resolve(nothing),
+    );
+    expect(run.retries.map(({ state, error, message, attempt }) => [state, error, message, attempt])).toEqual([
+      ['BeginRun', 'Lambda.TooManyRequestsException', 'Rate exceeded', 1],
+      ['BeginRun', 'Lambda.TooManyRequestsException', 'Rate exceeded', 2],
+    ]);
+    expect(run.retries.map(({ maxDelaySeconds }) => maxDelaySeconds !== undefined)).toEqual([true, false]);
+  });
+
+  it('follows without the permission to read the history', async () => {
+    const run = aFollowedRun();
+    run.histories.set(first, error('AccessDeniedException'));
+    const end = await run.follow([() => {}, () => run.claim(), () => run.publish(first), () => run.end(first, result)]);
+    expect(end).toMatchObject({ status: 'completed' });
+    expect(run.historyRequests()).toBe(1);
+  });
+
+  it('reads no history once the first step has succeeded', async () => {
+    const run = aFollowedRun();
+    await run.claim();
+    await run.follow([
+      () => run.incident(failedAttempt('ServiceUnavailableError', 1, 20)),
+      () => run.publish(first),
+      () => run.end(first, result),
+    ]);
+    expect(run.retries).toHaveLength(1);
+    expect(run.historyRequests()).toBe(0);
   });
 
   it('reports retries that have begun without their delays, and an attempt that left no record', async () => {
