@@ -75,7 +75,7 @@ describe('a deployed stack', () => {
     const segmented = await stack.open('segmented');
     expect(segmented.definition).toMatchObject({ name: 'segmented', request: { size: 1, format: 'XML' } });
     expect(segmented.definition.limits.iterationsPerExecution).toBe(2);
-    expect(segmented.service).toMatchObject({ vendor: 'ACME', cursorIn: 'query' });
+    expect(segmented.service.settings).toMatchObject({ vendor: 'ACME', cursorIn: 'query' });
     expect(segmented.service.keySource).toMatch(/^secret arn:aws:secretsmanager:/);
     expect(segmented.store.locate('segmented/latest.json')).toMatch(
       /^s3:\/\/.*\/reports\/acme\/segmented\/latest\.json$/,
