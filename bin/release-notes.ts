@@ -23,7 +23,11 @@ function fail(message: string): void {
 }
 
 const notes = notesOf(version);
-if (tag !== `v${version}`) {
+if (version.includes('-')) {
+  fail(
+    `package.json has ${version}, the version of builds between releases. Set that of the release (docs/releases.md)`,
+  );
+} else if (tag !== `v${version}`) {
   fail(`The tag ${tag} does not match package.json, which has version ${version}. Tag v${version} instead`);
 } else if (notes === undefined || notes === '') {
   fail(`CHANGELOG.md has no notes for ${version}. Add them below a heading "## ${version} - <date>"`);

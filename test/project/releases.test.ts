@@ -10,6 +10,14 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8');
 const { version } = JSON.parse(textOf('package.json')) as { readonly version: string };
 const versionPattern = /^(\d+)\.(\d+)\.(\d+)$/;
+const sortKey = (name: string) => name.replaceAll(/\d+/g, (number) => number.padStart(6, '0'));
+
+/** Of CHANGELOG.md. */
+const headings = [...textOf('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(([, heading = '']) => heading);
+const releases = headings.slice(1).map((heading) => {
+  const [, name = '', date = ''] = /^(\S+) - (\d{4}-\d\d-\d\d)$/.exec(heading) ?? [];
+  return { name, date };
+});
 
 describe('the version', () => {
   it('of the lock file is that of package.json', () => {
@@ -20,8 +28,11 @@ describe('the version', () => {
     expect([lock.version, lock.packages['']?.version]).toEqual([version, version]);
   });
 
-  it('is a release, without a suffix', () => {
-    expect(version).toMatch(versionPattern);
+  it('is that of the newest release, or, between releases, that of a later one with the suffix -dev', () => {
+    const released = releases[0]?.name ?? '';
+    if (version === released) return;
+    expect(version).toMatch(/^\d+\.\d+\.\d+-dev$/);
+    expect([version, released].toSorted((a, b) => sortKey(a).localeCompare(sortKey(b)))).toEqual([released, version]);
   });
 
   it('has no copy in the sources', () => {
@@ -43,12 +54,6 @@ describe('package.json', () => {
 });
 
 describe('CHANGELOG.md', () => {
-  const headings = [...textOf('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(([, heading = '']) => heading);
-  const releases = headings.slice(1).map((heading) => {
-    const [, name = '', date = ''] = /^(\S+) - (\d{4}-\d\d-\d\d)$/.exec(heading) ?? [];
-    return { name, date };
-  });
-
   it('begins with what is unreleased, followed by releases with their dates', () => {
     expect(headings[0]).toBe('Unreleased');
     for (const { name, date } of releases) {
@@ -57,12 +62,7 @@ describe('CHANGELOG.md', () => {
     }
   });
 
-  it('has a section for the version of package.json, the newest one', () => {
-    expect(releases[0]?.name).toBe(version);
-  });
-
   it('has releases in descending order, by version and by date', () => {
-    const sortKey = (name: string) => name.replaceAll(/\d+/g, (number) => number.padStart(6, '0'));
     const names = releases.map(({ name }) => sortKey(name));
     expect(names).toEqual([...new Set(names)].sort().reverse());
     const dates = releases.map(({ date }) => date);
@@ -91,6 +91,12 @@ describe('the release notes', () => {
 
   it.each([
     ['the tag is not the version of package.json', 'v1.10.1', '1.10.0', 'Tag v1.10.0 instead'],
+    [
+      'the version is that of a build between releases',
+      'v1.11.0-dev',
+      '1.11.0-dev',
+      'has 1.11.0-dev, the version of builds',
+    ],
     ['there is no tag', '', '1.10.0', 'Tag v1.10.0 instead'],
     ['the version has no section', 'v1.11.0', '1.11.0', 'CHANGELOG.md has no notes for 1.11.0'],
     ['the section is empty', 'v1.1.0', '1.1.0', 'CHANGELOG.md has no notes for 1.1.0'],
@@ -102,8 +108,9 @@ describe('the release notes', () => {
     });
   });
 
-  it('of this version exist', async () => {
-    expect(await runNode(root, [script, `v${version}`])).toMatchObject({ status: 0, stderr: '' });
+  it('of the newest release exist', async () => {
+    const { name = '' } = releases[0] ?? {};
+    expect(await notesOf(`v${name}`, name, textOf('CHANGELOG.md'))).toMatchObject({ status: 0, stderr: '' });
   });
 });
 

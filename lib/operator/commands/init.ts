@@ -1,7 +1,7 @@
 /** `report-exporter init`: writes a project that deploys exports, from nothing. */
 
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import { shellQuote, toPrintable } from '../../core/sanitize.ts';
 import { serviceNameSchema } from '../../settings/deployment-settings.ts';
@@ -33,6 +33,7 @@ export async function initCommand(
     writeNewFiles(folder, files);
     const { stdout, env } = context;
     const names = Object.keys(files);
+    const tarball = names.find((name) => name.endsWith('.tgz'));
     stdout.write(
       options.json === true
         ? `${JSON.stringify({ status: 'created', directory: folder, files: names })}\n`
@@ -42,6 +43,9 @@ export async function initCommand(
             '  npm install',
             '  npm start            runs an export here, against a simulated service',
             '  Its README.md says how to export from your service, and how to deploy.',
+            ...(tarball === undefined
+              ? []
+              : [`  Commit ${tarball}, too: the project installs report-exporter from it.`]),
             '',
           ].join('\n'),
     );
@@ -51,25 +55,29 @@ export async function initCommand(
   }
 }
 
-/** The files of the project by name. @throws ConfigurationError with a line for every problem */
+/** What is written to each file, by its name. */
+type Files = Readonly<Record<string, string | Uint8Array>>;
+
+/** The files of the project. @throws ConfigurationError with a line for every problem */
 function readProject(
   directory: string | undefined,
   folder: string,
   options: InitOptions,
   usageErrors: readonly string[],
-): Readonly<Record<string, string>> {
+): Files {
   const { baseUrl, vendor, packageFolder } = options;
   const problems = [...usageErrors];
   if (directory === undefined || directory === '') {
     problems.push('directory: must be given, such as init my-exports; for this directory: init .');
   }
   overrideSettings({ service: {}, export: { name: 'any' } }, readOverrides(options, problems), problems);
-  const version = collectProblems(() => findPackage(folder, options), problems);
-  if (version === undefined || problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+  const source = collectProblems(() => findPackage(options), problems);
+  if (source === undefined || problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
   const { devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));
   const caret = (name: string) => `^${devDependencies[name]}`;
   const { reportExporter: _, ...featureFlags } = readJson<CdkJson>(join(packageFolder, 'cdk.json')).context;
-  return projectFiles({
+  const { version, tarball } = source;
+  const project = projectFiles({
     name: packageName(basename(folder)),
     serviceName: serviceNameOf(vendor),
     baseUrl: baseUrl ?? 'https://reports.example.com',
@@ -82,6 +90,9 @@ function readProject(
     },
     featureFlags,
   });
+  // A path outside the project would exist on this machine only.
+  const isCopied = tarball !== undefined && dirname(tarball) !== folder;
+  return isCopied ? { ...project, [basename(tarball)]: readFileSync(tarball) } : project;
 }
 
 interface PackageJson {
@@ -95,12 +106,19 @@ interface CdkJson {
 
 const readJson = <Value>(file: string): Value => JSON.parse(readFileSync(file, 'utf8')) as Value;
 
+interface PackageSource {
+  /** As in a package.json. */
+  readonly version: string;
+  /** What the project needs a copy of. */
+  readonly tarball?: string;
+}
+
 /**
  * The dependency of the project on this package: what `--package` names, otherwise the tarball that this package was
  * installed from, or its version, which npm looks up in a registry.
  * @throws ConfigurationError if the tarball does not exist, or if this is a checkout, which a project cannot depend on
  */
-function findPackage(folder: string, { package: chosen, packageFolder }: InitOptions): string {
+function findPackage({ package: chosen, packageFolder }: InitOptions): PackageSource {
   const installedFrom = findTarball(packageFolder);
   const tarball = chosen === undefined ? installedFrom : isPath(chosen) ? resolve(chosen) : undefined;
   if (tarball !== undefined) {
@@ -109,10 +127,10 @@ function findPackage(folder: string, { package: chosen, packageFolder }: InitOpt
       const message = `--package: ${tarball} is not a tarball. Pack that checkout with npm pack`;
       throw new ExportError('ConfigurationError', message);
     }
-    return `file:${relative(folder, tarball)}`;
+    return { version: `file:${basename(tarball)}`, tarball };
   }
   if (chosen !== undefined) {
-    if (versionPattern.test(chosen)) return chosen;
+    if (versionPattern.test(chosen)) return { version: chosen };
     const message = '--package: must be a version or a range, a tag, or the path of a tarball';
     throw new ExportError('ConfigurationError', message);
   }
@@ -123,7 +141,7 @@ function findPackage(folder: string, { package: chosen, packageFolder }: InitOpt
         'the path of the tarball',
     );
   }
-  return `^${readJson<PackageJson>(join(packageFolder, 'package.json')).version}`;
+  return { version: `^${readJson<PackageJson>(join(packageFolder, 'package.json')).version}` };
 }
 
 /** A range may have several parts; everything else that npm takes has one. */
@@ -170,7 +188,7 @@ function serviceNameOf(vendor = 'ACME'): string {
   return name.success ? name.data : 'reports';
 }
 
-function writeNewFiles(folder: string, files: Readonly<Record<string, string>>): void {
+function writeNewFiles(folder: string, files: Files): void {
   const existing = Object.keys(files).filter((name) => existsSync(join(folder, name)));
   if (existing.length > 0) {
     const lines = existing.map((name) => `${join(folder, name)} exists already`);
@@ -180,9 +198,9 @@ function writeNewFiles(folder: string, files: Readonly<Record<string, string>>):
   const written: string[] = [];
   try {
     createDirectory(folder);
-    for (const [name, text] of Object.entries(files)) {
+    for (const [name, content] of Object.entries(files)) {
       const file = join(folder, name);
-      writeFileSync(file, text, { flag: 'wx' });
+      writeFileSync(file, content, { flag: 'wx' });
       written.push(file);
     }
   } catch (cause) {

@@ -184,11 +184,25 @@ describe('the package of a new project', () => {
     expect(await dependencyOf(folder, { package: '~1.2' })).toBe('~1.2');
   });
 
-  it('is the tarball that it was installed from', async () => {
+  it('is a copy of the tarball that it was installed from, which works on another machine, too', async () => {
     const folder = await installedFrom('file:report-exporter.tgz');
     const tarball = join(folder, '../../report-exporter.tgz');
     expect(await dependencyOf(folder)).toContain(`${tarball} does not exist`);
-    await writeFile(tarball, '');
-    expect(await dependencyOf(folder)).toMatch(/^file:\.\.\/\.\.\/.*\/report-exporter\.tgz$/);
+    await writeFile(tarball, 'packed');
+    expect(await dependencyOf(folder)).toBe('file:report-exporter.tgz');
+  });
+
+  it('is copied into the project, unless it is there already', async () => {
+    const project = await aDirectory();
+    const elsewhere = await aDirectory();
+    await writeFile(join(elsewhere, 'packed.tgz'), 'packed');
+    const created = await runInProcess(['init', join(project, 'new'), '--package', join(elsewhere, 'packed.tgz')]);
+    expect(created.stdout).toContain('(7 files)');
+    expect(created.stdout).toContain('  Commit packed.tgz, too: the project installs report-exporter from it.\n');
+    expect(await readFile(join(project, 'new/packed.tgz'), 'utf8')).toBe('packed');
+    expect(await runInProcess(['init', elsewhere, '--package', join(elsewhere, 'packed.tgz')])).toMatchObject({
+      status: 0,
+    });
+    expect((await readJson(elsewhere, 'package.json')).dependencies['report-exporter']).toBe('file:packed.tgz');
   });
 });
