@@ -21,8 +21,8 @@ import { observeRun } from './run-observer.ts';
 import { isWindowExecution, runLocally, stateFileIn } from './run.ts';
 import { localService } from './service.ts';
 import { type LocalExport, type LocalExportInput, localExportSchema } from './settings.ts';
-import { createSqlitePageLog } from './sqlite/page-log.ts';
-import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
+import { openSqlitePageLog } from './sqlite/page-log.ts';
+import { readRunNotes, type RunNotesReader } from './sqlite/run-notes.ts';
 
 export interface LocalDeploymentOptions {
   readonly out: string;
@@ -40,14 +40,14 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
       `No export has run in ${out}: ${stateFile} does not exist. Run an export into it first with the command local, or choose another directory`,
     );
   }
-  const notes = openRunNotes(stateFile);
+  const notes = readRunNotes(stateFile);
   const store = createDirectoryPageStore(out);
   // Opened once for all exports: they share the file.
-  let log: ReturnType<typeof createSqlitePageLog> | undefined;
+  let log: ReturnType<typeof openSqlitePageLog> | undefined;
   const open = (exportName: string): DeployedExport => {
     const settings = notes.settings(exportName);
     if (settings === undefined) throw unknownExport(exportName, out, notes.exportNames());
-    log ??= createSqlitePageLog(stateFile);
+    log ??= openSqlitePageLog(stateFile);
     return deployedExport(options, settings, { notes, log, backfills: log.backfills, store });
   };
   return {
@@ -95,7 +95,7 @@ function unknownExport(exportName: string, out: string, names: readonly string[]
 }
 
 interface LocalStores extends Pick<DeployedExport, 'log' | 'backfills'> {
-  readonly notes: RunNotes;
+  readonly notes: RunNotesReader;
   readonly store: ReturnType<typeof createDirectoryPageStore>;
 }
 

@@ -38,9 +38,18 @@ export function acquireExportLock(directory: string, exportName: string): FileLo
 export function isExportLocked(directory: string, exportName: string): boolean {
   const file = exportLockFile(directory, exportName);
   if (!isFilePresent(file)) return false;
-  const lock = acquireFileLock(file, 0);
-  lock?.release();
-  return lock === undefined;
+  // A read fails while the lock is held. Unlike the lock itself, it does not need a file that is writable.
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(file, { readOnly: true });
+    database.prepare('SELECT 1 FROM sqlite_schema').get();
+    return false;
+  } catch (error) {
+    if (isBusyError(error)) return true;
+    throw sqliteError(file, error);
+  } finally {
+    database?.close();
+  }
 }
 
 /** As `acquireExportLock`, for the process that exports the windows of the export's backfill. */

@@ -10,7 +10,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import type { PageMetadata } from '../../core/model.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
-import { openSqliteFile } from '../sqlite/database.ts';
+import { openSqliteFile, openSqliteReader, type SqliteFormat } from '../sqlite/database.ts';
 import { sqliteError, withSqliteErrors } from '../sqlite/errors.ts';
 import { openWalSync } from '../sqlite/wal-sync.ts';
 
@@ -32,13 +32,15 @@ export interface PageMetadataFile {
   readonly close: () => void;
 }
 
-/** Page metadata in `file`, which the first `add` creates. */
+/** Page metadata in `file`, which the first `add` creates. Until then, nothing is written. */
 export function createPageMetadataFile(file: string): PageMetadataFile {
+  const reader = openSqliteReader(file, format);
   let opened: ReturnType<typeof open> | undefined;
-  const connection = () => (opened ??= open(file));
   return {
     async add(page) {
-      const { insert, walSync } = connection();
+      reader.close();
+      opened ??= open(file);
+      const { insert, walSync } = opened;
       const { key, sha256 } = page;
       const { changes } = withSqliteErrors(file, () => insert.run(key, sha256, JSON.stringify(page), checksumOf(page)));
       await walSync.flush();
@@ -48,9 +50,8 @@ export function createPageMetadataFile(file: string): PageMetadataFile {
     read(observed) {
       const { key, bytes, sha256 } = observed;
       try {
-        // Opening a missing file would create it.
         if (opened === undefined && !existsSync(file)) throw new Error('the file does not exist');
-        const row = connection().select.get(key, sha256);
+        const row = opened === undefined ? reader.all(select, key, sha256)[0] : opened.select.get(key, sha256);
         if (row === undefined) throw new Error('the file has no entry for these bytes');
         const page = parsePageMetadata(() => ({ value: JSON.parse(String(row.metadata)), checksum: row.checksum }));
         if (key !== page.key || bytes !== page.bytes || sha256 !== page.sha256) {
@@ -64,6 +65,7 @@ export function createPageMetadataFile(file: string): PageMetadataFile {
     },
 
     close() {
+      reader.close();
       opened?.walSync.close();
       opened?.database.close();
       opened = undefined;
@@ -81,9 +83,13 @@ const schema = `
   ) STRICT, WITHOUT ROWID;
 `;
 
+// "RXPM"
+const format: SqliteFormat = { applicationId: 0x5258504d, version: 1, schema };
+
+const select = 'SELECT metadata, checksum FROM page_metadata WHERE key = ? AND sha256 = ?';
+
 function open(file: string) {
-  // "RXPM"
-  const database: DatabaseSync = openSqliteFile(file, { applicationId: 0x5258504d, version: 1, schema });
+  const database: DatabaseSync = openSqliteFile(file, format);
   try {
     return {
       database,
@@ -91,7 +97,7 @@ function open(file: string) {
       insert: database.prepare(
         'INSERT INTO page_metadata (key, sha256, metadata, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
       ),
-      select: database.prepare('SELECT metadata, checksum FROM page_metadata WHERE key = ? AND sha256 = ?'),
+      select: database.prepare(select),
     };
   } catch (cause) {
     // Every page tries again; without this, each attempt would leave a file open until it is garbage-collected.

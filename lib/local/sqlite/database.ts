@@ -1,10 +1,12 @@
 /** Opens the exporter's SQLite files, creates their tables, and rejects files of other programs or other versions. */
 
+import { existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import { createDirectoryDurably, isFilePresent } from '../durable-fs.ts';
-import { isBusyError, sqliteError } from './errors.ts';
+import { isBusyError, isUnopenable, sqliteError } from './errors.ts';
 
 /** What a file contains, and how it is recognized (sqlite.org/pragma.html#pragma_application_id). */
 export interface SqliteFormat {
@@ -43,18 +45,126 @@ export function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync
   }
 }
 
+export interface SqliteReader {
+  /** @throws ConfigurationError as `openSqliteFile` does */
+  readonly all: (sql: string, ...values: readonly SQLInputValue[]) => readonly Record<string, unknown>[];
+  /** A later read opens the file again. */
+  readonly close: () => void;
+}
+
+/**
+ * Reads `file`, without creating or changing anything: this user may not be allowed to write to its directory, and files that SQLite
+ * creates for one user can be in the way of another.
+ *
+ * In WAL mode even a reader needs the files `-wal` and `-shm`. While they exist, it uses them. After the last writer has closed
+ * the file, they do not, and `file` alone has everything. It is then read as one that nobody changes (`immutable`), without locks; if it
+ * was changed meanwhile, it is read again.
+ */
+export function openSqliteReader(file: string, format: SqliteFormat): SqliteReader {
+  let opened: { readonly revision: Revision; readonly database: DatabaseSync } | undefined;
+  const statements = new Map<string, StatementSync>();
+  const close = () => {
+    statements.clear();
+    opened?.database.close();
+    opened = undefined;
+  };
+  const query = (database: DatabaseSync, sql: string, values: readonly SQLInputValue[]) => {
+    let statement = statements.get(sql);
+    if (statement === undefined) {
+      // A file that its writer has only just created has no tables, and so no rows.
+      if (isNew(database)) return [];
+      statement = database.prepare(sql);
+      statements.set(sql, statement);
+    }
+    return statement.all(...values);
+  };
+  return {
+    all(sql, ...values) {
+      for (;;) {
+        const revision = revisionOf(file);
+        try {
+          if (opened === undefined || opened.revision !== revision) {
+            close();
+            opened = { revision, database: openForReading(file, format, revision) };
+          }
+          const rows = query(opened.database, sql, values);
+          if (revision === undefined || revisionOf(file) === revision) return rows;
+        } catch (error) {
+          close();
+          if (revisionOf(file) === revision) throw isExportError(error) ? error : readError(file, error, format);
+        }
+      }
+    },
+    close,
+  };
+}
+
+/** Differs whenever the file has other content. Undefined while a writer may have it open, or if one was killed. */
+type Revision = string | undefined;
+
+function revisionOf(file: string): Revision {
+  if (existsSync(`${file}-wal`) || existsSync(`${file}-journal`)) return undefined;
+  const { ino, size, mtimeNs } = statSync(file, { bigint: true, throwIfNoEntry: false }) ?? {};
+  return `${ino} ${size} ${mtimeNs}`;
+}
+
+function openForReading(file: string, format: SqliteFormat, revision: Revision): DatabaseSync {
+  isFilePresent(file);
+  const database = revision === undefined ? new DatabaseSync(file, { readOnly: true }) : openImmutable(file);
+  try {
+    database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+    if (!isNew(database)) assertFormat(database, file, format);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+function openImmutable(file: string): DatabaseSync {
+  try {
+    return new DatabaseSync(`${pathToFileURL(file).href}?immutable=1`, { readOnly: true });
+  } catch (error) {
+    // Node.js before 22.15 takes the URL for the name of a file.
+    if (!isUnopenable(error)) throw error;
+    return new DatabaseSync(file, { readOnly: true });
+  }
+}
+
+function readError(file: string, cause: unknown, { whenMovedAway }: SqliteFormat): ExportError {
+  if (!isUnopenable(cause) || !existsSync(`${file}-wal`) || existsSync(`${file}-shm`)) {
+    return sqliteError(file, cause, whenMovedAway);
+  }
+  const reason = `was not closed by its last writer, and cannot be read without ${file}-shm, which this user may not create`;
+  return new ExportError(
+    'ConfigurationError',
+    `${file} ${reason}. Run the command as a user who may write to its directory, or on a copy of the directory`,
+    { cause },
+  );
+}
+
 /** Creates the tables in an empty file, and checks the format of any other. Of two processes, one creates them. */
-function initializeOrVerify(
+function initializeOrVerify(database: DatabaseSync, file: string, format: SqliteFormat): void {
+  const { applicationId, version, schema } = format;
+  database.exec('BEGIN IMMEDIATE');
+  if (isNew(database)) {
+    database.exec(`${schema}; PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version};`);
+  } else {
+    assertFormat(database, file, format);
+  }
+  database.exec('COMMIT');
+}
+
+const isNew = (database: DatabaseSync): boolean =>
+  database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined && pragma(database, 'user_version') === 0;
+
+function assertFormat(
   database: DatabaseSync,
   file: string,
-  { applicationId, version: supported, schema }: SqliteFormat,
+  { applicationId, version: supported }: Pick<SqliteFormat, 'applicationId' | 'version'>,
 ): void {
-  database.exec('BEGIN IMMEDIATE');
   const version = pragma(database, 'user_version');
-  const isEmpty = database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined;
-  if (isEmpty && version === 0) {
-    database.exec(`${schema}; PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${supported};`);
-  } else if (pragma(database, 'application_id') !== applicationId) {
+  if (pragma(database, 'application_id') !== applicationId) {
     throw formatError(file, 'is the SQLite file of another program. Choose another directory, or move the file away');
   } else if (version > supported) {
     throw formatError(
@@ -68,7 +178,6 @@ function initializeOrVerify(
         'begin with an empty one, or restore it from a backup',
     );
   }
-  database.exec('COMMIT');
 }
 
 /**

@@ -3,16 +3,18 @@
 import { ExportError } from '../../core/errors.ts';
 
 const busy = 5;
+const readOnly = 8;
+const cannotOpen = 14;
 const notADatabase = 26;
 
 /** What to do, by SQLite's primary result code (sqlite.org/rescode.html). */
 const advice: { readonly [code: number]: string } = {
   [busy]: 'Another process has kept it locked for too long. Stop the process that holds the lock, then start again',
-  8: 'It is not writable. Make it and its directory writable',
+  [readOnly]: 'It is not writable. Make it and its directory writable',
   10: 'The disk, or a network file system, failed to read or write. Check it, then start again',
   11: 'The file is damaged. Restore it from a backup, or move it away to begin with an empty one',
   13: 'The disk is full. Free some space, then start again',
-  14: 'It cannot be opened. Make sure that its directory exists and that both are readable and writable',
+  [cannotOpen]: 'It cannot be opened. Make sure that its directory exists and that both are readable and writable',
 };
 
 const defaultAdvice =
@@ -46,6 +48,11 @@ export function withSqliteErrors<Result>(file: string, operation: () => Result):
 /** Whether another connection kept the file locked beyond the busy timeout. */
 export function isBusyError(error: unknown): boolean {
   return primaryCode(error) === busy;
+}
+
+/** Whether there is no such file, or SQLite may not create one that it needs beside it. */
+export function isUnopenable(error: unknown): boolean {
+  return [readOnly, cannotOpen].includes(primaryCode(error));
 }
 
 /** SQLite's primary result code: the lowest byte of the extended one. NaN if the error is not SQLite's. */

@@ -22,7 +22,7 @@ import {
   type RecordStore,
 } from '../../core/storage/stored-records.ts';
 import { isExportedOnce, runsPrefix } from '../../core/storage/keys.ts';
-import { openSqliteFile } from './database.ts';
+import { openSqliteFile, openSqliteReader, type SqliteFormat, type SqliteReader } from './database.ts';
 import { withSqliteErrors } from './errors.ts';
 import { openWalSync } from './wal-sync.ts';
 
@@ -53,15 +53,27 @@ const schema = `
   ) STRICT, WITHOUT ROWID;
 `;
 
+const format: SqliteFormat = {
+  // "REXP"
+  applicationId: 0x52455850,
+  version: 5,
+  schema,
+  whenMovedAway: 'published pages stay, and the next run starts at the beginning',
+};
+
 /**
  * Opens the page log's file, creating it and its directory if needed.
  * @throws ConfigurationError if it cannot be opened, is not a page log, was truncated, or was written by a newer version
  */
 export function openPageLogFile(file: string): DatabaseSync {
   assertNotTruncated(file);
-  // "REXP"
-  const whenMovedAway = 'published pages stay, and the next run starts at the beginning';
-  return openSqliteFile(file, { applicationId: 0x52455850, version: 5, schema, whenMovedAway });
+  return openSqliteFile(file, format);
+}
+
+/** Reads the page log's file, and creates nothing. @throws ConfigurationError, here or on use, as `openPageLogFile` */
+export function readPageLogFile(file: string): SqliteReader {
+  assertNotTruncated(file);
+  return openSqliteReader(file, format);
 }
 
 /** SQLite takes a file of no byte, or of one, for a new database. Beside runs, it is one that has lost their watermarks. */
@@ -97,45 +109,87 @@ const backfillName = (exportName: string): string => `${windowsPrefix(exportName
 /** Entries per query: memory stays constant, and between queries no open read delays the writers' checkpoints. */
 const batchSize = 500;
 
+interface SqlitePageLog extends PageLog, RunHistory {
+  readonly backfills: BackfillStore;
+  close(): void;
+}
+
 /**
  * A page log in `file`, which is created, with its directory, if needed. Any number of processes may use it concurrently.
  *
  * @throws ConfigurationError, here or on use, if the file is not a page log, was written by a newer version, is damaged, or is
  *   not writable
  */
-export function createSqlitePageLog(
-  file: string,
-): PageLog & RunHistory & { readonly backfills: BackfillStore; close(): void } {
+export const createSqlitePageLog = (file: string): SqlitePageLog => pageLogOn(file, openForWriting(file));
+
+/** The page log in `file`, which exists. Nothing is created, and the file need not be writable, until something is written. */
+export function openSqlitePageLog(file: string): SqlitePageLog {
+  const reader = readPageLogFile(file);
+  let writer: Connection | undefined;
+  return pageLogOn(file, {
+    all: (statement, ...values) => (writer ?? reader).all(statement, ...values),
+    async write(statement, ...values) {
+      reader.close();
+      writer ??= openForWriting(file);
+      return await writer.write(statement, ...values);
+    },
+    close() {
+      reader.close();
+      writer?.close();
+    },
+  });
+}
+
+interface Connection extends SqliteReader {
+  /** Resolves to whether the statement's condition held. Either way, what the file then holds is durable. */
+  readonly write: (sql: string, ...values: readonly (string | number)[]) => Promise<boolean>;
+}
+
+function openForWriting(file: string): Connection {
   const database = openPageLogFile(file);
-  const prepare = (statement: string) => withSqliteErrors(file, () => database.prepare(statement));
-  const columns = 'page AS number, entry AS json, checksum';
-  const sql = {
-    state: prepare('SELECT version AS number, state AS json, checksum FROM export_states WHERE export = ?'),
-    // All that begins with the prefix: text is compared byte by byte.
-    statesAfter: prepare(
-      `SELECT export, version AS number, state AS json, checksum FROM export_states WHERE export > ? AND export < ? ORDER BY export LIMIT ${batchSize}`,
-    ),
-    insertState: prepare(
-      'INSERT INTO export_states (export, version, state, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
-    ),
-    // With the parameters in the same order. Node.js 22.13 does not accept numbered ones.
-    updateState: prepare(
-      'WITH given (export, version, state, checksum) AS (VALUES (?, ?, ?, ?)) ' +
-        'UPDATE export_states SET version = given.version, state = given.state, checksum = given.checksum FROM given ' +
-        'WHERE export_states.export = given.export AND export_states.version = given.version - 1',
-    ),
-    insertEntry: prepare(
-      'INSERT INTO pages (export, run, page, entry, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
-    ),
-    entry: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page = ?`),
-    lastEntry: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1`),
-    lastEntryOfRunBefore: prepare(
-      `SELECT run, ${columns} FROM pages WHERE export = ? AND run < ? ORDER BY run DESC, page DESC LIMIT 1`,
-    ),
-    entriesAfter: prepare(
-      `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page > ? ORDER BY page LIMIT ${batchSize}`,
-    ),
+  const walSync = openWalSync(database, file);
+  const statements = new Map<string, StatementSync>();
+  const prepare = (text: string): StatementSync => {
+    const statement = statements.get(text) ?? database.prepare(text);
+    statements.set(text, statement);
+    return statement;
   };
+  // A table that was changed is found now, before a page is requested.
+  withSqliteErrors(file, () => Object.values(sql).forEach(prepare));
+  return {
+    all: (statement, ...values) => withSqliteErrors(file, () => prepare(statement).all(...values)),
+    async write(statement, ...values) {
+      const { changes } = withSqliteErrors(file, () => prepare(statement).run(...values));
+      await walSync.flush();
+      return changes === 1;
+    },
+    close() {
+      walSync.close();
+      if (database.isOpen) database.close();
+    },
+  };
+}
+
+const columns = 'page AS number, entry AS json, checksum';
+const sql = {
+  state: 'SELECT version AS number, state AS json, checksum FROM export_states WHERE export = ?',
+  // All that begins with the prefix: text is compared byte by byte.
+  statesAfter: `SELECT export, version AS number, state AS json, checksum FROM export_states WHERE export > ? AND export < ? ORDER BY export LIMIT ${batchSize}`,
+  insertState:
+    'INSERT INTO export_states (export, version, state, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+  // With the parameters in the same order. Node.js 22.13 does not accept numbered ones.
+  updateState:
+    'WITH given (export, version, state, checksum) AS (VALUES (?, ?, ?, ?)) ' +
+    'UPDATE export_states SET version = given.version, state = given.state, checksum = given.checksum FROM given ' +
+    'WHERE export_states.export = given.export AND export_states.version = given.version - 1',
+  insertEntry: 'INSERT INTO pages (export, run, page, entry, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
+  entry: `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page = ?`,
+  lastEntry: `SELECT ${columns} FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1`,
+  lastEntryOfRunBefore: `SELECT run, ${columns} FROM pages WHERE export = ? AND run < ? ORDER BY run DESC, page DESC LIMIT 1`,
+  entriesAfter: `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page > ? ORDER BY page LIMIT ${batchSize}`,
+};
+
+function pageLogOn(file: string, { all, write, close }: Connection): SqlitePageLog {
   const store: RecordStore = {
     name: file,
     repairHint(stateName) {
@@ -144,15 +198,8 @@ export function createSqlitePageLog(
     },
   };
 
-  const read = (statement: StatementSync, ...values: readonly (string | number | null)[]): Row[] =>
-    withSqliteErrors(file, () => statement.all(...values)) as unknown as Row[];
-  const walSync = openWalSync(database, file);
-  /** Resolves to whether the statement's condition held. Either way, what the file then holds is durable. */
-  const write = async (statement: StatementSync, ...values: readonly (string | number)[]): Promise<boolean> => {
-    const { changes } = withSqliteErrors(file, () => statement.run(...values));
-    await walSync.flush();
-    return changes === 1;
-  };
+  const read = (statement: string, ...values: readonly (string | number)[]): Row[] =>
+    all(statement, ...values) as unknown as Row[];
 
   /** Writes a row of `export_states`, if the row has the version before. */
   const replace = async (name: string, { version }: Versioned, value: object): Promise<boolean> => {
@@ -247,10 +294,7 @@ export function createSqlitePageLog(
       }
     },
 
-    close() {
-      walSync.close();
-      if (database.isOpen) database.close();
-    },
+    close,
   };
 }
 

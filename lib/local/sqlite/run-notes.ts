@@ -6,18 +6,45 @@
 import { type IncidentLog, parseIncidentRecord } from '../../target/incidents.ts';
 import { parseSettings } from '../../settings/settings.ts';
 import { type LocalExport, type LocalExportInput, localExportSchema } from '../settings.ts';
-import { sqliteError } from './errors.ts';
-import { openPageLogFile } from './page-log.ts';
+import type { SqliteReader } from './database.ts';
+import { withSqliteErrors } from './errors.ts';
+import { openPageLogFile, readPageLogFile } from './page-log.ts';
 import { deferSync } from './wal-sync.ts';
 
-export interface RunNotes {
+/** What reading them needs. */
+export interface RunNotesReader {
   /** In alphabetical order. */
   exportNames(): readonly string[];
   /** The settings last saved; undefined if there are none. @throws ConfigurationError if they are no longer valid */
   settings(exportName: string): LocalExport | undefined;
+  readonly incidents: Pick<IncidentLog, 'read'>;
+  readonly close: () => void;
+}
+
+export interface RunNotes extends RunNotesReader {
   saveSettings(settings: LocalExportInput): void;
   readonly incidents: IncidentLog;
-  readonly close: () => void;
+}
+
+/** The notes in the page log's file, which is not changed. @throws ConfigurationError, here or on use, as the page log does */
+export const readRunNotes = (file: string): RunNotesReader => notesIn(file, readPageLogFile(file));
+
+function notesIn(file: string, { all, close }: SqliteReader): RunNotesReader {
+  return {
+    exportNames: () => all('SELECT export FROM exports ORDER BY export').map(({ export: name }) => String(name)),
+    settings(exportName) {
+      const [row] = all('SELECT settings FROM exports WHERE export = ?', exportName);
+      if (row === undefined) return undefined;
+      return parseSettings(localExportSchema, JSON.parse(String(row.settings)), `settings of ${exportName} in ${file}`);
+    },
+    incidents: {
+      async read({ export: exportName, run }) {
+        const [row] = all('SELECT record FROM incidents WHERE export = ? AND run = ?', exportName, run);
+        return parseIncidentRecord(row && String(row.record));
+      },
+    },
+    close,
+  };
 }
 
 /** The notes in the page log's file. @throws ConfigurationError, here or on use, as the page log does */
@@ -25,44 +52,31 @@ export function openRunNotes(file: string): RunNotes {
   const database = openPageLogFile(file);
   // Notes are written while pages arrive, on the thread that receives them. The page log's next write makes them durable.
   deferSync(database);
-  const execute = <T>(operation: () => T): T => {
-    try {
-      return operation();
-    } catch (cause) {
-      throw sqliteError(file, cause);
-    }
-  };
-  const select = (sql: string, ...values: readonly string[]): readonly Record<string, unknown>[] =>
-    execute(() => database.prepare(sql).all(...values));
   const write = (sql: string, ...values: readonly string[]): void => {
-    execute(() => database.prepare(sql).run(...values));
+    withSqliteErrors(file, () => database.prepare(sql).run(...values));
   };
-  const incidents: IncidentLog = {
-    async read({ export: exportName, run }) {
-      const [row] = select('SELECT record FROM incidents WHERE export = ? AND run = ?', exportName, run);
-      return parseIncidentRecord(row && String(row.record));
+  const notes = notesIn(file, {
+    all: (sql, ...values) => withSqliteErrors(file, () => database.prepare(sql).all(...values)),
+    close() {
+      if (database.isOpen) database.close();
     },
-    // The process that holds the lock of the export is the only one that writes.
-    async update(run, change) {
-      const record = await incidents.read(run);
-      const changed = change(record);
-      if (changed === record) return;
-      write(
-        'INSERT INTO incidents (export, run, record) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET record = excluded.record',
-        run.export,
-        run.run,
-        JSON.stringify(changed),
-      );
-    },
-  };
-
+  });
   return {
-    incidents,
-    exportNames: () => select('SELECT export FROM exports ORDER BY export').map(({ export: name }) => String(name)),
-    settings(exportName) {
-      const [row] = select('SELECT settings FROM exports WHERE export = ?', exportName);
-      if (row === undefined) return undefined;
-      return parseSettings(localExportSchema, JSON.parse(String(row.settings)), `settings of ${exportName} in ${file}`);
+    ...notes,
+    incidents: {
+      ...notes.incidents,
+      // The process that holds the lock of the export is the only one that writes.
+      async update(run, change) {
+        const record = await notes.incidents.read(run);
+        const changed = change(record);
+        if (changed === record) return;
+        write(
+          'INSERT INTO incidents (export, run, record) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET record = excluded.record',
+          run.export,
+          run.run,
+          JSON.stringify(changed),
+        );
+      },
     },
     saveSettings(settings) {
       write(
@@ -70,9 +84,6 @@ export function openRunNotes(file: string): RunNotes {
         settings.export.name,
         JSON.stringify(settings),
       );
-    },
-    close() {
-      if (database.isOpen) database.close();
     },
   };
 }

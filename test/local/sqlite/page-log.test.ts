@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
+import { createSqlitePageLog, openSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { editedPageLogContract, type StoredRecord } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { anExportState, aPageEntry, aRun, collect } from '../../support/builders.ts';
@@ -17,7 +17,7 @@ pageLogContract(
     const directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     const log = createSqlitePageLog(file);
-    const another = createSqlitePageLog(file);
+    const another = openSqlitePageLog(file);
     return {
       log,
       another,
@@ -93,6 +93,32 @@ describe('the SQLite page log', () => {
       createSqlitePageLog(file).close();
     },
   );
+
+  it('creates nothing while it is only read, and reads what other connections write meanwhile', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    const { export: exportName } = anExportState();
+    const write = async (version: number) => {
+      const writer = createSqlitePageLog(file);
+      expect(await writer.replaceState(anExportState({ export: exportName, version }))).toBe(true);
+      return writer;
+    };
+    (await write(1)).close();
+    const reader = openSqlitePageLog(file);
+    const versionRead = async () => (await reader.exportState(exportName))?.version;
+    expect(await versionRead()).toBe(1);
+    expect(await readdir(directory.path)).toEqual(['state.sqlite']);
+
+    (await write(2)).close();
+    expect(await versionRead()).toBe(2);
+    const writer = await write(3);
+    expect(await versionRead()).toBe(3);
+    reader.close();
+    writer.close();
+    expect(await versionRead()).toBe(3);
+    expect(await readdir(directory.path)).toEqual(['state.sqlite']);
+    reader.close();
+  });
 
   it('can be written while another connection is reading', async () => {
     await using directory = await temporaryDirectory();
