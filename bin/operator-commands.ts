@@ -64,17 +64,20 @@ Exit status: 0 completed, skipped, or started without --follow; 1 any failed; 2 
   addTargetOptions(program.command('verify'))
     .description('read a run again and report what has changed')
     .addOption(optionWithValue('--run <id>', 'the run (default: the newest published run)'))
+    .option('--all', 'verify the newest published run of every export')
     .addHelpText(
       'after',
       `
 Checks every page (existence, size, SHA-256, metadata), the page numbers and cursors, the manifest against the page log,
-and latest.json.
+and latest.json. If the newest run has no reports, the newest run with reports is checked, too.
 
 Examples:
   $ ${programName} verify
   $ ${programName} verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c
+  $ ${programName} verify --all --stack ReportExporter
 
-Exit status: 0 verified; 1 problems found; 2 wrong usage, or no such run.`,
+Exit status: 0 verified; 1 problems found, or a run cannot be read; 2 wrong usage, or no such run. With --all: 1 if that
+applies to one of the exports. An export without a run is no problem.`,
     )
     .action(action(async () => (await import('../lib/operator/commands/verify.ts')).verifyCommand));
 
@@ -149,6 +152,7 @@ filter; 130 interrupted, or no longer followed.`,
 
   addTargetOptions(program.command('plan'))
     .description('show what the next start would request, and why')
+    .option('--all', 'show it for every export, a line each')
     .addHelpText(
       'after',
       `
@@ -157,8 +161,9 @@ Sends no request and changes nothing.
 Examples:
   $ ${programName} plan
   $ ${programName} plan nightly --stack ReportExporter
+  $ ${programName} plan --all --stack ReportExporter
 
-Exit status: 0; 1 if a start would fail; 2 wrong usage.`,
+Exit status: 0; 1 if a start would fail, with --all of one of the exports; 2 wrong usage.`,
     )
     .action(action(async () => (await import('../lib/operator/commands/plan.ts')).planCommand));
 

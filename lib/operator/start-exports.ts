@@ -9,6 +9,7 @@ import { toPrintable } from '../core/sanitize.ts';
 import type { DeployedExport, Deployment, StartRequest } from '../target/target.ts';
 import { type CommandContext, exitStatuses } from './context.ts';
 import { followRun, type RunToStart, observeStart } from './follow-run.ts';
+import { countKinds } from './output/export-table.ts';
 import { bytes, plural, totals } from './output/format.ts';
 import { createStatusLine } from './output/progress.ts';
 import { type Cell, type TextStyle, tableLines, textStyleFor } from './output/terminal.ts';
@@ -261,9 +262,8 @@ const statusText = (status: ExportJson['status']) => status.replace('-', ' ');
 
 /** `100 exports: 2 failed, 98 started`. */
 function summarizeResults(ends: readonly ExportEnd[]): string {
-  const counts = statusOrder.flatMap((status) => {
-    const count = ends.filter(({ json }) => json.status === status).length;
-    return count === 0 ? [] : [`${count.toLocaleString('en')} ${statusText(status)}`];
-  });
-  return `${plural(ends.length, 'export')}: ${counts.join(', ')}`;
+  return countKinds(
+    ends.map(({ json }) => statusText(json.status)),
+    statusOrder.map(statusText),
+  );
 }

@@ -1,35 +1,144 @@
-/** `report-exporter plan`: what the next start would request, and why. It sends and changes nothing. */
+/** `report-exporter plan`: what the next start of one export, or of each, would request, and why. It sends and changes nothing. */
 
 import { systemRuntime } from '../../core/clock.ts';
+import { mapConcurrently } from '../../core/concurrency.ts';
 import { asCursor } from '../../core/model.ts';
-import type { DeployedExport, NextStart } from '../../target/target.ts';
+import { toPrintable } from '../../core/sanitize.ts';
+import {
+  type DeployedExport,
+  type Deployment,
+  type NextStart,
+  type UnreadableExport,
+  unreadableExport,
+} from '../../target/target.ts';
 import { type Plan, planRun } from '../plan-run.ts';
-import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
+import {
+  allExports,
+  type CommandContext,
+  exitStatuses,
+  openExport,
+  print,
+  runOnDeployment,
+  type TargetOptions,
+} from '../context.ts';
+import { countKinds, type ExportColumns, exportTable, tabSeparated, type ValueColumn } from '../output/export-table.ts';
+import { errorText, nextText } from '../output/status-table.ts';
+import { type Cell, ellipsize, textStyleFor } from '../output/terminal.ts';
 import { type PlannedRequest, plannedRequest, requestLines } from '../planned-request.ts';
+
+export interface PlanOptions extends TargetOptions {
+  readonly all?: boolean;
+}
 
 export async function planCommand(
   exportName: string | undefined,
-  options: TargetOptions,
+  options: PlanOptions,
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  return await runOnDeployment(options, usageErrors, context, async (deployment) => {
+  const { all = false, json = false } = options;
+  const problems = [...usageErrors];
+  if (all && exportName !== undefined) problems.push('--all: plans every export; leave out the name of the export');
+  return await runOnDeployment(options, problems, context, async (deployment) => {
+    if (all) return await planAll(deployment, json, context);
     const deployed = await openExport(deployment, exportName);
-    const next = await deployed.nextStart();
-    const startInput = next.kind === 'scheduled' ? { scheduledTime: next.at } : {};
-    const plan = await planRun({ ...deployed, runtime: systemRuntime }, startInput);
-    const request = firstRequest(deployed, plan);
+    const planned = await planExport(deployed);
     const { name } = deployed;
+    const { next, plan, request } = planned;
     const when = describeNextStart(next, `${context.program} start ${name} ${deployment.option}`);
-    const details = request === undefined ? [] : requestLines(request);
+    const details = request === null ? [] : requestLines(request);
     context.stdout.write(
-      options.json === true
-        ? `${JSON.stringify({ export: name, next, plan, request: request ?? null })}\n`
-        : `${[...planLines(name, plan, when), ...details].join('\n')}\n`,
+      json ? `${JSON.stringify(planned)}\n` : `${[...planLines(name, plan, when), ...details].join('\n')}\n`,
     );
     return plan.act === 'refuse' ? exitStatuses.failed : exitStatuses.ok;
   });
 }
+
+interface PlannedExport {
+  readonly export: string;
+  readonly next: NextStart;
+  readonly plan: Plan;
+  /** The first request of the run; null if it would send none. */
+  readonly request: PlannedRequest | null;
+}
+
+async function planExport(deployed: DeployedExport): Promise<PlannedExport> {
+  const next = await deployed.nextStart();
+  const startInput = next.kind === 'scheduled' ? { scheduledTime: next.at } : {};
+  const plan = await planRun({ ...deployed, runtime: systemRuntime }, startInput);
+  return { export: deployed.name, next, plan, request: firstRequest(deployed, plan) ?? null };
+}
+
+const concurrency = 8;
+
+/** An export that cannot be planned does not hide the others. */
+async function planAll(deployment: Deployment, json: boolean, { stdout, env }: CommandContext): Promise<number> {
+  await allExports(deployment);
+  const rows = await mapConcurrently(
+    await deployment.openAll(),
+    concurrency,
+    async (opened): Promise<PlannedExport | UnreadableExport> => {
+      if ('error' in opened) return opened;
+      return await planExport(opened).catch((error: unknown) =>
+        unreadableExport(opened.name, opened.serviceName, error),
+      );
+    },
+  );
+  const now = systemRuntime.now();
+  const lines = () => {
+    if (json) return [JSON.stringify({ exports: rows })];
+    if (stdout.isTTY !== true) return tabSeparated(valueColumns, rows, now);
+    const columns = stdout.columns || 80;
+    const summary = countKinds(rows.map(actOf), acts);
+    return [
+      ...exportTable(rows, tableColumns, { now, style: textStyleFor(stdout, env), columns }),
+      '',
+      ellipsize(summary, columns),
+    ];
+  };
+  await print(stdout, `${lines().join('\n')}\n`);
+  return rows.some((row) => 'error' in row || row.plan.act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
+}
+
+const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
+type Row = PlannedExport | UnreadableExport;
+
+const actOf = (row: Row): (typeof acts)[number] => ('error' in row ? 'unreadable' : row.plan.act);
+const actStyles: Readonly<Record<(typeof acts)[number], Cell['style']>> = {
+  unreadable: 'red',
+  refuse: 'red',
+  skip: 'yellow',
+  resume: 'cyan',
+  start: 'green',
+};
+const reasonOf = (row: Row): string =>
+  'error' in row ? errorText(row.error.name, row.error.message) : toPrintable(row.plan.reason);
+const sinceOf = (row: Row) => ('plan' in row && 'since' in row.plan ? row.plan.since : undefined);
+const pageOf = (row: Row) =>
+  'plan' in row ? (row.plan.act === 'start' ? 1 : row.plan.act === 'resume' ? row.plan.page : undefined) : undefined;
+
+const tableColumns: ExportColumns<Row> = {
+  required: [
+    { heading: 'EXPORT', cell: (row) => ({ text: row.export, style: 'bold' }) },
+    { heading: 'START', cell: (row) => ({ text: actOf(row), style: actStyles[actOf(row)] }) },
+  ],
+  optional: [
+    { heading: 'NEXT', cell: (row, now) => ({ text: 'error' in row ? '' : nextText(row.next, now) }) },
+    { heading: 'PAGE', alignRight: true, cell: (row) => ({ text: pageOf(row)?.toLocaleString('en') ?? '–' }) },
+    { heading: 'SINCE', cell: (row) => ({ text: sinceOf(row) ?? '–' }) },
+  ],
+  noteOf: reasonOf,
+};
+
+const valueColumns: readonly ValueColumn<Row>[] = [
+  ['export', (row) => row.export],
+  ['act', actOf],
+  ['run', (row) => ('plan' in row && row.plan.act === 'resume' ? row.plan.run : undefined)],
+  ['since', sinceOf],
+  ['page', pageOf],
+  ['next', (row) => ('error' in row ? undefined : row.next.kind === 'scheduled' ? row.next.at : row.next.kind)],
+  ['reason', reasonOf],
+];
 
 /** The first request of the planned run; undefined if it would send none. */
 function firstRequest({ service }: DeployedExport, plan: Plan): PlannedRequest | undefined {

@@ -1,21 +1,33 @@
-/** `report-exporter verify`: reads a run again, from its manifest to its last byte, and reports what has changed. */
+/** `report-exporter verify`: reads a run again, from its manifest to its last byte, and reports what has changed; or one of each export. */
 
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import { type RunResult, zeroTotals } from '../../core/model.ts';
-import type { DeployedExport } from '../../target/target.ts';
+import { type ExportState, type RunResult, type RunTotals, zeroTotals } from '../../core/model.ts';
+import { type DeployedExport, type Deployment, type UnreadableExport, unreadableExport } from '../../target/target.ts';
 import type { Finding } from '../expected-pages.ts';
 import { stateWithoutManifest } from '../run-status.ts';
 import { type VerifiedRun, type VerifyDependencies, verifyPublishedRun, verifyUnpublishedRun } from '../verify-run.ts';
+import { toPrintable } from '../../core/sanitize.ts';
 import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
-import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
-import { plural, totals } from '../output/format.ts';
+import {
+  allExports,
+  type CommandContext,
+  exitStatuses,
+  openExport,
+  print,
+  runOnDeployment,
+  type TargetOptions,
+} from '../context.ts';
+import { countKinds, type ExportColumns, exportTable, tabSeparated, type ValueColumn } from '../output/export-table.ts';
+import { bytes, plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
-import { textStyleFor } from '../output/terminal.ts';
+import { errorText, hintLines } from '../output/status-table.ts';
+import { type Cell, ellipsize, textStyleFor } from '../output/terminal.ts';
 
 export interface VerifyOptions extends TargetOptions {
   readonly run?: string;
+  readonly all?: boolean;
 }
 
 /** Further findings are only counted. */
@@ -27,72 +39,80 @@ export async function verifyCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { stdout, stderr } = context;
-  return await runOnDeployment(options, usageErrors, context, async (deployment) => {
-    const deployed = await openExport(deployment, exportName);
+  const { stdout, stderr, env } = context;
+  const { all = false, json = false, run: runId } = options;
+  const problems = [...usageErrors];
+  if (all && exportName !== undefined) problems.push('--all: verifies every export; leave out the name of the export');
+  if (all && runId !== undefined) problems.push('--run: selects one run; leave it out with --all');
+  return await runOnDeployment(options, problems, context, async (deployment) => {
     const counter = createPageCounter(stderr, 'Verified', systemRuntime.now);
-    const findings: Finding[] = [];
-    let findingCount = 0;
-    const verification = await verify(deployed, options.run, {
-      onPage: counter.add,
-      onFinding: (finding) => {
-        findingCount += 1;
-        if (findings.length < maxFindings) findings.push(finding);
-      },
-    });
+    if (all) {
+      const rows = await verifyAll(deployment, counter.add);
+      counter.end();
+      return await printAll(rows, deployment, json, context);
+    }
+    const deployed = await openExport(deployment, exportName);
+    const verified = await verifyExport(deployed, runId, counter.add);
     counter.end();
-    const { run, published, verified } = verification;
-    const status = findingCount === 0 ? 'ok' : 'failed';
-    const json = { status, export: deployed.name, run, published, ...verified, findings, findingCount };
-    const output = options.json === true ? stderr : stdout;
-    output.write(formatResult(verification, findings, findingCount, textStyleFor(output, context.env)));
-    if (options.json === true) stdout.write(`${JSON.stringify(json)}\n`);
-    return findingCount === 0 ? exitStatuses.ok : exitStatuses.failed;
+    const [newest] = verified;
+    if (newest === undefined) {
+      throw new ExportError('ConfigurationError', `Export ${deployed.name} has no run to verify yet`);
+    }
+    const output = json ? stderr : stdout;
+    const style = textStyleFor(output, env);
+    output.write(verified.map((each) => formatResult(each, each === newest, style)).join(''));
+    const result = resultOf(deployed.name, verified);
+    if (json) stdout.write(`${JSON.stringify(result)}\n`);
+    return result.status === 'failed' ? exitStatuses.failed : exitStatuses.ok;
   });
 }
 
+/** What was found in one run. */
 interface Verification {
   readonly run: string;
   readonly published: boolean;
   /** Of a published window: where it ends. */
   readonly until?: string | undefined;
   readonly verified: VerifiedRun;
+  /** At most `maxFindings`. */
+  readonly findings: readonly Finding[];
+  readonly findingCount: number;
 }
 
-/** Verifies the run `runId`, or else the newest published run, or else the unfinished one. */
-async function verify(
-  { store, log, name, definition }: DeployedExport,
+/**
+ * Verifies the run `runId`, or else the newest published run, or else the unfinished one. If the newest published run has no reports, also
+ * the newest one that has some. Empty if there is no run yet.
+ */
+async function verifyExport(
+  deployed: DeployedExport,
   runId: string | undefined,
-  observer: Pick<VerifyDependencies, 'onPage' | 'onFinding'>,
-): Promise<Verification> {
-  const deps = { store, log, ...observer };
+  onPage: (bytes: number) => void,
+): Promise<readonly Verification[]> {
+  const { store, log, name } = deployed;
   const { active, lastCompleted } = (await log.exportState(name)) ?? {};
   const wanted =
     runId === undefined
       ? await findNewestRun(store, name, lastCompleted?.result)
       : { run: runId, manifest: manifestKeyFromRunId(name, runId) };
-  const published = wanted === undefined ? undefined : await findManifest(store, wanted.manifest);
-  if (published !== undefined) {
-    const { run, until } = published.header;
-    return { run, until, published: true, verified: await verifyPublishedRun(deps, published) };
+  const found = wanted && (await verifyPublished(deployed, wanted.manifest, onPage));
+  if (found !== undefined) {
+    const isEmpty = runId === undefined && found.verified.reports === 0;
+    const older = isEmpty ? await verifyNewestWithReports(deployed, found.run, lastCompleted, onPage) : undefined;
+    return older === undefined ? [found] : [found, older];
   }
   if (active !== undefined && (wanted === undefined || runId === active.run)) {
-    return { run: active.run, published: false, verified: await verifyUnpublishedRun(deps, active) };
+    const verified = await verification(active.run, onPage, async (observer) =>
+      verifyUnpublishedRun({ store, log, ...observer }, active),
+    );
+    return [{ ...verified, published: false }];
   }
-  if (wanted === undefined) {
-    throw new ExportError('ConfigurationError', `Export ${name} has no run to verify yet`);
-  }
-  const location = store.locate(wanted.manifest);
+  if (wanted === undefined) return [];
   const run = { export: name, run: parseRunId(wanted.run) };
   const state =
     runId === undefined
       ? 'damaged'
-      : await stateWithoutManifest({ store, definition }, run, { last: await log.last(run), lastCompleted });
-  if (state === 'damaged') {
-    // The run was published, so its missing manifest is damage, not a wrong argument.
-    observer.onFinding({ page: null, message: `${location} is missing: the manifest of a published run` });
-    return { run: wanted.run, published: true, verified: { ...zeroTotals, notes: [] } };
-  }
+      : await stateWithoutManifest(deployed, run, { last: await log.last(run), lastCompleted });
+  if (state === 'damaged') return [withoutManifest(deployed, wanted.run)];
   if (state === 'empty') {
     throw new ExportError(
       'ConfigurationError',
@@ -103,8 +123,68 @@ async function verify(
     active === undefined ? '' : `. The unfinished run is ${active.run}, at ${store.locate(manifestKey(active))}`;
   throw new ExportError(
     'ConfigurationError',
-    `Run ${runId} of export ${name} has no manifest at ${location}: it was abandoned, or it never existed${unfinished}`,
+    `Run ${runId} of export ${name} has no manifest at ${store.locate(wanted.manifest)}: it was abandoned, or it never existed${unfinished}`,
   );
+}
+
+/** The newest published run before the run `newest` that has reports; undefined if the page log has none. */
+async function verifyNewestWithReports(
+  deployed: DeployedExport,
+  newest: string,
+  lastCompleted: ExportState['lastCompleted'],
+  onPage: (bytes: number) => void,
+): Promise<Verification | undefined> {
+  const { log, name } = deployed;
+  for await (const last of log.runs(name)) {
+    if (last.run === newest || last.totals.reports === 0) continue;
+    const found = await verifyPublished(deployed, manifestKeyFromRunId(name, last.run), onPage);
+    if (found !== undefined) return found;
+    const state = await stateWithoutManifest(deployed, last, { last, lastCompleted });
+    if (state === 'damaged') return withoutManifest(deployed, last.run);
+  }
+  return undefined;
+}
+
+/** Undefined if there is no such manifest. */
+async function verifyPublished(
+  { store, log }: DeployedExport,
+  manifest: string,
+  onPage: (bytes: number) => void,
+): Promise<Verification | undefined> {
+  const published = await findManifest(store, manifest);
+  if (published === undefined) return undefined;
+  const { run, until } = published.header;
+  const verified = await verification(run, onPage, async (observer) =>
+    verifyPublishedRun({ store, log, ...observer }, published),
+  );
+  return { ...verified, until };
+}
+
+async function verification(
+  run: string,
+  onPage: (bytes: number) => void,
+  verify: (observer: Pick<VerifyDependencies, 'onPage' | 'onFinding'>) => Promise<VerifiedRun>,
+): Promise<Verification> {
+  const findings: Finding[] = [];
+  let findingCount = 0;
+  const onFinding = (finding: Finding) => {
+    findingCount += 1;
+    if (findings.length < maxFindings) findings.push(finding);
+  };
+  const verified = await verify({ onPage, onFinding });
+  return { run, published: true, verified, findings, findingCount };
+}
+
+/** The run was published, so its missing manifest is damage, not a wrong argument. */
+function withoutManifest({ store, name }: DeployedExport, run: string): Verification {
+  const message = `${store.locate(manifestKeyFromRunId(name, run))} is missing: the manifest of a published run`;
+  return {
+    run,
+    published: true,
+    verified: { ...zeroTotals, notes: [] },
+    findings: [{ page: null, message }],
+    findingCount: 1,
+  };
 }
 
 /**
@@ -128,13 +208,40 @@ async function findNewestRun(
   return isNewer ? { run, manifest } : pointer;
 }
 
+/** The object of `--json`. `none`: the export has no run yet. */
+interface VerifyResult {
+  readonly status: 'ok' | 'failed' | 'none';
+  readonly export: string;
+}
+
+interface VerifiedExport extends VerifyResult, Partial<VerifiedRunJson> {
+  /** If the newest run has no reports: the newest one that has some. */
+  readonly newestWithReports: VerifiedRunJson | null;
+}
+
+function resultOf(exportName: string, [newest, older]: readonly Verification[]): VerifiedExport {
+  const isDamaged = (newest?.findingCount ?? 0) + (older?.findingCount ?? 0) > 0;
+  return {
+    status: newest === undefined ? 'none' : isDamaged ? 'failed' : 'ok',
+    export: exportName,
+    ...(newest && runJson(newest)),
+    newestWithReports: older === undefined ? null : runJson(older),
+  };
+}
+
+type VerifiedRunJson = ReturnType<typeof runJson>;
+
+function runJson({ run, published, verified, findings, findingCount }: Verification) {
+  return { run, published, ...verified, findings, findingCount };
+}
+
 function formatResult(
-  { run, published, until, verified }: Verification,
-  findings: readonly Finding[],
-  findingCount: number,
+  { run, published, until, verified, findings, findingCount }: Verification,
+  isNewest: boolean,
   style: ReturnType<typeof textStyleFor>,
 ): string {
-  const runLabel = `${published ? '' : 'unfinished '}run ${run} (${totals(verified)})`;
+  const which = isNewest ? '' : ', the newest run with reports';
+  const runLabel = `${published ? '' : 'unfinished '}run ${run} (${totals(verified)})${which}`;
   const lines =
     findingCount === 0
       ? [`${style('green', 'Verified:')} ${runLabel}`]
@@ -151,3 +258,115 @@ function formatResult(
         ];
   return `${[...lines, ...verified.notes.map((note) => style('dim', `  ${note}`))].join('\n')}\n`;
 }
+
+type Row = VerifiedExport | UnreadableExport;
+
+/** Verifies one export after the other: each reads several pages at the same time. One that cannot be read does not hide the others. */
+async function verifyAll(deployment: Deployment, onPage: (bytes: number) => void): Promise<readonly Row[]> {
+  await allExports(deployment);
+  const rows: Row[] = [];
+  for (const opened of await deployment.openAll()) {
+    if ('error' in opened) {
+      rows.push(opened);
+      continue;
+    }
+    const { name, serviceName } = opened;
+    rows.push(
+      await verifyExport(opened, undefined, onPage).then(
+        (verified) => resultOf(name, verified),
+        (error: unknown) => unreadableExport(name, serviceName, error),
+      ),
+    );
+  }
+  return rows;
+}
+
+async function printAll(
+  rows: readonly Row[],
+  { option }: Deployment,
+  json: boolean,
+  { stdout, env, program }: CommandContext,
+): Promise<number> {
+  const now = systemRuntime.now();
+  const hasFailed = rows.some((row) => 'error' in row || row.status === 'failed');
+  const lines = () => {
+    if (json) return [JSON.stringify({ status: hasFailed ? 'failed' : 'ok', exports: rows })];
+    if (stdout.isTTY !== true) return tabSeparated(valueColumns, rows, now);
+    const style = textStyleFor(stdout, env);
+    const columns = stdout.columns || 80;
+    return [
+      ...exportTable(rows, tableColumns, { now, style, columns }),
+      '',
+      ellipsize(countKinds(rows.map(statusOf), statuses), columns),
+      ...(hasFailed
+        ? hintLines(`${program} verify <export> ${option}`, columns).map((line) => style('dim', line))
+        : []),
+    ];
+  };
+  await print(stdout, `${lines().join('\n')}\n`);
+  return hasFailed ? exitStatuses.failed : exitStatuses.ok;
+}
+
+const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
+const statusOf = (row: Row): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
+const statusStyles: Readonly<Record<(typeof statuses)[number], Cell['style']>> = {
+  unreadable: 'red',
+  failed: 'red',
+  none: 'dim',
+  ok: 'green',
+};
+
+/** Of both runs, if two were verified. */
+function totalsOf(row: Row): RunTotals & { readonly findingCount: number } {
+  const runs: readonly Partial<VerifiedRunJson>[] = 'error' in row ? [] : [row, row.newestWithReports ?? {}];
+  const sum = (amountOf: (run: Partial<VerifiedRunJson>) => number | undefined) =>
+    runs.reduce((total, run) => total + (amountOf(run) ?? 0), 0);
+  return {
+    pages: sum(({ pages }) => pages),
+    reports: runs.some(({ reports }) => reports === null) ? null : sum(({ reports }) => reports ?? 0),
+    bytes: sum((run) => run.bytes),
+    findingCount: sum(({ findingCount }) => findingCount),
+  };
+}
+
+const runOf = (row: Row) => ('error' in row ? undefined : row.run);
+const withReportsOf = (row: Row) => ('error' in row ? undefined : row.newestWithReports?.run);
+const findingOf = (row: Row) =>
+  'error' in row ? undefined : [...(row.findings ?? []), ...(row.newestWithReports?.findings ?? [])][0]?.message;
+
+const tableColumns: ExportColumns<Row> = {
+  required: [
+    { heading: 'EXPORT', cell: (row) => ({ text: row.export, style: 'bold' }) },
+    { heading: 'STATUS', cell: (row) => ({ text: statusOf(row), style: statusStyles[statusOf(row)] }) },
+  ],
+  optional: [
+    { heading: 'PAGES', alignRight: true, cell: (row) => ({ text: totalsOf(row).pages.toLocaleString('en') }) },
+    {
+      heading: 'REPORTS',
+      alignRight: true,
+      cell: (row) => ({ text: totalsOf(row).reports?.toLocaleString('en') ?? '–' }),
+    },
+    { heading: 'BYTES', alignRight: true, cell: (row) => ({ text: bytes(totalsOf(row).bytes) }) },
+    { heading: 'RUN', cell: (row) => ({ text: runOf(row) ?? '–' }) },
+  ],
+  noteOf(row) {
+    if ('error' in row) return errorText(row.error.name, row.error.message);
+    const { findingCount } = totalsOf(row);
+    if (findingCount > 0) return toPrintable(`${plural(findingCount, 'problem')}: ${findingOf(row)}`);
+    if (row.status === 'none') return 'no run yet';
+    if (row.published === false) return 'unfinished run';
+    return row.newestWithReports === null ? '' : 'two runs: the newest has no reports';
+  },
+};
+
+const valueColumns: readonly ValueColumn<Row>[] = [
+  ['export', (row) => row.export],
+  ['status', statusOf],
+  ['run', runOf],
+  ['run_with_reports', withReportsOf],
+  ['pages', (row) => totalsOf(row).pages],
+  ['reports', (row) => totalsOf(row).reports],
+  ['bytes', (row) => totalsOf(row).bytes],
+  ['problems', (row) => totalsOf(row).findingCount],
+  ['first_problem', (row) => ('error' in row ? errorText(row.error.name, row.error.message) : findingOf(row))],
+];

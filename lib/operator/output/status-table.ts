@@ -19,8 +19,17 @@ import {
   type StatusEntry,
 } from '../run-status.ts';
 import { backfillLines, backfillText } from './backfill-table.ts';
+import {
+  type Column,
+  countKinds,
+  type ExportColumns,
+  exportTable,
+  rowsOf,
+  tabSeparated,
+  type ValueColumn,
+} from './export-table.ts';
 import { bytes, coarseDuration, plural, relativeTime } from './format.ts';
-import { type Cell, columnGap, columnWidths, ellipsize, type TextStyle, tableLines } from './terminal.ts';
+import { type Cell, ellipsize, type TextStyle, tableLines } from './terminal.ts';
 
 export interface StatusTableOptions {
   readonly now: number;
@@ -52,7 +61,7 @@ function overviewLines(entries: readonly StatusEntry[], options: StatusTableOpti
   const shown = entries.length > maxLines ? entries.slice(0, Math.max(1, maxLines - 1)) : entries;
   const more = entries.length - shown.length;
   return [
-    ...exportTable(shown, options),
+    ...exportTable(shown, columnsOf(shown), options),
     ...(more === 0 ? [] : [style('dim', `… and ${plural(more, 'more export')}`)]),
     '',
     ellipsize(summary, columns),
@@ -61,24 +70,15 @@ function overviewLines(entries: readonly StatusEntry[], options: StatusTableOpti
 }
 
 /** A command is never cut, so that it can be copied. On a narrow terminal it has its own line, which the terminal wraps. */
-function hintLines(command: string, columns: number): string[] {
+export function hintLines(command: string, columns: number): string[] {
   const line = `→ for details: ${command}`;
   return line.length <= columns ? [line] : [ellipsize('→ for details:', columns), command];
 }
 
 /** `100 exports: 2 failed, 1 stale, 5 running, 92 completed`. Each export counts once. */
 export function summarizeStatuses(entries: readonly StatusEntry[]): string {
-  const counts = categories.flatMap((category) => {
-    const count = entries.filter((entry) => categoryOf(entry) === category).length;
-    return count === 0 ? [] : [`${count.toLocaleString('en')} ${category === 'never' ? 'never completed' : category}`];
-  });
-  return `${plural(entries.length, 'export')}${counts.length === 0 ? '' : `: ${counts.join(', ')}`}`;
-}
-
-interface Column<Row> {
-  readonly heading: string;
-  readonly alignRight?: boolean;
-  readonly cell: (row: Row, now: number) => Omit<Cell, 'alignRight'>;
+  const text = (category: Category) => (category === 'never' ? 'never completed' : category);
+  return countKinds(entries.map(categoryOf).map(text), categories.map(text));
 }
 
 const stateStyles: Readonly<Record<Category | RunState, Cell['style']>> = {
@@ -120,7 +120,6 @@ const optionalColumns: readonly Column<StatusEntry>[] = [
   { heading: 'BYTES', alignRight: true, cell: readable((entry) => bytes(entry.bytes)) },
   { heading: 'PAGES', alignRight: true, cell: readable(({ pages }) => pages.toLocaleString('en')) },
 ];
-const noteColumn: Column<StatusEntry> = { heading: 'NOTE', cell: (entry, now) => ({ text: noteOf(entry, now) }) };
 
 const runColumns: readonly Column<RunStatus>[] = [
   { heading: 'RUN', cell: ({ run }) => ({ text: run }) },
@@ -138,33 +137,16 @@ function tookText({ state, startedAt, completedAt }: RunStatus, now: number): st
   return endedMs === undefined ? '–' : coarseDuration(endedMs - epochMsOf(startedAt));
 }
 
-/** The width that is kept for notes, unless they are shorter. */
-const usualNoteWidth = 40;
-
-function exportTable(entries: readonly StatusEntry[], { now, style, columns: width }: StatusTableOptions): string[] {
-  const widthOf = (column: Column<StatusEntry>) => columnWidths(rowsOf(entries, [column], now))[0] ?? 0;
-  const hasNotes = entries.some((entry) => noteOf(entry, now) !== '');
+const columnsOf = (entries: readonly StatusEntry[]): ExportColumns<StatusEntry> => {
   const hasServices = new Set(entries.map(({ service }) => service)).size > 1;
-  const noteWidth = hasNotes ? Math.min(widthOf(noteColumn), usualNoteWidth) + columnGap : 0;
-  let free = width - noteWidth - exportColumns.reduce((sum, column) => sum + widthOf(column) + columnGap, -columnGap);
-  const extra: Column<StatusEntry>[] = [];
-  for (const column of [...(hasServices ? [serviceColumn] : []), ...optionalColumns]) {
-    free -= widthOf(column) + columnGap;
-    if (free < 0) break;
-    extra.push(column);
-  }
-  const columns = [...exportColumns, ...extra, ...(hasNotes ? [noteColumn] : [])];
-  return tableLines(rowsOf(entries, columns, now), style, width);
-}
+  return {
+    required: exportColumns,
+    optional: [...(hasServices ? [serviceColumn] : []), ...optionalColumns],
+    noteOf,
+  };
+};
 
-function rowsOf<Row>(rows: readonly Row[], columns: readonly Column<Row>[], now: number): Cell[][] {
-  return [
-    columns.map(({ heading, alignRight }) => ({ text: heading, style: 'dim', alignRight })),
-    ...rows.map((row) => columns.map(({ cell, alignRight }) => ({ ...cell(row, now), alignRight }))),
-  ];
-}
-
-function nextText(next: NextStart, now: number): string {
+export function nextText(next: NextStart, now: number): string {
   switch (next.kind) {
     case 'scheduled':
       return relativeTime(epochMsOf(next.at), now);
@@ -197,7 +179,7 @@ function noteOf(entry: StatusEntry, now: number): string {
 }
 
 /** On one line, whatever the service returned. */
-const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
+export const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
 
 const maxErrorLength = 300;
 
@@ -283,9 +265,7 @@ interface ValueRow extends Partial<Omit<ExportStatus, 'service' | 'state'>> {
   readonly error?: { readonly name: string; readonly message: string };
 }
 
-type Value = string | number | boolean | null | undefined;
-
-const valueColumns: readonly (readonly [heading: string, value: (row: ValueRow, now: number) => Value])[] = [
+const valueColumns: readonly ValueColumn<ValueRow>[] = [
   ['export', (row) => row.export],
   ['service', ({ service }) => service],
   ['state', ({ state }) => state],
@@ -313,12 +293,7 @@ export function statusValues(entries: readonly StatusEntry[], now: number): stri
   const rows: readonly ValueRow[] = entries.flatMap((entry): ValueRow[] =>
     'error' in entry ? [{ ...entry, state: 'unreadable' }] : [entry, ...(entry.runs ?? [])],
   );
-  return [
-    valueColumns.map(([heading]) => heading).join('\t'),
-    ...rows.map((row) =>
-      valueColumns.map(([, value]) => String(value(row, now) ?? '').replaceAll(/\s+/g, ' ')).join('\t'),
-    ),
-  ];
+  return tabSeparated(valueColumns, rows, now);
 }
 
 const ageSeconds = (at: Instant, now: number): number => Math.floor((now - epochMsOf(at)) / 1_000);

@@ -1,0 +1,168 @@
+/** `verify` and `plan`, of one export and with `--all`, on a directory. */
+
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { runProgram } from '../../../bin/program.ts';
+import { aDirectory, jsonOf, readManifest, runInProcess } from '../../support/process/command-line.ts';
+
+/** Runs an export once more in the directory, with the simulator, and returns its run and its first page. */
+async function runExport(out: string, name: string, ...options: string[]) {
+  const ended = await runInProcess(['local', '--out', out, '--export', name, '--json', ...options]);
+  const { run, manifest } = jsonOf(ended);
+  const [page] = (await readManifest(manifest ?? '')).pages;
+  return { run, manifest: manifest ?? '', page: join(out, page?.key ?? '') };
+}
+
+const damage = async (page: string) =>
+  await writeFile(page, (await readFile(page, 'utf8')).replace('<report ', '<rep0rt '));
+
+/** The state of the export can no longer be read. */
+function damageState(out: string, name: string): void {
+  const database = new DatabaseSync(join(out, 'state.sqlite'));
+  database.prepare(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = ?`).run(name);
+  database.close();
+}
+
+/** The lines on a terminal of 80 columns, without colors. */
+async function linesOnTerminal(words: readonly string[]): Promise<readonly string[]> {
+  let text = '';
+  const terminal = (isTTY: boolean) => ({ isTTY, columns: 80, write: (chunk: string) => (text += chunk) });
+  await runProgram(words, {
+    env: { NO_COLOR: '1' },
+    stdin: Readable.from([]),
+    stdout: terminal(true),
+    stderr: { write: () => true },
+    signal: new AbortController().signal,
+    program: 'npx report-exporter',
+  });
+  return text.trimEnd().split('\n');
+}
+
+describe('verify', () => {
+  it('also checks the newest run with reports if the newest run has none', async () => {
+    const out = await aDirectory();
+    const full = await runExport(out, 'reports');
+    const empty = [await runExport(out, 'reports'), await runExport(out, 'reports')].at(-1);
+    const words = ['verify', '--out', out];
+
+    const verified = await runInProcess([...words, '--json']);
+    expect(verified.status).toBe(0);
+    expect(JSON.parse(verified.stdout)).toMatchObject({
+      status: 'ok',
+      run: empty?.run,
+      reports: 0,
+      newestWithReports: { run: full.run, published: true, pages: 3, reports: 250, findingCount: 0 },
+    });
+    expect((await runInProcess(words)).stdout).toMatch(
+      new RegExp(`^Verified: run ${empty?.run} .*\nVerified: run ${full.run} .*, the newest run with reports\n$`),
+    );
+
+    await damage(full.page);
+    const failed = await runInProcess([...words, '--json']);
+    expect(failed.status).toBe(1);
+    expect(JSON.parse(failed.stdout)).toMatchObject({
+      status: 'failed',
+      findingCount: 0,
+      newestWithReports: { findings: [{ page: 1 }], findingCount: 1 },
+    });
+    const chosen = JSON.parse((await runInProcess([...words, '--run', empty?.run ?? '', '--json'])).stdout);
+    expect(chosen).toMatchObject({ status: 'ok', newestWithReports: null });
+
+    await rm(full.manifest);
+    expect(JSON.parse((await runInProcess([...words, '--json'])).stdout)).toMatchObject({
+      status: 'failed',
+      newestWithReports: { run: full.run, findings: [{ page: null, message: expect.stringMatching(/is missing/) }] },
+    });
+  });
+
+  it('checks every export with --all, and fails if one of them does', async () => {
+    const out = await aDirectory();
+    const words = ['verify', '--all', '--out', out];
+    await runExport(out, 'a-intact');
+    const empty = await runInProcess([...words, '--json']);
+    expect(empty.status).toBe(0);
+    expect(JSON.parse(empty.stdout)).toMatchObject({ status: 'ok', exports: [{ status: 'ok', pages: 3 }] });
+
+    const { page } = await runExport(out, 'b-changed');
+    await damage(page);
+    await runExport(out, 'c-unreadable');
+    damageState(out, 'c-unreadable');
+    const failed = await runInProcess([...words, '--json']);
+    expect(failed.status).toBe(1);
+    expect(JSON.parse(failed.stdout)).toMatchObject({
+      status: 'failed',
+      exports: [
+        { export: 'a-intact', status: 'ok' },
+        { export: 'b-changed', status: 'failed', findings: [{ page: 1 }] },
+        { export: 'c-unreadable', error: { name: 'PageConflictError' } },
+      ],
+    });
+
+    const piped = await runInProcess(words);
+    expect(piped.status).toBe(1);
+    const [heading = '', ...rows] = piped.stdout.trimEnd().split('\n');
+    expect(heading.split('\t').slice(0, 5)).toEqual(['export', 'status', 'run', 'run_with_reports', 'pages']);
+    expect(rows.map((row) => row.split('\t').length)).toEqual(rows.map(() => heading.split('\t').length));
+    expect(rows[1]).toMatch(/^b-changed\tfailed\t.*\t1\t.*page-000001\.xml has other content/);
+
+    const lines = await linesOnTerminal(words);
+    expect(lines.map((line) => line.slice(0, 24).trimEnd())).toEqual([
+      'EXPORT        STATUS',
+      'a-intact      ok',
+      'b-changed     failed',
+      'c-unreadable  unreadable',
+      '',
+      '3 exports: 1 unreadable,',
+      '→ for details:',
+      'npx report-exporter veri',
+    ]);
+    for (const line of lines.slice(0, -1)) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it('takes no name and no run with --all', async () => {
+    const ended = await runInProcess(['verify', 'daily', '--all', '--run', '20261120T020000Z-1f3a5c']);
+    expect(ended).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(/--all: verifies every[^]*--run: selects/),
+    });
+  });
+});
+
+describe('plan --all', () => {
+  it('has a line for each export, and fails if a start would', async () => {
+    const out = await aDirectory();
+    const words = ['plan', '--all', '--out', out];
+    await runExport(out, 'a-complete');
+    const planned = await runInProcess([...words, '--json']);
+    expect(planned.status).toBe(0);
+    expect(JSON.parse(planned.stdout)).toMatchObject({
+      exports: [{ export: 'a-complete', plan: { act: 'start' }, request: { method: 'POST' } }],
+    });
+
+    await runExport(out, 'b-changed');
+    const database = new DatabaseSync(join(out, 'state.sqlite'));
+    database.exec(
+      `UPDATE exports SET settings = json_set(settings, '$.export.filter', json('{"type":"x"}')) WHERE export = 'b-changed'`,
+    );
+    database.close();
+    expect((await runInProcess(words)).status).toBe(1);
+    await runExport(out, 'c-unreadable');
+    damageState(out, 'c-unreadable');
+    const refused = await runInProcess(words);
+    expect(refused.status).toBe(1);
+    const rows = refused.stdout.trimEnd().split('\n');
+    expect(rows[0]).toBe('export\tact\trun\tsince\tpage\tnext\treason');
+    expect(rows[1]).toMatch(/^a-complete\tstart\t\t20\S+Z\t1\tmanual\tthe watermark$/);
+    expect(rows[2]).toMatch(/^b-changed\trefuse\t.*filter/);
+    expect(rows[3]).toMatch(/^c-unreadable\tunreadable\t.*PageConflictError: The state of export c-unreadable/);
+    expect((await linesOnTerminal(words)).at(-1)).toBe('3 exports: 1 unreadable, 1 refuse, 1 start');
+  });
+
+  it('takes no name', async () => {
+    const ended = await runInProcess(['plan', 'daily', '--all']);
+    expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining('--all: plans every export') });
+  });
+});
