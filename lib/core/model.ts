@@ -289,6 +289,8 @@ export interface PageMetadata {
   readonly nextCursor: StoredCursor;
   /** The service's clock at the time of the request; null if the response had no Date. */
   readonly serviceTime: Instant | null;
+  /** The size of the body as it travelled, if the service compressed it. */
+  readonly transferredBytes?: number | undefined;
 }
 
 /** A page as the page store holds it. */
@@ -324,6 +326,7 @@ export interface PageEntry {
   readonly cursor: Cursor | null;
   readonly nextCursor: Cursor | null;
   readonly serviceTime: Instant | null;
+  readonly transferredBytes?: number | undefined;
   readonly loggedAt: Instant;
   /** null for an adopted page: the attempt that logged it found it in the store. */
   readonly timing: PageTiming | null;

@@ -53,6 +53,8 @@ export interface FetchedPage {
    * well-formed UTF-8 document. Otherwise the iteration throws an ExportError and the page must not be stored.
    */
   readonly body: AsyncIterable<Uint8Array>;
+  /** How many bytes of the body travelled. Absent unless it was compressed. Valid once `body` has ended normally. */
+  transferredBytes?(): number;
   /** The number of child elements of the root; null if the format is not XML. Valid once `body` has ended normally. */
   reports(): number | null;
   /** null if the format is not XML. Valid once `body` has ended normally. */

@@ -115,7 +115,7 @@ export function conflictFinding(page: number | null, error: unknown): Finding {
 }
 
 function differenceOf(page: ManifestPage, entry: PageEntry): string | undefined {
-  const field = (['page', 'key', 'bytes', 'sha256', 'reports', 'cursor'] as const).find(
+  const field = (['page', 'key', 'bytes', 'sha256', 'reports', 'cursor', 'transferredBytes'] as const).find(
     (name) => page[name] !== entry[name],
   );
   if (field === undefined) return undefined;

@@ -150,6 +150,7 @@ function metadataProblem(
   if (stored.reports !== page.reports) return `has ${stored.reports} reports in its metadata, not ${page.reports}`;
   if (entry !== undefined && stored.documentRoot !== entry.documentRoot)
     return 'has another root element in its metadata';
+  if (stored.transferredBytes !== page.transferredBytes) return 'has another transferredBytes in its metadata';
   if (!isSameCursor(stored.cursor, page.cursor)) return 'has another cursor in its metadata';
   if ((stored.nextCursor === null) !== isLast) {
     return isLast ? 'has a next cursor in its metadata, but is the last page' : 'has no next cursor in its metadata';

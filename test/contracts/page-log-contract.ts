@@ -197,6 +197,7 @@ export function pageLogContract(
           cursor: aCursor(),
           cycle: { tortoise: aCursor(), power: 4, steps: 3 },
           totals: { reports: 100, bytes: 5_000_000_000_000 },
+          transferredBytes: 600_000_000_000,
         });
         expect(await log.append(entry)).toEqual(entry);
         expect(await log.last(entry)).toEqual(entry);

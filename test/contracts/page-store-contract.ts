@@ -82,10 +82,18 @@ export function pageStoreContract(
 
         const put = await store.put(
           identity,
-          aFetchedPage({ body, nextCursor, serviceTime, reports: 2, documentRoot: '{urn:a}reports' }),
+          aFetchedPage({
+            body,
+            nextCursor,
+            serviceTime,
+            transferredBytes: 30,
+            reports: 2,
+            documentRoot: '{urn:a}reports',
+          }),
         );
 
         const metadata = {
+          transferredBytes: 30,
           bytes: body.length,
           sha256: sha256Of(body),
           reports: 2,

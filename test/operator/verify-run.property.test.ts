@@ -233,6 +233,11 @@ describe('verifying a changed run', () => {
     ['a cursor differs', (entries) => changed(entries, 2, { cursor: aCursor() }), /not requested with the cursor/],
     ['a hash differs', (entries) => changed(entries, 2, { sha256: 'f'.repeat(64) }), /page 2 has sha256 "f+", the man/],
     [
+      'the transferred bytes differ',
+      (entries) => changed(entries, 2, { transferredBytes: 7 }),
+      /page 2 has transferredBytes 7, the manifest has undefined/,
+    ],
+    [
       'a revision differs',
       (entries) => changed(entries, 2, { revision: 'other' }),
       /was replaced: its revision is .*, but other was logged/,

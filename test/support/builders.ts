@@ -236,6 +236,7 @@ export interface FetchedPageParts {
   readonly nextCursor?: Cursor | null;
   readonly serviceTime?: Instant | null;
   readonly contentType?: string;
+  readonly transferredBytes?: number;
   readonly reports?: number | null;
   /** Null by default if `reports` is, otherwise `reports`. */
   readonly documentRoot?: string | null;
@@ -266,6 +267,7 @@ export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
     serviceTime: parts.serviceTime === undefined ? at('2026-11-20T02:00:01Z') : parts.serviceTime,
     contentType: parts.contentType ?? 'application/xml;charset=UTF-8',
     body: { [Symbol.asyncIterator]: read },
+    ...(parts.transferredBytes === undefined ? {} : { transferredBytes: () => parts.transferredBytes ?? 0 }),
     reports() {
       if (state !== 'ended') throw new Error('reports() was called before the body had ended');
       return reports;

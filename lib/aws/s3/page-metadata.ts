@@ -32,6 +32,7 @@ export function encodePageMetadata(page: PageMetadata): ObjectMetadata {
     // Explicit, so that metadata without its next cursor is not taken for that of the last page.
     'last-page': String(stored.nextCursor === null),
     ...(stored.serviceTime === null ? {} : { 'service-time': stored.serviceTime }),
+    ...(stored.transferredBytes === undefined ? {} : { 'transferred-bytes': String(stored.transferredBytes) }),
     checksum: checksumOf(stored),
   };
 }
@@ -39,6 +40,7 @@ export function encodePageMetadata(page: PageMetadata): ObjectMetadata {
 /** @throws Error that says how `metadata` differs from what was stored with the page */
 export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageMetadata {
   const { run = '', page, bytes, sha256 = '', reports, root = null, 'service-time': serviceTime = null } = metadata;
+  const { 'transferred-bytes': transferredBytes } = metadata;
   const nextCursor = decodeCursor(metadata, 'next-cursor');
   if (metadata['last-page'] !== String(nextCursor === null)) throw new Error('last-page contradicts next-cursor');
   const value = {
@@ -52,12 +54,13 @@ export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageM
     cursor: decodeCursor(metadata, 'cursor'),
     nextCursor,
     serviceTime: serviceTime as Instant | null,
+    ...(transferredBytes === undefined ? {} : { transferredBytes: Number(transferredBytes) }),
   } satisfies PageMetadata;
   return parsePageMetadata(() => ({ value, checksum: metadata.checksum }));
 }
 
 /** Two cursors of this length, a document root and all other metadata fit into the 2 KB of S3. */
-const maxCursorLength = 700;
+const maxCursorLength = 600;
 
 /** The cursor itself if metadata preserves it, otherwise its hash. */
 function storedCursor(cursor: StoredCursor): StoredCursor {

@@ -88,6 +88,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         const { nextCursor, serviceTime } = fetched;
         const reports = fetched.reports();
         const documentRoot = fetched.documentRoot();
+        const transferredBytes = fetched.transferredBytes?.();
         await fetched.beforeVisible?.();
         const { created, ...info } = await createObject(
           objectAt(key),
@@ -105,6 +106,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
               cursor,
               nextCursor,
               serviceTime,
+              transferredBytes,
             }),
             storageClass,
             tags,

@@ -80,7 +80,7 @@ export function toLogEntry(
   predecessor: UnloggedEntry | undefined,
 ): UnloggedEntry {
   const cycle = nextCursor === null ? undefined : detectCycle(predecessor?.cycle ?? null, nextCursor);
-  const { key, bytes, sha256, revision, reports, documentRoot, serviceTime } = stored;
+  const { key, bytes, sha256, revision, reports, documentRoot, serviceTime, transferredBytes } = stored;
   return {
     export: exportName,
     run,
@@ -94,6 +94,7 @@ export function toLogEntry(
     cursor,
     nextCursor,
     serviceTime,
+    ...(transferredBytes === undefined ? {} : { transferredBytes }),
     timing,
     totals: addPage(predecessor?.totals ?? zeroTotals, stored),
     cycle: cycle?.state ?? null,

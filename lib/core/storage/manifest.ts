@@ -60,9 +60,9 @@ export async function* manifestChunks(
   for await (const entry of entries) {
     const problem = chainProblem(run, predecessor, entry);
     if (problem !== undefined) throw brokenChain(run, problem);
-    const { page, key, bytes, sha256, reports, cursor } = entry;
+    const { page, key, bytes, sha256, reports, cursor, transferredBytes } = entry;
     const separator = predecessor === undefined ? '' : ',';
-    yield `${separator}\n    ${JSON.stringify({ page, key, bytes, sha256, reports, cursor })}`;
+    yield `${separator}\n    ${JSON.stringify({ page, key, bytes, sha256, reports, cursor, transferredBytes })}`;
     predecessor = entry;
   }
   // The header was written before the entries were read, and contains facts of the last one.

@@ -135,6 +135,10 @@ export const manifestPageSchema = z.object({
     `The number of reports in the page, which are the child elements of its root; ${nullUnlessXml}.`,
   ),
   cursor: orNull(cursor, 'The cursor with which the page was requested, as the service returned it; null for page 1.'),
+  transferredBytes: described(
+    count,
+    'How many bytes of the page travelled from the service. Absent if the service did not compress it.',
+  ).optional(),
 });
 
 export const runSummarySchema = z.object({

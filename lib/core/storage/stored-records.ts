@@ -163,6 +163,7 @@ const entrySchema = z.object({
   cursor: z.nullable(cursor),
   nextCursor: z.nullable(cursor),
   serviceTime: z.nullable(instant),
+  transferredBytes: z.optional(count),
   loggedAt: instant,
   timing: z.nullable(z.object({ requestedAt: instant, latencyMs: count })),
   totals: z.object({ reports: z.nullable(count), bytes: count }),
@@ -183,6 +184,7 @@ const metadataSchema = z.object({
   cursor: storedCursor,
   nextCursor: storedCursor,
   serviceTime: z.nullable(instant),
+  transferredBytes: z.optional(count),
 }) satisfies z.ZodMiniType<PageMetadata>;
 
 const failureSchema = z.object({ error: text, message: text, at: instant });

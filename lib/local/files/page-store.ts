@@ -95,7 +95,9 @@ export function createDirectoryPageStore(root: string): DirectoryPageStore {
         const { nextCursor, serviceTime } = fetched;
         const reports = fetched.reports();
         const documentRoot = fetched.documentRoot();
-        const metadata = { key, run, page, bytes, sha256, reports, documentRoot, cursor, nextCursor, serviceTime };
+        const transferredBytes = fetched.transferredBytes?.();
+        const measured = { bytes, sha256, transferredBytes, reports, documentRoot };
+        const metadata = { key, run, page, ...measured, cursor, nextCursor, serviceTime };
 
         await ensureDirectory(dirname(path));
         // Until now the page may be abandoned. Its metadata would then be taken for that of a later page with the same

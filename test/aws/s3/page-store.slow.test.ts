@@ -167,10 +167,12 @@ describe('storing a page', () => {
 
   it('stays within 2 KB of metadata with the longest cursors that are stored unhashed', async () => {
     const { s3, store } = aMockedStore();
-    const cursor = asCursor('c'.repeat(700));
+    const cursor = asCursor('c'.repeat(600));
     const identity = aPageIdentity({ page: 999_999_999, cursor });
     const documentRoot = `{${'n'.repeat(191)}}reports`;
-    await store.put(identity, aFetchedPage({ nextCursor: cursor, reports: 999_999_999, documentRoot }));
+    const transferredBytes = Number.MAX_SAFE_INTEGER;
+    const parts = { nextCursor: cursor, transferredBytes, reports: 999_999_999, documentRoot };
+    await store.put(identity, aFetchedPage(parts));
 
     const { Metadata = {} } = theOnlyPut(s3);
     expect(Metadata.cursor).toBe(cursor);

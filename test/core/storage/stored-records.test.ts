@@ -45,6 +45,7 @@ const aFullEntry = (overrides: Partial<PageEntry> = {}): PageEntry =>
     cursor: aCursor(),
     cycle: { tortoise: aCursor(), power: 4, steps: 3 },
     revision: '5d41402abc4b2a76b9719d911017c592',
+    transferredBytes: 412,
     ...overrides,
   });
 

@@ -54,6 +54,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
         cursor,
         nextCursor: fetched.nextCursor,
         serviceTime: fetched.serviceTime,
+        transferredBytes: fetched.transferredBytes?.(),
       };
       crash('before the page is stored');
       pages.set(key, stored);
