@@ -68,8 +68,8 @@ Exit status: 0 completed, skipped, or started without --follow; 1 any failed; 2 
     .addHelpText(
       'after',
       `
-Checks every page (existence, size, SHA-256, metadata), the page numbers and cursors, the manifest against the page log,
-and latest.json. If the newest run has no reports, the newest run with reports is checked, too.
+Checks every page (existence, size, SHA-256, metadata, and what is in a compressed one), the page numbers and cursors, the
+manifest against the page log, and latest.json. If the newest run has no reports, the newest run with reports is checked, too.
 
 Examples:
   $ ${programName} verify
@@ -84,7 +84,7 @@ applies to one of the exports. An export without a run is no problem.`,
   addTargetOptions(program.command('pages'))
     .description('list the pages of a published run, or print them')
     .addOption(optionWithValue('--run <id>', 'the run (default: the newest published run)'))
-    .option('--cat', 'print the content of the pages')
+    .option('--cat', 'print the content of the pages, decompressed')
     .option('--reports', 'print the reports, one after the other')
     .addHelpText(
       'after',

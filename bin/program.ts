@@ -113,6 +113,7 @@ function addLocalCommand(program: Command, programName: string, action: CommandA
     .addOption(optionWithValue('--filter-until <field>', 'filter that ends before a date, for backfills: date.lt'))
     .addOption(optionWithValue('--root-element <name>', 'root element of every page: reports, or {namespace}reports'))
     .addOption(optionWithValue('--out <directory>', 'directory for pages and state', './exports'))
+    .option('--compress', 'store each page as a gzip file: page-000001.xml.gz')
     .option('--all', 'run every export of the settings file; without one, every export in the directory again')
     .option('--restart', 'abandon an unfinished run and start over')
     .addOption(optionWithValue('--max-pages <n>', 'fail if the run has more pages'))

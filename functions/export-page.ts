@@ -45,7 +45,7 @@ export function exportPageHandler(
   const createStep = (telemetry: Telemetry): Step<Outcome> => {
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry, platform);
     const { environment, service: settings, objects, dynamoDb } = context;
-    const { runtime, spool, partBytes, maxInFlight } = platform;
+    const { runtime, spool, compress, partBytes, maxInFlight } = platform;
     const service = createService(context, platform);
     const onLatency = (ms: number) => telemetry.count('ServiceLatency', ms);
     const store = createS3PageStore({
@@ -56,6 +56,7 @@ export function exportPageHandler(
       kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
       runtime,
       spool,
+      compress,
       partBytes,
     });
     const slots =

@@ -164,6 +164,13 @@ export interface ReportExporterProps {
    */
   readonly storageClass?: StorageClass | undefined;
   /**
+   * How pages are compressed in the bucket, from the next run of each export on. With `gzip`, each page is a gzip file of its own:
+   * docs/consumers.md, "Compressed pages".
+   *
+   * @default - pages are stored as the service sends them
+   */
+  readonly compression?: 'gzip' | undefined;
+  /**
    * The tags of new pages and manifests, at most 10.
    *
    * @default - none

@@ -201,6 +201,7 @@ function createService(
     tracing: settings.tracing,
     exportPage,
     storageClass: settings.bucket.storageClass,
+    compression: settings.bucket.compression,
     objectTags: settings.bucket.objectTags,
     readerAccounts,
     ...network,

@@ -64,6 +64,9 @@ type SincePolicy =
       readonly instant: Instant;
     };
 
+/** How pages are compressed in the store. */
+export type Compression = 'gzip';
+
 /** What is exported, under which name, and the limits of its runs. */
 export interface ExportDefinition {
   /** In keys, manifests and events. */
@@ -85,6 +88,8 @@ export interface ExportDefinition {
   readonly expect?: ReportExpectations | undefined;
   /** The root of every page. Absent: that of the runs before; the first run may have any. */
   readonly documentRoot?: DocumentRoot | undefined;
+  /** Of the pages of new runs. Absent: they are not compressed. */
+  readonly compression?: Compression | undefined;
   readonly limits: RunLimits;
 }
 
@@ -123,6 +128,8 @@ export interface Run {
   /** That of the definition. */
   readonly until?: Instant | undefined;
   readonly request: ExportRequest;
+  /** That of the definition when the run began: all its pages have the same form. */
+  readonly compression?: Compression | undefined;
   /** By our own clock. Its day is the run's `date=` partition. */
   readonly startedAt: Instant;
   /** The execution that began the run. */
@@ -271,13 +278,23 @@ export interface CycleState {
   readonly steps: number;
 }
 
+/** The object of a compressed page. Of any other page, no field is set: the object has the bytes of the page. */
+export interface CompressedForm {
+  readonly compression?: Compression | undefined;
+  /** The size of the object. */
+  readonly storedBytes?: number | undefined;
+  /** The SHA-256 of the object, in lower-case hexadecimal. Two attempts may compress the same page differently. */
+  readonly storedSha256?: string | undefined;
+}
+
 /** What is stored with a page's bytes, and becomes visible with them in one atomic step. */
-export interface PageMetadata {
+export interface PageMetadata extends CompressedForm {
   readonly key: string;
   readonly run: RunId;
   readonly page: number;
+  /** The size of the page, before it was compressed. */
   readonly bytes: number;
-  /** Lower-case hexadecimal. */
+  /** Of the page, before it was compressed, in lower-case hexadecimal. */
   readonly sha256: string;
   /** The number of child elements of the document's root; null if the format is not XML. */
   readonly reports: number | null;
@@ -311,7 +328,7 @@ export interface PageTiming {
 }
 
 /** One entry of the page log. A page counts as exported once it is logged. */
-export interface PageEntry {
+export interface PageEntry extends CompressedForm {
   readonly export: string;
   readonly run: RunId;
   /** From 1, without gaps. */

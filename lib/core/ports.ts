@@ -4,6 +4,7 @@
  */
 
 import type {
+  Compression,
   Cursor,
   DocumentRoot,
   ExportDefinition,
@@ -118,8 +119,10 @@ export interface StoreReader extends Pick<PageStore, 'find' | 'list' | 'locate'>
 }
 
 /** An object in a listing: a page, a manifest or a foreign object. */
-export interface ListedObject extends Pick<StoredPage, 'bytes' | 'revision'> {
+export interface ListedObject extends Pick<StoredPage, 'revision'> {
   readonly key: string;
+  /** The size of the object. */
+  readonly bytes: number;
 }
 
 export interface PageIdentity {
@@ -127,6 +130,8 @@ export interface PageIdentity {
   readonly run: RunId;
   readonly page: number;
   readonly cursor: Cursor | null;
+  /** That of the run. */
+  readonly compression?: Compression | undefined;
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import * as z from 'zod/mini';
 import { apiKeyEnvSchema } from '../settings/deployment-settings.ts';
+import { compressionSchema } from '../settings/environment.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../settings/settings.ts';
 
 /** The input form, in which the settings are also stored, has durations as ISO 8601 text. */
@@ -11,6 +12,8 @@ export const localExportSchema = z.strictObject({
   export: exportSettingsSchema,
   /** The environment variable that contains the API key; never the key itself. */
   apiKeyEnv: apiKeyEnvSchema,
+  /** Of the pages of new runs. */
+  compression: z.optional(compressionSchema),
 });
 export type LocalExport = z.infer<typeof localExportSchema>;
 export type LocalExportInput = z.input<typeof localExportSchema>;

@@ -114,10 +114,21 @@ export function conflictFinding(page: number | null, error: unknown): Finding {
   throw error;
 }
 
+const comparedFields = [
+  'page',
+  'key',
+  'bytes',
+  'sha256',
+  'compression',
+  'storedBytes',
+  'storedSha256',
+  'reports',
+  'cursor',
+  'transferredBytes',
+] as const;
+
 function differenceOf(page: ManifestPage, entry: PageEntry): string | undefined {
-  const field = (['page', 'key', 'bytes', 'sha256', 'reports', 'cursor', 'transferredBytes'] as const).find(
-    (name) => page[name] !== entry[name],
-  );
+  const field = comparedFields.find((name) => page[name] !== entry[name]);
   if (field === undefined) return undefined;
   return `page ${entry.page} has ${field} ${JSON.stringify(entry[field])}, the manifest has ${JSON.stringify(page[field])}`;
 }

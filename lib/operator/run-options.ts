@@ -48,6 +48,8 @@ export interface LocalOptions extends SettingOptions, RunOptions {
   readonly out: string;
   /** A settings file. */
   readonly settings?: string;
+  /** Store pages compressed. */
+  readonly compress?: boolean;
   /** Use a simulator instead of the service in the settings file. */
   readonly simulate?: boolean;
   /** Every export of the settings file; without one, every export in the directory, with its saved settings. */
@@ -89,8 +91,18 @@ export function readLocalSettings(
   else problems.push(...findUnusedOptions(options));
   if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
   // The simulator needs no key. A name that was not checked is not stored: it could be a key.
-  return { ...settings, apiKeyEnv: baseUrl === undefined ? defaultApiKeyEnv : apiKeyEnv };
+  const compression = compressionOf(options);
+  return { ...settings, apiKeyEnv: baseUrl === undefined ? defaultApiKeyEnv : apiKeyEnv, ...compression };
 }
+
+/** What `--compress` sets, or else `given`. */
+export const compressionOf = (
+  { compress }: Pick<LocalOptions, 'compress'>,
+  given?: LocalExportInput['compression'],
+): Pick<LocalExportInput, 'compression'> => {
+  const compression = compress === true ? 'gzip' : given;
+  return compression === undefined ? {} : { compression };
+};
 
 const unusedBySimulator = [
   'rootElement',
@@ -112,7 +124,7 @@ export const optionsSet = (options: SettingOptions, fields: readonly (keyof Sett
 const optionName = (field: string): string => `--${field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 /** A service and an export, in the form in which they are stored. */
-type Settings = Omit<LocalExportInput, 'apiKeyEnv'>;
+type Settings = Pick<LocalExportInput, 'service' | 'export'>;
 
 /** What the command line says about a service and its exports. Fields that it does not set are absent. */
 export interface Overrides {
@@ -174,7 +186,7 @@ function parseHeaders(headers: readonly string[] | undefined, problems: string[]
   return Object.fromEntries(parsed);
 }
 
-const settingsSchema = z.omit(localExportSchema, { apiKeyEnv: true });
+const settingsSchema = z.pick(localExportSchema, { service: true, export: true });
 
 /** The settings with the overrides. What is wrong with them is added to `problems`, by the option. */
 export function overrideSettings(base: Settings, overrides: Overrides, problems: string[]): Settings {

@@ -16,6 +16,7 @@ import type { LocalExportInput } from '../local/settings.ts';
 import type { CommandContext } from './context.ts';
 import {
   collectProblems,
+  compressionOf,
   optionsSet,
   type LocalOptions,
   overrideSettings,
@@ -37,7 +38,7 @@ import {
 export function readFileExports(
   file: string,
   names: readonly string[],
-  options: SettingOptions & Pick<LocalOptions, 'all' | 'simulate'>,
+  options: SettingOptions & Pick<LocalOptions, 'all' | 'simulate' | 'compress'>,
   usageErrors: readonly string[],
   env: CommandContext['env'],
 ): readonly LocalExportInput[] {
@@ -58,7 +59,7 @@ export function readFileExports(
     if (!simulated) problems.push(...findKeyProblems(service, options.apiKeyEnv, place, env));
     const settings = overrideSettings(base, overrides, problems);
     if (!simulated) problems.push(...findMissingCertificate(settings.service, place));
-    return { ...settings, apiKeyEnv };
+    return { ...settings, apiKeyEnv, ...compressionOf(options, deployment?.bucket.compression) };
   });
   // The options have problems of their own, whatever the file says.
   if (exports.length === 0) overrideSettings({ service: {}, export: { name: 'any' } }, overrides, problems);

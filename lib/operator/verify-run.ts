@@ -3,8 +3,15 @@
  * manifest and page log page by page, while several objects are read and hashed concurrently. Nothing is changed.
  */
 
-import { createHash, hash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { addPage, type RunTotals, type StoredCursor, type StoredPage, zeroTotals } from '../core/model.ts';
+import {
+  createMeter,
+  decompress,
+  decompressionProblem,
+  type Digest,
+  objectDigest,
+} from '../core/storage/compression.ts';
 import {
   latestKey,
   manifestKey,
@@ -117,9 +124,8 @@ async function verifyObject(
   try {
     const chunks = await store.read(page.key);
     if (chunks === undefined) return report('is missing');
-    const { bytes, sha256 } = await digestOf(chunks);
-    if (bytes !== page.bytes) return report(`has ${bytes} bytes, not ${page.bytes}`);
-    if (sha256 !== page.sha256) return report(`has other content: its SHA-256 is ${sha256}, not ${page.sha256}`);
+    const different = await contentProblem(page, chunks);
+    if (different !== undefined) return report(different);
     const stored = await store.find(page.key);
     const problem = stored && metadataProblem(run, expected, stored);
     if (problem !== undefined) report(problem);
@@ -128,14 +134,33 @@ async function verifyObject(
   }
 }
 
-async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<Pick<StoredPage, 'bytes' | 'sha256'>> {
-  const sha256 = createHash('sha256');
-  let bytes = 0;
-  for await (const chunk of chunks) {
-    sha256.update(chunk);
-    bytes += chunk.byteLength;
+/** Where the bytes of the object, or of the page that is compressed in it, contradict the manifest or the log. */
+async function contentProblem(
+  page: ExpectedPage['page'],
+  chunks: AsyncIterable<Uint8Array>,
+): Promise<string | undefined> {
+  if (page.compression === undefined) return digestProblem(await digestOf(chunks), page);
+  const object = createMeter();
+  try {
+    const content = await digestOf(decompress(page, object.passing(chunks)));
+    return digestProblem(object.digest(), objectDigest(page)) ?? digestProblem(content, page, ' after decompression');
+  } catch (error) {
+    const problem = decompressionProblem(error);
+    if (problem === undefined) throw error;
+    return problem;
   }
-  return { bytes, sha256: sha256.digest('hex') };
+}
+
+async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<Digest> {
+  const meter = createMeter();
+  for await (const _ of meter.passing(chunks));
+  return meter.digest();
+}
+
+function digestProblem({ bytes, sha256 }: Digest, expected: Digest, when = ''): string | undefined {
+  if (bytes !== expected.bytes) return `has ${bytes} bytes${when}, not ${expected.bytes}`;
+  if (sha256 === expected.sha256) return undefined;
+  return `has other content${when}: its SHA-256 is ${sha256}, not ${expected.sha256}`;
 }
 
 /** Where the metadata of the object contradicts the manifest or the log; undefined if it does not. */
@@ -147,6 +172,7 @@ function metadataProblem(
   if (stored.run !== run || stored.page !== page.page) {
     return `has the metadata of page ${stored.page} of run ${stored.run}`;
   }
+  if (digestProblem(stored, page) !== undefined) return 'has the SHA-256 of other content in its metadata';
   if (stored.reports !== page.reports) return `has ${stored.reports} reports in its metadata, not ${page.reports}`;
   if (entry !== undefined && stored.documentRoot !== entry.documentRoot)
     return 'has another root element in its metadata';

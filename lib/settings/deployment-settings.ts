@@ -25,6 +25,7 @@ import {
   functionEnvironmentSchema,
   logLevelSchema,
   objectTagsSchema,
+  compressionSchema,
   storageClassSchema,
   tagsSchema,
 } from './environment.ts';
@@ -165,6 +166,11 @@ const bucketSchema = z.strictObject({
     { page: 'bucket.md#age-of-pages' },
   ),
   storageClass: optionalField('The storage class of new pages. Without it, `STANDARD`.', storageClassSchema),
+  compression: optionalField(
+    'How pages are compressed in the bucket, from the next run of each export on: `gzip` stores each page as a gzip file of its own, `page-000001.xml.gz`. Without it, pages are stored as the service sends them.',
+    compressionSchema,
+    { page: 'consumers.md#compressed-pages' },
+  ),
   objectTags: optionalField('The tags of new pages and manifests, at most 10.', objectTagsSchema, {
     example: { team: 'finance' },
   }),

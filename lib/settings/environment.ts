@@ -19,6 +19,11 @@ export const storageClassSchema = z.enum(
   `must be one of ${storageClasses.join(', ')}. To archive pages later, use lifecycle.transitions`,
 );
 
+export const compressionSchema = z.enum(
+  ['gzip'],
+  'must be gzip; leave it out to store pages as the service sends them',
+);
+
 /** Tags by key, within the limits that AWS has for tags of any resource. */
 export const tagsSchema = (maxTags: number) =>
   z.record(z.string(), z.string()).check(
@@ -56,6 +61,8 @@ export const functionSettingsSchema = z.strictObject({
   service: serviceSettingsSchema,
   exports: z.array(exportSettingsSchema).check(z.minLength(1, 'must have at least one export')),
   objects: z.optional(objectSettingsSchema),
+  /** Of the pages of new runs. */
+  compression: z.optional(compressionSchema),
   logLevel: z.optional(logLevelSchema),
 });
 export type FunctionSettingsInput = z.input<typeof functionSettingsSchema>;

@@ -514,6 +514,13 @@ export interface BucketProps {
    */
   readonly storageClass?: 'STANDARD' | 'STANDARD_IA' | 'INTELLIGENT_TIERING' | 'ONEZONE_IA' | 'GLACIER_IR' | undefined;
   /**
+   * How pages are compressed in the bucket, from the next run of each export on: `gzip` stores each page as a gzip file of its own, `page-000001.xml.gz`.
+   *
+   * @default - pages are stored as the service sends them
+   * @see `docs/consumers.md#compressed-pages`
+   */
+  readonly compression?: 'gzip' | undefined;
+  /**
    * The tags of new pages and manifests, at most 10.
    *
    * @example {'team':'finance'}

@@ -262,7 +262,7 @@ export function sourceOf(baseUrl: string): string {
 export function exportDefinition(
   settings: ExportSettings,
   source: string,
-  { rootElement }: Pick<ServiceSettings, 'rootElement'> = {},
+  { rootElement, compression }: Pick<ServiceSettings, 'rootElement'> & Pick<ExportDefinition, 'compression'> = {},
 ): ExportDefinition {
   const { since } = settings;
   return {
@@ -284,6 +284,7 @@ export function exportDefinition(
       ? {}
       : { expect: { minReports: settings.expect.minReports, reportsEveryMs: settings.expect.reportsEvery } }),
     ...(rootElement === undefined ? {} : { documentRoot: asDocumentRoot(rootElement) }),
+    ...(compression === undefined ? {} : { compression }),
     limits: {
       maxPages: settings.maxPages,
       iterationsPerExecution: settings.iterationsPerExecution,

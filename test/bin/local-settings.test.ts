@@ -107,6 +107,27 @@ describe('report-exporter local --settings', () => {
     });
   });
 
+  it('stores pages compressed if the file says so for the bucket, or --compress does', async () => {
+    const service = await aService();
+    const file = {
+      services: { acme: { baseUrl: service.baseUrl, vendor: 'ACME' } },
+      exports: [{ name: 'nightly' }],
+    };
+    for (const [settings, options] of [
+      [{ ...file, bucket: { compression: 'gzip' } }, []],
+      [file, ['--compress']],
+    ] as const) {
+      const { out, local } = await aFile(settings);
+      for (const command of [
+        [...local, ...options],
+        ['start', '--out', out],
+      ]) {
+        const ended = await runInProcess([...command, '--json'], env);
+        expect(await readManifest(jsonOf(ended).manifest ?? '')).toMatchObject({ compression: 'gzip' });
+      }
+    }
+  });
+
   it('takes options instead of what the file says', async () => {
     const reports = inMemoryReports(Array.from({ length: 5 }, (_, n) => aReport(n + 1, { type: 'weekly' })));
     const service = await aService({ reports });

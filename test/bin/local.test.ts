@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { always, errorResponse } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -51,6 +52,42 @@ describe('report-exporter local', () => {
       'page-000003.xml',
       'run.json',
     ]);
+  });
+
+  it('stores pages as gzip files with --compress, which every command reads, and remembers it', async () => {
+    const out = await aDirectory();
+    const ended = await runInProcess(['local', '--out', out, '--compress', '--json']);
+    expect(ended).toMatchObject({ status: 0 });
+    const { pages, compression } = await readManifest(jsonOf(ended).manifest ?? '');
+    expect(compression).toBe('gzip');
+    let content = '';
+    for (const { key, bytes, sha256: expected, storedBytes, storedSha256 } of pages) {
+      expect(key).toMatch(/\/page-\d{6}\.xml\.gz$/);
+      const object = await readFile(join(out, key));
+      expect({ bytes: object.length, sha256: sha256(object) }).toEqual({ bytes: storedBytes, sha256: storedSha256 });
+      const page = gunzipSync(object);
+      expect({ bytes: page.length, sha256: sha256(page) }).toEqual({ bytes, sha256: expected });
+      content += page.toString();
+    }
+    const run = async (...args: string[]) => (await runInProcess([...args, '--out', out])).stdout;
+    expect(await run('pages', '--cat')).toBe(content);
+    expect((await run('pages')).split('\n')).toEqual([...pages.map(({ key }) => join(out, key)), '']);
+    expect((await run('pages', '--reports')).match(/<report /g)?.length).toBe(jsonOf(ended).reports);
+    expect(await run('verify')).toMatch(/^Verified: /);
+
+    const [damaged = ''] = pages.map(({ key }) => join(out, key));
+    await writeFile(damaged, (await readFile(damaged)).subarray(0, -20));
+    expect(await runInProcess(['pages', '--cat', '--out', out])).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining(`${damaged} is not a complete gzip file (unexpected end of file). To check`),
+    });
+
+    const again = jsonOf(await runInProcess(['start', 'reports', '--out', out, '--json']));
+    expect(await readManifest(again.manifest ?? '')).toMatchObject({ compression: 'gzip' });
+    const plain = await readManifest(jsonOf(await runInProcess(['local', '--out', out, '--json'])).manifest ?? '');
+    expect(plain.compression).toBeUndefined();
+    expect(plain.pages[0]).toEqual({ ...plain.pages[0], key: expect.stringMatching(/\.xml$/) });
+    expect(Object.keys(plain.pages[0] ?? {})).not.toContain('storedBytes');
   });
 
   it('exports incrementally from the watermark when it is run again', async () => {

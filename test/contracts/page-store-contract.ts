@@ -3,6 +3,8 @@
  * Each test uses its own keys, so that implementations may share one slow storage.
  */
 
+import { Readable } from 'node:stream';
+import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import { asCursor, type Cursor, type LatestPointer, type StoredCursor } from '../../lib/core/model.ts';
@@ -24,7 +26,7 @@ import { forEachConcurrently } from '../support/concurrency.ts';
 
 export interface PageStoreHarness {
   readonly store: PageStore & StoreReader;
-  /** A second adapter on the same storage, as another process would create it. */
+  /** A second adapter on the same storage, as another process would create it: one that compresses to other bytes. */
   readonly another?: PageStore;
   /** The bytes at `key` as a consumer reads them; undefined if there are none. */
   read(key: string): Promise<Uint8Array | undefined>;
@@ -73,9 +75,29 @@ export function pageStoreContract(
       expect(await harness.list(key)).toEqual([]);
     };
 
-    describe('pages', () => {
+    describe.each([
+      ['as they are', undefined],
+      ['compressed', 'gzip'],
+    ] as const)('pages %s', (_, compression) => {
+      const anIdentity = (overrides: Parameters<typeof aPageIdentity>[0] = {}) =>
+        aPageIdentity({ compression, ...overrides });
+      /** The page in the object at `key`, as a consumer reads it; undefined if there is none. */
+      const readPage = async (key: string) => {
+        const object = await harness.read(key);
+        return object && compression === 'gzip' ? gunzipSync(object) : object;
+      };
+      const text = async (key: string) => {
+        const bytes = await readPage(key);
+        return bytes && Buffer.from(bytes).toString();
+      };
+      /** What is known about the object of a compressed page. */
+      const formOf = async (key: string) => {
+        const object = (await harness.read(key)) ?? new Uint8Array();
+        return compression && { compression, storedBytes: object.length, storedSha256: sha256Of(object) };
+      };
+
       it('stores a page with its bytes and its metadata', async () => {
-        const identity = aPageIdentity({ page: 7, cursor: aCursor() });
+        const identity = anIdentity({ page: 7, cursor: aCursor() });
         const body = '<reports><report n="1"/><report n="2"/></reports>';
         const nextCursor = aCursor();
         const serviceTime = at('2026-11-20T02:00:01.250Z');
@@ -102,7 +124,8 @@ export function pageStoreContract(
           serviceTime,
         };
         const { revision } = put.page;
-        expect(put).toEqual({ stored: true, page: { ...identity, ...metadata, revision } });
+        const form = await formOf(identity.key);
+        expect(put).toEqual({ stored: true, page: { ...identity, ...metadata, ...form, revision } });
         expect(await store.find(identity.key)).toEqual(put.page);
         expect(await text(identity.key)).toBe(body);
       });
@@ -115,24 +138,25 @@ export function pageStoreContract(
         ['of 200 characters', `{${namespace}}reports1`],
         ['of 100 KB', `{${namespace.repeat(550)}}reports`],
       ])('keeps a document root %s', async (_, name) => {
-        const identity = aPageIdentity();
+        const identity = anIdentity();
         const put = await store.put(identity, aFetchedPage({ documentRoot: name }));
         expect(put.page.documentRoot).toBe(asDocumentRoot(name));
         expect(await store.find(identity.key)).toEqual(put.page);
       });
 
       it('does not find a page that is not stored', async () => {
-        expect(await store.find(aPageIdentity().key)).toBeUndefined();
+        expect(await store.find(anIdentity().key)).toBeUndefined();
       });
 
       it('keeps null values: the only page, not XML, of a service without a clock', async () => {
-        const identity = aPageIdentity({ page: 1, cursor: null });
+        const identity = anIdentity({ page: 1, cursor: null });
         const page = aFetchedPage({ body: '{}', nextCursor: null, serviceTime: null, reports: null });
 
         const put = await store.put(identity, page);
 
         expect(put.page).toEqual({
           ...identity,
+          ...(await formOf(identity.key)),
           bytes: 2,
           sha256: sha256Of('{}'),
           reports: null,
@@ -145,7 +169,7 @@ export function pageStoreContract(
       });
 
       it('distinguishes a page with no reports from one with an unknown number', async () => {
-        const identity = aPageIdentity();
+        const identity = anIdentity();
         await store.put(identity, aFetchedPage({ body: '<reports/>', reports: 0 }));
         expect((await store.find(identity.key))?.reports).toBe(0);
       });
@@ -159,7 +183,7 @@ export function pageStoreContract(
         ['1 KB', printable.repeat(11).slice(0, 1_024)],
         ['4 KB', printable.repeat(44).slice(0, 4_096)],
       ])('keeps an unusual cursor whole or as its hash: %s', async (_, odd) => {
-        const identity = aPageIdentity({ page: 2, cursor: asCursor(odd) });
+        const identity = anIdentity({ page: 2, cursor: asCursor(odd) });
         const nextCursor = asCursor(odd.split('').reverse().join(''));
 
         const put = await store.put(identity, aFetchedPage({ nextCursor }));
@@ -177,19 +201,19 @@ export function pageStoreContract(
         ['a single byte', 1],
         ['just over 6 MiB', 6 * 1_024 * 1_024 + 1],
       ])('keeps a body byte for byte, in chunks of any length: %s', async (_, length) => {
-        const identity = aPageIdentity();
+        const identity = anIdentity();
         const body = randomBody(length);
 
         const put = await store.put(identity, aFetchedPage({ body: inRandomChunks(body) }));
 
         expect(put.page).toMatchObject({ bytes: length, sha256: sha256Of(body) });
         expect(await store.find(identity.key)).toEqual(put.page);
-        const read = await harness.read(identity.key);
+        const read = await readPage(identity.key);
         expect(read && sha256Of(read)).toBe(sha256Of(body));
       });
 
       it('shows nothing of a page before its body has ended', async () => {
-        const identity = aPageIdentity();
+        const identity = anIdentity();
         const seen: unknown[] = [];
         async function* body() {
           yield randomBody(100_000);
@@ -203,7 +227,7 @@ export function pageStoreContract(
       });
 
       it('shows a page only after its predecessor is stored', async () => {
-        const identity = aPageIdentity();
+        const identity = anIdentity();
         const predecessor = Promise.withResolvers<void>();
         const bodyRead = Promise.withResolvers<void>();
         async function* body() {
@@ -225,7 +249,7 @@ export function pageStoreContract(
       });
 
       it('asks whether a page may become visible once its body has ended', async () => {
-        const identity = aPageIdentity();
+        const identity = anIdentity();
         const refused = new Error('the document has another root');
         const fetched = aFetchedPage({ body: randomBody(100_000), documentRoot: 'error' });
         // Throws before the body has ended.
@@ -237,7 +261,7 @@ export function pageStoreContract(
       });
 
       it('stores nothing if its predecessor is not stored', async () => {
-        const identity = aPageIdentity();
+        const identity = anIdentity();
         const notStored = new Error('the predecessor is not stored');
         const page = { ...aFetchedPage({ body: 'whole' }), beforeVisible: () => Promise.reject(notStored) };
         expect(await store.put(identity, page).catch((error: unknown) => error)).toBe(notStored);
@@ -256,7 +280,7 @@ export function pageStoreContract(
         ['in the middle', 100_000],
         ['at its very end, after 6 MiB', 6 * 1_024 * 1_024],
       ])('stores nothing if the body throws %s, and rethrows its error unchanged', async (_, length) => {
-        const identity = aPageIdentity();
+        const identity = anIdentity();
         const broken = new Error('the response was truncated');
         function* body() {
           yield* inRandomChunks(randomBody(length));
@@ -274,7 +298,7 @@ export function pageStoreContract(
       });
 
       it('never overwrites a page, but returns the existing one', async () => {
-        const identity = aPageIdentity({ page: 3 });
+        const identity = anIdentity({ page: 3 });
         const first = await store.put(identity, aFetchedPage({ body: 'first', reports: 1 }));
 
         const second = await writer(1).put(identity, aFetchedPage({ body: 'second', reports: 2 }));
@@ -287,7 +311,7 @@ export function pageStoreContract(
       });
 
       it('keeps the existing page if the body of another attempt throws', async () => {
-        const identity = aPageIdentity();
+        const identity = anIdentity();
         const first = await store.put(identity, aFetchedPage({ body: 'first' }));
         const broken = new Error('the response was truncated');
         function* body() {
@@ -307,7 +331,7 @@ export function pageStoreContract(
         ['each with different bytes', (index: number) => `page as writer ${index} got it`],
         ['all with the same bytes but another next cursor', () => 'the same for all'],
       ])('lets one of several concurrent writers store a page, and returns it to all: %s', async (_, bodyOf) => {
-        const identity = aPageIdentity({ page: 2 });
+        const identity = anIdentity({ page: 2 });
         const offers = Array.from({ length: writers }, (_, index) => ({
           body: bodyOf(index),
           nextCursor: aCursor(),
@@ -328,16 +352,16 @@ export function pageStoreContract(
       });
 
       it('finds what another adapter stored', async () => {
-        const identity = aPageIdentity();
+        const identity = anIdentity();
         const { page } = await writer(1).put(identity, aFetchedPage());
         expect(await store.find(identity.key)).toEqual(page);
       });
 
       it('shows consumers the pages and the manifest of a run, and nothing else', async () => {
         const folder = aRunFolder();
-        const keys = [1, 2, 3].map((page) => aPageIdentity({ folder, page }).key);
+        const keys = [1, 2, 3].map((page) => anIdentity({ folder, page }).key);
         for (const [index, key] of keys.entries()) {
-          await store.put(aPageIdentity({ folder, key, page: index + 1 }), aFetchedPage());
+          await store.put(anIdentity({ folder, key, page: index + 1 }), aFetchedPage());
         }
         await store.putDocument(`${folder}/manifest.json`, stream('{}'));
 
@@ -543,6 +567,20 @@ export function pageStoreContract(
 
         const manifest = { key: `${folder}/manifest.json`, bytes: 2, revision: listed[0]?.revision };
         expect(listed).toEqual([manifest, ...pages]);
+      });
+
+      it('returns the sizes of the objects of compressed pages, which can be read', async () => {
+        const folder = aRunFolder();
+        const identity = aPageIdentity({ folder, compression: 'gzip' });
+        const { page } = await store.put(identity, aFetchedPage({ body: 'x'.repeat(10_000) }));
+        const { key, revision, storedBytes, storedSha256 } = page;
+        expect(await collect(store.list(folder))).toEqual([{ key, bytes: storedBytes, revision }]);
+        expect(page.bytes).toBe(10_000);
+        const object = Buffer.concat(await collect((await store.read(key)) ?? Readable.from([])));
+        expect({ bytes: object.length, sha256: sha256Of(object) }).toEqual({
+          bytes: storedBytes,
+          sha256: storedSha256,
+        });
       });
 
       it('returns different revisions for different bytes of the same length, or none', async () => {

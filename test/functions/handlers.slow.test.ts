@@ -186,21 +186,21 @@ describe('the functions', () => {
     for (const [metric, total] of Object.entries(totals)) expect([metric, totalOf(metric)]).toEqual([metric, total]);
   });
 
-  it('store pages in the storage class of the settings, and tag all that is never replaced', async () => {
+  it('store pages compressed and in the storage class of the settings, and tag all that is never replaced', async () => {
     const objects = { storageClass: 'STANDARD_IA', tags: { team: 'finance' } };
-    await using deployment = await deploy({ reports: 5, options: { objects } });
+    await using deployment = await deploy({ reports: 5, options: { objects, compression: 'gzip' } });
     await execute(deployment.functions, { name: 'first' });
     const stored = [...deployment.aws.objects].map(([key, { headers }]) => [
       key.split('/').at(-1),
-      [headers['x-amz-storage-class'], headers['x-amz-tagging']],
+      [headers['content-type'], headers['x-amz-storage-class'], headers['x-amz-tagging']],
     ]);
     expect(Object.fromEntries(stored)).toEqual({
-      'page-000001.xml': ['STANDARD_IA', 'team=finance'],
-      'page-000002.xml': ['STANDARD_IA', 'team=finance'],
-      'page-000003.xml': ['STANDARD_IA', 'team=finance'],
-      'manifest.json': [undefined, 'team=finance'],
-      'run.json': [undefined, 'team=finance'],
-      'latest.json': [undefined, undefined],
+      'page-000001.xml.gz': ['application/gzip', 'STANDARD_IA', 'team=finance'],
+      'page-000002.xml.gz': ['application/gzip', 'STANDARD_IA', 'team=finance'],
+      'page-000003.xml.gz': ['application/gzip', 'STANDARD_IA', 'team=finance'],
+      'manifest.json': ['application/json', undefined, 'team=finance'],
+      'run.json': ['application/json', undefined, 'team=finance'],
+      'latest.json': ['application/json', undefined, undefined],
     });
   });
 

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { ExportError, isExportError } from '../../lib/core/errors.ts';
 import type { Cursor, PageEntry, Run } from '../../lib/core/model.ts';
@@ -7,15 +8,15 @@ import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../.
 import type { PageIdentity } from '../../lib/core/ports.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
 import { openPublishedRun } from '../../lib/core/storage/published-runs.ts';
-import { aCursor, aFetchedPage, aRunId } from '../support/builders.ts';
+import { aCursor, aFetchedPage, aRunId, sha256Of } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
 import { createMemoryLog } from '../support/export/memory-adapters.ts';
 import { cursorAt, someReports } from '../support/export/scripted-service.ts';
 import { fc, test } from '../support/property.ts';
 
 /** A published run of three pages. */
-async function aPublishedRun(): Promise<Bench> {
-  const bench = anExportBench({ reports: someReports(5), size: 2 });
+async function aPublishedRun(compression?: 'gzip'): Promise<Bench> {
+  const bench = anExportBench({ reports: someReports(5), size: 2, definition: { compression } });
   expect((await bench.start()).status).toBe('completed');
   return bench;
 }
@@ -30,7 +31,8 @@ async function verify(
   return { ...verified, findings };
 }
 const keyOf = ({ store }: Bench, ends: string) => [...store.objects.keys()].find((key) => key.endsWith(ends)) ?? '';
-const pageOf = (bench: Bench, page: number) => keyOf(bench, `/page-00000${page}.xml`);
+const pageOf = (bench: Bench, page: number) =>
+  [...bench.store.objects.keys()].find((key) => key.includes(`/page-00000${page}.xml`)) ?? '';
 const edit = (bench: Bench, key: string, change: (text: string) => string) => {
   const before = bench.store.objects.get(key) ?? '';
   expect(change(before)).not.toBe(before);
@@ -262,10 +264,10 @@ describe('verifying a changed run', () => {
     expect(messages).toEqual([expect.stringContaining('was edited'), expect.stringContaining('has 0 bytes')]);
   });
 
-  test.prop([fc.nat(), fc.integer({ min: 1, max: 255 })])(
+  test.prop([fc.nat(), fc.integer({ min: 1, max: 255 }), fc.constantFrom(undefined, 'gzip' as const)])(
     'reports every changed byte of a page, and of its line in the manifest',
-    async (position, bits) => {
-      const bench = await aPublishedRun();
+    async (position, bits, compression) => {
+      const bench = await aPublishedRun(compression);
       const manifest = keyOf(bench, 'manifest.json');
       const pagesStart = (bench.store.objects.get(manifest) ?? '').indexOf('"pages": [');
       const pages = [1, 2, 3].map((page): readonly [string, number] => [pageOf(bench, page), 0]);
@@ -283,6 +285,80 @@ describe('verifying a changed run', () => {
       if (!isSameJson) expect(found.findings.length).toBeGreaterThan(0);
     },
   );
+});
+
+describe('verifying a run with compressed pages', () => {
+  const changeObject = (bench: Bench, page: number, change: (object: Buffer) => Buffer) =>
+    edit(bench, pageOf(bench, page), (object) => change(Buffer.from(object, 'latin1')).toString('latin1'));
+  /** Makes the manifest name the object as it is now, as if it had been written like this. The log has expired. */
+  async function verifyAsWritten(bench: Bench, page: number) {
+    const object = Buffer.from(bench.store.objects.get(pageOf(bench, page)) ?? '', 'latin1');
+    edit(bench, keyOf(bench, 'manifest.json'), (text) =>
+      text.replace(
+        new RegExp(`(\\{"page":${page},.*"storedBytes":)\\d+(,"storedSha256":")[0-9a-f]+`),
+        `$1${object.length}$2${sha256Of(object)}`,
+      ),
+    );
+    return await verify(
+      bench,
+      logWith(bench, () => []),
+    );
+  }
+
+  it('finds nothing, and returns the totals of the pages before they were compressed', async () => {
+    const [plain, compressed] = [await aPublishedRun(), await aPublishedRun('gzip')];
+    const { bytes } = await verify(plain);
+    expect(await verify(compressed)).toMatchObject({ findings: [], notes: [], pages: 3, reports: 5, bytes });
+  });
+
+  it.each<[string, (object: Buffer) => Buffer, RegExp]>([
+    ['was truncated', (object) => object.subarray(0, -9), /\.xml\.gz is not a complete gzip file \(unexpected end of/],
+    ['has no trailer', (object) => object.subarray(0, -8), /is not a complete gzip file/],
+    ['has bytes after its end', (object) => Buffer.concat([object, Buffer.from('\n')]), /is not a complete gzip file/],
+    ['is padded', (object) => Buffer.concat([object, Buffer.alloc(9)]), /has \d+ bytes, not \d+$/],
+    ['has a second file', (object) => Buffer.concat([object, gzipSync('')]), /has \d+ bytes, not \d+$/],
+    [
+      'has a wrong checksum',
+      (object) => Buffer.from(object.map((byte, index) => (index === object.length - 8 ? byte ^ 1 : byte))),
+      /is not a complete gzip file \(incorrect data check\)$/,
+    ],
+    ['was compressed again', (object) => gzipSync(gunzipSync(object), { level: 0 }), /has \d+ bytes, not \d+$/],
+    ['was decompressed', (object) => gunzipSync(object), /is not a complete gzip file \(incorrect header check\)$/],
+  ])('reports a page that %s', async (_, change, message) => {
+    const bench = await aPublishedRun('gzip');
+    changeObject(bench, 2, change);
+    expect((await verify(bench)).findings).toEqual([{ page: 2, message: expect.stringMatching(message) }]);
+  });
+
+  it.each<[string, (object: Buffer) => Buffer, RegExp]>([
+    ['is not complete', (object) => object.subarray(0, -9), /is not a complete gzip file/],
+    ['is that of another page', () => gzipSync('<reports/>'), /has 10 bytes after decompression, not \d+$/],
+    [
+      'has another report',
+      (object) => gzipSync(gunzipSync(object).toString().replace('r3', 'r9')),
+      /has other content after decompression: its SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}$/,
+    ],
+    [
+      'is followed by another page',
+      (object) => Buffer.concat([object, gzipSync('<reports/>')]),
+      /has \d+ bytes after decompression, not \d+$/,
+    ],
+  ])('reports a page that %s, even if the manifest has the checksum of its object', async (_, change, message) => {
+    const bench = await aPublishedRun('gzip');
+    changeObject(bench, 2, change);
+    const { findings } = await verifyAsWritten(bench, 2);
+    expect(findings.filter(({ page }) => page === 2)).toContainEqual({
+      page: 2,
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it('reports pages in another form than the manifest says', async () => {
+    const bench = await aPublishedRun('gzip');
+    edit(bench, keyOf(bench, 'manifest.json'), (text) => text.replace('  "compression": "gzip",\n', ''));
+    const messages = (await verify(bench)).findings.map(({ message }) => message);
+    expect(messages).toContainEqual(expect.stringMatching(/page 1 has the key .*page-000001\.xml\.gz$/));
+  });
 });
 
 describe('verifying an unfinished run', () => {

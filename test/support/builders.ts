@@ -172,13 +172,13 @@ export function anAbandonedRun(overrides: Partial<AbandonedRun> = {}): Abandoned
 export const aRunFolder = (exportName = anExportName(), run = aRunId()): string =>
   `${exportName}/date=2026-11-20/run=${run}`;
 
-/** By default, `page-000001.xml` in the folder of a new run. */
+/** By default, `page-000001.xml` in the folder of a new run; with `compression`, `page-000001.xml.gz`. */
 export function aPageIdentity(overrides: Partial<PageIdentity> & { readonly folder?: string } = {}): PageIdentity {
   const { folder, ...given } = overrides;
   const run = given.run ?? aRunId();
   const page = given.page ?? 1;
   return {
-    key: `${folder ?? aRunFolder(anExportName(), run)}/page-${String(page).padStart(6, '0')}.xml`,
+    key: `${folder ?? aRunFolder(anExportName(), run)}/page-${String(page).padStart(6, '0')}.xml${given.compression ? '.gz' : ''}`,
     run,
     page,
     cursor: page === 1 ? null : aCursor(),

@@ -2,6 +2,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import type { Runtime } from '../../core/ports.ts';
+import type { Compress } from '../../core/storage/compression.ts';
 import type { CreatePool } from '../../service/client/connection-pool.ts';
 import type { Spool } from '../s3/spool.ts';
 import { type SdkClient, withoutRequestLog } from '../sdk-config.ts';
@@ -19,6 +20,8 @@ export interface Platform {
   readonly createPool?: CreatePool | undefined;
   /** Buffers bodies before they are uploaded. Absent: files in the temporary directory do. */
   readonly spool?: Spool | undefined;
+  /** Compresses pages. Absent: zlib does, in its threads. */
+  readonly compress?: Compress | undefined;
   /** The size of the parts in which large bodies are uploaded. Absent: 8 MiB. */
   readonly partBytes?: number | undefined;
   /** How many pages an invocation has in flight at most. Absent: 2, for which the function's memory and storage suffice. */

@@ -72,11 +72,12 @@ export function openServiceContext<Step extends StepName>(
 ): ServiceContext<Step> {
   const environment = readFunctionEnvironment(env, stepVariables[step]) as StepEnvironment<Step>;
   const settings = parseSettings(functionSettingsSchema, loadSettings(), settingsFileName);
-  const { service, exports, objects, logLevel } = settings;
+  const { service, exports, objects, compression, logLevel } = settings;
   if (logLevel !== undefined) telemetry.setLogLevel(logLevel);
   const source = sourceOf(service.baseUrl);
   const untilOperator = untilOperatorOf(service);
-  const definitions = new Map(exports.map((settings) => [settings.name, exportDefinition(settings, source, service)]));
+  const ofService = { rootElement: service.rootElement, compression };
+  const definitions = new Map(exports.map((each) => [each.name, exportDefinition(each, source, ofService)]));
   const dynamoDb = createClient(DynamoDBClient, sdkConfig);
   const { DEPLOYMENT_NAME, SERVICE_NAME, TABLE_NAME } = environment as StepEnvironment<'BeginRun'>;
   telemetry.setService(DEPLOYMENT_NAME, SERVICE_NAME);

@@ -9,6 +9,8 @@ import { createHash } from 'node:crypto';
 import {
   asCursor,
   asRunId,
+  type CompressedForm,
+  type Compression,
   type DocumentRoot,
   type Instant,
   type PageMetadata,
@@ -25,6 +27,7 @@ export function encodePageMetadata(page: PageMetadata): ObjectMetadata {
     page: String(stored.page),
     bytes: String(stored.bytes),
     sha256: stored.sha256,
+    ...encodeCompressedForm(stored),
     ...(stored.reports === null ? {} : { reports: String(stored.reports) }),
     ...(stored.documentRoot === null ? {} : { root: stored.documentRoot }),
     ...encodeCursor('cursor', stored.cursor),
@@ -49,6 +52,7 @@ export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageM
     page: Number(page),
     bytes: Number(bytes),
     sha256,
+    ...decodeCompressedForm(metadata),
     reports: reports === undefined ? null : Number(reports),
     documentRoot: root as DocumentRoot | null,
     cursor: decodeCursor(metadata, 'cursor'),
@@ -57,6 +61,18 @@ export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageM
     ...(transferredBytes === undefined ? {} : { transferredBytes: Number(transferredBytes) }),
   } satisfies PageMetadata;
   return parsePageMetadata(() => ({ value, checksum: metadata.checksum }));
+}
+
+function encodeCompressedForm({ compression, storedBytes, storedSha256 = '' }: CompressedForm): ObjectMetadata {
+  if (compression === undefined) return {};
+  return { compression, 'stored-bytes': String(storedBytes), 'stored-sha256': storedSha256 };
+}
+
+/** Its fields are validated with those of the page. */
+function decodeCompressedForm({ compression, ...metadata }: ObjectMetadata): CompressedForm {
+  if (compression === undefined) return {};
+  const { 'stored-bytes': storedBytes, 'stored-sha256': storedSha256 } = metadata;
+  return { compression: compression as Compression, storedBytes: Number(storedBytes), storedSha256 };
 }
 
 /** Two cursors of this length, a document root and all other metadata fit into the 2 KB of S3. */

@@ -10,6 +10,7 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { ExportError } from '../../core/errors.ts';
 import type { PageMetadata, StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
+import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
 import type { ObjectSettings } from '../../settings/environment.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
@@ -41,6 +42,8 @@ export interface S3PageStoreOptions {
   readonly objects?: ObjectSettings | undefined;
   /** Where bodies are buffered; files in the system's temporary directory by default. */
   readonly spool?: Spool | undefined;
+  /** Compresses pages. By default zlib does, in its threads. */
+  readonly compress?: Compress | undefined;
   /** A larger body is uploaded in parts of this size. S3 and the SDK require at least 5 MiB; 8 MiB by default. */
   readonly partBytes?: number | undefined;
 }
@@ -50,7 +53,7 @@ export interface S3PageStoreOptions {
  * instead of 404. With tags, it also needs s3:PutObjectTagging.
  */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
-  const { client, bucket, prefix, kmsKeyArn, runtime, objects = {}, spool = fileSpool(tmpdir()) } = options;
+  const { client, bucket, prefix, kmsKeyArn, runtime, objects = {}, spool = fileSpool(tmpdir()), compress } = options;
   const { storageClass, tags } = objects;
   const { partBytes = defaultPartBytes } = options;
   const encryption = encryptionWith(kmsKeyArn);
@@ -60,11 +63,11 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
   const readPage = (key: string, info: ObjectInfo): StoredPage => {
     const metadata = readMetadata(key, info);
     const { ContentLength: bytes } = info;
-    if (bytes !== metadata.bytes) {
-      throw conflict(locate(key), `it has ${bytes} bytes, but its metadata says ${metadata.bytes}`);
+    const stored = objectDigest(metadata);
+    if (bytes !== stored.bytes) {
+      throw conflict(locate(key), `it has ${bytes} bytes, but its metadata says ${stored.bytes}`);
     }
-    if (hasDifferentBytes(info, metadata, partBytes))
-      throw conflict(locate(key), 'its bytes do not match its metadata');
+    if (hasDifferentBytes(info, stored, partBytes)) throw conflict(locate(key), 'its bytes do not match its metadata');
     return { ...metadata, revision: revisionOf(info.ETag) };
   };
   const readMetadata = (key: string, { Metadata = {} }: ObjectInfo): PageMetadata => {
@@ -82,9 +85,9 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
       return info && readPage(key, info);
     },
 
-    async put({ key, run, page, cursor }, fetched) {
+    async put({ key, run, page, cursor, compression }, fetched) {
+      const object = objectToStore(compression, fetched.body, compress);
       const store = async (body: SpooledBody) => {
-        const { bytes, sha256 } = body;
         const { nextCursor, serviceTime } = fetched;
         const reports = fetched.reports();
         const documentRoot = fetched.documentRoot();
@@ -94,13 +97,13 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
           objectAt(key),
           body,
           {
-            contentType: toHeaderValue(fetched.contentType),
+            // Without a Content-Encoding, by which clients would decompress what readers expect to be a gzip file.
+            contentType: compression === undefined ? toHeaderValue(fetched.contentType) : 'application/gzip',
             metadata: encodePageMetadata({
               key,
               run,
               page,
-              bytes,
-              sha256,
+              ...object.describe(body),
               reports,
               documentRoot,
               cursor,
@@ -118,7 +121,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
         return { stored: created, page: readPage(key, info) };
       };
-      return await spool(fetched.body, store, pageRemedy);
+      return await spool(object.chunks, store, pageRemedy);
     },
 
     async putDocument(key, chunks) {

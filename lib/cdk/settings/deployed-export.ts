@@ -1,5 +1,6 @@
 /** What a deployment derives from the settings of a service and its exports. */
 
+import type { Compression } from '../../core/model.ts';
 import type { ExportProps, ServiceProps } from '../../settings/props.ts';
 import type { FunctionSettingsInput, LogLevel, StorageClass } from '../../settings/environment.ts';
 import { type ScheduleSettings, scheduleSettingsSchema } from '../../settings/schedule-settings.ts';
@@ -9,6 +10,7 @@ import { withoutLocalSettings } from './service-network.ts';
 /** What the functions' settings file contains besides the service and its exports. */
 export interface FunctionOptions {
   readonly storageClass?: StorageClass | undefined;
+  readonly compression?: Compression | undefined;
   readonly objectTags?: Readonly<Record<string, string>> | undefined;
   readonly logLevel?: LogLevel | undefined;
 }
@@ -17,7 +19,7 @@ export interface FunctionOptions {
 export function functionSettings(
   service: ServiceProps,
   exports: readonly ExportProps[],
-  { storageClass, objectTags, logLevel }: FunctionOptions = {},
+  { storageClass, compression, objectTags, logLevel }: FunctionOptions = {},
 ): FunctionSettingsInput {
   const objects = {
     ...(storageClass === undefined ? {} : { storageClass }),
@@ -27,6 +29,7 @@ export function functionSettings(
     service: withoutLocalSettings(service),
     exports: exports.map(({ schedule: _schedule, ...settings }) => settings),
     ...(Object.keys(objects).length === 0 ? {} : { objects }),
+    ...(compression === undefined ? {} : { compression }),
     ...(logLevel === undefined ? {} : { logLevel }),
   };
 }

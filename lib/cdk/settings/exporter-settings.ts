@@ -18,7 +18,7 @@ import {
   keyPrefixSchema,
   serviceNameSchema,
 } from '../../settings/deployment-settings.ts';
-import { logLevelSchema, objectTagsSchema, storageClassSchema } from '../../settings/environment.ts';
+import { compressionSchema, logLevelSchema, objectTagsSchema, storageClassSchema } from '../../settings/environment.ts';
 import { serviceSettingsSchema } from '../../settings/settings.ts';
 import { suggestFields } from '../../settings/unknown-fields.ts';
 import { findServiceProblems, isChecked, within } from './service-problems.ts';
@@ -36,6 +36,7 @@ const exporterSettingsSchema = z.strictObject({
   exportPage: z.optional(exportPageSchema),
   lifecycle: z.optional(lifecycleSchema),
   storageClass: z.optional(storageClassSchema),
+  compression: z.optional(compressionSchema),
   objectTags: z.optional(objectTagsSchema),
   readerAccounts: z.optional(readerAccountsSchema),
   logLevel: z.optional(logLevelSchema),

@@ -184,7 +184,7 @@ async function start(
   const { definition, runtime } = deps;
   if (hasHadRun(state, execution)) return skip(runIsOver);
   await assertNotEnded(deps, input, execution);
-  const { until, request } = definition;
+  const { until, request, compression } = definition;
   const identity = identifyRun(definition, state, runtime);
   const run: Run = {
     export: definition.name,
@@ -192,6 +192,7 @@ async function start(
     since: chooseSince(definition, state, input, epochMsOf(identity.startedAt)).since,
     ...(until === undefined ? {} : { until }),
     request,
+    ...(compression === undefined ? {} : { compression }),
     startedBy: execution,
     execution,
     executionNumber: 1,

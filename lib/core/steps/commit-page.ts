@@ -19,6 +19,7 @@ import {
   zeroTotals,
 } from '../model.ts';
 import type { PageIdentity, PageStore, StepDependencies } from '../ports.ts';
+import { compressedFormOf } from '../storage/compression.ts';
 import { instantOf } from '../timestamps.ts';
 import { detectCycle } from './cycle-detection.ts';
 import { assertRootOfResponse, type ExpectedRoot } from '../document-root.ts';
@@ -88,6 +89,7 @@ export function toLogEntry(
     key,
     bytes,
     sha256,
+    ...compressedFormOf(stored),
     revision,
     reports,
     documentRoot,

@@ -14,6 +14,7 @@ import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
 import type { PageEntry, Run } from '../model.ts';
 import type { ListedObject, StepDependencies } from '../ports.ts';
+import { objectDigest } from '../storage/compression.ts';
 import { pageNumberAt, runFolder } from '../storage/keys.ts';
 
 type InventoryDependencies = Pick<StepDependencies, 'log' | 'store'>;
@@ -37,7 +38,7 @@ export async function* storedEntries(deps: InventoryDependencies, run: Run): Asy
   const listingSettled = listing.catch(() => {});
   try {
     for await (const entry of deps.log.entries(run)) {
-      add(logged, entry.page, entry);
+      add(logged, entry.page, { ...entry, bytes: objectDigest(entry).bytes });
       yield entry;
     }
     const chunk = firstDifference(logged, await listing);
@@ -101,7 +102,8 @@ async function conflictIn(chunk: number, deps: InventoryDependencies, run: Run):
 
 function differenceOf(logged: PageEntry, stored: ListedObject | undefined): string | undefined {
   if (stored === undefined) return 'does not exist';
-  if (stored.bytes !== logged.bytes) return `has ${stored.bytes} bytes instead of ${logged.bytes}`;
+  const { bytes } = objectDigest(logged);
+  if (stored.bytes !== bytes) return `has ${stored.bytes} bytes instead of ${bytes}`;
   if (stored.revision === logged.revision) return undefined;
   return `was replaced: its revision is ${stored.revision} instead of ${logged.revision}`;
 }

@@ -151,7 +151,9 @@ export async function exportPages(
     { isFirst, checkExisting }: { readonly isFirst: boolean; readonly checkExisting: boolean },
   ): PageTask {
     const page = (previous?.page ?? 0) + 1;
-    const identity = { key: pageKey(run, page), run: run.run, page, cursor: previous?.nextCursor ?? null };
+    const { compression } = run;
+    const cursor = previous?.nextCursor ?? null;
+    const identity: PageIdentity = { key: pageKey(run, page), run: run.run, page, cursor, compression };
     const cancellation = new AbortController();
     const { signal } = cancellation;
     if (interruption?.aborted) cancellation.abort(interruption.reason);

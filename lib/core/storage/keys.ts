@@ -12,7 +12,8 @@ import { instantOf } from '../timestamps.ts';
 type RunLocation = Pick<Run, 'export' | 'run' | 'startedAt'>;
 
 /** The parts of a run that determine the keys of its pages. */
-export type RunKeyParts = RunLocation & { readonly request: Pick<ExportRequest, 'format' | 'container'> };
+export type RunKeyParts = RunLocation &
+  Pick<Run, 'compression'> & { readonly request: Pick<ExportRequest, 'format' | 'container'> };
 
 /** `reports/date=2026-11-20/run=20261120T020000Z-1f3a5c`. The date is the day on which the run began. */
 export function runFolder(run: RunLocation): string {
@@ -27,9 +28,10 @@ export function runsPrefix(exportName: string): string {
 /** Matches every key in the folder of a run, also with a prefix, as a policy of AWS compares: `*` is any text, slashes included. */
 export const runObjectsPattern = '*/date=*/run=*/*';
 
-/** `…/page-000001.xml`. Six digits keep keys in page order up to a million pages; beyond that, the manifest does. */
+/** `…/page-000001.xml`, or `…/page-000001.xml.gz`. Six digits keep keys in page order up to a million pages; beyond that, the manifest does. */
 export function pageKey(run: RunKeyParts, page: number): string {
-  return `${runFolder(run)}/page-${String(page).padStart(6, '0')}.${extensionOf(run.request)}`;
+  const suffix = run.compression === undefined ? '' : '.gz';
+  return `${runFolder(run)}/page-${String(page).padStart(6, '0')}.${extensionOf(run.request)}${suffix}`;
 }
 
 /** The page of `run` that has the key `key`; undefined if no page has, for example because it is the manifest's. */

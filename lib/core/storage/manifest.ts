@@ -10,6 +10,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import { addPage, type Instant, type PageEntry, type Run, type RunCompletion, totalsOf, zeroTotals } from '../model.ts';
 import { filterSince } from '../filter.ts';
+import { compressedFormOf } from './compression.ts';
 import { pageKey, type RunKeyParts } from './keys.ts';
 import type { RunSummary, WindowSummary } from './published-schemas.ts';
 
@@ -47,6 +48,7 @@ export async function* manifestChunks(
     filter: filterSince(run.request.filter, run.since),
     format: run.request.format,
     container: run.request.container,
+    ...(run.compression === undefined ? {} : { compression: run.compression }),
     size: run.request.size ?? null,
     source: run.request.source,
     startedAt: run.startedAt,
@@ -61,8 +63,9 @@ export async function* manifestChunks(
     const problem = chainProblem(run, predecessor, entry);
     if (problem !== undefined) throw brokenChain(run, problem);
     const { page, key, bytes, sha256, reports, cursor, transferredBytes } = entry;
+    const listed = { page, key, bytes, sha256, ...compressedFormOf(entry), reports, cursor, transferredBytes };
     const separator = predecessor === undefined ? '' : ',';
-    yield `${separator}\n    ${JSON.stringify({ page, key, bytes, sha256, reports, cursor, transferredBytes })}`;
+    yield `${separator}\n    ${JSON.stringify(listed)}`;
     predecessor = entry;
   }
   // The header was written before the entries were read, and contains facts of the last one.
@@ -134,6 +137,7 @@ export function chainProblem(
     return `page ${page} belongs to run ${entry.run} of export ${entry.export}`;
   }
   if (entry.key !== pageKey(run, page)) return `page ${page} has the key ${entry.key}`;
+  if (entry.compression !== run.compression) return `page ${page} has the compression ${entry.compression ?? 'none'}`;
   if (entry.cursor !== (predecessor?.nextCursor ?? null)) {
     return `page ${page} was not requested with the cursor that the page before it returned`;
   }

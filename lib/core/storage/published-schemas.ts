@@ -37,6 +37,7 @@ const ordinal = z.int().min(1);
 const instant = branded<Instant>(z.string().regex(instantPattern));
 const runId = branded<RunId>(z.string().regex(runIdPattern));
 const cursor = branded<Cursor>(z.string());
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
 const nullUnlessXml = 'null if the format is not XML';
 const name = z.string().regex(/^[A-Za-z0-9_-]{1,40}$/);
@@ -79,6 +80,7 @@ export type FailedEventDetail = Published<'failed.v1'>;
 
 const format = described(text, 'The requested format, for example `XML`.');
 const container = described(text, 'The requested container, for example `NONE`.');
+const compression = z.literal('gzip');
 const source = described(text, 'The base URL of the service, or `simulator`.');
 const startedAt = described(instant, "When the run began, by the exporter's clock.");
 const serviceStartedAt = orNull(
@@ -113,6 +115,10 @@ export const manifestHeaderSchema = z.object({
   ),
   format,
   container,
+  compression: described(
+    compression,
+    'Only if the pages are compressed: how. Each is a gzip file of its own. All pages of a run have the same form.',
+  ).optional(),
   size: orNull(ordinal.max(10), "The requested number of reports per page; null for the service's default."),
   source,
   startedAt,
@@ -125,11 +131,17 @@ export const manifestHeaderSchema = z.object({
 export const manifestPageSchema = z.object({
   page: described(ordinal, 'The page number, from 1 without gaps.'),
   key: described(
-    z.string().regex(/^[A-Za-z0-9_-]{1,40}\/date=[^/]+\/run=[^/]+\/page-[0-9]{6,}\.[a-z0-9]+$/),
+    z.string().regex(/^[A-Za-z0-9_-]{1,40}\/date=[^/]+\/run=[^/]+\/page-[0-9]{6,}\.[a-z0-9]+(\.gz)?$/),
     "The page's key, relative to the bucket's prefix or to the directory.",
   ),
-  bytes: described(count, 'The size of the page in bytes.'),
-  sha256: described(z.string().regex(/^[0-9a-f]{64}$/), 'The SHA-256 of the page, in lower-case hexadecimal.'),
+  bytes: described(count, 'The size of the page in bytes, before it was compressed.'),
+  sha256: described(sha256, 'The SHA-256 of the page, before it was compressed, in lower-case hexadecimal.'),
+  compression: described(compression, 'Only if the page is compressed: how.').optional(),
+  storedBytes: described(count, 'Only if the page is compressed: the size of its object in bytes.').optional(),
+  storedSha256: described(
+    sha256,
+    'Only if the page is compressed: the SHA-256 of its object, in lower-case hexadecimal.',
+  ).optional(),
   reports: orNull(
     count,
     `The number of reports in the page, which are the child elements of its root; ${nullUnlessXml}.`,

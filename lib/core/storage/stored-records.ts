@@ -150,6 +150,10 @@ const documentRoot = z.custom<DocumentRoot>((value) => typeof value === 'string'
 export const instant = z.custom<Instant>((value) => typeof value === 'string' && instantPattern.test(value));
 const filter = z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
 
+/** The fields of a compressed page. Records of other pages, and of releases that compressed none, lack them. */
+const compression = z.optional(z.literal('gzip'));
+const compressedForm = { compression, storedBytes: z.optional(count), storedSha256: z.optional(sha256) };
+
 const entrySchema = z.object({
   export: text,
   run: runId,
@@ -157,6 +161,7 @@ const entrySchema = z.object({
   key: text,
   bytes: count,
   sha256,
+  ...compressedForm,
   revision: z.nullable(text),
   reports: z.nullable(count),
   documentRoot: z.nullable(documentRoot),
@@ -179,6 +184,7 @@ const metadataSchema = z.object({
   page: ordinal,
   bytes: count,
   sha256,
+  ...compressedForm,
   reports: z.nullable(count),
   documentRoot: z.nullable(documentRoot),
   cursor: storedCursor,
@@ -198,6 +204,7 @@ const runSchema = z.object({
   since: instant,
   until: z.optional(instant),
   request: z.object({ source: text, filter, format: text, container: text, size: z.optional(ordinal) }),
+  compression,
   startedAt: instant,
   startedBy: text,
   execution: text,

@@ -9,12 +9,14 @@ import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import type { PageMetadata } from '../../core/model.ts';
+import { type Digest, objectDigest } from '../../core/storage/compression.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
 import { openSqliteFile, openSqliteReader, type SqliteFormat } from '../sqlite/database.ts';
 import { sqliteError, withSqliteErrors } from '../sqlite/errors.ts';
 import { openWalSync } from '../sqlite/wal-sync.ts';
 
-type ObservedPage = Pick<PageMetadata, 'key' | 'bytes' | 'sha256'>;
+/** A file under the key of a page, and its digest. */
+type ObservedPage = Digest & Pick<PageMetadata, 'key'>;
 
 export interface PageMetadataFile {
   /**
@@ -41,7 +43,8 @@ export function createPageMetadataFile(file: string): PageMetadataFile {
       reader.close();
       opened ??= open(file);
       const { insert, walSync } = opened;
-      const { key, sha256 } = page;
+      const { key } = page;
+      const { sha256 } = objectDigest(page);
       const { changes } = withSqliteErrors(file, () => insert.run(key, sha256, JSON.stringify(page), checksumOf(page)));
       await walSync.flush();
       return changes === 1;
@@ -54,8 +57,9 @@ export function createPageMetadataFile(file: string): PageMetadataFile {
         const row = opened === undefined ? reader.all(select, key, sha256)[0] : opened.select.get(key, sha256);
         if (row === undefined) throw new Error('the file has no entry for these bytes');
         const page = parsePageMetadata(() => ({ value: JSON.parse(String(row.metadata)), checksum: row.checksum }));
-        if (key !== page.key || bytes !== page.bytes || sha256 !== page.sha256) {
-          throw new Error(`the entry describes ${page.bytes} bytes of ${page.key}`);
+        const stored = objectDigest(page);
+        if (key !== page.key || bytes !== stored.bytes || sha256 !== stored.sha256) {
+          throw new Error(`the entry describes ${stored.bytes} bytes of ${page.key}`);
         }
         return page;
       } catch (cause) {

@@ -22,6 +22,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import type { StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
+import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
 import {
   createDirectoryDurably,
   digestFile,
@@ -53,7 +54,7 @@ interface DirectoryPageStore extends PageStore, StoreReader {
  *
  * @throws ConfigurationError, on use, if the file system fails or a key does not name a visible file in `root`
  */
-export function createDirectoryPageStore(root: string): DirectoryPageStore {
+export function createDirectoryPageStore(root: string, compress?: Compress): DirectoryPageStore {
   const base = resolve(root);
   const incoming = join(base, '.incoming');
   const created = new Set<string>();
@@ -88,15 +89,16 @@ export function createDirectoryPageStore(root: string): DirectoryPageStore {
       return page;
     },
 
-    async put({ key, run, page, cursor }, fetched) {
+    async put({ key, run, page, cursor, compression }, fetched) {
       const path = pathOf(key);
-      return await withSpooledFile(ensureSpool, fetched.body, async (body) => {
-        const { bytes, sha256 } = body;
+      const object = objectToStore(compression, fetched.body, compress);
+      return await withSpooledFile(ensureSpool, object.chunks, async (body) => {
+        const digests = object.describe(body);
         const { nextCursor, serviceTime } = fetched;
         const reports = fetched.reports();
         const documentRoot = fetched.documentRoot();
         const transferredBytes = fetched.transferredBytes?.();
-        const measured = { bytes, sha256, transferredBytes, reports, documentRoot };
+        const measured = { ...digests, transferredBytes, reports, documentRoot };
         const metadata = { key, run, page, ...measured, cursor, nextCursor, serviceTime };
 
         await ensureDirectory(dirname(path));
@@ -109,7 +111,7 @@ export function createDirectoryPageStore(root: string): DirectoryPageStore {
 
         const visible = addedMetadata && linkedPage ? { ...metadata, revision } : await readPage(path, key);
         if (visible === undefined) throw pageConflict(key, 'it is a dangling symbolic link');
-        return { stored: addedMetadata && visible.sha256 === sha256, page: visible };
+        return { stored: addedMetadata && objectDigest(visible).sha256 === body.sha256, page: visible };
       });
     },
 

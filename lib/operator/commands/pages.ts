@@ -2,7 +2,9 @@
 
 import { ExportError } from '../../core/errors.ts';
 import type { DeployedExport } from '../../target/target.ts';
+import { decompress, decompressionProblem } from '../../core/storage/compression.ts';
 import { openPublishedRun } from '../../core/storage/published-runs.ts';
+import type { ManifestPage } from '../../core/storage/published-schemas.ts';
 import { splitReports } from '../../service/xml/split-reports.ts';
 import {
   type CommandContext,
@@ -45,10 +47,10 @@ export async function pagesCommand(
       print(stdout, `${json === true ? JSON.stringify({ run, ...record }) : text}\n`);
     for await (const page of pages) {
       if (cat === true) {
-        for await (const chunk of await readPage(deployed, page.key, verifyCommand)) await print(stdout, chunk);
+        for await (const chunk of readContent(deployed, page, verifyCommand)) await print(stdout, chunk);
       } else if (reports === true) {
         let report = 0;
-        for await (const xml of readReports(deployed, page.key, verifyCommand)) {
+        for await (const xml of readReports(deployed, page, verifyCommand)) {
           report += 1;
           await printRecord({ page: page.page, report, xml }, xml);
         }
@@ -61,34 +63,44 @@ export async function pagesCommand(
   });
 }
 
-async function readPage(
+/** @throws PageConflictError if the page is missing, or its object does not decompress */
+async function* readContent(
   { store }: DeployedExport,
-  key: string,
+  page: ManifestPage,
   verifyCommand: string,
-): Promise<AsyncIterable<Uint8Array>> {
-  const chunks = await store.read(key);
-  if (chunks !== undefined) return chunks;
-  throw pageConflict(`${store.locate(key)} does not exist`, verifyCommand);
+): AsyncGenerator<Uint8Array> {
+  const location = store.locate(page.key);
+  const chunks = await store.read(page.key);
+  if (chunks === undefined) throw pageConflict(`${location} does not exist`, verifyCommand);
+  try {
+    yield* decompress(page, chunks);
+  } catch (cause) {
+    const problem = decompressionProblem(cause);
+    throw problem === undefined ? cause : pageConflict(`${location} ${problem}`, verifyCommand, cause);
+  }
 }
 
 /** @throws PageConflictError if the page is missing or not well-formed; errors of the store as they are */
-async function* readReports(deployed: DeployedExport, key: string, verifyCommand: string): AsyncGenerator<string> {
+async function* readReports(
+  deployed: DeployedExport,
+  page: ManifestPage,
+  verifyCommand: string,
+): AsyncGenerator<string> {
   let readFailure: { readonly error: unknown } | undefined;
-  async function* chunksOf(page: AsyncIterable<Uint8Array>) {
+  async function* chunks() {
     try {
-      yield* page;
+      yield* readContent(deployed, page, verifyCommand);
     } catch (error) {
       readFailure = { error };
       throw error;
     }
   }
-  const page = await readPage(deployed, key, verifyCommand);
   try {
-    yield* splitReports(chunksOf(page));
+    yield* splitReports(chunks());
   } catch (cause) {
     if (readFailure !== undefined) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
-    const problem = `${deployed.store.locate(key)} is not the XML that was published (${reason})`;
+    const problem = `${deployed.store.locate(page.key)} is not the XML that was published (${reason})`;
     throw pageConflict(problem, verifyCommand, cause);
   }
 }

@@ -1,6 +1,7 @@
 /** The commands that the S3 page store sends. What a reader sees is tested by the suite in `test/contracts`. */
 
 import { Readable } from 'node:stream';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
@@ -96,6 +97,35 @@ describe('storing a page', () => {
     });
   });
 
+  it('sends a compressed page as a gzip file without Content-Encoding, with the checksums of both', async () => {
+    const { s3, store } = aMockedStore();
+    const body = '<reports><report/></reports>';
+    const identity = aPageIdentity({ compression: 'gzip' });
+    const put = await store.put(identity, aFetchedPage({ body }));
+
+    const { Body, Key, Metadata, ...input } = theOnlyPut(s3);
+    const object = Body as Buffer;
+    expect(gunzipSync(object).toString()).toBe(body);
+    // The time in its header is not set.
+    expect(object.subarray(0, 8)).toEqual(Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0]));
+    expect(Key).toMatch(/\/page-000001\.xml\.gz$/);
+    expect(input).toMatchObject({
+      ContentType: 'application/gzip',
+      ContentLength: object.length,
+      ChecksumSHA256: base64Sha256(object),
+    });
+    expect(input).not.toHaveProperty('ContentEncoding');
+    const stored = { bytes: String(object.length), sha256: sha256Of(object) };
+    expect(Metadata).toMatchObject({
+      bytes: String(body.length),
+      sha256: sha256Of(body),
+      compression: 'gzip',
+      'stored-bytes': stored.bytes,
+      'stored-sha256': stored.sha256,
+    });
+    expect(put.page).toMatchObject({ bytes: body.length, storedBytes: object.length, storedSha256: stored.sha256 });
+  });
+
   it('says what to do if the page, or the manifest, does not fit into the storage of the function', async () => {
     const { store } = aMockedStore({ spool: fileSpool('/dev/full') });
     const page = store.put(aPageIdentity(), aFetchedPage());
@@ -168,7 +198,7 @@ describe('storing a page', () => {
   it('stays within 2 KB of metadata with the longest cursors that are stored unhashed', async () => {
     const { s3, store } = aMockedStore();
     const cursor = asCursor('c'.repeat(600));
-    const identity = aPageIdentity({ page: 999_999_999, cursor });
+    const identity = aPageIdentity({ page: 999_999_999, cursor, compression: 'gzip' });
     const documentRoot = `{${'n'.repeat(191)}}reports`;
     const transferredBytes = Number.MAX_SAFE_INTEGER;
     const parts = { nextCursor: cursor, transferredBytes, reports: 999_999_999, documentRoot };
@@ -340,6 +370,45 @@ describe('a page that exists', () => {
 
     expect(await store.put(identity, aFetchedPage({ body: 'second' }))).toEqual({ stored: false, page: storedPage });
     expect(commandsSent(s3)).toEqual(['PutObjectCommand', 'HeadObjectCommand']);
+  });
+
+  describe('and is compressed', () => {
+    const ours = gzipSync('first', { level: 0 });
+    const form = { compression: 'gzip', storedBytes: ours.length, storedSha256: sha256Of(ours) } as const;
+    const compressed = { ...identity, key: `${identity.key}.gz`, compression: 'gzip' } as const;
+    const page = { ...metadata, ...form, key: compressed.key };
+    const object = {
+      ContentLength: ours.length,
+      Metadata: encodePageMetadata(page),
+      ETag: '"1"',
+      ChecksumSHA256: base64Sha256(ours),
+      ChecksumType: 'FULL_OBJECT',
+    } as const;
+
+    it('is adopted with the size and checksum of its object, although this attempt compresses it differently', async () => {
+      const { s3, store } = aMockedStore();
+      s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
+      s3.on(HeadObjectCommand).resolves(object);
+      expect(await store.put(compressed, aFetchedPage({ body: 'first' }))).toEqual({
+        stored: false,
+        page: { ...page, revision: '1' },
+      });
+      expect(theOnlyPut(s3).ContentLength).not.toBe(ours.length);
+    });
+
+    it.each([
+      ['another size', { ContentLength: 5 }, /it has 5 bytes, but its metadata says 28/],
+      ['another checksum', { ChecksumSHA256: base64Sha256('first') }, /its bytes do not match its metadata/],
+      ['edited metadata', { Metadata: { ...object.Metadata, 'stored-bytes': '5' } }, /its checksum does not match/],
+      ['metadata without its form', { Metadata: encodePageMetadata(metadata) }, /its metadata was changed/],
+    ])('is rejected with %s', async (_, change, message) => {
+      const { s3, store } = aMockedStore();
+      s3.on(HeadObjectCommand).resolves({ ...object, ...change });
+      await expect(store.find(compressed.key)).rejects.toMatchObject({
+        name: 'PageConflictError',
+        message: matching(message),
+      });
+    });
   });
 
   it('counts as stored if it has the token of this attempt: the SDK retried a write whose response was lost', async () => {

@@ -6,7 +6,7 @@ import type { ExportState, LatestPointer, RunId, RunResult } from '../../../lib/
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { aFetchedPage, at, sha256Of } from '../../support/builders.ts';
-import { anExportBench, type Bench, executionId, reportIdsOf } from '../../support/export/export-bench.ts';
+import { anExportBench, type Bench, executionId, pageAt, reportIdsOf } from '../../support/export/export-bench.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAtRequest, someReports } from '../../support/export/scripted-service.ts';
 import { manifestKeyOf } from '../../support/builders.ts';
@@ -318,6 +318,88 @@ describe('a run from its first page to its manifest', () => {
     const result = completed(await bench.execute(second.next));
     expect(result.run).toBe(run?.run);
     expect(reportIdsOf(bench, manifestKeyOf(result))).toHaveLength(9);
+  });
+});
+
+describe('a run with compressed pages', () => {
+  const compressed = { definition: { compression: 'gzip' } } as const;
+  const pagesIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.includes('/page-'));
+  const formsOf = (bench: Bench, result: RunResult) => {
+    const { pages, compression } = bench.manifest(manifestKeyOf(result));
+    return [compression, ...pages.map((page) => page.compression)];
+  };
+
+  it('publishes the size and checksum of each page, and those of its object', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2, ...compressed });
+    const result = completed(await bench.start());
+    const { compression, totals, pages } = bench.manifest(manifestKeyOf(result));
+    expect(compression).toBe('gzip');
+    expect(pages).toHaveLength(3);
+    for (const { key, ...listed } of pages) {
+      expect(key).toMatch(/\/page-00000\d\.xml\.gz$/);
+      const [page, object] = [pageAt(bench, key), Buffer.from(bench.store.objects.get(key) ?? '', 'latin1')];
+      expect(listed).toMatchObject({
+        bytes: page.length,
+        sha256: sha256Of(page),
+        compression: 'gzip',
+        storedBytes: object.length,
+        storedSha256: sha256Of(object),
+      });
+    }
+    expect(totals.bytes).toBe(pages.reduce((sum, { bytes }) => sum + bytes, 0));
+    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+  });
+
+  it.each([
+    ['gzip', undefined],
+    [undefined, 'gzip'],
+  ] as const)('keeps the form in which it began (%s) when it resumes with the setting %s', async (before, after) => {
+    const script = (_: unknown, nth: number) => (nth > 1 ? unavailable() : undefined);
+    const bench = anExportBench({ reports: someReports(5), size: 2, script, definition: { compression: before } });
+    failed(await bench.start());
+    const changed = bench.with({ script: () => undefined, definition: { compression: after } });
+    const resumed = completed(await changed.start());
+    expect(formsOf(bench, resumed)).toEqual([before, before, before, before]);
+    expect(formsOf(bench, completed(await changed.start()))).toEqual(expect.arrayContaining([after]));
+  });
+
+  it('keeps it when it starts over, because its cursor was rejected', async () => {
+    const script = (_: unknown, nth: number) => {
+      if (nth === 2) throw new ExportError('CursorRejectedError', 'responded with 410');
+      return undefined;
+    };
+    const bench = anExportBench({ reports: someReports(5), size: 2, script, ...compressed });
+    expect(formsOf(bench, completed(await bench.start()))).toEqual(['gzip', 'gzip', 'gzip', 'gzip']);
+  });
+
+  it('logs the form in which another attempt has stored a page', async () => {
+    let crashes = true;
+    const crash = (moment: string) => {
+      if (crashes && moment === 'before the page is logged') throw new Error('cut off');
+    };
+    const bench = anExportBench({ reports: someReports(1), crash, ...compressed });
+    await bench.start();
+    const [key = ''] = pagesIn(bench);
+    crashes = false;
+    const stored = await bench.store.find(key);
+    const [page] = bench.manifest(manifestKeyOf(completed(await bench.start()))).pages;
+    expect(page).toMatchObject({ storedBytes: stored?.storedBytes, storedSha256: stored?.storedSha256 });
+    expect(bench.events.map(({ event }) => event)).toContain('page-adopted');
+  });
+
+  it('is not published if the object of a page was replaced', async () => {
+    let crashes = true;
+    const crash = (moment: string) => {
+      if (crashes && moment === 'before the manifest is written') throw new Error('cut off');
+    };
+    const bench = anExportBench({ reports: someReports(5), size: 2, crash, ...compressed });
+    await bench.start();
+    crashes = false;
+    const second = pagesIn(bench)[1] ?? '';
+    bench.store.objects.set(second, `${bench.store.objects.get(second)}x`);
+    const { error, message } = failed(await bench.start());
+    expect(error).toBe('PageConflictError');
+    expect(message).toMatch(/^Page 2 of run .*page-000002\.xml\.gz has \d+ bytes instead of \d+/);
   });
 });
 

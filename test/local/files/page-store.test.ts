@@ -17,13 +17,14 @@ import {
   collect,
   sha256Of,
 } from '../../support/builders.ts';
+import { compressAtOnce } from '../../support/export/compress-at-once.ts';
 import { directoryStore } from '../../support/export/directory-store.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 pageStoreContract('The directory page store', async () => {
   const directory = await temporaryDirectory();
   const store = directoryStore(directory.path);
-  const another = directoryStore(directory.path);
+  const another = directoryStore(directory.path, compressAtOnce(0));
   return {
     store,
     another,

@@ -6,6 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
   entriesOf,
+  keyOfPage,
   exportOf,
   type Observations,
   type ObservedExport,
@@ -17,6 +18,7 @@ import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-
 import type { FaultKind } from '../world/faults.ts';
 import type { Rng } from '../world/rng.ts';
 import { createStoredObject, type StoredObject } from '../world/s3.ts';
+import { siteOf } from '../world/sdk-clients.ts';
 
 const second = 1_000;
 const minute = 60_000;
@@ -35,7 +37,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
   const restoredRuns = new Set<string>();
 
   const changeLater = (kind: FaultKind, key: string, act: (rng: Rng) => void) => {
-    const site = `${key}#${s3().versions(key).length}`;
+    const site = `${siteOf(key)}#${s3().versions(key).length}`;
     if (!world.injectFault(kind, site)) return;
     const rng = world.rng(`${kind}/${site}`);
     // Before the page is logged, while the run continues, or later.
@@ -66,7 +68,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
   const addPage = (kind: string, key: string) => {
     const last = pagesIn(folderOf(key)).at(-1) ?? key;
     const page = Number(/page-(\d+)/.exec(last)?.[1]) + 1;
-    damage(kind, last.replace(/\d{6}(?=\.[a-z]+$)/, String(page).padStart(6, '0')), s3().objects.get(key));
+    damage(kind, keyOfPage(last, page), s3().objects.get(key));
   };
 
   const isLogged = (key: string) => {
@@ -130,7 +132,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
 
   return {
     onStored(key) {
-      if (/\/page-\d+\.[a-z]+$/.test(key)) {
+      if (/\/page-\d+\.[a-z]+(\.gz)?$/.test(key)) {
         damageUnpublished('page-deleted', key, () => ({ replacement: undefined }));
         damageUnpublished('page-replaced', key, (page, rng) => ({ replacement: replace(key, page, rng) }));
         if (!observations.writer().isAlive()) {

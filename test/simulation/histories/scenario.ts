@@ -66,6 +66,8 @@ export interface DeploymentScenario {
   readonly kmsKeyArn: string | undefined;
   readonly storageClass: StorageClass | undefined;
   readonly objectTags: Readonly<Record<string, string>> | undefined;
+  /** Whether some of the versions that are deployed compress the pages of new runs. */
+  readonly compresses: boolean;
   /** Pages in flight when an invocation exports several: 2 in a function, 4 in a local run. */
   readonly maxInFlight: number | undefined;
   /** Larger bodies are uploaded in parts of so many bytes; undefined: those of the exporter. */
@@ -204,6 +206,7 @@ function createDeployment(seed: string, crowd: Crowd | undefined, partBytes: num
     kmsKeyArn: rng.chance(0.3) ? 'arn:aws:kms:us-east-1:123456789012:key/simulated' : undefined,
     storageClass: rng.chance(0.3) ? 'GLACIER_IR' : undefined,
     objectTags: rng.chance(0.3) ? { team: 'reports + more' } : undefined,
+    compresses: createRng(seed, 'compression').chance(0.5),
     maxInFlight: rng.pick([undefined, undefined, 4]),
     partBytes,
   };

@@ -164,6 +164,7 @@ export function createSmallScenario(name: SmallHistory): Scenario {
       kmsKeyArn: undefined,
       storageClass: undefined,
       objectTags: undefined,
+      compresses: false,
       maxInFlight: inFlight,
       partBytes,
     },

@@ -6,6 +6,7 @@ import type { SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { SimulatedDynamoDb } from '../world/dynamodb.ts';
 import type { Process } from '../world/process.ts';
 import type { SimulatedS3 } from '../world/s3.ts';
+import { siteOf } from '../world/sdk-clients.ts';
 import type { World } from '../world/world.ts';
 import { type ObservedExport, partitionOf, type StateItem, windowIn } from './observations.ts';
 import type { WriteChecks } from './write-checks.ts';
@@ -111,10 +112,11 @@ export function checkUploads(world: World, s3: SimulatedS3, creators: ReadonlyMa
   for (const { id, key } of s3.unfinishedUploads()) {
     const creator = creators.get(id);
     if (creator === undefined || !creator.isAlive()) continue;
-    const sites = [`${creator.id}/S3 CreateMultipartUpload ${key}`, `${creator.id}/S3 AbortMultipartUpload ${key}`];
-    const abort = `${creator.id}/AbortMultipartUpload ${key}`;
+    const site = siteOf(key);
+    const sites = [`${creator.id}/S3 CreateMultipartUpload ${site}`, `${creator.id}/S3 AbortMultipartUpload ${site}`];
+    const abort = `${creator.id}/AbortMultipartUpload ${site}`;
     const isExcused = world.injectedFaults.some(
-      ({ site }) => sites.some((each) => site.startsWith(each)) || site.startsWith(abort),
+      (fault) => sites.some((each) => fault.site.startsWith(each)) || fault.site.startsWith(abort),
     );
     if (!isExcused) {
       world.violate('an upload is left unfinished only if it could not be aborted', `${id} of ${creator.id}: ${key}`);

@@ -3,6 +3,7 @@
 import {
   type ActiveRun,
   entriesOf,
+  keyOfPage,
   findServedPage,
   isChangedTooLate,
   isStored,
@@ -132,7 +133,7 @@ function checkActiveRun(
     active === undefined &&
     (input.Error === 'CursorRejectedError' || input.Error === 'RepeatedCursorError' || canNeverComplete);
   if (isRestartedForCursor && last !== undefined) {
-    const nextKey = prefix + last.key.replace(/\d{6}(?=\.[a-z]+$)/, String(last.page + 1).padStart(6, '0'));
+    const nextKey = prefix + keyOfPage(last.key, last.page + 1);
     const next = s3().objects.get(nextKey);
     // A stored page that names its next cursor only by its hash cannot be adopted after a refusal.
     const canBeAdopted = next !== undefined && next.metadata['next-cursor-sha256'] === undefined;

@@ -5,6 +5,7 @@ export const invariants = [
   'every object has an expected key',
   'a visible object never changes',
   'pages are stored in order',
+  'all pages of a run have the same form',
   'a page is stored byte for byte',
   'every page has the root element of the service',
   'page metadata holds the next cursor of its response',

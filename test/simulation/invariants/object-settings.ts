@@ -17,6 +17,9 @@ export function checkObjectSettings(
   const expected = {
     ServerSideEncryption: kmsKeyArn && 'aws:kms',
     SSEKMSKeyId: kmsKeyArn,
+    // Clients would decompress what readers expect to be compressed.
+    ContentEncoding: undefined,
+    ...(Key.endsWith('.gz') ? { ContentType: 'application/gzip' } : {}),
     StorageClass: Key.includes('/page-') ? storageClass : undefined,
     // The pointer is replaced, so its tags would have to be written each time.
     Tagging: Key.endsWith('/latest.json') ? undefined : objectTags && new URLSearchParams(objectTags).toString(),

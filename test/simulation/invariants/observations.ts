@@ -5,6 +5,7 @@
 
 import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import { createHash } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { ExportScenario } from '../histories/scenario.ts';
 import type { SimulatedExecution, StepFunctions } from '../step-functions/step-functions.ts';
@@ -178,6 +179,9 @@ export interface LogEntry {
   readonly key: string;
   readonly bytes: number;
   readonly sha256: string;
+  readonly compression?: string;
+  readonly storedBytes?: number;
+  readonly storedSha256?: string;
   readonly revision: string | null;
   readonly cursor: string | null;
   readonly nextCursor: string | null;
@@ -195,6 +199,9 @@ export interface Manifest {
     readonly key: string;
     readonly bytes: number;
     readonly sha256: string;
+    readonly compression?: string;
+    readonly storedBytes?: number;
+    readonly storedSha256?: string;
     readonly cursor: string | null;
   }[];
 }
@@ -241,6 +248,14 @@ export function entriesOf({ dynamoDb }: Observations, exportName: string, run: s
 
 export const sha256Of = (body: Buffer): string => createHash('sha256').update(body).digest('hex');
 
+/** The key of another page of the same run, in the same form. */
+export const keyOfPage = (key: string, page: number): string =>
+  key.replace(/\d{6}(?=\.[a-z]+(\.gz)?$)/, String(page).padStart(6, '0'));
+
+/** The page in an object. */
+export const contentOf = (body: Buffer, compression: string | undefined): Buffer =>
+  compression === 'gzip' ? gunzipSync(body) : body;
+
 /** The page that the service served with these bytes and cursors, if there is one. */
 export function findServedPage(
   service: SimulatedService,
@@ -258,9 +273,17 @@ export function findServedPage(
 }
 
 /** Whether the page is stored with the bytes that were logged. */
-export function isStored({ prefix, s3 }: Observations, { key, sha256, bytes }: LogEntry): boolean {
-  const object = s3().objects.get(prefix + key);
-  return object !== undefined && object.body.length === bytes && sha256Of(object.body) === sha256;
+export function isStored({ prefix, s3 }: Observations, entry: LogEntry): boolean {
+  const object = s3().objects.get(prefix + entry.key);
+  return object !== undefined && isObjectOf(entry, object);
+}
+
+/** Whether the object has the bytes that were logged, and the page in it, too. */
+export function isObjectOf(entry: LogEntry, { body }: Pick<StoredObject, 'body'>): boolean {
+  const { bytes, sha256, storedBytes = bytes, storedSha256 = sha256 } = entry;
+  if (body.length !== storedBytes || sha256Of(body) !== storedSha256) return false;
+  const page = contentOf(body, entry.compression);
+  return page.length === bytes && sha256Of(page) === sha256;
 }
 
 /** Whether someone has changed the object since this process, which is to notice it, has listed the store. */

@@ -4,10 +4,10 @@ import {
   entriesOf,
   findServedPage,
   holdsCursor,
+  isObjectOf,
   type LogEntry,
   type Observations,
   type ObservedExport,
-  sha256Of,
 } from './observations.ts';
 
 export function checkLogEntry(
@@ -30,7 +30,7 @@ export function checkLogEntry(
   if (last?.repeats === true) world.violate('no page is logged after a cursor cycle closes', label);
   // As the functions have stored it: someone may have deleted or replaced it meanwhile, and then it was stored again.
   const versions = s3().versions(prefix + entry.key);
-  const withSameBytes = versions.filter(({ body }) => sha256Of(body) === entry.sha256);
+  const withSameBytes = versions.filter((version) => isObjectOf(entry, version));
   if (versions.length === 0) world.violate('a page is stored before it is logged', label);
   else if (withSameBytes.length === 0) world.violate('the page log agrees with the stored pages', label);
   else if (!withSameBytes.some(({ metadata }) => holdsCursor(metadata, 'next-cursor', entry.nextCursor))) {

@@ -4,11 +4,13 @@ import type { ServedPage } from '../world/report-service.ts';
 import type { ReportTimeline } from '../world/reports.ts';
 import type { StoredObject } from '../world/s3.ts';
 import {
+  contentOf,
   entriesOf,
   findServedPage,
   holdsCursor,
   isChangedTooLate,
   isStored,
+  keyOfPage,
   type Manifest,
   type Observations,
   type ObservedExport,
@@ -34,7 +36,7 @@ export function checkObject(
   if (observed === undefined) world.violate('every object has an expected key', key);
   else if (path === 'latest.json') checkLatestPointer(observations, seen, exportName, key, object, existing);
   else if (existing !== undefined) world.violate('a visible object never changes', key);
-  else if (object.metadata.sha256 !== sha256Of(object.body)) {
+  else if ((object.metadata['stored-sha256'] ?? object.metadata.sha256) !== sha256Of(object.body)) {
     world.violate('no object has missing or reordered parts', key);
   } else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
   else if (path.endsWith('/run.json') || path.endsWith('/window.json')) {
@@ -50,14 +52,21 @@ function checkPage(
   observed: ObservedExport,
   key: string,
   path: string,
-  { body, metadata }: StoredObject,
+  object: StoredObject,
 ): void {
   const { world } = observations;
+  const { metadata } = object;
+  const body = contentOf(object.body, metadata.compression);
   if (observed.scenario.settings.format === 'XML' && !isPageInXml(body)) {
     world.violate('every page has the root element of the service', key);
   }
-  const [, run = '', digits = ''] = /^date=[\d-]{10}\/run=([^/]+)\/page-(\d{6})\.[a-z]+$/.exec(path) ?? [];
+  const [, run = '', digits = ''] = /^date=[\d-]{10}\/run=([^/]+)\/page-(\d{6})\.[a-z]+(?:\.gz)?$/.exec(path) ?? [];
   const page = Number(digits);
+  const isCompressed = metadata.compression !== undefined;
+  const isAsFirst = page === 1 || observations.s3().versions(keyOfPage(key, 1)).length > 0;
+  if (isCompressed !== key.endsWith('.gz') || !isAsFirst) {
+    world.violate('all pages of a run have the same form', key);
+  }
   const cursors = nextCursorsOf(observations, observed, run, page - 1, key);
   const cursor = cursors.find((each) => holdsCursor(metadata, 'cursor', each)) ?? cursors[0];
   if (cursor === undefined) {
@@ -93,7 +102,7 @@ function nextCursorsOf(
 ): readonly (string | null)[] {
   if (page === 0) return [null];
   const entry = entriesOf(observations, observed.name, run).find((each) => each.page === page);
-  const key = successorKey.replace(/\d{6}(?=\.[a-z]+$)/, String(page).padStart(6, '0'));
+  const key = keyOfPage(successorKey, page);
   const versions = observations.s3().versions(key);
   if (entry !== undefined && versions.length < 2) return [entry.nextCursor];
   const served = nextCursorsOf(observations, observed, run, page - 1, key).flatMap((cursor) =>
@@ -165,8 +174,9 @@ function checkManifest(
 }
 
 /** The fields that a manifest repeats from the page log. */
-function manifestFields({ page, key, bytes, sha256, cursor }: Manifest['pages'][number]) {
-  return { page, key, bytes, sha256, cursor };
+function manifestFields(listed: Manifest['pages'][number]) {
+  const { page, key, bytes, sha256, compression, storedBytes, storedSha256, cursor } = listed;
+  return { page, key, bytes, sha256, compression, storedBytes, storedSha256, cursor };
 }
 
 /** No duplicate, nothing that does not match, and nothing missing that was there throughout the run. */

@@ -38,10 +38,10 @@ export const mutants: readonly Mutant[] = [
     violates: 'a page is stored before it is logged',
     at: 'lib/aws/s3/page-store.ts#put',
     replace: 'const { created, ...info } = await createObject(',
-    with: `const early = { ContentLength: bytes, Metadata: encodePageMetadata({ key, run, page, bytes, sha256, reports, documentRoot, cursor, nextCursor, serviceTime }) };
+    with: `const early = { ContentLength: body.bytes, Metadata: encodePageMetadata({ key, run, page, ...object.describe(body), reports, documentRoot, cursor, nextCursor, serviceTime }) };
       const late = { contentType: 'text/xml', metadata: early.Metadata, encryption, partBytes };
       void runtime.sleep(50).then(() => createObject(objectAt(key), body, late, runtime)).catch(() => {});
-      if (bytes > 0) return { stored: true, page: readPage(key, early) };
+      if (body.bytes > 0) return { stored: true, page: readPage(key, early) };
       const { created, ...info } = await createObject(`,
   },
   {
@@ -142,7 +142,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a page is adopted although its size differs from its metadata',
     violates: 'no damaged page is adopted',
     at: 'lib/aws/s3/page-store.ts#readPage',
-    replace: 'bytes !== metadata.bytes',
+    replace: 'bytes !== stored.bytes',
     with: 'false',
     firstSeed: 421,
   },
@@ -152,6 +152,29 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/core/steps/page-pipeline.ts#fetchAndStore',
     replace: 'isRefusal(error) ? await findAfterRefusal() : undefined',
     with: 'undefined',
+  },
+
+  // Compressed pages
+  {
+    name: 'a page is compressed as the settings say, not as its run began',
+    violates: 'all pages of a run have the same form',
+    at: 'lib/core/steps/export-page.ts#exportPage',
+    replace: 'const run = ownedRun(state, execution, definition.name);',
+    with: 'const run = { ...ownedRun(state, execution, definition.name), compression: definition.compression };',
+  },
+  {
+    name: 'an attempt logs its own form of a page that another has stored',
+    violates: 'the page log agrees with the stored pages',
+    at: 'lib/aws/s3/page-store.ts#put',
+    replace: 'page: readPage(key, info)',
+    with: 'page: { ...readPage(key, info), storedBytes: body.bytes, storedSha256: body.sha256 }',
+  },
+  {
+    name: 'the size of an object is compared with that of the page before it was compressed',
+    violates: 'no PageConflictError occurs',
+    at: 'lib/core/steps/inventory.ts#storedEntries',
+    replace: '{ ...entry, bytes: objectDigest(entry).bytes }',
+    with: 'entry',
   },
 
   // Cursors that repeat, and errors of the service

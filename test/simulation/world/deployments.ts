@@ -54,7 +54,8 @@ interface Update {
 export function createDeployments(world: World, scenario: Scenario, label: string): Deployments {
   const { start, faultsEndAt, exports, deployment } = scenario;
   const createVersion = (number: number, inputs: readonly ExportInput[], isLaterRelease: boolean): Version => {
-    const settings = deployedSettings(deployment, inputs);
+    const compresses = deployment.compresses && world.rng(`${label}compression of version ${number}`).chance(0.6);
+    const settings = deployedSettings(deployment, inputs, compresses ? 'gzip' : undefined);
     const { timeoutSeconds } = functionLimits({
       service: serviceSettingsSchema.parse(settings.service),
       exports: settings.exports.map((each) => exportSettingsSchema.parse(each)),

@@ -25,9 +25,11 @@ import {
   stepVariables,
 } from '../../../lib/settings/environment.ts';
 import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
+import type { Compression } from '../../../lib/core/model.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
 import { serviceClient } from '../../../lib/service/client/client.ts';
 import type { DeploymentScenario, ExportInput } from '../histories/scenario.ts';
+import { compressAtOnce } from '../../support/export/compress-at-once.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { createTelemetryOutput } from '../invariants/telemetry.ts';
 import type { Container } from './container.ts';
@@ -72,6 +74,7 @@ export interface Endpoints {
 export function deployedSettings(
   { cursorIn, maxConcurrentPages, hasProxy, storageClass, objectTags, filterUntil, rootElement }: DeploymentScenario,
   exports: readonly ExportInput[],
+  compression?: Compression,
 ): FunctionSettingsInput {
   const service = {
     baseUrl,
@@ -82,7 +85,7 @@ export function deployedSettings(
     ...(rootElement === undefined ? {} : { rootElement }),
     ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
   };
-  return functionSettings(service, exports, { storageClass, objectTags });
+  return functionSettings(service, exports, { storageClass, objectTags, compression });
 }
 
 /** The handler of a step's function in a new container. */
@@ -153,6 +156,7 @@ function createPlatform(
       return new SimulatedNetwork(endpoints, container, timeouts);
     },
     spool: memorySpool,
+    compress: compressAtOnce(world.rng(`zlib of ${container.id}`).pick([0, 1, 6])),
     partBytes,
     maxInFlight,
   };

@@ -147,6 +147,9 @@ function serviceError(name: string, httpStatusCode: number): Error {
   return Object.assign(new Error(name), { name, $metadata: { httpStatusCode } });
 }
 
+/** What the names of faults call a key: the same in both forms of a page, so that a seed has the same faults. */
+export const siteOf = (key: string): string => key.replace(/\.gz$/, '');
+
 /** The key, prefix, secret or execution that a command is about. */
 function resourceOf({ input }: Command): string {
   const { Key, Item, ExpressionAttributeValues, executionArn, PartNumber, Prefix, SecretId } = input as Record<
@@ -155,7 +158,7 @@ function resourceOf({ input }: Command): string {
   >;
   const item = (typeof Key === 'object' ? Key : undefined) ?? Item ?? ExpressionAttributeValues;
   const part = typeof PartNumber === 'number' ? ` part ${PartNumber}` : '';
-  if (typeof Key === 'string') return `${Key}${part}`;
+  if (typeof Key === 'string') return `${siteOf(Key)}${part}`;
   if (typeof Prefix === 'string') return Prefix;
   if (typeof SecretId === 'string') return SecretId;
   if (typeof executionArn === 'string') return executionArn.split(':').at(-1) ?? '';

@@ -3,7 +3,9 @@
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
 
 /** @example using store = directoryStore(directory.path); */
-export function directoryStore(root: string): ReturnType<typeof createDirectoryPageStore> & Disposable {
-  const store = createDirectoryPageStore(root);
+export function directoryStore(
+  ...options: Parameters<typeof createDirectoryPageStore>
+): ReturnType<typeof createDirectoryPageStore> & Disposable {
+  const store = createDirectoryPageStore(...options);
   return { ...store, [Symbol.dispose]: () => store.close() };
 }

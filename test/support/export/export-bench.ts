@@ -1,5 +1,6 @@
 /** A test bench: an export with all its dependencies in memory, run by the real state machine. */
 
+import { gunzipSync } from 'node:zlib';
 import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
 import { addIncident, type Incident, noIncidents } from '../../../lib/target/incidents.ts';
 import type { DeployedExport } from '../../../lib/target/target.ts';
@@ -64,6 +65,9 @@ export interface Manifest {
     readonly key: string;
     readonly bytes: number;
     readonly sha256: string;
+    readonly compression?: string;
+    readonly storedBytes?: number;
+    readonly storedSha256?: string;
     readonly reports: number | null;
     readonly cursor: string | null;
   }[];
@@ -189,7 +193,11 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
 export function reportIdsOf(bench: Bench, manifestKey: string): string[] {
   return bench
     .manifest(manifestKey)
-    .pages.flatMap(({ key }) =>
-      [...(bench.store.objects.get(key) ?? '').matchAll(/id="([^"]+)"/g)].map(([, id]) => id ?? ''),
-    );
+    .pages.flatMap(({ key }) => [...pageAt(bench, key).matchAll(/id="([^"]+)"/g)].map(([, id]) => id ?? ''));
+}
+
+/** The page at `key`, one character per byte; empty if there is none. */
+export function pageAt({ store }: Bench, key: string): string {
+  const object = Buffer.from(store.objects.get(key) ?? '', 'latin1');
+  return (key.endsWith('.gz') ? gunzipSync(object) : object).toString('latin1');
 }

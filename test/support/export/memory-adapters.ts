@@ -13,7 +13,9 @@ import type { PageLog, PageStore, RunHistory, RunRef, StoreReader } from '../../
 import { type IncidentLog, type IncidentRecord, noIncidents } from '../../../lib/target/incidents.ts';
 import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
 import { isExportedOnce } from '../../../lib/core/storage/keys.ts';
+import { objectToStore } from '../../../lib/core/storage/compression.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
+import { compressAtOnce } from './compress-at-once.ts';
 
 /** Called before and after every effect. An error that it throws simulates a crash at that point. */
 export type CrashPoint = (moment: string) => void;
@@ -29,14 +31,16 @@ const revisionOf = (text: string): string => createHash('md5').update(text, 'lat
 export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
   const objects = new Map<string, string>();
   const pages = new Map<string, StoredPage>();
+  const compress = compressAtOnce(1);
   return {
     objects,
     async find(key) {
       return pages.get(key);
     },
-    async put({ key, run, page, cursor }, fetched) {
+    async put({ key, run, page, cursor, compression }, fetched) {
+      const object = objectToStore(compression, fetched.body, compress);
       const chunks: Uint8Array[] = [];
-      for await (const chunk of fetched.body) chunks.push(chunk);
+      for await (const chunk of object.chunks) chunks.push(chunk);
       const body = Buffer.concat(chunks);
       await fetched.beforeVisible?.();
       const existing = pages.get(key);
@@ -46,8 +50,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
         key,
         run,
         page,
-        bytes: body.length,
-        sha256,
+        ...object.describe({ bytes: body.length, sha256 }),
         revision: revisionOf(body.toString('latin1')),
         reports: fetched.reports(),
         documentRoot: fetched.documentRoot(),

@@ -1,0 +1,105 @@
+/**
+ * How a page is stored compressed: as a gzip file of its own, whose name ends with `.gz`. The manifest's `bytes` and `sha256` are those
+ * of the page itself in either form.
+ *
+ * Nothing relies on a page being compressed to the same bytes each time: another release of zlib may compress it differently. So every
+ * comparison with an object in the store uses the size and the hash of the object that was stored, from its metadata.
+ */
+
+import { createHash } from 'node:crypto';
+import type { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createGzip } from 'node:zlib';
+import type { CompressedForm, Compression, PageMetadata } from '../model.ts';
+
+/** Compresses a stream. Rethrows an error of `content` unchanged, and ends the iteration of `content` if its own is ended. */
+export type Compress = (content: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
+
+/** Size and SHA-256, in lower-case hexadecimal. */
+export type Digest = Pick<PageMetadata, 'bytes' | 'sha256'>;
+
+interface ObjectToStore {
+  readonly chunks: AsyncIterable<Uint8Array>;
+  /** What the metadata of the page say about its bytes. `object` is the digest of `chunks`. Call it once, after their end. */
+  describe(object: Digest): Digest & CompressedForm;
+}
+
+/** The object for a page with this content. */
+export function objectToStore(
+  compression: Compression | undefined,
+  content: AsyncIterable<Uint8Array>,
+  compress: Compress = gzip,
+): ObjectToStore {
+  if (compression === undefined) return { chunks: content, describe: ({ bytes, sha256 }) => ({ bytes, sha256 }) };
+  const meter = createMeter();
+  return {
+    chunks: compress(meter.passing(content)),
+    describe: ({ bytes: storedBytes, sha256: storedSha256 }) => ({
+      ...meter.digest(),
+      compression,
+      storedBytes,
+      storedSha256,
+    }),
+  };
+}
+
+/** Determines the digest of what passes. */
+export function createMeter() {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  return {
+    async *passing(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+      for await (const chunk of chunks) {
+        hash.update(chunk);
+        bytes += chunk.byteLength;
+        yield chunk;
+      }
+    },
+    /** Of everything that has passed. Call it once. */
+    digest: (): Digest => ({ bytes, sha256: hash.digest('hex') }),
+  };
+}
+
+/** The digest of the object that holds the page. */
+export const objectDigest = ({ bytes, sha256, storedBytes, storedSha256 }: Digest & CompressedForm): Digest => ({
+  bytes: storedBytes ?? bytes,
+  sha256: storedSha256 ?? sha256,
+});
+
+/** The fields of a compressed page; none of any other. */
+export const compressedFormOf = ({ compression, storedBytes, storedSha256 }: CompressedForm): CompressedForm =>
+  compression === undefined ? {} : { compression, storedBytes, storedSha256 };
+
+/**
+ * The content of a page, from the bytes of its object. An error about the compressed bytes has a {@link decompressionProblem}. The caller
+ * compares the content, and so all that gzip allows, such as a second file after the first, with the hash.
+ */
+export function decompress(
+  { compression }: CompressedForm,
+  object: AsyncIterable<Uint8Array>,
+): AsyncIterable<Uint8Array> {
+  return compression === undefined ? object : through(createGunzip(), object);
+}
+
+/** Why the bytes are not a gzip file, as a predicate; undefined if the error is another one. */
+export const decompressionProblem = (error: unknown): string | undefined =>
+  error instanceof Error && 'code' in error && String(error.code).startsWith('Z_')
+    ? `is not a complete gzip file (${error.message})`
+    : undefined;
+
+const level = 6;
+
+const gzip: Compress = (content) => through(createGzip({ level }), content);
+
+/** What `stream` makes of `input`, a chunk at a time. zlib works in threads of its own. */
+async function* through(stream: Transform, input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const written = pipeline(input, stream);
+  // An error is thrown by the iteration, which it ends.
+  written.catch(() => {});
+  try {
+    yield* stream as AsyncIterable<Uint8Array>;
+  } finally {
+    stream.destroy();
+    await written.catch(() => {});
+  }
+}
