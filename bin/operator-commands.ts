@@ -30,7 +30,8 @@ Examples:
   $ ${programName} status nightly --stack ReportExporter --watch
   $ ${programName} status --json | jq -r '.exports[] | select(.stale).export'
 
-Exit status: 0; 1 if the state of an export cannot be read; 2 wrong usage, or no such export.`,
+Exit status: 0; 1 if the state of an export cannot be read, with --failed also if it lists an export; 2 wrong usage, or no
+such directory, stack or export.`,
     )
     .action(action(async () => (await import('../lib/operator/commands/status.ts')).statusCommand));
 
@@ -131,6 +132,7 @@ Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
     .option('--plan', 'show the windows and their requests; send nothing')
     .option('--follow', 'wait for the end; always on for a directory')
     .addOption(optionWithValue('--max-attempts <n>', 'try each step in a directory at most n times; 1: no retries'))
+    .option('--quiet', 'show only warnings, errors and the result')
     .addHelpText(
       'after',
       `

@@ -118,6 +118,7 @@ function addLocalCommand(program: Command, programName: string, action: CommandA
     .option('--restart', 'abandon an unfinished run and start over')
     .addOption(optionWithValue('--max-pages <n>', 'fail if the run has more pages'))
     .addOption(optionWithValue('--max-attempts <n>', 'try each step at most n times; 1: no retries'))
+    .option('--quiet', 'show only warnings, errors and the result')
     .option('--json', 'print JSON on stdout, everything else on stderr')
     .addHelpText(
       'after',
@@ -128,8 +129,10 @@ With --settings, the exports run exactly as they would be deployed, one after th
 of a service comes from the environment variable in its apiKeyEnv.
 
 A directory holds any number of exports, and saves the settings of each when a run begins. With --all they run one after
-the other; one that fails does not stop the others. Without --settings, only --out, --json, --since, --restart and
---max-attempts can be combined with it.
+the other; one that fails does not stop the others. Without --settings, only --out, --json, --quiet, --since,
+--restart and --max-attempts can be combined with it.
+
+If stderr is not a terminal, each line about a run begins with the time, and its pages take a line per minute at most.
 
 Examples:
   $ ${programName} local                                           # a first run, against the simulator
@@ -168,6 +171,7 @@ const combinableWithAll: ReadonlySet<string> = new Set([
   '--all',
   '--out',
   '--json',
+  '--quiet',
   '--since',
   '--restart',
   '--max-attempts',

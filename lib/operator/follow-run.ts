@@ -5,7 +5,7 @@ import type { ExportEvent } from '../core/ports.ts';
 import type { Retry, RunEnd, StartOptions } from '../target/target.ts';
 import { type CommandContext, exitStatuses } from './context.ts';
 import { createProgressDisplay } from './output/progress.ts';
-import { textStyleFor } from './output/terminal.ts';
+import { textStyleFor, timestampFor } from './output/terminal.ts';
 import {
   formatSummary,
   type NextCommands,
@@ -27,20 +27,34 @@ export interface RunToStart {
   readonly next: NextCommands;
 }
 
+export interface FollowOptions {
+  readonly json: boolean;
+  /** Show only warnings, errors and the end. */
+  readonly quiet: boolean;
+  /** Shown before the end of a run that has failed. Other ends are not shown then. */
+  readonly failureHeading?: string | undefined;
+}
+
 /** Shows the progress of one run on stderr, and its summary at the end. */
 export async function followRun(
   run: RunToStart,
-  json: boolean,
+  { json, quiet, failureHeading }: FollowOptions,
   { stdout, stderr, env, signal }: CommandContext,
 ): Promise<StartSummary> {
   const { now } = systemRuntime;
-  const { end, ...progress } = createProgressDisplay(stderr, textStyleFor(stderr, env), now, { countsDown: !json });
+  const display = { countsDown: !json, quiet };
+  const { end, ...progress } = createProgressDisplay(stderr, textStyleFor(stderr, env), now, display);
   const startedAt = now();
   const summary = await observeStart(run, { ...progress, signal });
   end();
   const isFailure = summary.json.status === 'failed' || summary.json.status === 'interrupted';
   const output = json || isFailure ? stderr : stdout;
-  output.write(formatSummary(summary, now() - startedAt, textStyleFor(output, env)));
+  if (isFailure || failureHeading === undefined) {
+    // A refused start is a wrong usage, and no event of a run.
+    const timestamp = summary.exitStatus === exitStatuses.usage ? '' : timestampFor(output, now());
+    const text = formatSummary(summary, now() - startedAt, textStyleFor(output, env));
+    output.write(`${failureHeading ?? ''}${timestamp}${text}`);
+  }
   if (json) stdout.write(`${JSON.stringify(summary.json)}\n`);
   return summary;
 }

@@ -57,6 +57,8 @@ export interface LocalOptions extends SettingOptions, RunOptions {
   /** How often a step is tried at most. */
   readonly maxAttempts?: string;
   readonly json?: boolean;
+  /** Show only warnings, errors and the result. */
+  readonly quiet?: boolean;
 }
 
 export { defaultApiKeyEnv };

@@ -12,7 +12,7 @@ import { followRun, type RunToStart, observeStart } from './follow-run.ts';
 import { countKinds } from './output/export-table.ts';
 import { bytes, plural, totals } from './output/format.ts';
 import { createStatusLine } from './output/progress.ts';
-import { type Cell, type TextStyle, tableLines, textStyleFor } from './output/terminal.ts';
+import { type Cell, type TextStyle, tableLines, textStyleFor, timestampFor } from './output/terminal.ts';
 import type { RunJson } from './run-summary.ts';
 
 /** Where exports can be started. */
@@ -23,13 +23,15 @@ export interface Startable extends Pick<Deployment, 'option'> {
 export interface StartSettings extends Pick<RunToStart, 'follow' | 'maxAttempts'> {
   readonly request: StartRequest;
   readonly json: boolean;
+  /** Show only warnings, errors and the result. */
+  readonly quiet?: boolean | undefined;
 }
 
 /** Resolves to the exit status of the run. `command` is the one whose help is offered if the start is refused. */
 export async function startOne(
   startable: Startable,
   exportName: string,
-  { request, json, ...settings }: StartSettings,
+  { request, json, quiet = false, ...settings }: StartSettings,
   command: string,
   context: CommandContext,
 ): Promise<number> {
@@ -39,14 +41,14 @@ export async function startOne(
     help: `${context.program} ${command} --help`,
   };
   const run: RunToStart = { ...settings, exportName, start: (options) => opened.start(request, options), next };
-  return (await followRun(run, json, context)).exitStatus;
+  return (await followRun(run, { json, quiet }, context)).exitStatus;
 }
 
 /** Runs the exports in the given order, and resolves to the exit status. */
 export async function runOneByOne(
   startable: Startable,
   names: readonly string[],
-  { request, json, maxAttempts }: Omit<StartSettings, 'follow'>,
+  { request, json, quiet = false, maxAttempts }: Omit<StartSettings, 'follow'>,
   context: CommandContext,
 ): Promise<number> {
   const { stdout, stderr, env, program, signal } = context;
@@ -60,12 +62,13 @@ export async function runOneByOne(
       ends.push(end);
       continue;
     }
-    output.write(`${index === 0 ? '' : '\n'}${style('bold', `Export ${name}`)} (${index + 1} of ${names.length})\n`);
+    const heading = `${style('bold', `Export ${name}`)} (${index + 1} of ${names.length})\n`;
+    if (!quiet) output.write(`${index === 0 ? '' : '\n'}${heading}`);
     const run = toStart(startable, name, { request, follow: true, maxAttempts }, program);
-    ends.push(await followRun(run, json, context));
+    ends.push(await followRun(run, { json, quiet, failureHeading: quiet ? heading : undefined }, context));
   }
   const details = `${program} status --failed ${startable.option}`;
-  output.write(`\n${resultLines(ends, details, style, output.columns).join('\n')}\n`);
+  output.write(`${quiet ? '' : '\n'}${resultLines(ends, details, style, output.columns).join('\n')}\n`);
   return exitStatusOf(ends);
 }
 
@@ -158,6 +161,9 @@ function createStartDisplay(
     statusLine.clear();
     stream.write(`${line}\n`);
   };
+  /** Without following, all lines are the result. */
+  const printEvent = (stream: typeof output, line: string) =>
+    printLine(stream, `${follow ? timestampFor(stream, systemRuntime.now()) : ''}${line}`);
   /** On a terminal only: a log has a line for each start and each end. */
   const showProgress = () => {
     if (stderr.isTTY !== true || inProgress.size === 0) return;
@@ -167,7 +173,7 @@ function createStartDisplay(
   return {
     runsInProgress: () => inProgress.size,
     started(name: string, execution: string) {
-      printLine(follow ? stderr : output, `${style('green', 'Started:')} ${name} (${execution})`);
+      printEvent(follow ? stderr : output, `${style('green', 'Started:')} ${name} (${execution})`);
       if (follow) inProgress.set(name, 0);
       showProgress();
     },
@@ -179,7 +185,7 @@ function createStartDisplay(
       inProgress.delete(result.export);
       const isFailure = result.status === 'failed';
       // Without following, the start was the end.
-      if (follow || isFailure) printLine(isFailure ? stderr : output, resultLine(result, style));
+      if (follow || isFailure) printEvent(isFailure ? stderr : output, resultLine(result, style));
       if (json) printLine(stdout, JSON.stringify(result));
       showProgress();
     },

@@ -29,10 +29,12 @@ describe('report-exporter local', () => {
     const out = await aDirectory();
     const ended = await runInProcess(['local', '--out', out]);
     expect(ended).toMatchObject({ status: 0 });
-    expect(ended.stdout).toMatch(/^Completed: 3 pages, 25\d reports, [\d.]+ kB in [\d.]+ s\n/);
+    expect(ended.stdout).toMatch(/^20\S+Z Completed: 3 pages, 25\d reports, [\d.]+ kB in [\d.]+ s\n/);
     expect(ended.stdout).toContain(join(out, 'reports/date='));
-    expect(ended.stderr).toMatch(/^Using a simulated service at http:\/\/127\.0\.0\.1:\d+\n/);
-    expect(ended.stderr).toMatch(/^Run \d{8}T\d{6}Z-[0-9a-f]{6}: exporting "reports" since 1970-01-01T00:00:00Z$/m);
+    expect(ended.stderr).toMatch(/^20\S+Z Using a simulated service at http:\/\/127\.0\.0\.1:\d+\n/);
+    expect(ended.stderr).toMatch(
+      /^20\S+Z Run \d{8}T\d{6}Z-[0-9a-f]{6}: exporting "reports" since 1970-01-01T00:00:00Z$/m,
+    );
     expect(ended.stderr).not.toContain('\x1b');
 
     const latest = JSON.parse(await readFile(join(out, 'reports/latest.json'), 'utf8'));
@@ -214,7 +216,9 @@ describe('report-exporter local', () => {
     expect(single.stderr).not.toMatch(/Retrying|Gave up/);
     const twice = await runInProcess(['start', '--out', out, '--max-attempts=2'], env);
     expect(twice.status).toBe(1);
-    expect(twice.stderr.match(/^Retrying .*/gm)).toEqual([expect.stringContaining('(attempt 2 of 2): ServiceUnreach')]);
+    expect(twice.stderr.match(/(?<=^20\S+Z )Retrying .*/gm)).toEqual([
+      expect.stringContaining('(attempt 2 of 2): ServiceUnreach'),
+    ]);
     expect(twice.stderr).toContain('\nGave up after 1 retry. Run again to resume.\n');
   });
 

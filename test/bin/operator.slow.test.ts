@@ -131,7 +131,7 @@ describe('start', () => {
     expect(ended.status).toBe(0);
     expect(jsonOf(ended)).toMatchObject({ status: 'completed', export: 'daily', run: id, pages: 3, reports: 5 });
     expect(service.exchanges).toHaveLength(2);
-    expect(ended.stderr).toMatch(/^Resuming run .* after page 1 /);
+    expect(ended.stderr).toMatch(/^20\S+Z Resuming run .* after page 1 /);
 
     const again = jsonOf(await runOn(out, 'start', 'daily', '--since', '2026-11-20T00:00:04Z', '--json'));
     expect(again).toMatchObject({ status: 'completed', since: '2026-11-20T00:00:04Z', reports: 2 });
@@ -659,11 +659,12 @@ describe('several exports in a directory', () => {
     });
   });
 
-  it('are shown with --failed only if they need attention, and it says so if none does', async () => {
+  it('are shown with --failed only if they need attention, which the exit status says; and it says so if none does', async () => {
     const { out } = await threeExports();
-    expect(parseJson(await runOn(out, 'status', '--failed', '--json'))).toMatchObject({
-      exports: [{ export: 'broken' }],
-    });
+    const ended = await runOn(out, 'status', '--failed', '--json');
+    expect(parseJson(ended)).toMatchObject({ exports: [{ export: 'broken' }] });
+    expect(ended.status).toBe(1);
+    expect((await runOn(out, 'status')).status).toBe(0);
     expect(await runOn(out, 'abandon', 'broken', '--yes')).toMatchObject({ status: 0 });
     const message =
       'No export has failed, stopped, or is stale or unreadable (3 exports: 2 completed, 1 never completed)';
@@ -727,7 +728,7 @@ describe('several exports in a directory', () => {
     for (const command of ['start', 'local']) {
       const ended = await runOn(out, command, '--all');
       expect(ended.status).toBe(0);
-      expect(ended.stdout).toMatch(/^Export broken \(1 of 3\)\nCompleted: [\s\S]*\n\nExport daily \(2 of 3\)\n/);
+      expect(ended.stdout).toMatch(/^Export broken \(1 of 3\)\n20\S+Z Completed: [\s\S]*\n\nExport daily \(2 of 3\)\n/);
       expect(ended.stdout).toMatch(
         /\n\nEXPORT {2}STATUS[^\n]*\n(\w+ +completed +[^\n]*\n){3}\n3 exports: 3 completed\n$/,
       );

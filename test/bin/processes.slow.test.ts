@@ -17,8 +17,8 @@ describe('report-exporter local', () => {
     const out = await aDirectory();
     const ended = await run(['local', '--out', out]);
     expect(ended).toMatchObject({ status: 0 });
-    expect(ended.stdout).toMatch(/^Completed: 3 pages, 25\d reports, /);
-    expect(ended.stderr).toMatch(/^Using a simulated service at /);
+    expect(ended.stdout).toMatch(/^20\S+Z Completed: 3 pages, 25\d reports, /);
+    expect(ended.stderr).toMatch(/^20\S+Z Using a simulated service at /);
     expect(ended.stdout + ended.stderr).not.toContain('\x1b');
   });
 
@@ -60,9 +60,9 @@ describe('report-exporter local', () => {
     const { status, stdout, stderr } = await running.ended;
     expect(stderr).toMatch(
       // A delay is random, and may be none.
-      /^Retrying (in [\d.]+ s|now) \(attempt 2 of 21\): ServiceUnavailableError: .* 503 for page 1 of run /m,
+      /^20\S+Z Retrying (in [\d.]+ s|now) \(attempt 2 of 21\): ServiceUnavailableError: .* 503 for page 1 of run /m,
     );
-    expect(stderr).toMatch(/\nInterrupted before page 1 was stored\. Run again to resume\.\n$/);
+    expect(stderr).toMatch(/\n20\S+Z Interrupted before page 1 was stored\. Run again to resume\.\n$/);
     expect(stderr).not.toMatch(/fail/i);
     expect({ status, stdout }).toEqual({ status: 130, stdout: '' });
   });

@@ -162,7 +162,7 @@ describe('starting exports of a stack', () => {
     for (const name of all) announce(name);
     expect(written.stderr).toContain('Started: weekly (arn:execution:weekly)\n');
     await end('weekly', completed('weekly'));
-    expect(written.stdout).toBe('Completed: weekly (3 pages, 250 reports, 123.5 kB)\n');
+    expect(written.stdout).toMatch(/^20\S+Z Completed: weekly \(3 pages, 250 reports, 123\.5 kB\)\n$/);
     await end('daily', failed('daily'));
     expect(written.stderr).toContain(
       'Failed: daily (after page 2: RequestRejectedError: responded with 422 for page 3)\n',
@@ -170,7 +170,7 @@ describe('starting exports of a stack', () => {
     await end('monthly', { status: 'skipped', reason: 'it is running already' });
     await end('hourly', completed('hourly'));
     expect(await status).toBe(1);
-    expect(written.stdout.split('\n')).toEqual([
+    expect(written.stdout.replaceAll(/^20\S+Z /gm, '').split('\n')).toEqual([
       'Completed: weekly (3 pages, 250 reports, 123.5 kB)',
       'Skipped: monthly (it is running already)',
       'Completed: hourly (3 pages, 250 reports, 123.5 kB)',
@@ -251,7 +251,9 @@ describe('running exports of a directory', () => {
     await end('monthly', completed('monthly'));
     await end('weekly', new ExportError('ConfigurationError', 'The settings are invalid'));
     expect(await status).toBe(1);
-    expect(written.stdout).toMatch(/^Export daily \(1 of 3\)\n\nExport monthly \(2 of 3\)\nCompleted: 3 pages, /);
+    expect(written.stdout).toMatch(
+      /^Export daily \(1 of 3\)\n\nExport monthly \(2 of 3\)\n20\S+Z Completed: 3 pages, /,
+    );
     expect(written.stdout.split('\n').slice(-9)).toEqual([
       '',
       'EXPORT   STATUS     PAGES  REPORTS     BYTES  NOTE',
@@ -264,6 +266,23 @@ describe('running exports of a directory', () => {
       '',
     ]);
     expect(written.stderr).toContain('For help: npx report-exporter plan weekly --stack Reports\n');
+  });
+
+  it('shows only failures and the table if it is quiet', async () => {
+    const all = ['daily', 'weekly'];
+    const { deployment, starts, end } = aDeployment(all);
+    const { context, written } = aContext();
+    const status = runOneByOne(deployment, all, { ...options, quiet: true }, context);
+    await settle();
+    starts[0]?.options.say('Using a simulated service');
+    await end('daily', completed('daily'));
+    expect(written).toEqual({ stdout: '', stderr: '' });
+    await end('weekly', failed('weekly'));
+    expect(await status).toBe(1);
+    expect(written.stderr).toMatch(/^Export weekly \(2 of 2\)\n20\S+Z Error: Run .* failed after 2 pages/);
+    expect(written.stdout).toMatch(
+      /^EXPORT .*\nweekly +failed .*\ndaily +completed .*\n\n2 exports: 1 failed, 1 completed\n/,
+    );
   });
 
   it('stops all at an interruption', async () => {

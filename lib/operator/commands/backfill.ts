@@ -16,7 +16,7 @@ import { type CommandContext, exitStatuses, openExport, runOnDeployment, type Ta
 import { backfillLines, backfillOptions, windowText } from '../output/backfill-table.ts';
 import { plural, totals } from '../output/format.ts';
 import { createStatusLine, retryText } from '../output/progress.ts';
-import { type TextStyle, textStyleFor } from '../output/terminal.ts';
+import { type TextStyle, textStyleFor, timestampFor } from '../output/terminal.ts';
 import { plannedRequest, requestLines } from '../planned-request.ts';
 import { readMaxAttempts, readWholeNumber } from '../run-options.ts';
 
@@ -28,6 +28,7 @@ export interface BackfillCommandOptions extends TargetOptions {
   readonly plan?: boolean;
   readonly follow?: boolean;
   readonly maxAttempts?: string;
+  readonly quiet?: boolean;
 }
 
 export async function backfillCommand(
@@ -128,6 +129,7 @@ async function printPlan(
 
 interface PeriodOptions extends TargetOptions {
   readonly follow: boolean;
+  readonly quiet?: boolean;
   readonly maxAttempts: number | undefined;
 }
 
@@ -135,19 +137,19 @@ async function exportPeriod(
   deployment: Deployment,
   deployed: DeployedExport,
   request: BackfillRequest,
-  { follow, maxAttempts, json }: PeriodOptions,
+  { follow, maxAttempts, json, quiet = false }: PeriodOptions,
   context: CommandContext,
 ): Promise<number> {
   const { stdout, stderr, env, signal, program } = context;
   const { name } = deployed;
   const output = json === true ? stderr : stdout;
   const style = textStyleFor(output, env);
-  const progress = createProgress(context);
+  const progress = createProgress(context, quiet);
   const end = await deployed.startBackfill(request, {
     follow,
     maxAttempts,
     signal,
-    say: (text) => progress.print(textStyleFor(stderr, env)('dim', text)),
+    say: (text) => progress.inform(textStyleFor(stderr, env)('dim', text)),
     ...progress,
   });
   progress.clear();
@@ -171,7 +173,7 @@ async function exportPeriod(
     again: `${program} backfill ${name} ${backfillOptions(request)} ${deployment.option}`,
     watch: `${program} status ${name} ${deployment.option} --watch`,
   };
-  output.write(`${summaryLines(end, status, next, style).join('\n')}\n`);
+  output.write(`${timestampFor(output, systemRuntime.now())}${summaryLines(end, status, next, style).join('\n')}\n`);
   if (json === true) stdout.write(`${JSON.stringify({ ...end, backfill: status })}\n`);
   return exitStatusOf(end, status, signal.aborted);
 }
@@ -180,10 +182,10 @@ async function exportPeriod(
 const noticeIntervalMs = 10_000;
 
 /** A line that changes while windows are exported, and a line for each one that has failed. */
-function createProgress({ stderr, env }: CommandContext) {
+function createProgress({ stderr, env }: CommandContext, quiet: boolean) {
   const { now } = systemRuntime;
   const style = textStyleFor(stderr, env);
-  const statusLine = createStatusLine(stderr, now);
+  const statusLine = createStatusLine(stderr, now, { quiet });
   let progress: BackfillProgress | undefined;
   let pages = 0;
   let noticedAt = Number.NEGATIVE_INFINITY;
@@ -200,7 +202,7 @@ function createProgress({ stderr, env }: CommandContext) {
     statusLine.print(style('yellow', text));
   };
   return {
-    print: statusLine.print,
+    inform: statusLine.inform,
     clear: statusLine.clear,
     onProgress(newest: BackfillProgress) {
       progress = newest;

@@ -18,11 +18,11 @@ export async function localCommand(
   context: CommandContext,
 ): Promise<number> {
   const { env } = context;
-  const { out, json = false, all = false } = options;
+  const { out, json = false, quiet = false, all = false } = options;
   const problems = [...usageErrors];
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   const request = readStartRequest(options, problems);
-  const start = { request, follow: true, json, maxAttempts };
+  const start = { request, follow: true, json, quiet, maxAttempts };
   const startable = (settingsOf: (name: string) => LocalExportInput): Startable => ({
     option: directoryOption(out),
     open: async (name) => ({

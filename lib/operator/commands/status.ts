@@ -112,5 +112,6 @@ async function printEntries(
   };
   await print(stdout, `${prefix}${lines().join('\n')}\n`);
   if (hasNothing && !isTerminal) stderr.write(`${nothing}\n`);
-  return entries.some((entry) => 'error' in entry) ? exitStatuses.failed : exitStatuses.ok;
+  const isFailure = failedOnly ? listed.length > 0 : entries.some((entry) => 'error' in entry);
+  return isFailure ? exitStatuses.failed : exitStatuses.ok;
 }

@@ -299,7 +299,7 @@ async function printAll(
       '',
       ellipsize(countKinds(rows.map(statusOf), statuses), columns),
       ...(hasFailed
-        ? hintLines(`${program} verify <export> ${option}`, columns).map((line) => style('dim', line))
+        ? hintLines('for details', `${program} verify <export> ${option}`, columns).map((line) => style('dim', line))
         : []),
     ];
   };

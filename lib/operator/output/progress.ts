@@ -1,12 +1,12 @@
 /**
- * Shows the progress of long operations: on a terminal one line that is rewritten in place, elsewhere a line per second
- * at most. Everything goes to stderr, so that stdout holds only the result.
+ * Shows the progress of long operations: on a terminal one line that is rewritten in place, elsewhere a line per minute
+ * at most, with the time. Everything goes to stderr, so that stdout holds only the result.
  */
 
 import type { Retry } from '../../target/target.ts';
 import type { ExportEvent } from '../../core/ports.ts';
 import { bytes, delay, plural } from './format.ts';
-import type { Terminal, TextStyle } from './terminal.ts';
+import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
 export interface ProgressDisplay {
   readonly say: (text: string) => void;
@@ -17,32 +17,32 @@ export interface ProgressDisplay {
 }
 
 /** Milliseconds between two lines about pages: on a terminal often enough to move, in a log seldom enough to read. */
-const minIntervalMs = { terminal: 100, log: 1_000 };
+const minIntervalMs = { terminal: 100, log: 60_000 };
 
-/** The progress of one run, from its events. */
+/** The progress of one run, from its events. Only warnings if `quiet`. */
 export function createProgressDisplay(
   stream: Terminal,
   style: TextStyle,
   now: () => number,
-  { countsDown = true }: { readonly countsDown?: boolean } = {},
+  { countsDown = true, quiet = false }: { readonly countsDown?: boolean; readonly quiet?: boolean } = {},
 ): ProgressDisplay {
-  const status = createStatusLine(stream, now);
+  const status = createStatusLine(stream, now, { quiet });
   const countdown = createCountdown(countsDown && stream.isTTY === true ? status.show : () => {}, now);
   let rate = createRate(now());
 
   return {
-    say: (text) => status.print(style('dim', text)),
+    say: (text) => status.inform(style('dim', text)),
     onEvent(event) {
       countdown.stop();
       switch (event.event) {
         case 'run-started':
           rate = createRate(now());
-          return status.print(style('dim', `Run ${event.run}: exporting "${event.export}" since ${event.since}`));
+          return status.inform(style('dim', `Run ${event.run}: exporting "${event.export}" since ${event.since}`));
         case 'run-resumed': {
           const { run, pages, since } = event;
           rate = createRate(now(), pages, event.bytes);
           const place = pages === 0 ? 'at page 1' : `after page ${pages}`;
-          return status.print(style('dim', `Resuming run ${run} ${place} (since ${since})`));
+          return status.inform(style('dim', `Resuming run ${run} ${place} (since ${since})`));
         }
         case 'run-restarted': {
           rate = createRate(now());
@@ -154,10 +154,14 @@ export function createPageCounter(stream: Terminal, verb: string, now: () => num
 }
 
 /**
- * `show` rewrites the last line on a terminal, and so does `update`, unless it was called just before. `print` writes a
- * line that stays.
+ * `show` rewrites the last line on a terminal, and so does `update`, unless it was called just before. `print` and `inform` write a
+ * line that stays. If `quiet`, only `print` writes.
  */
-export function createStatusLine(stream: Terminal, now: () => number) {
+export function createStatusLine(
+  stream: Terminal,
+  now: () => number,
+  { quiet = false }: { readonly quiet?: boolean } = {},
+) {
   const isTerminal = stream.isTTY === true;
   const intervalMs = isTerminal ? minIntervalMs.terminal : minIntervalMs.log;
   let updatedAt = Number.NEGATIVE_INFINITY;
@@ -169,15 +173,20 @@ export function createStatusLine(stream: Terminal, now: () => number) {
   };
   const print = (text: string) => {
     clear();
-    stream.write(`${text}\n`);
+    stream.write(`${timestampFor(stream, now())}${text}\n`);
+  };
+  const inform = (text: string) => {
+    if (!quiet) print(text);
   };
   const show = (text: string) => {
+    if (quiet) return;
     if (!isTerminal) return print(text);
     stream.write(`\r\x1b[K${text.slice(0, (stream.columns || 80) - 1)}`);
     isShown = true;
   };
   return {
     print,
+    inform,
     clear,
     show,
     update(text: string) {

@@ -3,6 +3,7 @@
  * shell.
  */
 
+import { stripVTControlCharacters } from 'node:util';
 import type { Instant } from '../../core/model.ts';
 import type { Incident } from '../../target/incidents.ts';
 import type { NextStart } from '../../target/target.ts';
@@ -29,7 +30,7 @@ import {
   type ValueColumn,
 } from './export-table.ts';
 import { bytes, coarseDuration, plural, relativeTime } from './format.ts';
-import { type Cell, ellipsize, type TextStyle, tableLines } from './terminal.ts';
+import { type Cell, columnGap, columnWidths, ellipsize, type TextStyle, tableLines, wrapText } from './terminal.ts';
 
 export interface StatusTableOptions {
   readonly now: number;
@@ -54,7 +55,9 @@ export function statusLines(entries: readonly StatusEntry[], options: StatusTabl
 
 function overviewLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
   const { style, program, option, columns, rows = Number.POSITIVE_INFINITY, summary } = options;
-  const hint = entries.some(needsAttention) ? hintLines(`${program} status <export> ${option}`, columns) : [];
+  const hint = entries.some(needsAttention)
+    ? hintLines('for details', `${program} status <export> ${option}`, columns)
+    : [];
   const hintRows = hint.reduce((sum, line) => sum + Math.ceil(line.length / columns), 0);
   // The heading, an empty line, the summary and the line on which the cursor stays.
   const maxLines = Math.max(1, rows - 4 - hintRows);
@@ -70,9 +73,9 @@ function overviewLines(entries: readonly StatusEntry[], options: StatusTableOpti
 }
 
 /** A command is never cut, so that it can be copied. On a narrow terminal it has its own line, which the terminal wraps. */
-export function hintLines(command: string, columns: number): string[] {
-  const line = `→ for details: ${command}`;
-  return line.length <= columns ? [line] : [ellipsize('→ for details:', columns), command];
+export function hintLines(purpose: string, command: string, columns: number): string[] {
+  const line = `→ ${purpose}: ${command}`;
+  return line.length <= columns ? [line] : [ellipsize(`→ ${purpose}:`, columns), command];
 }
 
 /** `100 exports: 2 failed, 1 stale, 5 running, 92 completed`. Each export counts once. */
@@ -183,9 +186,9 @@ export const errorText = (name: string, message: string): string => toPrintable(
 
 const maxErrorLength = 300;
 
-/** An export in one line, its backfill, a table of its runs, and what to do about a run that stopped. */
+/** An export, its backfill, a table of its runs, and what to do about a run that stopped. Only commands are longer than a line. */
 function exportLines(status: ExportStatus, runs: readonly RunStatus[] = [], options: StatusTableOptions): string[] {
-  const { now, style, program, option } = options;
+  const { now, style, program, option, columns } = options;
   const { export: name, watermark, completedAt, next, backfill } = status;
   const facts = [
     completedAt === null ? 'never completed' : `completed ${relativeTime(epochMsOf(completedAt), now)}`,
@@ -193,18 +196,53 @@ function exportLines(status: ExportStatus, runs: readonly RunStatus[] = [], opti
     describeNextStart(next, now),
   ];
   const [newest] = runs;
+  const wrapped = (lines: readonly string[]) => lines.flatMap((line) => wrapText(line, columns, '    '));
   return [
-    `${style('bold', name)}  ${facts.join(' · ')}`,
-    ...(status.reportsOverdue ? [`  ${style('yellow', overdueReports(status, now))}`] : []),
-    ...(backfill === null ? [] : backfillLines(backfill, style)),
+    ...factLines(name, facts, options),
+    ...wrapped(status.reportsOverdue ? [`  ${style('yellow', overdueReports(status, now))}`] : []),
+    ...wrapped(backfill === null ? [] : backfillLines(backfill, style)),
     ...(newest === undefined
       ? ['  no runs yet', `  → ${program} start ${name} ${option}`]
       : [
-          ...tableLines(rowsOf(runs, runColumns, now), style).map((line) => `  ${line}`),
-          ...newestRunLines(newest, options),
+          ...runTable(runs, { ...options, columns: columns - 2 }).map((line) => `  ${line}`),
+          ...wrapped(newestRunLines(newest, options)),
+          ...resumeLines(newest, options),
         ]),
     ...damagedRunLines(runs, options),
   ].map((line) => line.trimEnd());
+}
+
+/** `nightly  completed 3 h ago · watermark …`: in one line, or with some of them in lines below. */
+function factLines(
+  name: string,
+  [first = '', ...others]: readonly string[],
+  { style, columns }: StatusTableOptions,
+): readonly string[] {
+  const lines: string[] = [];
+  let line = `${style('bold', name)}  ${first}`;
+  for (const fact of others) {
+    const longer = `${line} · ${fact}`;
+    const fits = stripVTControlCharacters(longer).length <= columns;
+    if (!fits) lines.push(line);
+    line = fits ? longer : `  ${fact}`;
+  }
+  return [...lines, line];
+}
+
+/** Left out, in this order, until the rest fits. */
+const optionalRunColumns: readonly string[] = ['SINCE', 'BYTES', 'TOOK', 'STARTED'];
+
+function runTable(
+  runs: readonly RunStatus[],
+  { now, style, columns }: Pick<StatusTableOptions, 'now' | 'style' | 'columns'>,
+): string[] {
+  let shown = runColumns;
+  for (const optional of optionalRunColumns) {
+    const widths = columnWidths(rowsOf(runs, shown, now));
+    if (widths.reduce((sum, width) => sum + width + columnGap, -columnGap) <= columns) break;
+    shown = shown.filter(({ heading }) => heading !== optional);
+  }
+  return tableLines(rowsOf(runs, shown, now), style, columns);
 }
 
 function overdueReports({ lastReportsAt, reportsEverySeconds }: ExportStatus, now: number): string {
@@ -225,10 +263,7 @@ function describeNextStart(next: NextStart, now: number): string {
 }
 
 /** Only the newest run of an export can be unfinished. */
-function newestRunLines(
-  { export: name, state, lastIncident, lastPageAt }: RunStatus,
-  { now, style, program, option }: StatusTableOptions,
-): string[] {
+function newestRunLines({ state, lastIncident, lastPageAt }: RunStatus, { now, style }: StatusTableOptions): string[] {
   const lines: string[] = [];
   if (state === 'running' && lastPageAt !== null) lines.push(`  last page ${relativeTime(epochMsOf(lastPageAt), now)}`);
   if (lastIncident !== null && state !== 'completed') {
@@ -236,19 +271,26 @@ function newestRunLines(
     const when = relativeTime(epochMsOf(lastIncident.at), now);
     lines.push(`  ${label} ${when}: ${truncate(describeIncident(lastIncident), maxErrorLength)}`);
   }
-  if (state === 'failed' || state === 'stopped') {
-    lines.push(`  → to resume: ${program} start ${name} ${option}`);
-  }
   return lines;
 }
 
-function damagedRunLines(runs: readonly RunStatus[], { program, option }: StatusTableOptions): string[] {
+function resumeLines({ export: name, state }: RunStatus, { program, option, columns }: StatusTableOptions): string[] {
+  if (state !== 'failed' && state !== 'stopped') return [];
+  return hintLines('to resume', `${program} start ${name} ${option}`, columns - 2).map((line) => `  ${line}`);
+}
+
+function damagedRunLines(
+  runs: readonly RunStatus[],
+  { program, option, columns }: StatusTableOptions,
+): readonly string[] {
   return runs
     .filter(({ state }) => state === 'damaged')
-    .map(
-      ({ export: name, run }) =>
-        `  → published, but its manifest is missing or was changed: ${program} verify ${name} --run ${run} ${option}`,
-    );
+    .flatMap(({ export: name, run }) => [
+      ...wrapText(`  run ${run} was published, but its manifest is missing or was changed`, columns, '    '),
+      ...hintLines('to see what', `${program} verify ${name} --run ${run} ${option}`, columns - 2).map(
+        (line) => `  ${line}`,
+      ),
+    ]);
 }
 
 function describeIncident(incident: Incident): string {

@@ -1,7 +1,8 @@
 /** Writes for a person at a terminal: colors and tables. A stream that is no terminal gets plain text. */
 
-import { styleText } from 'node:util';
+import { stripVTControlCharacters, styleText } from 'node:util';
 import { truncate } from '../../core/sanitize.ts';
+import { instantOf } from '../../core/timestamps.ts';
 
 export interface Terminal {
   readonly isTTY?: boolean | undefined;
@@ -30,6 +31,30 @@ export function errorLines(style: TextStyle, message: string): string {
 export function withProblemCount(message: string): string {
   const problems = message.split('\n').filter((line) => !line.startsWith(' ')).length;
   return problems === 1 ? message : `${problems} problems:\n${message}`;
+}
+
+/**
+ * `2026-11-20T11:02:43Z `: begins a line about a run that goes to a file or a pipe, because it is read later. Empty for a terminal.
+ */
+export function timestampFor({ isTTY }: Terminal, nowMs: number): string {
+  return isTTY === true ? '' : `${instantOf(Math.floor(nowMs / 1_000) * 1_000)} `;
+}
+
+/**
+ * `text` in lines of at most `width` columns, broken between words, each of the further ones after `indent`. A longer word is not broken,
+ * so that a path can be copied. Colors take no space.
+ */
+export function wrapText(text: string, width: number, indent: string): readonly string[] {
+  const lines: string[] = [];
+  const [, lead = '', rest = ''] = /^( *)(.*)$/s.exec(text) ?? [];
+  let line: string | undefined;
+  for (const word of rest.split(' ')) {
+    const longer = line === undefined ? `${lead}${word}` : `${line} ${word}`;
+    const fits = line === undefined || stripVTControlCharacters(longer).length <= width;
+    if (!fits) lines.push(line as string);
+    line = fits ? longer : `${indent}${word}`;
+  }
+  return [...lines, line ?? ''];
 }
 
 export interface Cell {

@@ -99,14 +99,16 @@ describe('the command backfill', () => {
       const { words } = await aFailingService(() => ((failures += 1) === 1 ? errorResponse(503) : undefined));
       const { status, stderr } = await runInProcess(words, env);
       expect(status).toBe(0);
-      expect(stderr).toMatch(/^Retrying .*\(attempt 2 of \d+\): ServiceUnavailableError: .*503/m);
+      expect(stderr).toMatch(/^20\S+Z Retrying .*\(attempt 2 of \d+\): ServiceUnavailableError: .*503/m);
     });
 
     it('begins no further windows with a key that is rejected, and says how to continue', async () => {
       const { simulator, words, out } = await aFailingService(() => errorResponse(401));
       const { status, stdout, stderr } = await runInProcess(words, env);
       expect(status).toBe(1);
-      expect(stderr).toMatch(/^Failed: 2026-11-20T00:00:00Z to 2026-11-20T00:00:10Z: ConfigurationError: .*401/m);
+      expect(stderr).toMatch(
+        /^20\S+Z Failed: 2026-11-20T00:00:00Z to 2026-11-20T00:00:10Z: ConfigurationError: .*401/m,
+      );
       // The first run, the check, and two windows at the same time.
       expect(simulator.exchanges).toHaveLength(5);
       expect(stdout).toContain('Unfinished: the backfill of reports: 0 of 6 windows done');

@@ -21,9 +21,9 @@ const page = (number: number): ExportEvent => ({
   totalBytes: 1_000 * number,
 });
 
-function aDisplay(isTTY = false, options: { readonly countsDown?: boolean } = {}) {
+function aDisplay(isTTY = false, options: { readonly countsDown?: boolean; readonly quiet?: boolean } = {}) {
   let output = '';
-  let now = 0;
+  let now = Date.parse('2026-11-20T03:00:00.999Z');
   const stream = { isTTY, columns: 40, write: (text: string) => (output += text) };
   const display = createProgressDisplay(stream, textStyleFor(stream, { NO_COLOR: '1' }), () => now, options);
   return {
@@ -32,7 +32,12 @@ function aDisplay(isTTY = false, options: { readonly countsDown?: boolean } = {}
       now += ms;
     },
     output: () => output,
-    lines: () => output.split('\n').slice(0, -1),
+    /** Without the time, which each line of a log begins with. */
+    lines: () =>
+      output
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => line.replace(/^20\S+Z /, '')),
   };
 }
 
@@ -64,16 +69,35 @@ describe('the progress of a run', () => {
     ]);
   });
 
-  it('shows at most one page per second in a log, with the rate once it is known', () => {
+  it('shows at most one page per minute in a log, with the time, and the rate once it is known', () => {
     const display = aDisplay();
     display.onEvent(started);
     display.onEvent(page(1));
+    display.pass(59_999);
     display.onEvent(page(2));
-    display.pass(1_000);
-    display.onEvent(page(3));
-    expect(display.lines().slice(1)).toEqual([
-      'Page 1 · 10 reports · 1 kB',
-      'Page 3 · 30 reports · 3 kB · 3.0 pages/s · 3 kB/s',
+    display.pass(1);
+    display.onEvent(page(180));
+    expect(display.output().split('\n').slice(1)).toEqual([
+      '2026-11-20T03:00:00Z Page 1 · 10 reports · 1 kB',
+      '2026-11-20T03:01:00Z Page 180 · 1,800 reports · 180 kB · 3.0 pages/s · 3 kB/s',
+      '',
+    ]);
+  });
+
+  it.each([false, true])('shows only warnings if it is quiet, on a terminal or not (%s)', (isTTY) => {
+    const display = aDisplay(isTTY, { quiet: true });
+    display.say('Using a simulated service');
+    display.onEvent(started);
+    display.onEvent({ ...started, event: 'run-resumed' });
+    display.onEvent(page(1));
+    display.onEvent({ event: 'waiting-for-slot', export: 'daily', run, page: 2, seconds: 5 });
+    expect(display.output()).toBe('');
+    display.onEvent({ event: 'service-asked-to-wait', export: 'daily', run, page: 2, seconds: 60, inside: false });
+    display.onRetry({ state: 'ExportPage', error: 'E', message: 'm', attempt: 1, maxAttempts: 20, delaySeconds: 8 });
+    display.end();
+    expect(display.lines()).toEqual([
+      'Waiting 60 s before page 2 (Retry-After)',
+      'Retrying in 8 s (attempt 2 of 21): E: m',
     ]);
   });
 

@@ -306,6 +306,57 @@ describe('the status of one export on a terminal', () => {
     ]);
   });
 
+  it('fits a terminal of 80 columns: wraps texts, and leaves out columns of runs', () => {
+    const name = 'n'.repeat(40);
+    const failedRun = aRunStatus({
+      export: name,
+      run: '20261120T020000Z-1f3a5c789abc' as RunStatus['run'],
+      state: 'failed',
+      completedAt: null,
+      pages: 1_000_000,
+      reports: 100_000_000,
+      lastIncident: {
+        kind: 'failed-run',
+        at: at('2026-11-20T15:30:00Z'),
+        page: 8,
+        error: 'ServiceUnavailableError',
+        message: `Report service responded with 503 for page 8 of run 20261120T020000Z-1f3a5c (request ID ${'r'.repeat(20)}). Response: it is down`,
+      },
+    });
+    const status = withRuns({
+      export: name,
+      runs: [failedRun, aRunStatus({ export: name, state: 'damaged' })],
+      reportsEverySeconds: 93_600,
+      reportsOverdue: true,
+      backfill: aBackfill({ state: 'running', counts: { ...counts, failed: 3, running: 4 } }),
+      next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: true, expression: 'rate(1 day)' },
+    });
+    const lines = linesFor([status], { columns: 80 });
+    expect(lines).toEqual([
+      `${name}  completed 13 h ago`,
+      '  watermark 2026-11-20T02:00:00Z · next run about 2026-11-21T02:00:00Z (in 10 h)',
+      '  no completed run has had reports for 3 days; expected within 26 h',
+      '    (expect.reportsEvery)',
+      '  backfill 2026-01-01T00:00:00Z to 2026-02-10T00:00:00Z, running: 3 failed · 4',
+      '    running · 27 waiting · 12 done · 120 pages, 1,200 reports, 840 kB · about 60',
+      '    s left',
+      '  RUN                            STATE        PAGES      REPORTS  STARTED',
+      '  20261120T020000Z-1f3a5c789abc  failed   1,000,000  100,000,000  14 h ago',
+      '  20261120T020000Z-1f3a5c        damaged      1,204       12,031  14 h ago',
+      '  last error 30 min ago: ServiceUnavailableError: Report service responded with',
+      '    503 for page 8 of run 20261120T020000Z-1f3a5c (request ID',
+      '    rrrrrrrrrrrrrrrrrrrr). Response: it is down',
+      '  → to resume:',
+      `  npx report-exporter start ${name} --stack ReportExporter`,
+      '  run 20261120T020000Z-1f3a5c was published, but its manifest is missing or was',
+      '    changed',
+      '  → to see what:',
+      `  npx report-exporter verify ${name} --run 20261120T020000Z-1f3a5c --stack ReportExporter`,
+    ]);
+    // Commands are not cut, so that they can be copied.
+    for (const line of lines.filter((each) => !each.includes('npx '))) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
   it('says why and when a run stopped, and how to resume it', () => {
     const failed = aRunStatus({
       state: 'failed',
