@@ -4,20 +4,31 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Readable } from 'node:stream';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { runProgram } from '../../../bin/program.ts';
 import { aDirectory, jsonOf, readManifest, runInProcess } from '../../support/process/command-line.ts';
+import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
+import { simulatorApiKey, someReports, startTestSimulator } from '../../support/service/simulator-client.ts';
 
-/** Runs an export once more in the directory, with the simulator, and returns its run and its first page. */
-async function runExport(out: string, name: string, ...options: string[]) {
-  const ended = await runInProcess(['local', '--out', out, '--export', name, '--json', ...options]);
-  const { run, manifest } = jsonOf(ended);
-  const [page] = (await readManifest(manifest ?? '')).pages;
-  return { run, manifest: manifest ?? '', page: join(out, page?.key ?? '') };
+const env = { REPORT_EXPORT_API_KEY: simulatorApiKey };
+
+/** A directory, and a function that runs an export there once more and returns its run and its first page. The first run finds five reports. */
+async function aDirectoryOfExports() {
+  const out = await aDirectory();
+  const simulator = await startTestSimulator({ reports: inMemoryReports(someReports(5)) });
+  onTestFinished(() => simulator.close());
+  const runExport = async (name: string) => {
+    const service = ['--base-url', simulator.baseUrl, '--vendor', 'SERVICE', '--size', '2'];
+    const { run, manifest } = jsonOf(
+      await runInProcess(['local', '--out', out, '--export', name, '--json', ...service], env),
+    );
+    const [page] = (await readManifest(manifest ?? '')).pages;
+    return { run, manifest: manifest ?? '', page: join(out, page?.key ?? '') };
+  };
+  return { out, runExport };
 }
 
-const damage = async (page: string) =>
-  await writeFile(page, (await readFile(page, 'utf8')).replace('<report ', '<rep0rt '));
+const damage = async (page: string) => await writeFile(page, (await readFile(page, 'utf8')).replace('r1', 'r9'));
 
 /** The state of the export can no longer be read. */
 function damageState(out: string, name: string): void {
@@ -31,7 +42,7 @@ async function linesOnTerminal(words: readonly string[]): Promise<readonly strin
   let text = '';
   const terminal = (isTTY: boolean) => ({ isTTY, columns: 80, write: (chunk: string) => (text += chunk) });
   await runProgram(words, {
-    env: { NO_COLOR: '1' },
+    env: { ...env, NO_COLOR: '1' },
     stdin: Readable.from([]),
     stdout: terminal(true),
     stderr: { write: () => true },
@@ -43,54 +54,54 @@ async function linesOnTerminal(words: readonly string[]): Promise<readonly strin
 
 describe('verify', () => {
   it('also checks the newest run with reports if the newest run has none', async () => {
-    const out = await aDirectory();
-    const full = await runExport(out, 'reports');
-    const empty = [await runExport(out, 'reports'), await runExport(out, 'reports')].at(-1);
+    const { out, runExport } = await aDirectoryOfExports();
+    const full = await runExport('reports');
+    const empty = [await runExport('reports'), await runExport('reports')].at(-1);
     const words = ['verify', '--out', out];
 
-    const verified = await runInProcess([...words, '--json']);
+    const verified = await runInProcess([...words, '--json'], env);
     expect(verified.status).toBe(0);
     expect(JSON.parse(verified.stdout)).toMatchObject({
       status: 'ok',
       run: empty?.run,
       reports: 0,
-      newestWithReports: { run: full.run, published: true, pages: 3, reports: 250, findingCount: 0 },
+      newestWithReports: { run: full.run, published: true, pages: 3, reports: 5, findingCount: 0 },
     });
-    expect((await runInProcess(words)).stdout).toMatch(
+    expect((await runInProcess(words, env)).stdout).toMatch(
       new RegExp(`^Verified: run ${empty?.run} .*\nVerified: run ${full.run} .*, the newest run with reports\n$`),
     );
 
     await damage(full.page);
-    const failed = await runInProcess([...words, '--json']);
+    const failed = await runInProcess([...words, '--json'], env);
     expect(failed.status).toBe(1);
     expect(JSON.parse(failed.stdout)).toMatchObject({
       status: 'failed',
       findingCount: 0,
       newestWithReports: { findings: [{ page: 1 }], findingCount: 1 },
     });
-    const chosen = JSON.parse((await runInProcess([...words, '--run', empty?.run ?? '', '--json'])).stdout);
+    const chosen = JSON.parse((await runInProcess([...words, '--run', empty?.run ?? '', '--json'], env)).stdout);
     expect(chosen).toMatchObject({ status: 'ok', newestWithReports: null });
 
     await rm(full.manifest);
-    expect(JSON.parse((await runInProcess([...words, '--json'])).stdout)).toMatchObject({
+    expect(JSON.parse((await runInProcess([...words, '--json'], env)).stdout)).toMatchObject({
       status: 'failed',
       newestWithReports: { run: full.run, findings: [{ page: null, message: expect.stringMatching(/is missing/) }] },
     });
   });
 
   it('checks every export with --all, and fails if one of them does', async () => {
-    const out = await aDirectory();
+    const { out, runExport } = await aDirectoryOfExports();
     const words = ['verify', '--all', '--out', out];
-    await runExport(out, 'a-intact');
-    const empty = await runInProcess([...words, '--json']);
+    await runExport('a-intact');
+    const empty = await runInProcess([...words, '--json'], env);
     expect(empty.status).toBe(0);
     expect(JSON.parse(empty.stdout)).toMatchObject({ status: 'ok', exports: [{ status: 'ok', pages: 3 }] });
 
-    const { page } = await runExport(out, 'b-changed');
+    const { page } = await runExport('b-changed');
     await damage(page);
-    await runExport(out, 'c-unreadable');
+    await runExport('c-unreadable');
     damageState(out, 'c-unreadable');
-    const failed = await runInProcess([...words, '--json']);
+    const failed = await runInProcess([...words, '--json'], env);
     expect(failed.status).toBe(1);
     expect(JSON.parse(failed.stdout)).toMatchObject({
       status: 'failed',
@@ -101,7 +112,7 @@ describe('verify', () => {
       ],
     });
 
-    const piped = await runInProcess(words);
+    const piped = await runInProcess(words, env);
     expect(piped.status).toBe(1);
     const [heading = '', ...rows] = piped.stdout.trimEnd().split('\n');
     expect(heading.split('\t').slice(0, 5)).toEqual(['export', 'status', 'run', 'run_with_reports', 'pages']);
@@ -133,25 +144,25 @@ describe('verify', () => {
 
 describe('plan --all', () => {
   it('has a line for each export, and fails if a start would', async () => {
-    const out = await aDirectory();
+    const { out, runExport } = await aDirectoryOfExports();
     const words = ['plan', '--all', '--out', out];
-    await runExport(out, 'a-complete');
-    const planned = await runInProcess([...words, '--json']);
+    await runExport('a-complete');
+    const planned = await runInProcess([...words, '--json'], env);
     expect(planned.status).toBe(0);
     expect(JSON.parse(planned.stdout)).toMatchObject({
       exports: [{ export: 'a-complete', plan: { act: 'start' }, request: { method: 'POST' } }],
     });
 
-    await runExport(out, 'b-changed');
+    await runExport('b-changed');
     const database = new DatabaseSync(join(out, 'state.sqlite'));
     database.exec(
       `UPDATE exports SET settings = json_set(settings, '$.export.filter', json('{"type":"x"}')) WHERE export = 'b-changed'`,
     );
     database.close();
-    expect((await runInProcess(words)).status).toBe(1);
-    await runExport(out, 'c-unreadable');
+    expect((await runInProcess(words, env)).status).toBe(1);
+    await runExport('c-unreadable');
     damageState(out, 'c-unreadable');
-    const refused = await runInProcess(words);
+    const refused = await runInProcess(words, env);
     expect(refused.status).toBe(1);
     const rows = refused.stdout.trimEnd().split('\n');
     expect(rows[0]).toBe('export\tact\trun\tsince\tpage\tnext\treason');
