@@ -18,8 +18,8 @@ export function addOperatorCommands(
     .addHelpText(
       'after',
       `
-Without a name, and if there are several exports, it is an overview with a line per export: those that failed, stopped,
-are stale or cannot be read first. An export is stale if its newest completed run is older than its schedule's freshness.
+Without a name, and if there are several exports, it is an overview with a line per export: those that failed, were
+interrupted, are stale or cannot be read first. An export is stale if its newest completed run is older than its schedule's freshness.
 
 If stdout is not a terminal, the output is tab-separated: a heading, then a line for each export; for a single export,
 a line of its own, with an empty run, and a line for each of its runs.

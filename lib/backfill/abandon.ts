@@ -29,10 +29,10 @@ export interface AbandonedBackfill {
 }
 
 /**
- * `running`: it is being published now. `published`: it has its manifest, and only its state does not say so yet. `failed`, `stopped`: no
+ * `running`: it is being published now. `published`: it has its manifest, and only its state does not say so yet. `failed`, `interrupted`: no
  * execution is working on it, but an invocation that outlives its execution may still publish it.
  */
-type PublishingState = 'running' | 'published' | 'failed' | 'stopped';
+type PublishingState = 'running' | 'published' | 'failed' | 'interrupted';
 
 export interface PublishingWindow extends Window {
   readonly state: PublishingState;
@@ -85,7 +85,7 @@ export async function abandonBackfill(deps: AbandonDependencies, exportName: str
 export async function abandonWindows(
   { log, backfills }: Pick<BackfillDependencies, 'log' | 'backfills'>,
   backfill: Backfill,
-  findPublishingState: (run: Run) => Promise<PublishingState | undefined> = async () => 'stopped',
+  findPublishingState: (run: Run) => Promise<PublishingState | undefined> = async () => 'interrupted',
 ): Promise<Omit<AbandonedBackfill, 'backfill'>> {
   const { export: exportName, plan: id, requestChecksum, abandonedAt } = backfill;
   const states = await readWindowStates(backfills, exportName);
@@ -133,6 +133,6 @@ async function publishingState(
   }
   if (maxInvocationMs === 0) return undefined;
   // Nothing says when the execution ended.
-  if (lastFailure === undefined) return 'stopped';
+  if (lastFailure === undefined) return 'interrupted';
   return runtime.now() - epochMsOf(lastFailure.at) < maxInvocationMs ? 'failed' : undefined;
 }

@@ -9,8 +9,8 @@ import type { Backfill, BackfillStore } from './store.ts';
 import { readWindowStates, type WindowStates } from './window-states.ts';
 import { type Window, windowName, windowsOf } from './windows.ts';
 
-/** `waiting`: it has not begun. `failed`, `stopped`: it has begun, and no execution is working on it. */
-export type WindowState = 'done' | 'running' | 'failed' | 'stopped' | 'waiting';
+/** `waiting`: it has not begun. `failed`, `interrupted`: it has begun, and no execution is working on it. */
+export type WindowState = 'done' | 'running' | 'failed' | 'interrupted' | 'waiting';
 
 export interface WindowStatus extends Window {
   readonly state: WindowState;
@@ -61,7 +61,7 @@ export async function readBackfillStatus(
   const windows = await mapConcurrently([...windowsOf(backfill)], readConcurrency, (window) =>
     windowStatus({ log, executions }, window, states.get(windowName(exportName, window))),
   );
-  const counts = { done: 0, running: 0, failed: 0, stopped: 0, waiting: 0 };
+  const counts = { done: 0, running: 0, failed: 0, interrupted: 0, waiting: 0 };
   for (const { state } of windows) counts[state] += 1;
   const { from, to, windowMs, parallel, startedAt, abandonedAt } = backfill;
   return {
@@ -110,7 +110,7 @@ async function windowStatus(
     ]);
     return {
       ...window,
-      state: hasFailed ? 'failed' : isRunning ? 'running' : 'stopped',
+      state: hasFailed ? 'failed' : isRunning ? 'running' : 'interrupted',
       run: active.run,
       pages: last?.page ?? 0,
       reports: last === undefined ? 0 : last.totals.reports,

@@ -226,8 +226,9 @@ async function checkRuns(
     const startCommand = `${program} start ${name} ${option}`;
     const failure = lastIncident === null || lastIncident.kind === 'wait' ? undefined : lastIncident;
     const reason = failure === undefined ? '' : `: ${failure.error}: ${failure.message}`;
-    if (state === 'failed' || state === 'stopped') {
-      return warning(`run ${run} ${state} and is unfinished${reason}`, `to resume: ${startCommand}`);
+    if (state === 'failed' || state === 'interrupted') {
+      const ended = state === 'failed' ? 'failed' : 'was interrupted';
+      return warning(`run ${run} ${ended} and is unfinished${reason}`, `to resume: ${startCommand}`);
     }
     if (state === 'abandoned' && failure?.kind === 'failed-run') {
       return warning(`run ${run} failed and was abandoned${reason}`, `to start a new run: ${startCommand}`);

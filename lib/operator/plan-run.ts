@@ -62,7 +62,7 @@ export async function planRun(deps: PlanDependencies, input: StartInput = {}): P
     const failure = state.active?.lastFailure;
     const { page, cursor, unlogged } = await findNextPage(deps, run, last);
     const ended = failure === undefined ? 'was interrupted' : `failed (${failure.error})`;
-    const reason = `run ${run.run} ${ended} and resumes where it stopped${unloggedPages(unlogged)}`;
+    const reason = `run ${run.run} ${ended} and is resumed${unloggedPages(unlogged)}`;
     return { act, run: run.run, since, reason, page, cursor, request };
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError') && !isExportError(error, 'PageConflictError')) throw error;

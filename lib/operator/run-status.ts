@@ -31,11 +31,11 @@ import {
 } from '../target/target.ts';
 
 /**
- * `running`: an execution is working on the run. `failed`, `stopped`: none is, and the next start resumes it.
+ * `running`: an execution is working on the run. `failed`, `interrupted`: none is, and the next start resumes it.
  * `completed`: it is published. `empty`: it found no reports and is not published, because publishEmptyRuns is false.
  * `damaged`: it was published, but its manifest is missing or was changed. `abandoned`: it never will be published.
  */
-export type RunState = 'running' | 'failed' | 'stopped' | 'completed' | 'empty' | 'damaged' | 'abandoned';
+export type RunState = 'running' | 'failed' | 'interrupted' | 'completed' | 'empty' | 'damaged' | 'abandoned';
 
 export interface RunStatus {
   readonly export: string;
@@ -110,7 +110,7 @@ export const categories = [
   'unreadable',
   'damaged',
   'failed',
-  'stopped',
+  'interrupted',
   'stale',
   'running',
   'completed',
@@ -121,7 +121,7 @@ export type Category = (typeof categories)[number];
 export function categoryOf(entry: StatusEntry): Category {
   if ('error' in entry) return 'unreadable';
   const { state, stale, reportsOverdue } = entry;
-  const isWorse = state === 'failed' || state === 'stopped' || state === 'damaged';
+  const isWorse = state === 'failed' || state === 'interrupted' || state === 'damaged';
   return (stale || reportsOverdue) && !isWorse ? 'stale' : state;
 }
 
@@ -286,7 +286,7 @@ async function nextRunStartedAt(
 }
 
 interface ActiveRunStatus extends RunStatus {
-  readonly state: 'running' | 'failed' | 'stopped';
+  readonly state: 'running' | 'failed' | 'interrupted';
 }
 
 /** Without its newest incident, which takes further requests. */
@@ -295,7 +295,7 @@ async function activeRunStatus({ log, executions }: DeployedExport, run: Run): P
   return {
     export: run.export,
     run: run.run,
-    state: isRunning ? 'running' : run.lastFailure === undefined ? 'stopped' : 'failed',
+    state: isRunning ? 'running' : run.lastFailure === undefined ? 'interrupted' : 'failed',
     since: run.since,
     ...(run.until === undefined ? {} : { until: run.until }),
     startedAt: run.startedAt,

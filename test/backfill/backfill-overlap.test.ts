@@ -356,7 +356,7 @@ describe('a window that was cut off while it was published', () => {
     await leavePublishing(bench, name, windowOf(0, 2));
     expect(await abandonBackfill(operator, name)).toMatchObject({
       abandonedRuns: 0,
-      publishing: [{ state: 'stopped', lastFailure: null }],
+      publishing: [{ state: 'interrupted', lastFailure: null }],
     });
     const here = { ...operator, maxInvocationMs: 0 };
     bench.running.add('first');

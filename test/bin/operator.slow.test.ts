@@ -667,7 +667,7 @@ describe('several exports in a directory', () => {
     expect((await runOn(out, 'status')).status).toBe(0);
     expect(await runOn(out, 'abandon', 'broken', '--yes')).toMatchObject({ status: 0 });
     const message =
-      'No export has failed, stopped, or is stale or unreadable (3 exports: 2 completed, 1 never completed)';
+      'No export has failed, was interrupted, or is stale or unreadable (3 exports: 2 completed, 1 never completed)';
     expect(await runOn(out, 'status', '--failed')).toMatchObject({
       status: 0,
       stdout: expect.stringMatching(/^export\t[^\n]*\n$/),

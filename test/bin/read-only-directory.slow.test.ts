@@ -111,7 +111,7 @@ describe('a directory that may only be read', () => {
     lock?.release();
     log.close();
     expect(readdirSync(killed)).toContain('state.sqlite-wal');
-    expect(stateForReader(killed)).toBe('stopped');
+    expect(stateForReader(killed)).toBe('interrupted');
 
     rmSync(join(killed, 'state.sqlite-shm'));
     setWritable(killed, false);

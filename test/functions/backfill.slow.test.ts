@@ -226,7 +226,7 @@ describe('a deployed backfill', () => {
       Array.from({ length: 24 }, () => expect.stringMatching(/^nightly-w-[\da-f-]{36}$/)),
     );
     expect(killed.size).toBe(6);
-    expect(await countsOf(world)).toEqual({ done: 18, running: 0, failed: 0, stopped: 6, waiting: 0 });
+    expect(await countsOf(world)).toEqual({ done: 18, running: 0, failed: 0, interrupted: 6, waiting: 0 });
 
     const requests = world.service.exchanges.length;
     const second = await backfill(world);
@@ -331,7 +331,7 @@ describe('a deployed backfill', () => {
     expect(started).toHaveLength(24);
     expect((await abandoned)?.abandonedRuns).toBe(0);
     expect(publishedIds(world)).toEqual(idsFrom(12, 12 + 5 * 3));
-    expect(await countsOf(world)).toEqual({ done: 5, running: 0, failed: 0, stopped: 0, waiting: 19 });
+    expect(await countsOf(world)).toEqual({ done: 5, running: 0, failed: 0, interrupted: 0, waiting: 19 });
   });
 });
 

@@ -127,7 +127,7 @@ describe('a backfill in a directory', () => {
     expect(await collect(listPublishedRuns(deployed.store, 'nightly', 0))).toEqual(runs);
     expect(await readBackfillStatus(deployed, 'nightly')).toMatchObject({
       state: 'completed',
-      counts: { done: 6, running: 0, failed: 0, stopped: 0, waiting: 0 },
+      counts: { done: 6, running: 0, failed: 0, interrupted: 0, waiting: 0 },
       reports: 42,
       remainingSeconds: 0,
     });

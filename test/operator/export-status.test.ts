@@ -83,7 +83,7 @@ describe('the status of an export', () => {
     });
   });
 
-  it('distinguishes unfinished runs that run, have failed, and have stopped', async () => {
+  it('distinguishes unfinished runs that run, have failed, and were interrupted', async () => {
     const { bench } = aBench('RequestRejectedError');
     await bench.start();
     const { active } = await bench.state();
@@ -95,7 +95,7 @@ describe('the status of an export', () => {
     if (state.active === undefined) throw new Error('there is no unfinished run');
     const { lastFailure: _, ...interrupted } = state.active;
     await bench.log.replaceState({ ...state, version: state.version + 1, active: interrupted });
-    expect(await statusIn(bench)).toMatchObject({ state: 'stopped', lastFailure: null, ...run });
+    expect(await statusIn(bench)).toMatchObject({ state: 'interrupted', lastFailure: null, ...run });
   });
 
   it('does not hide a run that was abandoned because it can never complete, until the next one begins', async () => {

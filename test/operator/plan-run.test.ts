@@ -68,7 +68,7 @@ describe('the plan of an unfinished run', () => {
       act: 'resume',
       run: active?.run,
       since: active?.since,
-      reason: `run ${active?.run} failed (RequestRejectedError) and resumes where it stopped`,
+      reason: `run ${active?.run} failed (RequestRejectedError) and is resumed`,
       page: 2,
       cursor: last?.nextCursor,
       request: active?.request,

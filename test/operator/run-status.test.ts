@@ -109,7 +109,7 @@ describe('the status of an export', () => {
     expect((await statusOf(bench, 1)).runs).toHaveLength(1);
   });
 
-  it('distinguishes running, failed and stopped runs', async () => {
+  it('distinguishes running, failed and interrupted runs', async () => {
     const { bench, down } = aFailingBench();
     down.is = true;
     await bench.start();
@@ -132,15 +132,15 @@ describe('the status of an export', () => {
     if (state.active === undefined) throw new Error('there is no unfinished run');
     const { lastFailure: _, ...interrupted } = state.active;
     await bench.log.replaceState({ ...state, version: state.version + 1, active: interrupted });
-    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'stopped', lastIncident: null }]);
+    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'interrupted', lastIncident: null }]);
   });
 
-  it('shows a run as stopped if it was interrupted after it had resumed from a failure', async () => {
+  it('shows a run as interrupted if it was interrupted after it had resumed from a failure', async () => {
     const { bench, down } = aFailingBench();
     down.is = true;
     await bench.start();
     await beginRun(bench.deps, { input: {}, execution: 'next' });
-    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'stopped', pages: 1, lastIncident: null }]);
+    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'interrupted', pages: 1, lastIncident: null }]);
   });
 
   it('shows a run without a manifest as abandoned, with only what the log has of it', async () => {
@@ -221,7 +221,7 @@ describe('the status of an export', () => {
     const deployed = { ...asDeployedExport(bench), log };
     const { runs = [], backfill } = await readExportStatus(deployed, 10, bench.deps.runtime.now());
     expect(runs.map(({ run }) => run)).toEqual([(await bench.state()).lastCompleted?.result.run]);
-    expect(backfill?.windows).toMatchObject([{ state: 'done' }, ...begun.map(() => ({ state: 'stopped' }))]);
+    expect(backfill?.windows).toMatchObject([{ state: 'done' }, ...begun.map(() => ({ state: 'interrupted' }))]);
     expect(mostReading).toBe(begun.length);
 
     const found = (backfill?.windows ?? []).map(async ({ run }) =>
@@ -229,7 +229,7 @@ describe('the status of an export', () => {
     );
     expect(await Promise.all(found)).toMatchObject([
       { state: 'completed', since: done.since },
-      ...begun.map((window) => ({ state: 'stopped', ...window, pages: 0 })),
+      ...begun.map((window) => ({ state: 'interrupted', ...window, pages: 0 })),
     ]);
   });
 

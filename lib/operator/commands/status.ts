@@ -100,7 +100,7 @@ async function printEntries(
   const listed = failedOnly ? sorted.filter(needsAttention) : sorted;
   const summary = summarizeStatuses(entries);
   const hasNothing = failedOnly && listed.length === 0;
-  const nothing = `No export has failed, stopped, or is stale or unreadable (${summary})`;
+  const nothing = `No export has failed, was interrupted, or is stale or unreadable (${summary})`;
   const lines = () => {
     if (json === true) return [JSON.stringify({ at: new Date(now).toISOString(), exports: listed })];
     if (!isTerminal) return statusValues(listed, now);

@@ -13,15 +13,15 @@ import type { TextStyle } from './terminal.ts';
 /** `2020-01-01T00:00:00Z to 2020-01-08T00:00:00Z`. */
 export const windowText = ({ since, until }: Window): string => `${since} to ${until}`;
 
-const stateOrder = ['failed', 'stopped', 'running', 'waiting', 'done'] as const satisfies WindowState[];
-const stateStyles = { failed: 'red', stopped: 'yellow', running: 'cyan', waiting: 'dim', done: 'green' } as const;
+const stateOrder = ['failed', 'interrupted', 'running', 'waiting', 'done'] as const satisfies WindowState[];
+const stateStyles = { failed: 'red', interrupted: 'yellow', running: 'cyan', waiting: 'dim', done: 'green' } as const;
 
 /** `12/40 windows, 1 failed, 4 running`: how far it has come, for a note or a column. */
 export function backfillText({ counts, state }: Pick<BackfillSummary, 'counts' | 'state'>): string {
   const windows = Object.values(counts).reduce((sum, count) => sum + count, 0);
   return [
     `${counts.done}/${windows} window${windows === 1 ? '' : 's'}`,
-    ...(['failed', 'stopped', 'running'] as const)
+    ...(['failed', 'interrupted', 'running'] as const)
       .filter((each) => counts[each] > 0)
       .map((each) => `${counts[each]} ${each}`),
     ...(state === 'abandoned' ? [state] : []),
@@ -39,7 +39,7 @@ const windowOption = ({ windowMs }: Pick<BackfillRequest, 'windowMs'>): string =
 const maxShown = 5;
 const maxErrorLength = 300;
 
-/** How many windows are in which state; those that have failed or stopped, and those that are running. Each line is indented. */
+/** How many windows are in which state; those that have failed or were interrupted, and those that are running. Each line is indented. */
 export function backfillLines(status: BackfillSummary, style: TextStyle): readonly string[] {
   const { counts, windows = [], remainingSeconds } = status;
   const states = stateOrder
@@ -49,7 +49,7 @@ export function backfillLines(status: BackfillSummary, style: TextStyle): readon
     status.state === 'running' && remainingSeconds !== null
       ? [`about ${coarseDuration(remainingSeconds * 1_000)} left`]
       : [];
-  const attention = (['failed', 'stopped', 'running'] as const).flatMap((each) =>
+  const attention = (['failed', 'interrupted', 'running'] as const).flatMap((each) =>
     windows.filter(({ state }) => state === each),
   );
   const more = attention.length - maxShown;
@@ -80,7 +80,8 @@ function publishingPhrases({ state, lastFailure }: PublishingWindow): readonly [
   const whenStarted = 'it completes when the backfill is started again';
   if (state === 'running') return ['is being published', 'it completes, unless that fails'];
   if (state === 'published') return ['is published, but its state does not say so yet', whenStarted];
-  if (lastFailure === null) return ['was stopped while it was being published', `${whenStarted}, unless that fails`];
+  if (lastFailure === null)
+    return ['was interrupted while it was being published', `${whenStarted}, unless that fails`];
   const { error, message, at } = lastFailure;
   const abandonableAt = instantOf(epochMsOf(at) + maxFunctionMs);
   return [

@@ -88,7 +88,7 @@ const stateStyles: Readonly<Record<Category | RunState, Cell['style']>> = {
   unreadable: 'red',
   damaged: 'red',
   failed: 'red',
-  stopped: 'yellow',
+  interrupted: 'yellow',
   stale: 'yellow',
   running: 'cyan',
   completed: 'green',
@@ -167,11 +167,11 @@ function noteOf(entry: StatusEntry, now: number): string {
     entry;
   const started = startedAt === null ? '' : `, started ${relativeTime(epochMsOf(startedAt), now)}`;
   const place = `${plural(entry.pages, 'page')}${started}`;
-  const hasFailed = state === 'failed' || state === 'stopped';
+  const hasFailed = state === 'failed' || state === 'interrupted';
   const isUnfinished = backfill?.state === 'running' || backfill?.state === 'unfinished';
   return [
     state === 'failed' && lastFailure !== null ? errorText(lastFailure.error, lastFailure.message) : '',
-    state === 'stopped' ? `no execution is working on it: ${place}` : '',
+    state === 'interrupted' ? `no execution is working on it: ${place}` : '',
     stale && !hasFailed ? `not completed for ${coarseDuration((freshnessSeconds ?? 0) * 1_000)}` : '',
     reportsOverdue && !hasFailed ? `no reports for ${coarseDuration((reportsEverySeconds ?? 0) * 1_000)}` : '',
     state === 'running' ? `running: ${place}` : '',
@@ -186,7 +186,7 @@ export const errorText = (name: string, message: string): string => toPrintable(
 
 const maxErrorLength = 300;
 
-/** An export, its backfill, a table of its runs, and what to do about a run that stopped. Only commands are longer than a line. */
+/** An export, its backfill, a table of its runs, and what to do about a run that is unfinished. Only commands are longer than a line. */
 function exportLines(status: ExportStatus, runs: readonly RunStatus[] = [], options: StatusTableOptions): string[] {
   const { now, style, program, option, columns } = options;
   const { export: name, watermark, completedAt, next, backfill } = status;
@@ -275,7 +275,7 @@ function newestRunLines({ state, lastIncident, lastPageAt }: RunStatus, { now, s
 }
 
 function resumeLines({ export: name, state }: RunStatus, { program, option, columns }: StatusTableOptions): string[] {
-  if (state !== 'failed' && state !== 'stopped') return [];
+  if (state !== 'failed' && state !== 'interrupted') return [];
   return hintLines('to resume', `${program} start ${name} ${option}`, columns - 2).map((line) => `  ${line}`);
 }
 

@@ -101,7 +101,7 @@ function notesOn({ runs, unknownDates, error }: RunHistory): string[] {
   ];
 }
 
-const states: readonly RunState[] = ['running', 'completed', 'empty', 'damaged', 'failed', 'stopped', 'abandoned'];
+const states: readonly RunState[] = ['running', 'completed', 'empty', 'damaged', 'failed', 'interrupted', 'abandoned'];
 
 /** How many runs there are, how they ended, and how long a completed one usually takes. */
 export function describeRuns({ runs, gaps, hasOlder }: RunHistory): string {

@@ -119,7 +119,7 @@ const tones = {
   damaged: 'bad',
   stale: 'bad',
   unreadable: 'bad',
-  stopped: 'idle',
+  interrupted: 'idle',
   abandoned: 'idle',
   never: 'idle',
 } as const;

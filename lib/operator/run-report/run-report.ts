@@ -73,8 +73,8 @@ function describeOutcome({ run, totals }: RunReportData): string {
         : `In progress: ${formatTotals(totals)} so far. Nothing is published before the last page.`;
     case 'failed':
       return `Failed ${place}. Nothing is published. The next start resumes the run.`;
-    case 'stopped':
-      return `Stopped ${place}; no execution is running. Nothing is published. The next start resumes the run.`;
+    case 'interrupted':
+      return `Interrupted ${place}; no execution is running. Nothing is published. The next start resumes the run.`;
     case 'damaged':
       return `Exported every matching report: ${formatTotals(totals)}. But its manifest is missing or was changed, so do not rely on this run.`;
     case 'abandoned':

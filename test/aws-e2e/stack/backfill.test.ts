@@ -140,7 +140,7 @@ describe('a deployed backfill', () => {
     expect(again).toMatchObject({ status: 0 });
     expect(JSON.parse(again.stdout)).toMatchObject({
       status: 'ended',
-      backfill: { state: 'completed', counts: { done: 24, failed: 0, stopped: 0, waiting: 0 } },
+      backfill: { state: 'completed', counts: { done: 24, failed: 0, interrupted: 0, waiting: 0 } },
     });
 
     const published = await publishedWindows(deployed);

@@ -221,7 +221,7 @@ describe('the state of the newest run', () => {
 
   it('is stopped if its execution has ended without one, which is asked for: it may have started just now', async () => {
     const states = { acme: [active('daily')] };
-    expect(await one({ services, states })).toMatchObject({ state: 'stopped', lastFailure: null });
+    expect(await one({ services, states })).toMatchObject({ state: 'interrupted', lastFailure: null });
     aws?.restore();
     expect(await one({ services, states, described: [execution] })).toMatchObject({ state: 'running' });
     expect(aws?.requests()).toMatchObject({ DescribeExecution: 1 });

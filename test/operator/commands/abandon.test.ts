@@ -127,8 +127,8 @@ describe('abandon --backfill with a window that could not be published', () => {
         '  → it completes when the backfill is started again, unless that fails. If it cannot complete, abandon the backfill again, not ' +
         'before 2026-11-20T03:00:00Z\n',
     );
-    expect(publishingText({ ...window, run: run.run, state: 'stopped', lastFailure: null })).toMatch(
-      /was stopped while it was being published\n  → it completes when the backfill is started again, unless that fails\n$/,
+    expect(publishingText({ ...window, run: run.run, state: 'interrupted', lastFailure: null })).toMatch(
+      /was interrupted while it was being published\n  → it completes when the backfill is started again, unless that fails\n$/,
     );
   });
 });

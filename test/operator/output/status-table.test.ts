@@ -74,7 +74,7 @@ const mixed: readonly StatusEntry[] = [
   never('b-never'),
   aStatus({ export: 'c-running', state: 'running', pages: 812, startedAt: at('2026-11-20T14:00:00Z') }),
   aStatus({ export: 'd-stale', stale: true, next: { kind: 'disabled', expression: 'x' } }),
-  aStatus({ export: 'e-stopped', state: 'stopped', stale: true, pages: 7, reports: null }),
+  aStatus({ export: 'e-interrupted', state: 'interrupted', stale: true, pages: 7, reports: null }),
   failed('f-failed'),
   unreadable('g-unreadable'),
   aStatus({ export: 'h-completed' }),
@@ -96,12 +96,12 @@ const linesFor = (entries: readonly StatusEntry[], options: Partial<StatusTableO
   statusLines(sortStatuses(entries), { ...plain, summary: summarizeStatuses(entries), ...options });
 
 describe('the order', () => {
-  it('begins with what needs attention: unreadable, failed, stopped, stale; then running, then the others by name', () => {
+  it('begins with what needs attention: unreadable, failed, interrupted, stale; then running, then the others by name', () => {
     expect(sortStatuses(mixed).map((entry) => entry.export)).toEqual([
       'g-unreadable',
       'f-failed',
       'i-failed',
-      'e-stopped',
+      'e-interrupted',
       'd-stale',
       'j-running-stale',
       'c-running',
@@ -111,7 +111,7 @@ describe('the order', () => {
     ]);
     expect(mixed.filter(needsAttention).map((entry) => entry.export)).toEqual([
       'd-stale',
-      'e-stopped',
+      'e-interrupted',
       'f-failed',
       'g-unreadable',
       'i-failed',
@@ -123,7 +123,7 @@ describe('the order', () => {
 describe('the summary', () => {
   it('counts each export once', () => {
     expect(summarizeStatuses(mixed)).toBe(
-      '10 exports: 1 unreadable, 2 failed, 1 stopped, 2 stale, 1 running, 2 completed, 1 never completed',
+      '10 exports: 1 unreadable, 2 failed, 1 interrupted, 2 stale, 1 running, 2 completed, 1 never completed',
     );
     const hundred = Array.from({ length: 100 }, (_, index) =>
       index < 2
@@ -141,19 +141,19 @@ describe('the summary', () => {
 describe('the status of exports on a terminal', () => {
   it('has a line per export, with why it needs attention, and a summary', () => {
     expect(linesFor(mixed)).toEqual([
-      'EXPORT           STATE       COMPLETED  NEXT      REPORTS    BYTES  PAGES  NOTE',
-      'g-unreadable     unreadable                                                PageConflictError: The state was edited',
-      'f-failed         failed      13 h ago   in 10 h    12,031   8.4 MB  1,204  ServiceUnavailableError: Report service responded with 503 for page 8',
-      'i-failed         failed      13 h ago   in 10 h    12,031   8.4 MB  1,204  ServiceUnavailableError: Report service responded with 503 for page 8',
-      'e-stopped        stopped     13 h ago   in 10 h         –   8.4 MB      7  no execution is working on it: 7 pages, started 14 h ago',
-      'd-stale          stale       13 h ago   disabled   12,031   8.4 MB  1,204  not completed for 26 h',
-      'j-running-stale  stale       13 h ago   in 10 h    12,031   8.4 MB      1  not completed for 26 h; running: 1 page, started 14 h ago',
-      'c-running        running     13 h ago   in 10 h    12,031   8.4 MB    812  running: 812 pages, started 2 h ago',
-      'a-completed      completed   13 h ago   in 10 h    12,031   8.4 MB  1,204',
-      'b-never          never       never      –               0  0 bytes      0',
-      'h-completed      completed   13 h ago   in 10 h    12,031   8.4 MB  1,204',
+      'EXPORT           STATE        COMPLETED  NEXT      REPORTS    BYTES  PAGES  NOTE',
+      'g-unreadable     unreadable                                                 PageConflictError: The state was edited',
+      'f-failed         failed       13 h ago   in 10 h    12,031   8.4 MB  1,204  ServiceUnavailableError: Report service responded with 503 for page 8',
+      'i-failed         failed       13 h ago   in 10 h    12,031   8.4 MB  1,204  ServiceUnavailableError: Report service responded with 503 for page 8',
+      'e-interrupted    interrupted  13 h ago   in 10 h         –   8.4 MB      7  no execution is working on it: 7 pages, started 14 h ago',
+      'd-stale          stale        13 h ago   disabled   12,031   8.4 MB  1,204  not completed for 26 h',
+      'j-running-stale  stale        13 h ago   in 10 h    12,031   8.4 MB      1  not completed for 26 h; running: 1 page, started 14 h ago',
+      'c-running        running      13 h ago   in 10 h    12,031   8.4 MB    812  running: 812 pages, started 2 h ago',
+      'a-completed      completed    13 h ago   in 10 h    12,031   8.4 MB  1,204',
+      'b-never          never        never      –               0  0 bytes      0',
+      'h-completed      completed    13 h ago   in 10 h    12,031   8.4 MB  1,204',
       '',
-      '10 exports: 1 unreadable, 2 failed, 1 stopped, 2 stale, 1 running, 2 completed, 1 never completed',
+      '10 exports: 1 unreadable, 2 failed, 1 interrupted, 2 stale, 1 running, 2 completed, 1 never completed',
       '→ for details: npx report-exporter status <export> --stack ReportExporter',
     ]);
   });
@@ -195,11 +195,11 @@ describe('the status of exports on a terminal', () => {
 
   it('leaves out columns, not the names, states and reasons, if 40-character names leave no space for them', () => {
     const lines = linesFor(longNames, { columns: 80 });
-    expect(lines[0]).toBe(`EXPORT${' '.repeat(36)}STATE       COMPLETED  NOTE`);
-    expect(lines[3]).toBe(`${'a'.repeat(40)}  failed      13 h ago   ServiceUnavail…`);
+    expect(lines[0]).toBe(`EXPORT${' '.repeat(36)}STATE        COMPLETED  NOTE`);
+    expect(lines[3]).toBe(`${'a'.repeat(40)}  failed       13 h ago   ServiceUnavai…`);
     const wide = linesFor(longNames, { columns: 120 });
     expect(wide[3]).toBe(
-      `${'a'.repeat(40)}  failed      13 h ago   in 10 h   ServiceUnavailableError: Report service resp…`,
+      `${'a'.repeat(40)}  failed       13 h ago   in 10 h   ServiceUnavailableError: Report service res…`,
     );
   });
 
@@ -261,7 +261,7 @@ const aRunStatus = (overrides: Partial<RunStatus> = {}): RunStatus => ({
   lastIncident: null,
   ...overrides,
 });
-const counts = { done: 12, running: 0, failed: 1, stopped: 0, waiting: 27 };
+const counts = { done: 12, running: 0, failed: 1, interrupted: 0, waiting: 27 };
 const aBackfill = (overrides: Partial<BackfillSummary> = {}): BackfillSummary => ({
   export: 'nightly',
   from: at('2026-01-01T00:00:00Z'),
@@ -357,7 +357,7 @@ describe('the status of one export on a terminal', () => {
     for (const line of lines.filter((each) => !each.includes('npx '))) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  it('says why and when a run stopped, and how to resume it', () => {
+  it('says why and when a run failed, and how to resume it', () => {
     const failed = aRunStatus({
       state: 'failed',
       completedAt: null,
@@ -498,8 +498,8 @@ describe('the status for a shell', () => {
   it('says how far a backfill has come, also if it has ended', () => {
     const textOf = (backfill: BackfillSummary) => rowsOf([aStatus({ backfill })])[0]?.backfill;
     expect(textOf(aBackfill())).toBe('12/40 windows, 1 failed');
-    expect(textOf(aBackfill({ state: 'running', counts: { ...counts, stopped: 2, running: 4 } }))).toBe(
-      '12/46 windows, 1 failed, 2 stopped, 4 running',
+    expect(textOf(aBackfill({ state: 'running', counts: { ...counts, interrupted: 2, running: 4 } }))).toBe(
+      '12/46 windows, 1 failed, 2 interrupted, 4 running',
     );
     expect(textOf(aBackfill({ counts: { ...counts, waiting: 1_127 } }))).toBe('12/1140 windows, 1 failed');
     expect(textOf(aBackfill({ state: 'abandoned' }))).toBe('12/40 windows, 1 failed, abandoned');

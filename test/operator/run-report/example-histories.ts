@@ -157,6 +157,6 @@ export function exampleOverview(): OverviewRow[] {
       }),
       index: index('shipments', { runs: 0 }),
     },
-    { entry: entry('archive', { state: 'stopped' }), index: index('archive', { runs: 1_000 }) },
+    { entry: entry('archive', { state: 'interrupted' }), index: index('archive', { runs: 1_000 }) },
   ];
 }
