@@ -1,7 +1,7 @@
 /** The commands that act on a deployment, for the argument parser. */
 
 import type { Command } from 'commander';
-import type { TargetOptions } from '../lib/operator/context.ts';
+import type { DoctorOptions } from '../lib/operator/commands/doctor.ts';
 import { type CommandAction, optionWithValue } from './command-options.ts';
 
 export function addOperatorCommands(
@@ -45,7 +45,7 @@ such directory, stack or export.`,
     .addHelpText(
       'after',
       `
-A local export uses the settings of its last start. Ctrl-C interrupts a local run; a deployed run continues.
+A local export reads the settings file of its last start again; without one, it uses that start's options. Ctrl-C interrupts a local run; a deployed run continues.
 
 Several exports of a stack start at the same time, those of a directory run one after the other. One that fails does not
 stop the others. --since and --restart apply to each. With --json, prints a JSON object per export, one per line.
@@ -189,6 +189,7 @@ Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or nothing to abandon.
 
   addTargetOptions(program.command('doctor'), '[export]', 'name of the export (default: all)')
     .description('check whether exports can run, and how to fix them')
+    .addOption(optionWithValue('--settings <file>', 'exports of this settings file, before anything has run'))
     .addHelpText(
       'after',
       `
@@ -196,8 +197,11 @@ Checks settings, state, runs, store, schedule, proxy and certificates, API key, 
 its alarms reach anyone. The check of a service requests one page of size 1 and does not store it; of a stack, the function
 requests another one. A service that several exports use is checked once. In a directory, a file is written and removed again.
 
+With --settings, checks the file, API keys and services from here; stores nothing.
+
 Examples:
   $ ${programName} doctor
+  $ ${programName} doctor --settings report-exporter.json
   $ ${programName} doctor --stack ReportExporter
 
 Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`,
@@ -205,7 +209,7 @@ Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`
     .action(
       action(async () => {
         const { doctorCommand } = await import('../lib/operator/commands/doctor.ts');
-        return async (name: string | undefined, options: TargetOptions, problems, context) =>
+        return async (name: string | undefined, options: DoctorOptions, problems, context) =>
           await doctorCommand(name, { ...options, version }, problems, context);
       }),
     );

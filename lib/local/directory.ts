@@ -1,11 +1,12 @@
 /** A directory in which exports run on this machine, as a deployment that operators' commands work with. */
 
-import { ExportError } from '../core/errors.ts';
+import { ExportError, isExportError } from '../core/errors.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import {
   type DeployedExport,
   type Deployment,
   type RunEnd,
+  type SettingsOrigin,
   type StartOptions,
   type StartRequest,
   unreadableExport,
@@ -20,7 +21,14 @@ import { acquireExportLock, isBackfillLocked, isExportLocked } from './lock.ts';
 import { observeRun } from './run-observer.ts';
 import { isWindowExecution, runLocally, stateFileIn } from './run.ts';
 import { localService } from './service.ts';
-import { type LocalExport, type LocalExportInput, localExportSchema } from './settings.ts';
+import {
+  type LocalExport,
+  type LocalExportInput,
+  localExportSchema,
+  type SavedSettings,
+  type SavedSettingsInput,
+  type SettingsSource,
+} from './settings.ts';
 import { openSqlitePageLog } from './sqlite/page-log.ts';
 import { readRunNotes, type RunNotesReader } from './sqlite/run-notes.ts';
 
@@ -28,6 +36,8 @@ export interface LocalDeploymentOptions {
   readonly out: string;
   readonly env: NodeJS.ProcessEnv;
   readonly runtime: Runtime;
+  /** Reads an export from its settings file again. Absent: the settings of its last run count. @throws ConfigurationError */
+  readonly readSettings?: (source: SettingsSource, exportName: string) => Promise<LocalExportInput>;
 }
 
 /** @throws ConfigurationError if no export has run in the directory, or its state cannot be read */
@@ -44,9 +54,10 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
   const store = createDirectoryPageStore(out);
   // Opened once for all exports: they share the file.
   let log: ReturnType<typeof openSqlitePageLog> | undefined;
-  const open = (exportName: string): DeployedExport => {
-    const settings = notes.settings(exportName);
-    if (settings === undefined) throw unknownExport(exportName, out, notes.exportNames());
+  const open = async (exportName: string): Promise<DeployedExport> => {
+    const saved = notes.settings(exportName);
+    if (saved === undefined) throw unknownExport(exportName, out, notes.exportNames());
+    const settings = await readAgain(saved, options);
     log ??= openSqlitePageLog(stateFile);
     return deployedExport(options, settings, { notes, log, backfills: log.backfills, store });
   };
@@ -54,17 +65,15 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
     name: `directory ${out}`,
     option: directoryOption(out),
     exportNames: async () => notes.exportNames(),
-    open: async (exportName) => open(exportName),
+    open,
     alarmTopic: async () => undefined,
     concurrency: async () => undefined,
     openAll: async () =>
-      notes.exportNames().map((exportName) => {
-        try {
-          return open(exportName);
-        } catch (error) {
-          return unreadableExport(exportName, null, error);
-        }
-      }),
+      await Promise.all(
+        notes
+          .exportNames()
+          .map(async (name) => await open(name).catch((error: unknown) => unreadableExport(name, null, error))),
+      ),
     async [Symbol.asyncDispose]() {
       notes.close();
       log?.close();
@@ -73,18 +82,51 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
   };
 }
 
+/** What the next run of an export uses. */
+interface CurrentSettings {
+  readonly settings: LocalExport;
+  readonly origin: SettingsOrigin;
+  /** To be saved when a run begins: the file may have changed. */
+  readonly toSave?: SavedSettingsInput | undefined;
+}
+
+/** The settings as the file has them now, or those of the last run if it cannot be used. */
+async function readAgain(
+  { from, ...settings }: SavedSettings,
+  { out, readSettings }: LocalDeploymentOptions,
+): Promise<CurrentSettings> {
+  if (from === undefined || readSettings === undefined) return { settings, origin: { file: null } };
+  const { file } = from;
+  const { name } = settings.export;
+  try {
+    const input = await readSettings(from, name);
+    return { settings: localExportSchema.parse(input), origin: { file }, toSave: { ...input, from } };
+  } catch (cause) {
+    if (!isExportError(cause, 'ConfigurationError')) throw cause;
+    const remedy = `The last run of ${name} read its settings there. To use another file: local --settings FILE ${name} ${directoryOption(out)}`;
+    const problem = new ExportError('ConfigurationError', `${cause.message}\n  ${remedy}`, { cause });
+    return { settings, origin: { file, problem } };
+  }
+}
+
 /**
- * Starts an export with the given settings, and saves them for later commands once the run has begun.
+ * Starts an export with the given settings, and saves them for later commands once the run has begun. Later starts read them again
+ * from `source`, if it is given.
  * @throws ZodError if the settings are invalid, ConfigurationError if the directory cannot be used
  */
 export async function startLocalExport(
-  options: LocalDeploymentOptions,
+  options: RunOptions,
   settings: LocalExportInput,
   request: StartRequest,
   startOptions: StartOptions,
+  source?: SettingsSource,
 ): Promise<RunEnd> {
-  return await startRun(options, localExportSchema.parse(settings), request, startOptions, settings);
+  const toSave = source === undefined ? settings : { ...settings, from: source };
+  return await startRun(options, localExportSchema.parse(settings), request, startOptions, toSave);
 }
+
+/** What a run needs of its directory. */
+type RunOptions = Omit<LocalDeploymentOptions, 'readSettings'>;
 
 /** The option with which commands act on the directory. */
 export const directoryOption = (out: string): string => `--out ${shellQuote(out)}`;
@@ -101,18 +143,15 @@ interface LocalStores extends Pick<DeployedExport, 'log' | 'backfills'> {
 
 function deployedExport(
   options: LocalDeploymentOptions,
-  settings: LocalExport,
+  { settings, origin, toSave }: CurrentSettings,
   { notes, log, backfills, store }: LocalStores,
 ): DeployedExport {
-  const { out, env, runtime } = options;
-  const { name } = settings.export;
-  const service = localService(settings, env, runtime);
-  const definition = definitionOf(settings, service.address);
+  const { out, runtime } = options;
+  const described = describeLocalExport(settings, options);
+  const { name, definition, service } = described;
   return {
-    name,
-    definition,
-    service,
-    serviceName: service.address,
+    ...described,
+    settings: origin,
     store,
     log,
     backfills,
@@ -130,12 +169,32 @@ function deployedExport(
     },
     nextStart: async () => ({ kind: 'manual' }),
     incidents: (run) => notes.incidents.read(run),
-    start: (request, startOptions) => startRun(options, settings, request, startOptions),
-    startBackfill: (request, backfillOptions) =>
-      startLocalBackfill({ ...options, name, definition, service, log, backfills, store }, request, backfillOptions),
+    async start(request, startOptions) {
+      if (origin.problem !== undefined) throw origin.problem;
+      startOptions.say(`Settings: ${origin.file ?? noSettingsFile}`);
+      return await startRun(options, settings, request, startOptions, toSave);
+    },
+    async startBackfill(request, backfillOptions) {
+      if (origin.problem !== undefined) throw origin.problem;
+      const directory = { out, runtime, name, definition, service, log, backfills, store };
+      return await startLocalBackfill(directory, request, backfillOptions);
+    },
     // Its windows are exported by the process that has started it.
     stopBackfill: async () => undefined,
   };
+}
+
+/** For `SettingsOrigin.file` in messages. */
+export const noSettingsFile = 'those of the last run, which had no settings file';
+
+/** What settings say about an export on this machine, whether or not it has run. */
+export function describeLocalExport(
+  settings: LocalExport,
+  { env, runtime }: Pick<LocalDeploymentOptions, 'env' | 'runtime'>,
+): Pick<DeployedExport, 'name' | 'definition' | 'service' | 'serviceName'> {
+  const service = localService(settings, env, runtime);
+  const { address: serviceName } = service;
+  return { name: settings.export.name, definition: definitionOf(settings, serviceName), service, serviceName };
 }
 
 /**
@@ -151,11 +210,11 @@ function definitionOf({ export: settings, service, compression }: LocalExport, s
 }
 
 async function startRun(
-  { out, env, runtime }: LocalDeploymentOptions,
+  { out, env, runtime }: RunOptions,
   settings: LocalExport,
   startInput: StartRequest,
   { signal, maxAttempts, ...listeners }: StartOptions,
-  settingsToSave?: LocalExportInput,
+  settingsToSave?: SavedSettingsInput,
 ): Promise<RunEnd> {
   const service = localService(settings, env, runtime);
   await using client = await service.connect(listeners.say);

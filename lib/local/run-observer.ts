@@ -9,7 +9,7 @@ import type { Runtime } from '../core/ports.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { fileSystemError } from './durable-fs.ts';
 import type { RunObserver } from './run.ts';
-import type { LocalExportInput } from './settings.ts';
+import type { SavedSettingsInput } from './settings.ts';
 import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
 
 /**
@@ -20,7 +20,7 @@ export function observeRun(
   stateFile: string,
   listeners: Pick<StartOptions, 'emit' | 'onRetry'>,
   { now }: Pick<Runtime, 'now'>,
-  settings?: LocalExportInput,
+  settings?: SavedSettingsInput,
 ): RunObserver {
   const notes = openRunNotes(stateFile);
   try {

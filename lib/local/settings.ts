@@ -17,3 +17,16 @@ export const localExportSchema = z.strictObject({
 });
 export type LocalExport = z.infer<typeof localExportSchema>;
 export type LocalExportInput = z.input<typeof localExportSchema>;
+
+/** The settings file of an export's last run, and the options that override it, by their names in camel case. */
+const settingsSourceSchema = z.strictObject({
+  /** An absolute path. */
+  file: z.string(),
+  options: z.record(z.string(), z.unknown()),
+});
+export type SettingsSource = z.infer<typeof settingsSourceSchema>;
+
+/** What a directory keeps: the settings of the last run, and the file that the next one reads again. Absent: there was none. */
+export const savedSettingsSchema = z.extend(localExportSchema, { from: z.optional(settingsSourceSchema) });
+export type SavedSettings = z.infer<typeof savedSettingsSchema>;
+export type SavedSettingsInput = z.input<typeof savedSettingsSchema>;

@@ -43,12 +43,27 @@ export async function runOnDeployment(
   usageErrors: readonly string[],
   context: CommandContext,
   action: (deployment: Deployment) => Promise<number>,
+  interruption: { readonly handlesInterruption?: boolean } = {},
+): Promise<number> {
+  const bothTargets =
+    options.out !== undefined && options.stack !== undefined ? ['--out, --stack: use only one of them'] : [];
+  const open = async () => await openDeployment(options, context);
+  return await runOn(open, options, [...usageErrors, ...bothTargets], context, action, interruption);
+}
+
+/** Opens what a command acts on, and does what {@link runOnDeployment} does. */
+export async function runOn<Target extends AsyncDisposable>(
+  open: () => Promise<Target>,
+  options: Pick<TargetOptions, 'json'>,
+  problems: readonly string[],
+  context: CommandContext,
+  action: (target: Target) => Promise<number>,
   { handlesInterruption = false }: { readonly handlesInterruption?: boolean } = {},
 ): Promise<number> {
   try {
-    assertUsable(options, usageErrors);
-    await using deployment = await openDeployment(options, context);
-    const running = action(deployment);
+    if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+    await using target = await open();
+    const running = action(target);
     return await (handlesInterruption ? running : Promise.race([running, interruption(context.signal)]));
   } catch (error) {
     if (error instanceof BrokenPipe) return exitStatuses.ok;
@@ -57,16 +72,16 @@ export async function runOnDeployment(
   }
 }
 
-function assertUsable({ out, stack }: TargetOptions, usageErrors: readonly string[]): void {
-  const bothTargets = out !== undefined && stack !== undefined ? ['--out, --stack: use only one of them'] : [];
-  const problems = [...usageErrors, ...bothTargets];
-  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
-}
-
 async function openDeployment({ out, stack }: TargetOptions, context: CommandContext): Promise<Deployment> {
   const { env } = context;
   if (stack === undefined) {
-    return openLocalDeployment({ out: out ?? defaultDirectory, env, runtime: systemRuntime });
+    return openLocalDeployment({
+      out: out ?? defaultDirectory,
+      env,
+      runtime: systemRuntime,
+      // With its parser it takes long to load, and most directories have no settings file.
+      readSettings: async (source, name) => (await import('./settings-file.ts')).readAgain(source, name),
+    });
   }
   // The AWS SDK takes long to load, and most commands do not need it.
   const { openStack } = await import('../aws/stack/stack.ts');

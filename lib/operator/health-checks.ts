@@ -6,14 +6,16 @@
 
 import { mapConcurrently } from '../core/concurrency.ts';
 import { isExportError } from '../core/errors.ts';
+import { noSettingsFile } from '../local/directory.ts';
 import { defaultParallel } from '../backfill/request.ts';
 import { readBackfillStatus } from '../backfill/status.ts';
 import type { AlarmTopic, Concurrency, DeployedExport, Deployment, NextStart } from '../target/target.ts';
 import { planRun } from './plan-run.ts';
 import { listRuns } from './run-status.ts';
-import type { ExportState, Instant, Run } from '../core/model.ts';
+import { emptyState, type ExportState, type Instant, type Run } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
 import { type ProbeResult, probeService } from '../target/probe-service.ts';
+import { chooseSince } from '../core/steps/watermark.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { instantOf } from '../core/timestamps.ts';
@@ -66,7 +68,7 @@ export async function* runHealthChecks(
   { version, program, say, runtime }: HealthCheckOptions,
 ): AsyncGenerator<CheckResult> {
   const of = (name: string | null, check: string, outcome: Outcome) => ({ check, export: name, ...outcome });
-  yield of(null, 'versions', ok(`report-exporter ${version} on Node.js ${process.versions.node}`));
+  yield of(null, 'versions', versionsOutcome(version));
   // The deployment is open already, so it exists and its credentials work.
   yield of(null, 'target', ok(`${deployment.name} can be read`));
   const names = exportName === undefined ? await deployment.exportNames() : [exportName];
@@ -81,16 +83,49 @@ export async function* runHealthChecks(
   for (const { name, results } of checked) {
     for (const [check, outcome] of results) yield of(name, check, outcome);
   }
-  const opened = checked.flatMap(({ deployed }) => deployed ?? []);
-  for (const [deployed, ...others] of Map.groupBy(opened, identityOf).values()) {
-    if (deployed === undefined) continue;
-    const name = others.length === 0 ? deployed.name : null;
-    for (const [check, outcome] of await checkService(deployed, runtime, say)) yield of(name, check, outcome);
+  yield* checkServices(
+    checked.flatMap(({ deployed }) => deployed ?? []),
+    runtime,
+    say,
+  );
+}
+
+/** Checks exports that have not run anywhere: their settings, and the service of each, but no service twice. Stores nothing. */
+export async function* runSettingsChecks(
+  exports: readonly Configured[],
+  file: string,
+  { version, say, runtime }: Omit<HealthCheckOptions, 'program'>,
+): AsyncGenerator<CheckResult> {
+  yield { check: 'versions', export: null, ...versionsOutcome(version) };
+  for (const configured of exports) {
+    yield { check: 'settings', export: configured.name, ...settingsOutcome({ ...configured, settings: { file } }) };
+  }
+  yield* checkServices(exports, runtime, say);
+}
+
+/** An export as its settings describe it; without `log`, it has no state. */
+type Configured = Pick<DeployedExport, 'name' | 'definition' | 'service' | 'probeFromFunction'> &
+  Partial<Pick<DeployedExport, 'log' | 'store' | 'executions'>>;
+
+/** Requests from each service once, however many exports use it. */
+async function* checkServices(
+  exports: readonly Configured[],
+  runtime: Runtime,
+  say: (text: string) => void,
+): AsyncGenerator<CheckResult> {
+  for (const [configured, ...others] of Map.groupBy(exports, identityOf).values()) {
+    if (configured === undefined) continue;
+    const name = others.length === 0 ? configured.name : null;
+    for (const [check, outcome] of await checkService(configured, runtime, say)) {
+      yield { check, export: name, ...outcome };
+    }
   }
 }
 
+const versionsOutcome = (version: string) => ok(`report-exporter ${version} on Node.js ${process.versions.node}`);
+
 /** Exports with the same address, settings and API key, and in a stack with the same function, use the same service. */
-const identityOf = ({ service, probeFromFunction }: DeployedExport): string => {
+const identityOf = ({ service, probeFromFunction }: Configured): string => {
   const { address, settings, keySource } = service;
   return JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]);
 };
@@ -169,9 +204,20 @@ async function checkExport(deployment: Deployment, name: string, program: string
     const outcome = problem(error, 'correct the settings, then start a run or deploy again');
     return { name, deployed: undefined, results: [['settings', outcome]] };
   }
-  const { format, container } = deployed.definition.request;
-  const settings = ['settings', ok(`${format} in ${container} from ${deployed.service.address}`)] as const;
+  const settings = ['settings', settingsOutcome(deployed)] as const;
   return { name, deployed, results: [settings, ...(await checkStored(deployed, program, deployment.option))] };
+}
+
+function settingsOutcome({
+  definition,
+  service,
+  settings,
+}: Pick<DeployedExport, 'definition' | 'service' | 'settings'>) {
+  const { file, problem: cause } = settings ?? {};
+  if (cause !== undefined) return problem(cause, 'no run starts before the file can be used');
+  const { format, container } = definition.request;
+  const origin = settings === undefined ? '' : `; ${file ?? noSettingsFile}`;
+  return ok(`${format} in ${container} from ${service.address}${origin}`);
 }
 
 /** What an export has stored, and its schedule. */
@@ -272,24 +318,24 @@ function scheduleOutcome(next: NextStart): Outcome {
  * Requests one page from here and, of a stack, from its function. Results are `network` (left out for a direct connection), `key`,
  * `service` and `clock`, or the one that failed, and `function`.
  */
-async function checkService(deployed: DeployedExport, runtime: Runtime, say: (text: string) => void): Promise<Results> {
-  const since = await probeSince(deployed, runtime);
-  const fromHere = await checkFromHere(deployed, since, runtime, say);
-  if (deployed.probeFromFunction === undefined) return fromHere;
-  return [...fromHere, ['function', await checkFunction(deployed.probeFromFunction, since)]];
+async function checkService(configured: Configured, runtime: Runtime, say: (text: string) => void): Promise<Results> {
+  const since = await probeSince(configured, runtime);
+  const fromHere = await checkFromHere(configured, since, runtime, say);
+  if (configured.probeFromFunction === undefined) return fromHere;
+  return [...fromHere, ['function', await checkFunction(configured.probeFromFunction, since)]];
 }
 
 const networkRemedy = 'correct what the message names; docs/network.md explains proxies and certificates';
 
 /** Reads certificates and credentials, connects, and requests one page. */
 async function checkFromHere(
-  { definition, log: stateLog, service: { describeNetwork, connect, keySource, address } }: DeployedExport,
+  { definition, log: stateLog, service: { describeNetwork, connect, keySource, address } }: Configured,
   since: Instant,
   runtime: Runtime,
   say: (text: string) => void,
 ): Promise<Results> {
   // What is wrong with the state is reported by its own check.
-  const log = { exportState: (name: string) => stateLog.exportState(name).catch(() => undefined) };
+  const log = { exportState: async (name: string) => await stateLog?.exportState(name).catch(() => undefined) };
   let failure = { check: 'network', remedy: networkRemedy };
   const network: [check: string, outcome: Outcome][] = [];
   try {
@@ -352,8 +398,11 @@ function describePage({ reports, latencyMs }: Pick<ProbeResult, 'reports' | 'lat
 }
 
 /** Where the next run begins. If no run could start: now. */
-async function probeSince(deployed: DeployedExport, runtime: Runtime): Promise<Instant> {
-  const plan = await planRun({ ...deployed, runtime }).catch(() => undefined);
+async function probeSince({ definition, log, store, executions }: Configured, runtime: Runtime): Promise<Instant> {
+  if (log === undefined || store === undefined || executions === undefined) {
+    return chooseSince(definition, emptyState(definition.name), {}, runtime.now()).since;
+  }
+  const plan = await planRun({ definition, log, store, executions, runtime }).catch(() => undefined);
   return plan?.act === 'start' || plan?.act === 'resume'
     ? plan.since
     : instantOf(Math.floor(runtime.now() / 1_000) * 1_000);

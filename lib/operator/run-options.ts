@@ -306,8 +306,8 @@ export function collectProblems<Result>(action: () => Result, problems: string[]
 export const sanitizeArgument = (text: string): string => truncate(toPrintable(text), 200);
 
 /**
- * The API key in the environment variable `variable`; adds to `problems` what is wrong with either. Problems show
- * neither: if the key itself was given as the name, it must not appear in a log.
+ * The API key in the environment variable `variable`; adds to `problems` what is wrong with either. Problems never show the key, and the
+ * name only if it looks like one: if the key itself was given as the name, it must not appear in a log.
  */
 export function readApiKey(variable: string, env: NodeJS.ProcessEnv, problems: string[]): string | undefined {
   const name = apiKeyEnvSchema.safeParse(variable);
@@ -318,7 +318,11 @@ export function readApiKey(variable: string, env: NodeJS.ProcessEnv, problems: s
   const key = env[variable];
   const problem = problemOfApiKey(key);
   if (problem !== undefined) {
-    problems.push(`--api-key-env: the environment variable it names (default ${defaultApiKeyEnv}) ${problem}`);
+    const named = looksLikeVariable(variable) ? variable : `it names (default ${defaultApiKeyEnv})`;
+    problems.push(`--api-key-env: the environment variable ${named} ${problem}`);
   }
   return key;
 }
+
+/** `ACME_API_KEY`: capital words with underscores between them, not what a random key looks like. */
+const looksLikeVariable = (name: string): boolean => /^[A-Z]{2,20}(_[A-Z]{2,20}|_\d{1,3}){1,6}$/.test(name);

@@ -1,6 +1,6 @@
 /** The exports of a settings file that `report-exporter local` runs, with the overrides of the command line. */
 
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import { listNames } from '../core/sanitize.ts';
 import {
@@ -12,8 +12,7 @@ import {
 import type { ServiceProps } from '../settings/props.ts';
 import { fileDocument } from '../settings/settings-document.ts';
 import { readTextFile } from '../settings/text-file.ts';
-import type { LocalExportInput } from '../local/settings.ts';
-import type { CommandContext } from './context.ts';
+import type { LocalExportInput, SettingsSource } from '../local/settings.ts';
 import {
   collectProblems,
   compressionOf,
@@ -33,14 +32,14 @@ import {
  * given on the command line. The settings are those that would be deployed, except for what only AWS has: schedules,
  * and the number of pages per invocation.
  *
- * @throws ConfigurationError with a line for every problem
+ * @throws ConfigurationError with a line for every problem. Without `env`, a missing API key is none
  */
 export function readFileExports(
   file: string,
   names: readonly string[],
-  options: SettingOptions & Pick<LocalOptions, 'all' | 'simulate' | 'compress'>,
+  options: FileOptions,
   usageErrors: readonly string[],
-  env: CommandContext['env'],
+  env: NodeJS.ProcessEnv | undefined,
 ): readonly LocalExportInput[] {
   const problems = [...usageErrors];
   const overrides = readOverrides(options, problems);
@@ -56,7 +55,7 @@ export function readFileExports(
     const base = { service: simulated ? others : { baseUrl, ...others }, export: exportSettings };
     const apiKeyEnv = simulated ? defaultApiKeyEnv : (options.apiKeyEnv ?? service.apiKeyEnv);
     const place = `${file} services.${service.name}`;
-    if (!simulated) problems.push(...findKeyProblems(service, options.apiKeyEnv, place, env));
+    if (!simulated && env !== undefined) problems.push(...findKeyProblems(service, options.apiKeyEnv, place, env));
     const settings = overrideSettings(base, overrides, problems);
     if (!simulated) problems.push(...findMissingCertificate(settings.service, place));
     return { ...settings, apiKeyEnv, ...compressionOf(options, deployment?.bucket.compression) };
@@ -66,6 +65,20 @@ export function readFileExports(
   // What is wrong with an option is wrong for every export. Report it once.
   if (problems.length > 0) throw new ExportError('ConfigurationError', [...new Set(problems)].join('\n'));
   return exports;
+}
+
+type FileOptions = SettingOptions & Pick<LocalOptions, 'all' | 'simulate' | 'compress'>;
+
+/** What later starts need to read the exports again. `options` has only what was given on the command line. */
+export function settingsSource(file: string, options: LocalOptions): SettingsSource {
+  const { settings: _file, out: _out, export: _export, all: _all, json: _json, ...others } = options;
+  const { since: _since, restart: _restart, maxAttempts: _maxAttempts, quiet: _quiet, ...kept } = others;
+  return { file: resolve(file), options: withoutUndefined({ ...kept, ...resolvePaths(kept, process.cwd()) }) as never };
+}
+
+/** The export as its file has it now. @throws ConfigurationError as `readFileExports` does */
+export function readAgain({ file, options }: SettingsSource, exportName: string): LocalExportInput {
+  return readFileExports(file, [exportName], options as FileOptions, [], undefined)[0] as LocalExportInput;
 }
 
 const readFile = (file: string) => parseDeployment(fileDocument(file, readTextFile));
@@ -139,7 +152,7 @@ function findKeyProblems(
   { apiKeyEnv }: ServiceDeploymentSettings,
   override: string | undefined,
   place: string,
-  env: CommandContext['env'],
+  env: NodeJS.ProcessEnv,
 ): string[] {
   const problems: string[] = [];
   readApiKey(override ?? apiKeyEnv, env, problems);

@@ -3,6 +3,7 @@
  * The interfaces through which the steps do their work are in `../core/ports.ts`.
  */
 
+import type { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, FailedRun, Instant, RunId, RunResult } from '../core/model.ts';
 import type { BackfillRequest } from '../backfill/request.ts';
 import type { BackfillProgress } from '../backfill/window-states.ts';
@@ -68,6 +69,8 @@ export interface DeployedExport {
   readonly name: string;
   /** The definition that its next run uses. */
   readonly definition: ExportDefinition;
+  /** Where the settings of its next run come from, in a directory. Absent: they were deployed. */
+  readonly settings?: SettingsOrigin | undefined;
   readonly service: DeployedService;
   /** The name of its service in a stack; the address of its service in a directory. */
   readonly serviceName: string;
@@ -108,6 +111,13 @@ export interface DeployedExport {
    * directory. Runs of windows that are in progress continue.
    */
   stopBackfill(): Promise<string | undefined>;
+}
+
+export interface SettingsOrigin {
+  /** The settings file that every start reads again. null: there is none; the options of the last run count. */
+  readonly file: string | null;
+  /** Why the file cannot be used. Nothing starts then, and what is stored is shown with the settings of the last run. */
+  readonly problem?: ExportError | undefined;
 }
 
 export interface BackfillOptions extends Pick<StartOptions, 'follow' | 'say' | 'onRetry' | 'maxAttempts' | 'signal'> {

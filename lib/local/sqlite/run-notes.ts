@@ -5,7 +5,7 @@
 
 import { type IncidentLog, parseIncidentRecord } from '../../target/incidents.ts';
 import { parseSettings } from '../../settings/settings.ts';
-import { type LocalExport, type LocalExportInput, localExportSchema } from '../settings.ts';
+import { type SavedSettings, type SavedSettingsInput, savedSettingsSchema } from '../settings.ts';
 import type { SqliteReader } from './database.ts';
 import { withSqliteErrors } from './errors.ts';
 import { openPageLogFile, readPageLogFile } from './page-log.ts';
@@ -16,13 +16,13 @@ export interface RunNotesReader {
   /** In alphabetical order. */
   exportNames(): readonly string[];
   /** The settings last saved; undefined if there are none. @throws ConfigurationError if they are no longer valid */
-  settings(exportName: string): LocalExport | undefined;
+  settings(exportName: string): SavedSettings | undefined;
   readonly incidents: Pick<IncidentLog, 'read'>;
   readonly close: () => void;
 }
 
 export interface RunNotes extends RunNotesReader {
-  saveSettings(settings: LocalExportInput): void;
+  saveSettings(settings: SavedSettingsInput): void;
   readonly incidents: IncidentLog;
 }
 
@@ -35,7 +35,11 @@ function notesIn(file: string, { all, close }: SqliteReader): RunNotesReader {
     settings(exportName) {
       const [row] = all('SELECT settings FROM exports WHERE export = ?', exportName);
       if (row === undefined) return undefined;
-      return parseSettings(localExportSchema, JSON.parse(String(row.settings)), `settings of ${exportName} in ${file}`);
+      return parseSettings(
+        savedSettingsSchema,
+        JSON.parse(String(row.settings)),
+        `settings of ${exportName} in ${file}`,
+      );
     },
     incidents: {
       async read({ export: exportName, run }) {

@@ -1,12 +1,16 @@
 /** `report-exporter doctor`: checks whether exports could run now, and says how to fix what would prevent them. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import { type CommandContext, exitStatuses, runOnDeployment, type TargetOptions } from '../context.ts';
-import { type CheckResult, runHealthChecks } from '../health-checks.ts';
+import { describeLocalExport } from '../../local/directory.ts';
+import { localExportSchema } from '../../local/settings.ts';
+import { type CommandContext, exitStatuses, runOn, runOnDeployment, type TargetOptions } from '../context.ts';
+import { type CheckResult, runHealthChecks, runSettingsChecks } from '../health-checks.ts';
 import { plural } from '../output/format.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 
 export interface DoctorOptions extends TargetOptions {
+  /** A settings file whose exports need not have run. */
+  readonly settings?: string;
   /** The version of this program. */
   readonly version: string;
 }
@@ -18,27 +22,55 @@ export async function doctorCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { stdout, stderr, env, program } = context;
-  return await runOnDeployment(options, usageErrors, context, async (deployment) => {
-    const style = textStyleFor(stdout, env);
-    const results: CheckResult[] = [];
-    const say = (text: string) => stderr.write(`${text}\n`);
-    const checks = { version: options.version, program, say, runtime: systemRuntime };
-    for await (const result of runHealthChecks(deployment, exportName, checks)) {
-      results.push(result);
-      if (options.json !== true) stdout.write(formatResult(result, style));
-    }
-    const count = (state: CheckResult['state']) => results.filter((result) => result.state === state).length;
-    const problems = count('problem');
-    const warnings = count('warning');
-    if (options.json === true) {
-      const status = problems > 0 ? 'problem' : warnings > 0 ? 'warning' : 'ok';
-      stdout.write(`${JSON.stringify({ status, target: deployment.name, findings: results })}\n`);
-    } else {
-      stdout.write(`${plural(problems, 'problem')}, ${plural(warnings, 'warning')} (${deployment.name})\n`);
-    }
-    return problems > 0 ? exitStatuses.failed : exitStatuses.ok;
+  const { stderr, program, env } = context;
+  const { version, settings: file } = options;
+  const say = (text: string) => stderr.write(`${text}\n`);
+  const checks = { version, program, say, runtime: systemRuntime };
+  if (file === undefined) {
+    return await runOnDeployment(options, usageErrors, context, async (deployment) => {
+      return await report(runHealthChecks(deployment, exportName, checks), deployment.name, options, context);
+    });
+  }
+  const problems = [...usageErrors];
+  const hasTarget = options.out !== undefined || options.stack !== undefined;
+  if (hasTarget) problems.push('--settings: checks what has not run yet; leave out --out and --stack');
+  const open = async () => {
+    const { readFileExports } = await import('../settings-file.ts');
+    const names = exportName === undefined ? [] : [exportName];
+    // Without the environment: a missing key is a finding.
+    const exports = readFileExports(file, names, { all: names.length === 0 }, [], undefined).map((each) =>
+      describeLocalExport(localExportSchema.parse(each), { env, runtime: systemRuntime }),
+    );
+    return { exports, [Symbol.asyncDispose]: async () => {} };
+  };
+  return await runOn(open, options, problems, context, async ({ exports }) => {
+    return await report(runSettingsChecks(exports, file, checks), `settings file ${file}`, options, context);
   });
+}
+
+/** Prints the results as they arrive, and returns the exit status. */
+async function report(
+  checks: AsyncIterable<CheckResult>,
+  target: string,
+  { json = false }: Pick<TargetOptions, 'json'>,
+  { stdout, env }: CommandContext,
+): Promise<number> {
+  const style = textStyleFor(stdout, env);
+  const results: CheckResult[] = [];
+  for await (const result of checks) {
+    results.push(result);
+    if (!json) stdout.write(formatResult(result, style));
+  }
+  const count = (state: CheckResult['state']) => results.filter((result) => result.state === state).length;
+  const problems = count('problem');
+  const warnings = count('warning');
+  if (json) {
+    const status = problems > 0 ? 'problem' : warnings > 0 ? 'warning' : 'ok';
+    stdout.write(`${JSON.stringify({ status, target, findings: results })}\n`);
+  } else {
+    stdout.write(`${plural(problems, 'problem')}, ${plural(warnings, 'warning')} (${target})\n`);
+  }
+  return problems > 0 ? exitStatuses.failed : exitStatuses.ok;
 }
 
 const marks = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;

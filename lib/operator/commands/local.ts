@@ -5,7 +5,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { directoryOption, startLocalExport } from '../../local/directory.ts';
-import type { LocalExportInput } from '../../local/settings.ts';
+import type { LocalExportInput, SettingsSource } from '../../local/settings.ts';
 import { allExports, type CommandContext, reportError, runOnDeployment } from '../context.ts';
 import { type LocalOptions, readLocalSettings, readMaxAttempts, readStartRequest } from '../run-options.ts';
 import { runOneByOne, type Startable, startOne } from '../start-exports.ts';
@@ -23,16 +23,17 @@ export async function localCommand(
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   const request = readStartRequest(options, problems);
   const start = { request, follow: true, json, quiet, maxAttempts };
-  const startable = (settingsOf: (name: string) => LocalExportInput): Startable => ({
+  const startable = (settingsOf: (name: string) => LocalExportInput, source?: SettingsSource): Startable => ({
     option: directoryOption(out),
     open: async (name) => ({
-      start: async (...args) => await startLocalExport({ out, env, runtime: systemRuntime }, settingsOf(name), ...args),
+      start: async (...args) =>
+        await startLocalExport({ out, env, runtime: systemRuntime }, settingsOf(name), ...args, source),
     }),
   });
 
   if (options.settings !== undefined) {
     // With its parser it takes long to load, and most runs have no settings file.
-    const { readFileExports } = await import('../settings-file.ts');
+    const { readFileExports, settingsSource } = await import('../settings-file.ts');
     let exports: ReadonlyMap<string, LocalExportInput>;
     try {
       const selected = readFileExports(options.settings, names, options, problems, env);
@@ -40,7 +41,8 @@ export async function localCommand(
     } catch (error) {
       return reportError(error, { json }, context);
     }
-    const ofFile = startable((name) => exports.get(name) as LocalExportInput);
+    const source = settingsSource(options.settings, options);
+    const ofFile = startable((name) => exports.get(name) as LocalExportInput, source);
     const [name, ...others] = exports.keys();
     if (name !== undefined && others.length === 0 && !all) return await startOne(ofFile, name, start, 'local', context);
     return await runOneByOne(ofFile, [...exports.keys()], start, context);

@@ -4,6 +4,7 @@ import { systemRuntime } from '../../core/clock.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
 import { asCursor } from '../../core/model.ts';
 import { toPrintable } from '../../core/sanitize.ts';
+import { noSettingsFile } from '../../local/directory.ts';
 import {
   type DeployedExport,
   type Deployment,
@@ -44,9 +45,12 @@ export async function planCommand(
     const deployed = await openExport(deployment, exportName);
     const planned = await planExport(deployed);
     const { name } = deployed;
-    const { next, plan, request } = planned;
+    const { next, plan, request, settings } = planned;
     const when = describeNextStart(next, `${context.program} start ${name} ${deployment.option}`);
-    const details = request === null ? [] : requestLines(request);
+    const details = [
+      ...(deployed.settings === undefined ? [] : [`  settings ${settings ?? noSettingsFile}`]),
+      ...(request === null ? [] : requestLines(request)),
+    ];
     context.stdout.write(
       json ? `${JSON.stringify(planned)}\n` : `${[...planLines(name, plan, when), ...details].join('\n')}\n`,
     );
@@ -56,6 +60,8 @@ export async function planCommand(
 
 interface PlannedExport {
   readonly export: string;
+  /** The settings file, in a directory; null if the settings come from elsewhere. */
+  readonly settings: string | null;
   readonly next: NextStart;
   readonly plan: Plan;
   /** The first request of the run; null if it would send none. */
@@ -63,10 +69,12 @@ interface PlannedExport {
 }
 
 async function planExport(deployed: DeployedExport): Promise<PlannedExport> {
+  if (deployed.settings?.problem !== undefined) throw deployed.settings.problem;
   const next = await deployed.nextStart();
   const startInput = next.kind === 'scheduled' ? { scheduledTime: next.at } : {};
   const plan = await planRun({ ...deployed, runtime: systemRuntime }, startInput);
-  return { export: deployed.name, next, plan, request: firstRequest(deployed, plan) ?? null };
+  const settings = deployed.settings?.file ?? null;
+  return { export: deployed.name, settings, next, plan, request: firstRequest(deployed, plan) ?? null };
 }
 
 const concurrency = 8;
