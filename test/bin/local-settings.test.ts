@@ -350,7 +350,7 @@ describe('later starts in a directory', () => {
         `The last run of nightly read its settings there. To use another file: local --settings FILE nightly --out ${out}`,
       );
     }
-    const findings = jsonOf(await runInProcess(['doctor', '--out', out, '--json'], env)).findings;
+    const { findings } = JSON.parse((await runInProcess(['doctor', '--out', out, '--json'], env)).stdout);
     expect(findings).toContainEqual(
       expect.objectContaining({ check: 'settings', state: 'problem', message: expect.stringContaining(message) }),
     );
@@ -384,7 +384,7 @@ describe('report-exporter doctor --settings', () => {
     });
     const ended = await runInProcess(['doctor', '--settings', file, '--json'], env);
     expect(ended.status).toBe(1);
-    const { findings } = jsonOf(ended);
+    const { findings } = JSON.parse(ended.stdout);
     expect(findings).toContainEqual(expect.objectContaining({ check: 'settings', export: 'second', state: 'ok' }));
     expect(findings).toContainEqual(expect.objectContaining({ check: 'service', export: null, state: 'ok' }));
     expect(findings).toContainEqual(
