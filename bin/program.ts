@@ -110,6 +110,7 @@ function addLocalCommand(program: Command, programName: string, action: CommandA
     .addOption(optionWithValue('--format <format>', 'format of the reports', 'XML'))
     .addOption(optionWithValue('--container <container>', 'packaging of the reports', 'NONE'))
     .addOption(optionWithValue('--cursor-in <location>', 'send the cursor in query or body', 'query'))
+    .option('--no-compression', 'ask the service for pages that are not compressed')
     .addOption(optionWithValue('--filter-until <field>', 'filter that ends before a date, for backfills: date.lt'))
     .addOption(optionWithValue('--root-element <name>', 'root element of every page: reports, or {namespace}reports'))
     .addOption(optionWithValue('--out <directory>', 'directory for pages and state', './exports'))

@@ -206,7 +206,7 @@ const pagesPerInvocation = 1_000;
 function definitionOf({ export: settings, service, compression }: LocalExport, source: string): ExportDefinition {
   // The simulator has a root element of its own.
   const { rootElement } = service.baseUrl === undefined ? {} : service;
-  return exportDefinition({ ...settings, pagesPerInvocation }, source, { rootElement, compression });
+  return exportDefinition({ ...settings, pagesPerInvocation }, source, { rootElement }, compression);
 }
 
 async function startRun(

@@ -24,6 +24,8 @@ export interface SettingOptions {
   readonly format?: string;
   readonly container?: string;
   readonly cursorIn?: string;
+  /** True unless `--no-compression` is given. */
+  readonly compression?: boolean;
   readonly filterUntil?: string;
   readonly rootElement?: string;
   readonly maxPages?: string;
@@ -137,7 +139,7 @@ export interface Overrides {
 
 /** Adds to `problems` what is wrong. The values are checked by `overrideSettings`. */
 export function readOverrides(options: SettingOptions, problems: string[]): Overrides {
-  const { baseUrl, vendor, cursorIn, filterUntil, rootElement, format, container, overlap } = options;
+  const { baseUrl, vendor, cursorIn, compression, filterUntil, rootElement, format, container, overlap } = options;
   const { proxyUrl, clientKeyPassphraseEnv } = options;
   const tls = withoutUndefined({ ...resolvePaths(options, process.cwd()), clientKeyPassphraseEnv });
   return {
@@ -145,6 +147,7 @@ export function readOverrides(options: SettingOptions, problems: string[]): Over
       baseUrl,
       vendor,
       cursorIn,
+      compression: compression === false ? false : undefined,
       filterUntil,
       rootElement,
       proxyUrl,

@@ -27,6 +27,13 @@ export interface ServiceProps {
    */
   readonly cursorIn?: 'query' | 'body' | undefined;
   /**
+   * Whether responses may be compressed, with gzip, Brotli or Zstandard. With false, a compressed page is a ContractError.
+   *
+   * @default true
+   * @see `docs/service-contract.md#23-export-response`
+   */
+  readonly compression?: boolean | undefined;
+  /**
    * The time to connect, at most P1D. An ISO 8601 duration.
    *
    * @default 'PT10S'

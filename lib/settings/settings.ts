@@ -59,6 +59,11 @@ const serviceFields = {
     'Where a request carries the cursor.',
     z._default(z.enum(['query', 'body'], 'must be query or body'), 'query'),
   ),
+  compression: field(
+    'Whether responses may be compressed, with gzip, Brotli or Zstandard. With false, a compressed page is a ContractError.',
+    z._default(flag(), true),
+    { page: 'service-contract.md#23-export-response' },
+  ),
   connectTimeout: field('The time to connect, at most P1D.', timeout('PT10S')),
   headersTimeout: field('The time from the request to the response headers, at most P1D.', timeout('PT1M')),
   bodyTimeout: field('The time between two parts of the body, at most P1D.', timeout('PT30S')),
@@ -258,11 +263,12 @@ export function sourceOf(baseUrl: string): string {
   return `${origin}${pathname.replace(/\/+$/, '')}`;
 }
 
-/** The definition that the steps use. `source` is `sourceOf` the service's base URL, or `simulator`. */
+/** The definition that the steps use. `source` is `sourceOf` the service's base URL, or `simulator`; `compression` that of the store. */
 export function exportDefinition(
   settings: ExportSettings,
   source: string,
-  { rootElement, compression }: Pick<ServiceSettings, 'rootElement'> & Pick<ExportDefinition, 'compression'> = {},
+  { rootElement }: Pick<ServiceSettings, 'rootElement'> = {},
+  compression?: ExportDefinition['compression'],
 ): ExportDefinition {
   const { since } = settings;
   return {

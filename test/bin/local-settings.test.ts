@@ -145,8 +145,9 @@ describe('report-exporter local --settings', () => {
       '--filter': '{"type":"weekly"}',
       '--cursor-in': 'body',
     };
-    const ended = await runInProcess([...local, ...Object.entries(options).flat(), '--json'], env);
+    const ended = await runInProcess([...local, ...Object.entries(options).flat(), '--no-compression', '--json'], env);
     expect(ended).toMatchObject({ status: 0 });
+    expect(service.exchanges.map(({ requestHeaders }) => requestHeaders['accept-encoding'])).toEqual(['identity']);
     expect(jsonOf(ended)).toMatchObject({ export: 'nightly', since: '2026-11-20T00:00:03Z', pages: 1, reports: 3 });
     expect(bodiesOf(service)).toEqual([
       expect.objectContaining({ size: 3, filter: { type: 'weekly', date: { gte: '2026-11-20T00:00:03Z' } } }),

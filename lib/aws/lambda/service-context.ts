@@ -76,8 +76,7 @@ export function openServiceContext<Step extends StepName>(
   if (logLevel !== undefined) telemetry.setLogLevel(logLevel);
   const source = sourceOf(service.baseUrl);
   const untilOperator = untilOperatorOf(service);
-  const ofService = { rootElement: service.rootElement, compression };
-  const definitions = new Map(exports.map((each) => [each.name, exportDefinition(each, source, ofService)]));
+  const definitions = new Map(exports.map((each) => [each.name, exportDefinition(each, source, service, compression)]));
   const dynamoDb = createClient(DynamoDBClient, sdkConfig);
   const { DEPLOYMENT_NAME, SERVICE_NAME, TABLE_NAME } = environment as StepEnvironment<'BeginRun'>;
   telemetry.setService(DEPLOYMENT_NAME, SERVICE_NAME);

@@ -16,10 +16,11 @@ import { presentable } from '../redaction/withhold.ts';
 import { createXmlCheck } from '../xml/well-formedness.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { type CreatePool, createConnections } from './connection-pool.ts';
+import { readContentEncoding } from './content-encoding.ts';
 import { type Deadline, startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import type { Subject } from './errors.ts';
-import { headerNames, httpRequest, type RequestSettings } from './request.ts';
+import { acceptedEncodings, headerNames, httpRequest, type RequestSettings } from './request.ts';
 import { createPageBody } from './response-body.ts';
 import {
   assertFraming,
@@ -99,7 +100,7 @@ export function serviceClient(
       response = await requestWithFreshCredentials(exchange);
       const responseSubject = withRequestId(subject, response.headers);
       if (isSuccess(response.statusCode)) return toPage(exchange, responseSubject, response);
-      const excerpt = await readExcerpt(response, recentKeys.keys, clock);
+      const excerpt = await readExcerpt(responseSubject, response, clock);
       const sentCursor = request.cursor !== null;
       const error = statusError(responseSubject, response, { sentCursor, now: clock.now(), base, excerpt });
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
@@ -183,12 +184,14 @@ export function serviceClient(
   function toPage({ request, deadline, translate }: Exchange, subject: Subject, response: Response): FetchedPage {
     const { headers, trailers, body, elapsedMs } = response;
     const isXml = request.request.format === 'XML' && request.request.container === 'NONE';
+    const encoding = readContentEncoding(subject, headers['content-encoding'], acceptedEncodings(settings));
     const contentType = readContentType(subject, headers, isXml);
-    assertFraming(subject, headers, isXml, maxPageBytes);
+    assertFraming(subject, headers, isXml || encoding !== undefined, maxPageBytes);
     const nextCursor = readCursor(subject, headers, names.cursor);
     const xmlCheck = isXml ? createXmlCheck((name) => presentable(name, subject.keys, 150)) : undefined;
     const pageBody = createPageBody(body, {
       subject,
+      encoding,
       maxPageBytes,
       assertTrailers: () => assertNoLateCursor(subject, trailers, names.cursor, nextCursor),
       xmlCheck,
@@ -204,6 +207,7 @@ export function serviceClient(
       serviceTime: readServiceTime(headers.date, elapsedMs),
       contentType,
       body: pageBody.chunks,
+      ...(encoding === undefined ? {} : { transferredBytes: () => pageBody.transferredBytes() }),
       reports: () => documentRead()?.reports ?? null,
       documentRoot() {
         const document = documentRead();

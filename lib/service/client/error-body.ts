@@ -4,26 +4,27 @@ import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/ports.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { containsPart, withheld } from '../redaction/withhold.ts';
-import { type Header, isIdentity, mediaType } from './response-headers.ts';
+import { decodable, decode, readContentEncoding } from './content-encoding.ts';
+import type { Subject } from './errors.ts';
+import { type Header, mediaType } from './response-headers.ts';
 
 export const maxBytes = 4 * 1024;
+/** Of a compressed body, which may be long without any content. */
+const maxReceivedBytes = 64 * 1024;
 const maxReadMs = 2_000;
 const maxExcerptLength = 200;
 /** How long the beginning of a key can be, in any encoding, without being recognized. */
 const maxUnrecognizedLength = 512;
 
+type Response = Pick<Dispatcher.ResponseData, 'headers' | 'body'>;
+
 /**
  * Up to 200 characters of a text body, on one line; or that it is withheld, because what was read contains the API key.
  * Empty for any other body. Never throws. Afterwards the body is consumed, or destroyed together with its connection.
  */
-export async function readExcerpt(
-  { headers, body }: Pick<Dispatcher.ResponseData, 'headers' | 'body'>,
-  keys: ReadonlySet<string>,
-  clock: Pick<Clock, 'sleep'>,
-): Promise<string> {
-  const { bytes, isWhole } = await readFirstBytes(body, clock);
-  if (!isIdentity(headers['content-encoding']) || !isText(headers['content-type'])) return '';
-  return excerptOf(bytes, isWhole, keys);
+export async function readExcerpt(subject: Subject, response: Response, clock: Pick<Clock, 'sleep'>): Promise<string> {
+  const { bytes, isWhole } = await readFirstBytes(subject, response, clock);
+  return isText(response.headers['content-type']) ? excerptOf(bytes, isWhole, subject.keys) : '';
 }
 
 /** Of a body that begins with `bytes`. */
@@ -35,30 +36,48 @@ export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet
 }
 
 async function readFirstBytes(
-  body: Dispatcher.ResponseData['body'],
+  subject: Subject,
+  response: Response,
   { sleep }: Pick<Clock, 'sleep'>,
 ): Promise<{ bytes: Buffer; isWhole: boolean }> {
-  const chunks: Buffer[] = [];
+  const { body } = response;
+  const chunks: Uint8Array[] = [];
   let length = 0;
   const timer = new AbortController();
   sleep(maxReadMs, timer.signal).then(
     () => body.destroy(),
     () => {},
   );
+  const firstBytes = () => Buffer.concat(chunks).subarray(0, maxBytes);
   try {
-    // Leaving the loop early destroys the body.
-    for await (const chunk of body) {
+    for await (const chunk of decoded(subject, response)) {
       chunks.push(chunk);
       length += chunk.length;
       if (length > maxBytes) break;
     }
-    return { bytes: Buffer.concat(chunks).subarray(0, maxBytes), isWhole: length <= maxBytes };
+    return { bytes: firstBytes(), isWhole: length <= maxBytes };
   } catch {
     // The status is what matters. A truncated explanation is not worth another error.
-    return { bytes: Buffer.concat(chunks), isWhole: false };
+    return { bytes: firstBytes(), isWhole: false };
   } finally {
     timer.abort();
+    body.destroy();
   }
+}
+
+/** @throws ContractError if this encoding cannot be decoded. The request need not have asked for it */
+async function* decoded(subject: Subject, { headers, body }: Response): AsyncGenerator<Uint8Array, void, void> {
+  const encoding = readContentEncoding(subject, headers['content-encoding'], decodable);
+  const received: AsyncIterator<Uint8Array> = body[Symbol.asyncIterator]();
+  let bytes = 0;
+  const next = async (): Promise<IteratorResult<Uint8Array>> => {
+    if (bytes > maxReceivedBytes) return { done: true, value: undefined };
+    const result = await received.next();
+    if (result.done !== true) bytes += result.value.length;
+    return result;
+  };
+  if (encoding === undefined) yield* body;
+  else yield* decode(subject, encoding, next);
 }
 
 function isText(contentType: Header): boolean {

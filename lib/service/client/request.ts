@@ -5,11 +5,12 @@ import type { PageRequest } from '../../core/ports.ts';
 import { filterSince } from '../../core/filter.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
+import { type ContentEncoding, decodable } from './content-encoding.ts';
 
 /** Where the cursor is sent; never in both places (docs/service-contract.md, section 4.1, rules 1 and 2). */
 type CursorLocation = ServiceSettings['cursorIn'];
 
-export type RequestSettings = Pick<ServiceSettings, 'cursorIn'> & HeaderSettings;
+export type RequestSettings = Pick<ServiceSettings, 'cursorIn' | 'compression'> & HeaderSettings;
 
 /** The request in undici's form, without origin and signal. */
 export function httpRequest(
@@ -25,12 +26,16 @@ export function httpRequest(
     headers: {
       ...commonHeaders(settings),
       'content-type': 'application/json',
-      'accept-encoding': 'identity',
+      'accept-encoding': acceptedEncodings(settings).join(', ') || 'identity',
       [apiKey.name]: apiKey.key,
     },
     body: requestBody(request, cursorIn),
   } as const;
 }
+
+/** What a response may be compressed with. */
+export const acceptedEncodings = ({ compression }: RequestSettings): readonly ContentEncoding[] =>
+  compression ? decodable : [];
 
 /** Path and query. The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2). */
 export function requestPath(base: URL, { cursor }: PageRequest, route: CursorLocation): string {

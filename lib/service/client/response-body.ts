@@ -1,21 +1,24 @@
-/** Streams a page's body while it counts, limits and checks the bytes. Never holds a whole page in memory. */
+/** Streams a page's body while it decodes, counts, limits and checks the bytes. Never holds a whole page in memory. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { XmlCheck } from '../xml/well-formedness.ts';
 import { containsKey } from '../redaction/withhold.ts';
+import { type ContentEncoding, decode } from './content-encoding.ts';
 import { excerptOf, maxBytes as maxExcerptBytes } from './error-body.ts';
 import { contractError, type Subject } from './errors.ts';
 import { pageTooLarge } from './response-headers.ts';
 
 interface BodyOptions {
   readonly subject: Subject;
+  /** undefined: the body was sent as it is. */
+  readonly encoding: ContentEncoding | undefined;
   readonly maxPageBytes: number;
   /** Called when the body has ended; throws if the trailers contain a header that belongs before the body. */
   readonly assertTrailers: () => void;
   /** Its problems quote names without the API key. undefined: the body is not XML and is passed through unchecked. */
   readonly xmlCheck: XmlCheck | undefined;
-  /** Turns an error of the connection, after that many bytes of the body, into the error to throw. */
+  /** Turns an error of the connection, after that many bytes were received, into the error to throw. */
   readonly translate: (error: unknown, bytesRead: number) => unknown;
 }
 
@@ -23,6 +26,8 @@ interface PageBody {
   /** To be read once. Ends normally only after a complete body and, for XML, a single well-formed document. */
   readonly chunks: AsyncIterable<Uint8Array>;
   hasEnded(): boolean;
+  /** How many bytes of it were received, as they were sent. */
+  transferredBytes(): number;
   /** Of what has been read. */
   excerpt(): string;
 }
@@ -33,6 +38,10 @@ export function createPageBody(response: Dispatcher.ResponseData['body'], option
   let hasEnded = false;
   let beginning: Uint8Array = new Uint8Array(0);
   let bytes = 0;
+  let transferredBytes = 0;
+  const onReceived = (chunk: Uint8Array) => {
+    transferredBytes += chunk.length;
+  };
   const onChunk = (chunk: Uint8Array) => {
     bytes += chunk.length;
     const missing = maxExcerptBytes - beginning.length;
@@ -45,7 +54,7 @@ export function createPageBody(response: Dispatcher.ResponseData['body'], option
     const onEnd = () => {
       hasEnded = true;
     };
-    const chunks = readChecked(response, options, { onChunk, onEnd });
+    const chunks = readChecked(response, options, { onReceived, onChunk, onEnd });
     return {
       next: () => chunks.next(),
       async return() {
@@ -58,30 +67,52 @@ export function createPageBody(response: Dispatcher.ResponseData['body'], option
   return {
     chunks: { [Symbol.asyncIterator]: iterator },
     hasEnded: () => hasEnded,
+    transferredBytes: () => transferredBytes,
     excerpt: () => excerptOf(beginning, hasEnded && bytes <= maxExcerptBytes, options.subject.keys),
   };
 }
 
+interface Observers {
+  readonly onReceived: (chunk: Uint8Array) => void;
+  readonly onChunk: (chunk: Uint8Array) => void;
+  readonly onEnd: () => void;
+}
+
 async function* readChecked(
   response: Dispatcher.ResponseData['body'],
-  { subject, maxPageBytes, assertTrailers, xmlCheck, translate }: BodyOptions,
-  { onChunk, onEnd }: { readonly onChunk: (chunk: Uint8Array) => void; readonly onEnd: () => void },
+  { subject, encoding, maxPageBytes, assertTrailers, xmlCheck, translate }: BodyOptions,
+  { onReceived, onChunk, onEnd }: Observers,
 ): AsyncGenerator<Uint8Array, void, void> {
   let bytes = 0;
+  let receivedBytes = 0;
+  const assertSmallEnough = (count: number) => {
+    if (count > maxPageBytes) throw pageTooLarge(subject, `more than ${maxPageBytes} bytes`, maxPageBytes);
+  };
   // The headers of this page let the caller request the next one. Before undici reuses a connection, it waits one turn of the
   // event loop to see whether the service has closed it. Work on this body in that turn would delay the request by
   // milliseconds, page after page.
   await nextTurn();
   await nextTurn();
   const received: AsyncIterator<Uint8Array> = response[Symbol.asyncIterator]();
+  const next = async () => {
+    const result = await received.next().catch((error: unknown) => {
+      throw translate(error, receivedBytes);
+    });
+    if (result.done !== true) {
+      receivedBytes += result.value.length;
+      // A compressed body may be long without any content.
+      assertSmallEnough(receivedBytes);
+      onReceived(result.value);
+    }
+    return result;
+  };
+  const chunks = encoding === undefined ? { next } : decode(subject, encoding, next);
   try {
     for (;;) {
-      const { done, value: chunk } = await received.next().catch((error: unknown) => {
-        throw translate(error, bytes);
-      });
+      const { done, value: chunk } = await chunks.next();
       if (done === true) break;
       bytes += chunk.length;
-      if (bytes > maxPageBytes) throw pageTooLarge(subject, `more than ${maxPageBytes} bytes`, maxPageBytes);
+      assertSmallEnough(bytes);
       onChunk(chunk);
       assertWellFormed(subject, xmlCheck?.push(chunk));
       yield chunk;
@@ -95,6 +126,7 @@ async function* readChecked(
     onEnd();
   } finally {
     response.destroy();
+    if ('return' in chunks) await chunks.return();
   }
 }
 

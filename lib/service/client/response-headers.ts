@@ -67,14 +67,10 @@ function assertNoOtherCursor(
 
 /**
  * The content type as received, or `application/octet-stream`.
- * @throws ContractError if the body has a content encoding, if XML is not declared as UTF-8 XML, or if the content type,
- *   which is stored with the page, contains the API key
+ * @throws ContractError if XML is not declared as UTF-8 XML, or if the content type, which is stored with the page, contains
+ *   the API key
  */
 export function readContentType(subject: Subject, headers: Headers, isXml: boolean): string {
-  if (!isIdentity(headers['content-encoding'])) {
-    const encoding = quote(subject, allValues(headers['content-encoding']));
-    throw contractError(subject, `content encoding ${encoding}; only identity is accepted`);
-  }
   const type = allValues(headers['content-type']);
   if (isXml && !isUtf8Xml(headers['content-type'])) {
     throw contractError(subject, `content type ${quote(subject, type)} instead of application/xml in UTF-8`);
@@ -95,12 +91,12 @@ function isUtf8Xml(contentType: Header): boolean {
  * for whatever reason. That is accepted for XML only, where the end tag of the root marks the end.
  * @throws ContractError; ConfigurationError if the stated length exceeds the limit
  */
-export function assertFraming(subject: Subject, headers: Headers, isXml: boolean, maxPageBytes: number): void {
+export function assertFraming(subject: Subject, headers: Headers, showsEnd: boolean, maxPageBytes: number): void {
   const coding = allValues(headers['transfer-encoding']);
   if (!/^(chunked)?$/i.test(coding)) throw contractError(subject, `transfer encoding ${quote(subject, coding)}`);
   const length = singleValue(headers['content-length']);
   if (Number(length) > maxPageBytes) throw pageTooLarge(subject, `${Number(length)} bytes`, maxPageBytes);
-  if (!isXml && length === undefined && coding === '') {
+  if (!showsEnd && length === undefined && coding === '') {
     const problem = 'neither a content-length nor chunked encoding, so a truncated body would go unnoticed';
     throw contractError(subject, problem);
   }
@@ -157,7 +153,7 @@ export function withRequestId(subject: Subject, headers: Headers): Subject {
   };
 }
 
-function quote({ keys }: Subject, value: string): string {
+export function quote({ keys }: Subject, value: string): string {
   return value === '' ? '(none)' : JSON.stringify(presentable(value, keys, 100));
 }
 
@@ -167,7 +163,7 @@ export function singleValue(header: Header): string | undefined {
 }
 
 /** All values of a header, joined; empty if it is absent. */
-function allValues(header: Header): string {
+export function allValues(header: Header): string {
   return [header ?? ''].flat().join(', ').trim();
 }
 
@@ -184,11 +180,6 @@ export function mediaType(header: Header): MIMEType | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Whether the body is sent as is, without compression. */
-export function isIdentity(contentEncoding: Header): boolean {
-  return /^(identity)?$/i.test(allValues(contentEncoding));
 }
 
 function isPrintableAscii(value: string): boolean {

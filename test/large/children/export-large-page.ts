@@ -54,6 +54,7 @@ const client = serviceClient(
     baseUrl: serviceUrl,
     vendor: 'SERVICE',
     cursorIn: 'query',
+    compression: true,
     connectTimeout: 30_000,
     headersTimeout: 60_000,
     bodyTimeout: 60_000,

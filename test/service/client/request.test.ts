@@ -26,7 +26,7 @@ describe('the request', () => {
     expect(request?.headers).toMatchObject({
       'content-type': 'application/json',
       'X-ACME-API-KEY': trickyApiKey,
-      'accept-encoding': 'identity',
+      'accept-encoding': 'gzip, br, zstd',
       'user-agent': 'report-exporter',
     });
     expect(request?.body).toBe('{"filter":{"date":{"gte":"2026-11-20T02:00:00Z"}},"format":"XML","container":"NONE"}');

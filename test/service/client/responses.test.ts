@@ -250,11 +250,6 @@ describe('the content type of an XML page', () => {
 });
 
 describe('the framing and encoding of a response', () => {
-  it.each([pageRequest(), json])('fails with ContractError if the body is compressed', async (request) => {
-    const error = await failureFor({ headers: { 'content-encoding': 'gzip' } }, request);
-    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('"gzip"') });
-  });
-
   it('may be declared as identity', async () => {
     const { text } = await fetchResponse({ headers: { 'content-encoding': 'Identity' }, body: '<r/>' });
     expect(text).toBe('<r/>');

@@ -90,7 +90,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a truncated body is accepted',
     violates: 'a page is stored byte for byte',
     at: 'lib/service/client/response-body.ts#readChecked',
-    replace: 'throw translate(error, bytes);',
+    replace: 'throw translate(error, receivedBytes);',
     with: 'return { done: true, value: undefined } as const;',
     also: [
       {

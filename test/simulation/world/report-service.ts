@@ -261,7 +261,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       { ...page.headers, [cursorHeader]: ['one', 'two'] },
       { ...page.headers, [cursorHeader]: 'gr\u00fc\u00dfe' },
       { ...page.headers, 'content-type': 'text/html' },
-      { ...withoutCursor, 'content-encoding': 'gzip' },
+      { ...withoutCursor, 'content-encoding': 'compress' },
     ];
     return { ...page, headers: rng.pick(invalid) };
   }

@@ -31,6 +31,7 @@ export function clientFor(
       baseUrl: service.url,
       vendor: 'SERVICE',
       cursorIn: 'query',
+      compression: true,
       connectTimeout: 10_000,
       headersTimeout: 10_000,
       bodyTimeout: 10_000,
