@@ -32,9 +32,13 @@ export interface BackfillProgress {
   /** How many windows are done, also by earlier starts. */
   readonly done: number;
   readonly windows: number;
+  /** Of the windows that are done. */
+  readonly pages: number;
 }
 
 export const progressOf = (backfill: Backfill, states: WindowStates): BackfillProgress => {
   const windows = [...windowsOf(backfill)];
-  return { windows: windows.length, done: windows.filter((window) => isDone(states, backfill.export, window)).length };
+  const done = windows.flatMap((window) => states.get(windowName(backfill.export, window))?.lastCompleted ?? []);
+  const pages = done.reduce((sum, { result }) => sum + result.pages, 0);
+  return { windows: windows.length, done: done.length, pages };
 };

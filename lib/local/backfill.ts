@@ -85,8 +85,7 @@ function pagesPerWindow(service: DeployedService, wanted: number): number | unde
 async function exportWindows(backfill: OpenBackfill, begun: Backfill, options: BackfillOptions): Promise<void> {
   const { name, log, backfills } = backfill;
   const pending = [...(await remainingWindows(backfills, begun))];
-  const { done: doneBefore, windows } = progressOf(begun, await readWindowStates(backfills, name));
-  let done = doneBefore;
+  let progress = progressOf(begun, await readWindowStates(backfills, name));
   const exporting = new Set<Promise<void>>();
   const errors: unknown[] = [];
   let isOver = false;
@@ -102,12 +101,15 @@ async function exportWindows(backfill: OpenBackfill, begun: Backfill, options: B
   const exportOne = async (window: Window): Promise<void> => {
     const end = await exportWindow(backfill, window, options);
     const state = await log.exportState(windowName(name, window));
-    if (state?.lastCompleted !== undefined) done += 1;
-    options.onProgress({ done, windows });
+    if (state?.lastCompleted !== undefined) {
+      const pages = progress.pages + state.lastCompleted.result.pages;
+      progress = { ...progress, done: progress.done + 1, pages };
+    }
+    options.onProgress(progress);
     const isAbandoned = state?.plan?.abandonedAt !== undefined;
     isOver ||= isAbandoned || (end.status === 'failed' && end.failed.error === 'ConfigurationError');
   };
-  options.onProgress({ done, windows });
+  options.onProgress(progress);
   for (;;) {
     const next = isOver || options.signal.aborted || exporting.size === begun.parallel ? undefined : pending.shift();
     if (next !== undefined) begin(next);

@@ -187,13 +187,13 @@ function createProgress({ stderr, env }: CommandContext, quiet: boolean) {
   const style = textStyleFor(stderr, env);
   const statusLine = createStatusLine(stderr, now, { quiet });
   let progress: BackfillProgress | undefined;
-  let pages = 0;
   let noticedAt = Number.NEGATIVE_INFINITY;
-  /** Runs whose pages are announced one by one: those of a directory. */
-  const counted = new Set<string>();
+  /** The pages of runs that are not completed, and whose pages are announced one by one: those of a directory. */
+  const inProgress = new Map<string, number>();
   const show = () => {
     if (progress === undefined) return;
     const { done, windows } = progress;
+    const pages = [...inProgress.values()].reduce((sum, count) => sum + count, progress.pages);
     statusLine.update(`${done} of ${plural(windows, 'window')} done · ${plural(pages, 'page')}`);
   };
   const notice = (text: string) => {
@@ -210,11 +210,15 @@ function createProgress({ stderr, env }: CommandContext, quiet: boolean) {
     },
     onRetry: (retry: Retry) => notice(retryText(retry)),
     emit(event: ExportEvent) {
-      if (event.event === 'page-exported' || event.event === 'page-adopted') {
-        pages += 1;
-        counted.add(event.run);
+      if (event.event === 'run-resumed') inProgress.set(event.run, event.pages);
+      if (event.event === 'run-restarted') inProgress.delete(event.abandoned);
+      if (event.event === 'page-exported' || event.event === 'page-adopted') inProgress.set(event.run, event.page);
+      // Its pages are in the progress that follows. Without that, they would be missing in between.
+      if (event.event === 'run-completed') {
+        const pages = inProgress.get(event.run) ?? 0;
+        inProgress.delete(event.run);
+        progress &&= { ...progress, pages: progress.pages + pages };
       }
-      if (event.event === 'run-completed' && !counted.has(event.run)) pages += event.pages;
       if (event.event === 'service-asked-to-wait') notice(`Waiting ${event.seconds} s (Retry-After)`);
       if (event.event === 'run-failed') {
         const { since, until, error, message } = event;

@@ -96,7 +96,7 @@ function aDeployedExport({ service = {}, output = {} }: Options = {}) {
     follow: true,
     say: (text) => messages.push(text),
     emit: (event) => events.push(event),
-    onProgress: ({ done, windows }) => progress.push(`${done} of ${windows}`),
+    onProgress: ({ done, windows, pages }) => progress.push(`${done} of ${windows}, ${pages} pages`),
     onRetry: () => {},
     maxAttempts: undefined,
     signal: interruption.signal,
@@ -233,7 +233,7 @@ describe('starting a backfill', () => {
       deployed.describes({ status: 'RUNNING' }, { status: 'SUCCEEDED' });
       deployed.changes.push(() => deployed.write(nameOf(1), completed(1)));
       expect(await deployed.start()).toEqual({ status: 'ended' });
-      expect(deployed.progress).toEqual(['0 of 3', '1 of 3']);
+      expect(deployed.progress).toEqual(['0 of 3, 0 pages', '1 of 3, 3 pages']);
       expect(deployed.startInputs()).toHaveLength(1);
     });
 
@@ -319,7 +319,7 @@ describe('following a backfill', () => {
       },
     );
     expect(await deployed.start()).toEqual({ status: 'ended' });
-    expect(deployed.progress).toEqual(['1 of 3', '1 of 3', '2 of 3']);
+    expect(deployed.progress).toEqual(['1 of 3, 3 pages', '1 of 3, 3 pages', '2 of 3, 6 pages']);
     expect(deployed.events).toHaveLength(2);
     expect(deployed.events).toContainEqual(
       expect.objectContaining({ event: 'run-completed', since: day(1).since, until: day(1).until }),

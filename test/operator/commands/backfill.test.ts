@@ -117,6 +117,24 @@ describe('the command backfill', () => {
       expect((await runInProcess(['status', 'reports', '--out', out])).status).toBe(0);
     });
 
+    it('continues to count at the pages of the windows that are done', async () => {
+      let failures = 0;
+      const { words } = await aFailingService(() => ((failures += 1) === 1 ? errorResponse(400) : undefined));
+      expect((await runInProcess(words, env)).stderr).toMatch(/^20\S+Z 0 of 6 windows done · 0 pages$/m);
+      const resumed = await runInProcess([...words, '--json'], env);
+      expect(resumed.stderr).toMatch(/^20\S+Z 5 of 6 windows done · 5 pages$/m);
+      expect(JSON.parse(resumed.stdout)).toMatchObject({ backfill: { state: 'completed', pages: 6 } });
+    });
+
+    it('says only what went wrong, and the result, if it is quiet', async () => {
+      let failures = 0;
+      const { words } = await aFailingService(() => ((failures += 1) === 1 ? errorResponse(400) : undefined));
+      const { stdout, stderr } = await runInProcess([...words, '--quiet'], env);
+      expect(stderr).toMatch(/^20\S+Z Failed: 2026-11-20T\S+Z to \S+Z: RequestRejectedError: [^\n]*\n$/);
+      expect(stdout).toMatch(/^20\S+Z Unfinished: the backfill of reports: 5 of 6 windows done/);
+      expect(await runInProcess([...words, '--quiet'], env)).toMatchObject({ status: 0, stderr: '' });
+    });
+
     it('is shown in the status of all exports, without its windows, and by doctor', async () => {
       let failures = 0;
       const { words, out } = await aFailingService(() => ((failures += 1) === 1 ? errorResponse(400) : undefined));
