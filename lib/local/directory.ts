@@ -167,7 +167,7 @@ function deployedExport(
       acquireExportLock(out, name)?.release();
       for (const folder of folders) await store.checkWritable(folder);
     },
-    nextStart: async () => ({ kind: 'manual' }),
+    nextStart: async () => ({ kind: 'manual', awsSchedule: settings.schedule }),
     incidents: (run) => notes.incidents.read(run),
     async start(request, startOptions) {
       if (origin.problem !== undefined) throw origin.problem;

@@ -14,6 +14,8 @@ export const localExportSchema = z.strictObject({
   apiKeyEnv: apiKeyEnvSchema,
   /** Of the pages of new runs. */
   compression: z.optional(compressionSchema),
+  /** The expression of its schedule in the settings file, which only AWS follows. */
+  schedule: z.optional(z.string()),
 });
 export type LocalExport = z.infer<typeof localExportSchema>;
 export type LocalExportInput = z.input<typeof localExportSchema>;

@@ -303,7 +303,11 @@ async function checkBackfill(deployed: DeployedExport, program: string, option: 
 function scheduleOutcome(next: NextStart): Outcome {
   switch (next.kind) {
     case 'manual':
-      return ok('none: runs are started manually');
+      return ok(
+        next.awsSchedule === undefined
+          ? 'none: runs are started manually'
+          : `${next.awsSchedule}, on AWS only: here, runs are started manually`,
+      );
     case 'scheduled':
       return ok(`${next.expression}; next ${next.approximate ? 'about ' : ''}${next.at}`);
     case 'disabled':

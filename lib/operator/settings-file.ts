@@ -29,7 +29,7 @@ import {
 
 /**
  * The exports that `names` select; without names the only one, or every one with `--all`. `options` has only what was
- * given on the command line. The settings are those that would be deployed, except for what only AWS has: schedules,
+ * given on the command line. The settings are those that would be deployed, except for what only AWS uses: all of the schedule but its expression,
  * and the number of pages per invocation.
  *
  * @throws ConfigurationError with a line for every problem. Without `env`, a missing API key is none
@@ -49,7 +49,7 @@ export function readFileExports(
       ? []
       : (collectProblems(() => select(deployment, file, names, options.all), problems) ?? []);
   problems.push(...findAmbiguousOverrides(selected, options));
-  const exports = selected.map(({ service, settings: exportSettings }): LocalExportInput => {
+  const exports = selected.map(({ service, settings: exportSettings, schedule }): LocalExportInput => {
     const { baseUrl, ...others } = withResolvedPaths(service.service, dirname(file));
     const simulated = options.simulate === true;
     const base = { service: simulated ? others : { baseUrl, ...others }, export: exportSettings };
@@ -58,7 +58,8 @@ export function readFileExports(
     if (!simulated && env !== undefined) problems.push(...findKeyProblems(service, options.apiKeyEnv, place, env));
     const settings = overrideSettings(base, overrides, problems);
     if (!simulated) problems.push(...findMissingCertificate(settings.service, place));
-    return { ...settings, apiKeyEnv, ...compressionOf(options, deployment?.bucket.compression) };
+    const compression = compressionOf(options, deployment?.bucket.compression);
+    return { ...settings, apiKeyEnv, ...compression, ...(schedule !== undefined && { schedule }) };
   });
   // The options have problems of their own, whatever the file says.
   if (exports.length === 0) overrideSettings({ service: {}, export: { name: 'any' } }, overrides, problems);
@@ -98,6 +99,8 @@ function findMissingCertificate({ tls }: Pick<ServiceProps, 'tls'>, place: strin
 interface SelectedExport {
   readonly service: ServiceDeploymentSettings;
   readonly settings: LocalExportInput['export'];
+  /** An expression. A local run starts at once, whatever the schedule. */
+  readonly schedule: string | undefined;
 }
 
 function select(
@@ -107,8 +110,7 @@ function select(
   all = false,
 ): readonly SelectedExport[] {
   const exports = services.flatMap((service) =>
-    // A local run starts at once, whatever the schedule.
-    service.exports.map(({ schedule: _schedule, ...settings }) => ({ service, settings })),
+    service.exports.map(({ schedule, ...settings }) => ({ service, settings, schedule: schedule?.expression })),
   );
   const known = exports.map(({ settings: { name } }) => name);
   if (all || (names.length === 0 && exports.length === 1)) return exports;

@@ -170,7 +170,11 @@ export type NextStart =
       readonly expression: string;
     }
   | { readonly kind: 'disabled'; readonly expression: string }
-  | { readonly kind: 'manual' };
+  | {
+      readonly kind: 'manual';
+      /** In a directory: the schedule in the settings file, which only AWS follows. */
+      readonly awsSchedule?: string | undefined;
+    };
 
 /** A run and its time span, which extends to the present if the run is not completed. A run of a window has both bounds. */
 export interface RunSpan extends RunRef {

@@ -65,7 +65,12 @@ describe('report-exporter local --settings', () => {
     });
 
     const status = await runInProcess(['status', '--out', out, '--json'], env);
-    expect(JSON.parse(status.stdout)).toMatchObject({ exports: [{ export: 'nightly' }] });
+    expect(JSON.parse(status.stdout)).toMatchObject({
+      exports: [{ export: 'nightly', next: { kind: 'manual', awsSchedule: 'rate(1 day)' } }],
+    });
+    for (const command of ['plan', 'doctor']) {
+      expect((await runInProcess([command, '--out', out], env)).stdout).toMatch(/rate\(1 day\),? on AWS only[;:]/);
+    }
     const plan = JSON.parse((await runInProcess(['plan', '--out', out, '--json'], env)).stdout);
     expect(plan).toMatchObject({ export: 'nightly', plan: { act: 'start' } });
     expect(plan.request.url).toContain(service.baseUrl);

@@ -94,7 +94,7 @@ describe('the exports of a settings file', () => {
   );
 
   test.prop([someNames.filter((names) => names.length > 0 && !names.includes('three'))], { numRuns: 10 })(
-    'have the settings of the file, without schedules and secrets',
+    'have the settings of the file, without secrets',
     (names) => {
       writeFileSync(file, JSON.stringify(valid));
       const stored = {
@@ -102,6 +102,7 @@ describe('the exports of a settings file', () => {
           service: { baseUrl: 'https://a.example', vendor: 'ACME', maxPageBytes: 10, totalTimeout: 'PT1M' },
           export: { name: 'one', size: 3, since: { overlap: 'PT1H' } },
           apiKeyEnv: 'THE_KEY',
+          schedule: 'rate(1 hour)',
         },
         two: {
           service: { baseUrl: 'https://b.example' },

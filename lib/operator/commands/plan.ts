@@ -163,7 +163,7 @@ function describeNextStart(next: NextStart, startCommand: string): string {
     case 'disabled':
       return `schedule disabled (${next.expression}); to start a run: ${startCommand}`;
     case 'manual':
-      return `no schedule; to start a run: ${startCommand}`;
+      return `${next.awsSchedule === undefined ? 'no schedule' : `schedule ${next.awsSchedule} on AWS only`}; to start a run: ${startCommand}`;
   }
 }
 

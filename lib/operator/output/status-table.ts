@@ -156,7 +156,7 @@ export function nextText(next: NextStart, now: number): string {
     case 'disabled':
       return 'disabled';
     case 'manual':
-      return '–';
+      return next.awsSchedule === undefined ? '–' : 'AWS only';
   }
 }
 
@@ -258,7 +258,7 @@ function describeNextStart(next: NextStart, now: number): string {
     case 'disabled':
       return 'schedule disabled';
     case 'manual':
-      return 'no schedule';
+      return next.awsSchedule === undefined ? 'no schedule' : `schedule ${next.awsSchedule} on AWS only`;
   }
 }
 

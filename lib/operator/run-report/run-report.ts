@@ -84,10 +84,11 @@ function describeOutcome({ run, totals }: RunReportData): string {
 
 /** When the next run begins, and where. */
 function describeNextRun({ next, sincePolicy }: RunFacts): string {
+  const isOnAwsOnly = next?.kind === 'manual' && next.awsSchedule !== undefined;
   const subject = {
     scheduled: 'The next scheduled run',
     disabled: 'The schedule is disabled: the next run',
-    manual: 'There is no schedule: the next run',
+    manual: isOnAwsOnly ? 'The schedule applies on AWS only: the next run' : 'There is no schedule: the next run',
     unknown: 'The next run',
   }[next?.kind ?? 'unknown'];
   if (sincePolicy.from === 'fixed') return `${subject} starts at ${formatInstant(sincePolicy.instant)}`;

@@ -306,6 +306,12 @@ describe('the status of one export on a terminal', () => {
     ]);
   });
 
+  it('says that a schedule applies on AWS only', () => {
+    const next = { kind: 'manual', awsSchedule: 'rate(1 day)' } as const;
+    expect(linesOf(withRuns({ next }))[0]).toMatch(/ · schedule rate\(1 day\) on AWS only$/);
+    expect(linesFor([aStatus({ next }), aStatus({ export: 'weekly' })])[1]).toMatch(/^nightly .* AWS only /);
+  });
+
   it('fits a terminal of 80 columns: wraps texts, and leaves out columns of runs', () => {
     const name = 'n'.repeat(40);
     const failedRun = aRunStatus({
