@@ -29,8 +29,8 @@ import {
 
 /**
  * The exports that `names` select; without names the only one, or every one with `--all`. `options` has only what was
- * given on the command line. The settings are those that would be deployed, except for what only AWS uses: all of the schedule but its expression,
- * and the number of pages per invocation.
+ * given on the command line. The settings are those that would be deployed, except for what only AWS uses: all of the
+ * schedule but its expression, and the number of pages per invocation.
  *
  * @throws ConfigurationError with a line for every problem. Without `env`, a missing API key is none
  */
