@@ -1,0 +1,58 @@
+# Uploads what package.sh has collected, and creates or updates the stack with CloudFormation. Run package.sh first.
+
+terraform {
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = ">= 5.0"
+    }
+  }
+}
+
+variable "stack" {
+  type        = string
+  description = "The name of the stack."
+}
+
+variable "bucket" {
+  type        = string
+  description = "The fileAssetsBucketName of the app, in the region of the stack."
+}
+
+variable "files" {
+  type        = string
+  default     = "dist"
+  description = "The folder that package.sh has written."
+}
+
+locals {
+  # The name of an asset has a hash of its content, so an object never changes. The name of the template gets one here.
+  assets   = setsubtract(fileset(var.files, "**"), ["template.json"])
+  template = "${var.files}/template.json"
+}
+
+data "aws_region" "current" {}
+
+resource "aws_s3_object" "asset" {
+  for_each = local.assets
+  bucket   = var.bucket
+  key      = each.value
+  source   = "${var.files}/${each.value}"
+}
+
+resource "aws_s3_object" "template" {
+  bucket = var.bucket
+  key    = "${var.stack}-${filesha256(local.template)}.template.json"
+  source = local.template
+}
+
+resource "aws_cloudformation_stack" "report_exporter" {
+  name         = var.stack
+  template_url = "https://s3.${data.aws_region.current.name}.amazonaws.com/${var.bucket}/${aws_s3_object.template.key}"
+  capabilities = ["CAPABILITY_IAM"]
+  depends_on   = [aws_s3_object.asset]
+}
+
+output "stack" {
+  value = aws_cloudformation_stack.report_exporter.outputs
+}
