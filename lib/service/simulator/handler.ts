@@ -2,6 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import { compressed } from './compression.ts';
 import { createCursorCodec } from './cursor.ts';
 import { Rejection } from './rejection.ts';
 import type { ReportSource } from './report-source.ts';
@@ -20,6 +21,8 @@ export interface HandlerOptions {
   readonly now?: (() => number) | undefined;
   /** Default: honoured. */
   readonly upperBounds?: UpperBounds | undefined;
+  /** Default: what the client accepts. */
+  readonly compression?: boolean | undefined;
   /** Tests record what is sent, and inject faults. Default: sends the response as it is. */
   readonly send?: Send | undefined;
 }
@@ -40,7 +43,8 @@ export interface Reply {
 
 /** Returns the request listener. A request is evaluated as of the moment it has been received completely. */
 export function createHandler(options: HandlerOptions, signal: AbortSignal) {
-  const { vendor, apiKey, reports, seed = 1, now = Date.now, upperBounds = 'honoured', send = sendUnchanged } = options;
+  const { vendor, apiKey, reports, seed = 1, now = Date.now, upperBounds = 'honoured' } = options;
+  const { compression = true, send = sendUnchanged } = options;
   const keyHeader = `x-${vendor}-api-key`.toLowerCase();
   const cursorHeader = `x-${vendor}-cursor`.toLowerCase();
   const cursorCodec = createCursorCodec({ vendor, seed });
@@ -59,15 +63,19 @@ export function createHandler(options: HandlerOptions, signal: AbortSignal) {
     const receivedAt = now();
     const valid = resultOrRejection(() => validateRequest(received, keyHeader, apiKey, upperBounds));
     const found = valid instanceof Rejection ? valid : resultOrRejection(() => findPage(valid, receivedAt));
+    const acceptEncoding = compression ? request.headers['accept-encoding'] : undefined;
     const reply = {
       received,
       isValid: !(valid instanceof Rejection),
       cursor: valid instanceof Rejection ? undefined : valid.cursor,
       rejection: found instanceof Rejection ? found : undefined,
       prepare: () =>
-        found instanceof Rejection
-          ? rejectionResponse(found, now())
-          : pageResponse(found.page, { header: cursorHeader, value: found.nextCursor }, now()),
+        compressed(
+          found instanceof Rejection
+            ? rejectionResponse(found, now())
+            : pageResponse(found.page, { header: cursorHeader, value: found.nextCursor }, now()),
+          acceptEncoding,
+        ),
     };
     await send(response, reply, signal);
   };

@@ -55,6 +55,8 @@ export async function startSimulator({
   const exchanges: Exchange[] = [];
   let requests = 0;
   const simulator = await regular.startSimulator({
+    // Most tests look at the bytes that are sent.
+    compression: false,
     ...options,
     async send(response, reply, signal) {
       requests += 1;
