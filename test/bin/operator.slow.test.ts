@@ -131,7 +131,7 @@ describe('start', () => {
     expect(ended.status).toBe(0);
     expect(jsonOf(ended)).toMatchObject({ status: 'completed', export: 'daily', run: id, pages: 3, reports: 5 });
     expect(service.exchanges).toHaveLength(2);
-    expect(ended.stderr).toMatch(/^20\S+Z Resuming run .* after page 1 /);
+    expect(ended.stderr).toMatch(/^20\S+Z Resuming run .* after page 1 /m);
 
     const again = jsonOf(await runOn(out, 'start', 'daily', '--since', '2026-11-20T00:00:04Z', '--json'));
     expect(again).toMatchObject({ status: 'completed', since: '2026-11-20T00:00:04Z', reports: 2 });
