@@ -5,9 +5,10 @@ import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
-import { text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { sha256Of } from '../support/builders.ts';
 import { recipe } from '../support/docs/recipes.ts';
@@ -32,12 +33,18 @@ const run = {
   manifest: 'nightly/date=2026-11-20/run=20261120T010003Z-f59183/manifest.json',
 };
 const folder = dirname(run.manifest);
-const pages = [1, 2, 3].map((page) => {
+const plainPages = [1, 2, 3].map((page) => {
   const body = `<r id="${page}"/>`;
   const key = `${folder}/page-00000${page}.xml`;
   return { body, entry: { page, key, reports: 1, bytes: body.length, sha256: sha256Of(body) } };
 });
-const keys = pages.map(({ entry }) => entry.key);
+/** The same pages in a run that compresses them. The server keeps objects as text with a character per byte. */
+const compressedPages = plainPages.map(({ body, entry }) => {
+  const object = gzipSync(body);
+  const form = { compression: 'gzip', storedBytes: object.length, storedSha256: sha256Of(object) };
+  return { body: object.toString('latin1'), entry: { ...entry, key: `${entry.key}.gz`, ...form } };
+});
+const keys = plainPages.map(({ entry }) => entry.key);
 const detail = {
   eventVersion: 1,
   export: run.export,
@@ -54,7 +61,7 @@ interface Answer {
 type Interception = (request: string, headers: IncomingMessage['headers'], body: string) => Answer | undefined;
 
 /** A server with the run in the bucket `source`, and an empty bucket `copies`. */
-async function openServer(intercept: Interception) {
+async function openServer(intercept: Interception, pages: typeof plainPages | typeof compressedPages = plainPages) {
   const manifest = `{\n  "manifestVersion": 1,\n  "pages": [\n${pages.map(({ entry }) => `    ${JSON.stringify(entry)}`).join(',\n')}\n  ]\n}\n`;
   const objects = new Map([
     [`/source/p/${run.manifest}`, manifest],
@@ -63,7 +70,7 @@ async function openServer(intercept: Interception) {
   ]);
   const requests: string[] = [];
   const respond = async (request: IncomingMessage, response: ServerResponse) => {
-    const body = await text(request);
+    const body = (await buffer(request)).toString('latin1');
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://localhost');
     const path = decodeURIComponent(pathname);
     const name = `${request.method} ${path}`;
@@ -71,7 +78,7 @@ async function openServer(intercept: Interception) {
     const answer = intercept(name, request.headers, body) ?? answerTo(request.method, path, searchParams, body);
     const { status = 200, body: content = '', headers } = answer;
     response.writeHead(status, { 'content-length': content.length, ...headers });
-    response.end(request.method === 'HEAD' ? undefined : content);
+    response.end(request.method === 'HEAD' ? undefined : Buffer.from(content, 'latin1'));
   };
   const server = createServer((request, response) => void respond(request, response));
   const answerTo = (method: string | undefined, path: string, query: URLSearchParams, body: string): Answer => {
@@ -107,11 +114,14 @@ const failure = (status: number, code: string): Answer => ({
   body: `<Error><Code>${code}</Code><Message>${code}</Message></Error>`,
 });
 
-/** Calls the handler of a recipe. @throws Error with its output if it fails */
-async function invoke(program: string, endpoint: string, event: object = detail): Promise<unknown> {
+/** Calls the handler of a recipe with an event. @throws Error with its output if it fails */
+const invoke = async (program: string, endpoint: string, event: object = detail): Promise<unknown> =>
+  await call(program, 'handler', endpoint, { detail: event });
+
+async function call(program: string, handler: string, endpoint: string, payload: object): Promise<unknown> {
   const script = `
-    import { handler } from '${pathToFileURL(recipe(program)).href}';
-    console.log(JSON.stringify((await handler({ detail: ${JSON.stringify(event)} })) ?? null));`;
+    import { ${handler} } from '${pathToFileURL(recipe(program)).href}';
+    console.log(JSON.stringify((await ${handler}(${JSON.stringify(payload)})) ?? null));`;
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
     env: {
       PATH: process.env.PATH,
@@ -123,6 +133,7 @@ async function invoke(program: string, endpoint: string, event: object = detail)
       BUCKET: 'source',
       PREFIX: 'p/',
       COPIES: 'copies',
+      RESULTS: 'results',
       QUEUE: `${endpoint}/123456789012/pages`,
     },
   });
@@ -150,9 +161,23 @@ describe('the function that copies runs', () => {
     });
     expect(await invoke('aws/copy-run.ts', server.endpoint)).toEqual([run.run]);
     expect(failures).toBe(0);
-    for (const { entry, body } of pages) expect(server.objects.get(`/copies/${entry.key}`)).toBe(body);
+    for (const { entry, body } of plainPages) expect(server.objects.get(`/copies/${entry.key}`)).toBe(body);
     expect(server.objects.has(`/copies/tables/runs/nightly-${run.run}.json`)).toBe(true);
     expect(server.objects.has('/copies/nightly/latest.json')).toBe(true);
+  });
+
+  it('copies the objects of compressed pages, and lets S3 verify them', async () => {
+    const checksums = new Map<string, unknown>();
+    const server = await openServer((request, headers) => {
+      checksums.set(request, headers['x-amz-checksum-sha256']);
+      return undefined;
+    }, compressedPages);
+    expect(await invoke('aws/copy-run.ts', server.endpoint)).toEqual([run.run]);
+    for (const { entry, body } of compressedPages) {
+      expect(server.objects.get(`/copies/${entry.key}`)).toBe(body);
+      const checksum = Buffer.from(entry.storedSha256, 'hex').toString('base64');
+      expect(checksums.get(`PUT /copies/${entry.key}`)).toBe(checksum);
+    }
   });
 
   it('does not repeat a copy that S3 rejects', async () => {
@@ -165,10 +190,30 @@ describe('the function that copies runs', () => {
 
   it('does not read pages that are copied', async () => {
     const server = await openServer(() => undefined);
-    server.objects.set(`/copies/${keys[0]}`, pages[0]?.body ?? '');
+    server.objects.set(`/copies/${keys[0]}`, plainPages[0]?.body ?? '');
     await invoke('aws/copy-run.ts', server.endpoint);
     expect(server.requests).not.toContain(`GET /source/p/${keys[0]}`);
     expect(server.requests).toContain(`GET /source/p/${keys[1]}`);
+  });
+});
+
+describe('the function that processes pages', () => {
+  it.each([
+    ['pages', plainPages],
+    ['compressed pages', compressedPages],
+  ] as const)('verifies %s, and has one result for each', async (_, pages) => {
+    const server = await openServer(() => undefined, pages);
+    const process = (...entries: readonly object[]) =>
+      call('aws/process-pages.ts', 'fromMap', server.endpoint, { Items: entries });
+    await process(...pages.map(({ entry }) => entry));
+    for (const { body, entry } of plainPages) {
+      const result = Buffer.from(server.objects.get(`/results/${entry.key}.gz`) ?? '', 'latin1');
+      expect(gunzipSync(result).toString()).toBe(body);
+    }
+    const [first] = pages;
+    await expect(process({ ...first?.entry, sha256: '0'.repeat(64) })).rejects.toThrow(
+      `${first?.entry.key} does not match its manifest`,
+    );
   });
 });
 

@@ -2,8 +2,9 @@
 
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { delimiter, dirname, join } from 'node:path';
+import { basename, delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { RunSummary } from '../../lib/core/storage/published-schemas.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -48,9 +49,10 @@ async function anExport() {
   const env = { REPORT_EXPORT_API_KEY: apiKey };
   return {
     out,
-    /** Each run has the reports of the one before it, too. */
-    run: async (): Promise<PublishedRun> => {
-      const ended = await runInProcess(['local', '--out', out, '--overlap', 'P365D', ...options, '--json'], env);
+    /** Each run has the reports of the one before it, too. Runs with and without `--compress` may follow each other. */
+    run: async (...compress: '--compress'[]): Promise<PublishedRun> => {
+      const words = ['local', '--out', out, '--overlap', 'P365D', ...options, ...compress, '--json'];
+      const ended = await runInProcess(words, env);
       expect(ended).toMatchObject({ status: 0 });
       const path = jsonOf(ended).manifest ?? '';
       const summary = JSON.parse(await readFile(join(dirname(path), 'run.json'), 'utf8')) as RunSummary;
@@ -145,7 +147,7 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
   it('copies the published runs in order, each once, and no others', async () => {
     const { out, run, abandonRun } = await anExport();
     const { copy, run: copyRuns } = await aCopy(out);
-    const [first, second] = [await run(), await run()];
+    const [first, second] = [await run(), await run('--compress')];
     const abandoned = await abandonRun(first);
     await cp(join(out, first.folder, 'run.json'), join(out, abandoned, 'run.json.bak'));
     expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first) + lineOf(second), stderr: '' });
@@ -184,22 +186,28 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     expect(await visibleFiles(copy)).not.toContain(`${first.folder}/run.json`);
   });
 
-  it('shows nothing of a run with a damaged page, and copies it once that is restored', async () => {
-    const { out, run } = await anExport();
-    const { copy, run: copyRuns } = await aCopy(out);
-    const [first, second, third] = [await run(), await run(), await run()];
-    const damaged = join(out, second.folder, 'page-000002.xml');
-    const original = await readFile(damaged, 'utf8');
-    await writeFile(damaged, original.replace('r3', 'r9'));
-    const failed = await copyRuns();
-    expect(failed).toMatchObject({ status: 1, stdout: lineOf(first) });
-    expect(failed.stderr).toContain('page-000002.xml');
-    await expectCopy(copy, out, [first]);
+  it.each([
+    ['page', [], (page: Buffer) => Buffer.from(page.toString().replace('r3', 'r9'))],
+    ['compressed page', ['--compress'], (page: Buffer) => gzipSync(gunzipSync(page), { level: 0 })],
+  ] as const)(
+    'shows nothing of a run with a damaged %s, and copies it once that is restored',
+    async (_, form, change) => {
+      const { out, run } = await anExport();
+      const { copy, run: copyRuns } = await aCopy(out);
+      const [first, second, third] = [await run(), await run(...form), await run()];
+      const damaged = join(out, second.manifest.pages[1]?.key ?? '');
+      const original = await readFile(damaged);
+      await writeFile(damaged, change(original));
+      const failed = await copyRuns();
+      expect(failed).toMatchObject({ status: 1, stdout: lineOf(first) });
+      expect(failed.stderr).toContain(basename(damaged));
+      await expectCopy(copy, out, [first]);
 
-    await writeFile(damaged, original);
-    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(second) + lineOf(third), stderr: '' });
-    await expectCopy(copy, out, [first, second, third]);
-  });
+      await writeFile(damaged, original);
+      expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(second) + lineOf(third), stderr: '' });
+      await expectCopy(copy, out, [first, second, third]);
+    },
+  );
 
   it('shows nothing of a run until all its pages are copied, and continues after it was killed', async () => {
     const { out, run } = await anExport();
@@ -275,14 +283,19 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     }
   });
 
-  it('verifies a page that an interrupted copy has left', async () => {
+  it.each([
+    ['page', []],
+    ['compressed page', ['--compress']],
+  ] as const)('verifies a %s that an interrupted copy has left', async (_, form) => {
     const { out, run } = await anExport();
     const { copy, run: copyRuns } = await aCopy(out);
-    const first = await run();
-    const name = 'page-000001.xml';
+    const first = await run(...form);
     const staged = join(copy, '.incoming', first.folder);
     await mkdir(staged, { recursive: true });
-    await writeFile(join(staged, name), (await readFile(join(out, first.folder, name), 'utf8')).replace('r1', 'r9'));
+    const [name = ''] = first.manifest.pages.map(({ key }) => basename(key));
+    await writeFile(join(staged, name), (await readFile(join(out, first.folder, name))).subarray(1));
+    // A temporary file of the AWS CLI.
+    await writeFile(join(staged, `${name}.6eF2a1B9`), '<repo');
     expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first), stderr: '' });
     await expectCopy(copy, out, [first]);
   });
@@ -379,13 +392,13 @@ describe.skipIf(!hasJq)('shell/write-runs.sh', () => {
     const { out, run } = await anExport();
     const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out);
     const ids = [];
-    for (let n = 0; n < 2; n += 1) {
-      const { summary } = await run();
+    for (const form of [[], ['--compress']] as const) {
+      const { summary } = await run(...form);
       ids.push(summary.run);
       expect(await writeNew()).toEqual({ status: 0, stdout: '', stderr: '' });
       expect(await written()).toEqual(ids.map((id) => `${id}.xml`).sort());
     }
-    expect(await readFile(join(folder, `${ids[0]}.xml`), 'utf8')).toContain('id="r1"');
+    for (const id of ids) expect(await readFile(join(folder, `${id}.xml`), 'utf8')).toContain('id="r1"');
   });
 
   it('writes the reports of each window of a backfill once, with --windows', async () => {
@@ -430,7 +443,7 @@ describe.skipIf(!hasJq)('shell/process-runs.sh', () => {
     const { out, run } = await anExport();
     const { folder, run: loop, written: processed } = await aLoop(out);
     expect(await loop()).not.toMatchObject({ status: 0 });
-    const [first, second] = [await run(), await run()];
+    const [first, second] = [await run('--compress'), await run()];
     expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
     expect(await processed()).toEqual([first, second].map(({ summary }) => `${summary.run}.xml`).sort());
     expect(await readFile(join(folder, 'last-daily'), 'utf8')).toBe(`${second.summary.sequence}\n`);

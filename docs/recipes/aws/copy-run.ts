@@ -57,7 +57,9 @@ async function copyRun(run: RunSummary): Promise<void> {
   let copied = 0;
   const copyPages = async () => {
     for await (const page of pages) {
-      await copy(page.key, page);
+      // A compressed page has the size and checksum of its object, too.
+      const { key, bytes, sha256, storedBytes = bytes, storedSha256 = sha256 } = page;
+      await copy(key, { bytes: storedBytes, sha256: storedSha256 });
       copied += 1;
     }
   };

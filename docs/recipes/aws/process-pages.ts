@@ -6,7 +6,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { gzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { ManifestPage } from 'report-exporter';
@@ -33,11 +33,12 @@ export async function fromMap({ Items }: { readonly Items: readonly ManifestPage
   for (const page of Items) await processPage(page);
 }
 
-async function processPage({ key, bytes, sha256 }: ManifestPage): Promise<void> {
+async function processPage({ key, bytes, sha256, compression }: ManifestPage): Promise<void> {
   const { Body } = await s3.send(new GetObjectCommand({ Bucket: BUCKET, Key: PREFIX + key }));
-  const xml = (await Body?.transformToByteArray()) ?? new Uint8Array();
+  const object = (await Body?.transformToByteArray()) ?? new Uint8Array();
+  const xml = compression === 'gzip' ? gunzipSync(object) : object;
   if (xml.length !== bytes || createHash('sha256').update(xml).digest('hex') !== sha256) {
     throw new Error(`${key} does not match its manifest`);
   }
-  await s3.send(new PutObjectCommand({ Bucket: RESULTS, Key: `${key}.gz`, Body: gzipSync(xml) }));
+  await s3.send(new PutObjectCommand({ Bucket: RESULTS, Key: `${key.replace(/\.gz$/, '')}.gz`, Body: gzipSync(xml) }));
 }

@@ -1,5 +1,6 @@
 -- Creates the table `pages` from the manifests of the runs from the sequence `first` onwards, or fails. It reads them
--- line by line, which takes half the memory of read_json.
+-- line by line, which takes half the memory of read_json. Of a page that is not compressed, storedBytes and storedSha256
+-- are NULL.
 -- Needs the table `runs`, and the variables `source` and `first`.
 BEGIN;
 SET VARIABLE manifests = (
@@ -10,7 +11,8 @@ SET VARIABLE manifests = (
 CREATE OR REPLACE TABLE pages AS
 SELECT run, sequence, unnest(from_json(
   rtrim(line, ','),
-  '{"page": "BIGINT", "key": "VARCHAR", "bytes": "BIGINT", "sha256": "VARCHAR", "reports": "BIGINT"}'
+  '{"page": "BIGINT", "key": "VARCHAR", "bytes": "BIGINT", "sha256": "VARCHAR", "storedBytes": "BIGINT",
+    "storedSha256": "VARCHAR", "reports": "BIGINT"}'
 ))
 FROM read_csv(
   getvariable('manifests'),

@@ -1,4 +1,5 @@
--- Fetches every page in the table `pages`, a few at a time, and fails if one does not match its manifest.
+-- Fetches every page in the table `pages`, a few at a time, and fails if one does not match its manifest. A compressed
+-- page is compared as it is stored.
 -- Needs the variable `source`.
 SET VARIABLE addresses = (SELECT list(getvariable('source') || '/' || key) FROM pages);
 
@@ -7,4 +8,4 @@ FROM pages
 LEFT JOIN (
   SELECT filename AS address, size, sha256(content) AS digest FROM read_blob(getvariable('addresses'))
 ) ON address = getvariable('source') || '/' || key
-WHERE size IS DISTINCT FROM bytes OR digest IS DISTINCT FROM sha256;
+WHERE size IS DISTINCT FROM coalesce(storedBytes, bytes) OR digest IS DISTINCT FROM coalesce(storedSha256, sha256);

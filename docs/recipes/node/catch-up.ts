@@ -99,8 +99,9 @@ async function* pagesIn(manifest: string): AsyncGenerator<ManifestPage> {
   }
 }
 
-/** Verifies the page while it is written. It gets its name afterwards. */
-async function copyPage({ key, bytes, sha256 }: ManifestPage): Promise<void> {
+/** Verifies the page, or the file that it is compressed in, while it is written. It gets its name afterwards. */
+async function copyPage(page: ManifestPage): Promise<void> {
+  const { key, storedBytes: bytes = page.bytes, storedSha256: sha256 = page.sha256 } = page;
   const target = join(staging, key);
   if (existsSync(target) && (await stat(target)).size === bytes) return;
   const hash = createHash('sha256');

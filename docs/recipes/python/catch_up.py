@@ -7,11 +7,14 @@ Ends with status 1 and a message at a run that it cannot read or verify.
 """
 
 import argparse
+import gzip
 import hashlib
 import json
 import sqlite3
 import sys
 import tempfile
+import zlib
+from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 from xml.etree.ElementTree import ParseError, tostring
@@ -129,10 +132,22 @@ def pages_of(source, run):
                 sys.exit(f"{run['manifest']} has an unknown version: {line.decode().strip()}")
 
 
+@contextmanager
+def open_page(source, page):
+    """The page, decompressed."""
+    if page.get("compression") not in (None, "gzip"):
+        sys.exit(f"{page['key']} has an unknown compression. Nothing of this run was stored. Update this program.")
+    with open_file(source, page["key"]) as file:
+        yield gzip.open(file) if page.get("compression") else file
+
+
 def verify(file, page, name):
     sha256 = hashlib.sha256()
-    while chunk := file.read(1 << 20):
-        sha256.update(chunk)
+    try:
+        while chunk := file.read(1 << 20):
+            sha256.update(chunk)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        sys.exit(f"{name} cannot be decompressed: {error}. Nothing of this run was stored.")
     if file.tell() != page["bytes"] or sha256.hexdigest() != page["sha256"]:
         sys.exit(f"{name} does not match its manifest. Nothing of this run was stored.")
     file.seek(0)
@@ -161,7 +176,7 @@ def store(db, source, export, run):
         pages += 1
         name = f"Page {page['page']} of run {run['run']}"
         number = 0
-        with open_file(source, page["key"]) as file:
+        with open_page(source, page) as file:
             verify(file, page, name)
             for number, report in enumerate(reports_in(file, name), start=1):
                 id, xml = identity(report), tostring(report, encoding="unicode")

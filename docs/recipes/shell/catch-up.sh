@@ -63,12 +63,14 @@ sort -n <<< "$new" | while IFS=' ' read -r sequence run; do
   if [[ ! -d $run ]]; then
     mkdir -p "$staged" "${run%/*}"
     # What an interrupted download has left.
-    find "$staged" -name 'page-*.*.*' -delete
+    find "$staged" -name 'page-*.*.*' ! -name 'page-*.*.gz' -delete
     pages "$run" "$staged"
     for name in manifest.json run.json; do get "$run/$name" > "$staged/$name"; done
     grep -q '^  "manifestVersion": 1,$' "$staged/manifest.json" || fail "$run: unknown manifestVersion"
     # One page per line, so that a manifest of a million pages takes no memory.
-    sed -n 's/^    \({"page":.*}\),*$/\1/p' "$staged/manifest.json" | jq -r '"\(.sha256)  \(.key)"' > .incoming/checksums
+    # A compressed page has the checksum of its file, too.
+    sed -n 's/^    \({"page":.*}\),*$/\1/p' "$staged/manifest.json" |
+      jq -r '"\(.storedSha256 // .sha256)  \(.key)"' > .incoming/checksums
     count=$(wc -l < .incoming/checksums) pages=$(jq .pages "$staged/run.json")
     ((count == pages)) || fail "$run/manifest.json has $count pages instead of $pages"
     (cd .incoming && sha256sum --check --quiet checksums >&2)

@@ -21,7 +21,9 @@ IDENTITY = "_id"
 
 PAGES_AT_ONCE = 5_000
 RUN = "runVersion INT, run STRING, sequence LONG, pages LONG, manifest STRING"
-PAGE = "page LONG, key STRING, bytes LONG, sha256 STRING, reports LONG"
+PAGE = "page LONG, key STRING, bytes LONG, sha256 STRING, storedBytes LONG, storedSha256 STRING, reports LONG"
+# Of the file. A compressed page has others than the page itself. Spark decompresses by the name, which ends with .gz.
+MATCHES = "length <=> coalesce(storedBytes, bytes) AND digest <=> coalesce(storedSha256, sha256)"
 
 spark = SparkSession.builder.getOrCreate()
 
@@ -56,7 +58,7 @@ def store(source, run, reports):
         paths = [f"{source}/{page.key}" for page in some.select("key").collect()]
         files = spark.read.format("binaryFile").load(paths)
         found = files.select(key_of("path").alias("key"), "length", f.sha2("content", 256).alias("digest"))
-        differing = some.join(found, "key", "left").where("NOT (bytes <=> length AND sha256 <=> digest)")
+        differing = some.join(found, "key", "left").where(f"NOT ({MATCHES})")
         fail_if_any(differing, f"Page {{page}} of run {run.run} does not match its manifest.")
 
         xml = spark.read.format("xml").options(rowTag=ROW_TAG, mode="FAILFAST").schema(COLUMNS).load(paths)

@@ -47,7 +47,16 @@ describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeou
     );
     const pagesOf = (some: readonly Manifest[]) =>
       some.flatMap(({ run, pages }) =>
-        pages.map(({ page, key, bytes, sha256, reports }) => ({ run, page, key, bytes, sha256, reports })),
+        pages.map(({ page, key, bytes, sha256, storedBytes = null, storedSha256 = null, reports }) => ({
+          run,
+          page,
+          key,
+          bytes,
+          sha256,
+          storedBytes,
+          storedSha256,
+          reports,
+        })),
       );
     const selectPages = 'SELECT * EXCLUDE (sequence) FROM pages ORDER BY sequence, page';
     for (const _ of ['once', 'again']) expect(await query(0, verified, selectPages)).toEqual(pagesOf(published));
@@ -60,8 +69,7 @@ describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeou
       { run: empty.run, delivered: 0, current: 0 },
     ]);
 
-    const damaged = second.pages[1]?.key ?? '';
-    await consumed.write(damaged, (await consumed.read(damaged)).replace('r4', 'r5'));
+    await consumed.damage(second.pages[1]?.key ?? '', (text) => text.replace('r4', 'r5'));
     await expect(query(0, verified)).rejects.toThrow(`Page 2 of run ${second.run} does not match its manifest`);
     expect(await query(Number(empty.sequence), verified, selectPages)).toEqual(pagesOf([empty]));
 

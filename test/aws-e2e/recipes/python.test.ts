@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
@@ -56,14 +56,12 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     // Of 12 MB, which boto3 fetches in parts and which does not stay in memory.
     const large = reportNow('r5', `<r id="r5">${'x'.repeat(12_000_000)}</r>`);
     const third = await consumed.publish([reportNow('r1'), large, reportNow('r6')]);
-    const page = third.pages.at(-1)?.key ?? '';
-    const text = await consumed.read(page);
-    await consumed.write(page, text.replace('r6', 'r7'));
+    const restore = await consumed.damage(third.pages.at(-1)?.key ?? '', (text) => text.replace('r6', 'r7'));
     await expect(catchUp()).rejects.toThrow(
       `Page 2 of run ${third.run} does not match its manifest. Nothing of this run was stored.`,
     );
     expect(stored()).toEqual({ runs, reports });
-    await consumed.write(page, text);
+    await restore();
     expect(await catchUp()).toBe(`run ${third.run}: 3 reports\n`);
     expect(stored().reports.map(({ id, sequence }) => [id, sequence])).toEqual([
       ['r1', third.sequence],
@@ -120,6 +118,29 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     await consumed.write(summary, JSON.stringify(intact));
     await expect(catchUp()).rejects.toThrow(`${manifest} is damaged`);
     expect(readDatabase(database)).toEqual({ runs: [], reports: [] });
+  });
+
+  it('fails if a compressed page is not a complete gzip file, or compressed in another way', async () => {
+    const consumed = await exportInDirectory('python');
+    const database = join(folder, 'compressed.sqlite');
+    const catchUp = () => consumed.run(python, [script, consumed.source, consumed.name, database]);
+    await consumed.publish([reportNow('r1')]);
+    await catchUp();
+    const { run, pages } = await consumed.publish([reportNow('r1')]);
+    const key = pages[0]?.key ?? '';
+    const object = await readFile(join(consumed.source, key));
+    for (const [damaged, message] of [
+      [object.subarray(0, -9), 'Compressed file ended'],
+      [object.subarray(1), 'Not a gzipped file'],
+      [Buffer.from(object.map((byte, index) => (index === object.length - 8 ? byte ^ 1 : byte))), 'CRC check failed'],
+    ] as const) {
+      await writeFile(join(consumed.source, key), damaged);
+      await expect(catchUp()).rejects.toThrow(`Page 1 of run ${run} cannot be decompressed: ${message}`);
+    }
+    const manifest = key.replace(/[^/]*$/, 'manifest.json');
+    await consumed.write(manifest, (await consumed.read(manifest)).replace(/("page":1.*)"gzip"/, '$1"zstd"'));
+    await expect(catchUp()).rejects.toThrow(`${key} has an unknown compression`);
+    expect(readDatabase(database).runs).toHaveLength(1);
   });
 
   it('says what is wrong with its arguments, without a stack trace', async () => {

@@ -25,7 +25,9 @@ import {
 } from '../support/exporter-stack.ts';
 import { openService } from '../support/service.ts';
 
+/** Its pages are compressed. Tests on directories read both forms. */
 const stackName = 'ReportExporterCopied';
+const firstPage = 'page-000001.xml.gz';
 const workDirectory = inject('workDirectory');
 const hasJq = await promisify(execFile)('jq', ['--version']).then(
   () => true,
@@ -52,7 +54,7 @@ describe('the recipes for the shell and for Node.js', () => {
     outputs = await deploy({
       stackName,
       services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
-      bucket: { prefix: bucketPrefix },
+      bucket: { prefix: bucketPrefix, compression: 'gzip' },
       exports: ['nightly', 'weekly'].map((name) => ({ name, size: 2, since: { overlap: 'P1D' } })),
     });
     bucket = String(outputs.BucketName);
@@ -135,8 +137,8 @@ describe('the recipes for the shell and for Node.js', () => {
   /** The folder of a run without run.json, with one page. */
   async function abandonRun({ manifest }: RunSummary): Promise<string> {
     const folder = dirname(manifest).replace(/run=[^/]*/, 'run=20991231T235959Z-ffffff');
-    const CopySource = `${bucket}/${prefix}${dirname(manifest)}/page-000001.xml`;
-    await s3.send(new CopyObjectCommand({ Bucket: bucket, Key: `${prefix}${folder}/page-000001.xml`, CopySource }));
+    const CopySource = `${bucket}/${prefix}${dirname(manifest)}/${firstPage}`;
+    await s3.send(new CopyObjectCommand({ Bucket: bucket, Key: `${prefix}${folder}/${firstPage}`, CopySource }));
     return folder;
   }
 
@@ -163,10 +165,10 @@ describe('the recipes for the shell and for Node.js', () => {
       service.addReports(4, 5);
       const [second, third] = [await completeRun(), await completeRun()];
       // A page of the second run is damaged. It is not copied, and neither is the run after it.
-      const damaged = `${prefix}${dirname(second.manifest)}/page-000001.xml`;
+      const damaged = `${prefix}${dirname(second.manifest)}/${firstPage}`;
       const original = await bytesAt(damaged);
       await s3.send(new PutObjectCommand({ Bucket: bucket, Key: damaged, Body: '<reports/>' }));
-      await expect(copyRuns()).rejects.toThrow(/page-000001\.xml/);
+      await expect(copyRuns()).rejects.toThrow(firstPage);
       expect(await runsIn(copy)).toEqual(before.map(({ run }) => `run=${run}`).sort());
       await s3.send(new PutObjectCommand({ Bucket: bucket, Key: damaged, Body: original }));
       expect(await copyRuns()).toBe(lineOf(second) + lineOf(third));

@@ -85,15 +85,13 @@ describe.skipIf(libraries === undefined)('the Spark program catches up', { timeo
     expect(await catchUp()).toEqual({ printed: [], rows });
 
     const third = await consumed.publish(['r1', 'r5', 'r6'].map((id) => reportNow(id)));
-    const page = third.pages.at(-1)?.key ?? '';
-    const text = await consumed.read(page);
-    await consumed.write(page, text.replace('r6', 'r7'));
+    const restore = await consumed.damage(third.pages.at(-1)?.key ?? '', (text) => text.replace('r6', 'r7'));
     const notRecorded = 'The run is not recorded, so its reports do not count.';
     expect(await catchUp()).toEqual({
       printed: [],
       error: `Page 2 of run ${third.run} does not match its manifest. ${notRecorded}`,
     });
-    await consumed.write(page, text);
+    await restore();
     // It writes the reports of the wrong element, which the next execution replaces.
     expect(await catchUp(await changed('ROW_TAG = "r"', 'ROW_TAG = "s"'))).toEqual({
       printed: [],

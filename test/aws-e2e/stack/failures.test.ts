@@ -76,7 +76,7 @@ describe('a deployed export of a failing service', () => {
       'detail-type': 'Report Export Failed',
       detail: { export: 'forbidden', error: 'ConfigurationError', failed: { pages: 1, resumable: true } },
     });
-    expect((await keysOf(deployed, 'forbidden')).map((key) => key.split('/').at(-1))).toEqual(['page-000001.xml']);
+    expect((await keysOf(deployed, 'forbidden')).map((key) => key.split('/').at(-1))).toEqual(['page-000001.xml.gz']);
     expect(failingService.exchanges.map(({ status }) => status)).toEqual([200, 403]);
     await failingService.close();
 

@@ -49,7 +49,7 @@ describe('a deployed run', () => {
 
     expect((await endOfExecution(executionArn)).status).toBe('ABORTED');
     const storedKeys = await keysOf(deployed, 'stopped');
-    expect(storedKeys.map((key) => key.split('/').at(-1))).toEqual(['page-000001.xml', 'page-000002.xml']);
+    expect(storedKeys.map((key) => key.split('/').at(-1))).toEqual(['page-000001.xml.gz', 'page-000002.xml.gz']);
     const logged = service.exchanges.map(({ cursor }) => cursor);
     expect(logged).toHaveLength(2);
 

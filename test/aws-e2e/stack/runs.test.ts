@@ -55,7 +55,7 @@ describe('a deployed export', () => {
     expect(empty.states.at(-1)).toBe('Completed');
     expect(empty.states).not.toContain('AnnounceCompleted');
     expect(empty.output).toMatchObject({ pages: 1, reports: 0, manifest: null });
-    expect((await keysOf(deployed, 'silent')).map((key) => key.split('/').at(-1))).toEqual(['page-000001.xml']);
+    expect((await keysOf(deployed, 'silent')).map((key) => key.split('/').at(-1))).toEqual(['page-000001.xml.gz']);
     expect((await exportStateOf(deployed, 'silent')).watermark?.instant).toBe(empty.output.watermark);
 
     service.addReports(1, 2);

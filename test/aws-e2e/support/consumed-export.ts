@@ -1,12 +1,14 @@
 /**
- * An export with published runs, for the programs in docs/recipes: of the shared stack, or in a local directory. Both are
- * exported for real, and read by a program that has no permissions except those in docs/consumers.md.
+ * An export with published runs, for the programs in docs/recipes: of the shared stack, whose pages are compressed, or in a local
+ * directory, where those of every second run are. Both are exported for real, and read by a program that has no permissions except
+ * those in docs/consumers.md.
  */
 
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { inject } from 'vitest';
 import type { LatestPointer } from '../../../lib/core/model.ts';
@@ -42,8 +44,12 @@ export interface ConsumedExport {
   readonly source: string;
   /** Exports from a service that has exactly these reports. Resolves to the manifest. */
   publish(reports: readonly InMemoryReport[]): Promise<Manifest>;
+  /** The text of an object, decompressed. */
   read(key: string): Promise<string>;
+  /** Writes an object, compressed if its name says so. */
   write(key: string, text: string): Promise<void>;
+  /** Changes the text of an object. Resolves to a function that restores the object, byte for byte. */
+  damage(key: string, change: (text: string) => string): Promise<() => Promise<void>>;
   /** The variables with which a program reads it. */
   readonly env: Readonly<Record<string, string>>;
   /** Runs a program that may read this export. @throws Error with the program's output if it fails */
@@ -64,23 +70,25 @@ export async function exportInBucket(name: string): Promise<ConsumedExport> {
   const machine = stack.stateMachineOf(name);
   const readerVariables = awsVariablesOf(await createReader(stack.bucket, name));
   const Bucket = stack.bucket;
-  const read = async (key: string): Promise<string> => {
-    const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key: prefix + key }));
-    return (await Body?.transformToString()) ?? '';
-  };
+  const objects = accessTo({
+    async get(key) {
+      const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key: prefix + key }));
+      return Buffer.from((await Body?.transformToByteArray()) ?? []);
+    },
+    async put(key, Body) {
+      await s3.send(new PutObjectCommand({ Bucket, Key: prefix + key, Body }));
+    },
+  });
   return {
     name,
     source: `s3://${Bucket}/${prefix.slice(0, -1)}`,
-    read,
+    ...objects,
     async publish(reports) {
       const port = inject('servicePort');
       await using _ = await startSimulator({ vendor, apiKey, port, reports: inMemoryReports(reports) });
       const { status, cause } = await runExecution(machine);
       if (status !== 'SUCCEEDED') throw new Error(`The execution has ended with ${status}: ${cause}`);
-      return await newestManifest(name, read);
-    },
-    async write(key, Body) {
-      await s3.send(new PutObjectCommand({ Bucket, Key: prefix + key, Body }));
+      return await newestManifest(name, objects.read);
     },
     env: readerVariables,
     run: (command, parameters, { env, cwd } = {}) =>
@@ -91,27 +99,59 @@ export async function exportInBucket(name: string): Promise<ConsumedExport> {
 /** An export in a new directory, with the same settings. */
 export async function exportInDirectory(name: string): Promise<ConsumedExport> {
   const source = await mkdtemp(join(workDirectory, 'consumed-'));
-  const read = (key: string) => readFile(join(source, key), 'utf8');
+  const objects = accessTo({
+    get: (key) => readFile(join(source, key)),
+    async put(key, content) {
+      await mkdir(dirname(join(source, key)), { recursive: true });
+      await writeFile(join(source, key), content);
+    },
+  });
+  let compressesNext = false;
   return {
     name,
     source,
-    read,
+    ...objects,
     async publish(reports) {
       const port = inject('servicePort');
       await using simulator = await startSimulator({ vendor, apiKey, port, reports: inMemoryReports(reports) });
-      const options = ['--base-url', simulator.baseUrl, '--vendor', vendor, '--size', '2', '--overlap', 'P1D'];
+      const common = ['--base-url', simulator.baseUrl, '--vendor', vendor, '--size', '2', '--overlap', 'P1D'];
+      const options = compressesNext ? [...common, '--compress'] : common;
+      compressesNext = !compressesNext;
       const ended = await runInProcess(['local', '--export', name, '--out', source, ...options], {
         REPORT_EXPORT_API_KEY: apiKey,
       });
       if (ended.status !== 0) throw new Error(ended.stderr);
-      return await newestManifest(name, read);
-    },
-    async write(key, text) {
-      await mkdir(dirname(join(source, key)), { recursive: true });
-      await writeFile(join(source, key), text);
+      return await newestManifest(name, objects.read);
     },
     env: {},
     run: runProgram,
+  };
+}
+
+interface Objects {
+  readonly get: (key: string) => Promise<Buffer>;
+  readonly put: (key: string, content: Buffer) => Promise<void>;
+}
+
+function accessTo({ get, put }: Objects): Pick<ConsumedExport, 'read' | 'write' | 'damage'> {
+  const isCompressed = (key: string) => key.endsWith('.gz');
+  const read = async (key: string) => {
+    const object = await get(key);
+    return (isCompressed(key) ? gunzipSync(object) : object).toString();
+  };
+  const write = async (key: string, text: string) =>
+    await put(key, isCompressed(key) ? gzipSync(text) : Buffer.from(text));
+  return {
+    read,
+    write,
+    async damage(key, change) {
+      const original = await get(key);
+      const text = await read(key);
+      const changed = change(text);
+      if (changed === text) throw new Error(`Nothing of ${key} was changed`);
+      await write(key, changed);
+      return async () => await put(key, original);
+    },
   };
 }
 

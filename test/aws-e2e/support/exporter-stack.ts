@@ -1,6 +1,6 @@
 /**
  * The stack that most tests share. Each test has its own export, so that they do not interfere. The first test that needs the
- * stack deploys it.
+ * stack deploys it. It stores pages compressed; other stacks do not.
  */
 
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
@@ -74,7 +74,7 @@ export function deployWith(changed: Partial<Record<string, Omit<ExportProps, 'na
   return deploy({
     stackName,
     services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
-    bucket: { prefix: bucketPrefix },
+    bucket: { prefix: bucketPrefix, compression: 'gzip' },
     exports: Object.entries({ ...exports, ...changed }).map(([name, settings]) => ({ name, size: 2, ...settings })),
   });
 }

@@ -1,5 +1,6 @@
 /** Reads a published run as a consumer does, through latest.json and the manifest, and verifies every page. */
 
+import { gunzipSync } from 'node:zlib';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
@@ -21,8 +22,9 @@ export async function readNewestRun(stack: Pick<ExporterStack, 'bucket'>, export
   const latest: LatestPointer = JSON.parse(await readText(stack, `${exportName}/latest.json`));
   const manifest: Manifest = JSON.parse(await readText(stack, latest.manifest));
   const ids: string[] = [];
-  for (const { page, key, bytes, sha256, reports } of manifest.pages) {
-    const text = await readText(stack, key);
+  for (const { page, key, bytes, sha256, compression, reports } of manifest.pages) {
+    const object = await readObject(stack, key);
+    const text = (compression === 'gzip' ? gunzipSync(object) : object).toString();
     const found = Array.from(text.matchAll(/<r id="([^"]*)"/g), ([, id = '']) => id);
     if (Buffer.byteLength(text) !== bytes || sha256Of(text) !== sha256 || found.length !== reports) {
       throw new Error(`Page ${page} at ${key} does not match the manifest`);
@@ -48,7 +50,10 @@ export async function exportStateOf({ table }: ExporterStack, exportName: string
   return unmarshall(Item) as ExportState;
 }
 
-async function readText({ bucket }: Pick<ExporterStack, 'bucket'>, key: string): Promise<string> {
+const readText = async (stack: Pick<ExporterStack, 'bucket'>, key: string): Promise<string> =>
+  (await readObject(stack, key)).toString();
+
+async function readObject({ bucket }: Pick<ExporterStack, 'bucket'>, key: string): Promise<Buffer> {
   const { Body } = await s3.send(new GetObjectCommand({ Bucket: bucket, Key: prefix + key }));
-  return (await Body?.transformToString()) ?? '';
+  return Buffer.from((await Body?.transformToByteArray()) ?? []);
 }
