@@ -5,6 +5,7 @@ import { existsSync, globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { gunzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { RunSummary } from '../../lib/core/storage/published-schemas.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -50,8 +51,9 @@ function manifestsIn(out: string): Promise<Manifest[]> {
 
 async function reportsOf(manifest: Manifest, out: string): Promise<string[]> {
   const bodies = await Promise.all(
-    manifest.pages.map(async ({ key, sha256 }) => {
-      const body = await readFile(join(out, key));
+    manifest.pages.map(async ({ key, sha256, compression }) => {
+      const object = await readFile(join(out, key));
+      const body = compression === 'gzip' ? gunzipSync(object) : object;
       expect(createHash('sha256').update(body).digest('hex')).toBe(sha256);
       return body.toString();
     }),
@@ -60,7 +62,10 @@ async function reportsOf(manifest: Manifest, out: string): Promise<string[]> {
 }
 
 describe('a run that is interrupted', () => {
-  it('by kill -9 at random moments is eventually published completely', async () => {
+  it.each([
+    ['pages', [], []],
+    ['compressed pages, although each second start has another setting', ['--compress'], []],
+  ] as const)('by kill -9 at random moments is eventually published completely, with %s', async (_, first, second) => {
     const out = await aDirectory();
     // Slow enough for a kill to happen during a run, sometimes during a response body.
     const service = await simulator({
@@ -72,7 +77,7 @@ describe('a run that is interrupted', () => {
     let ended: Awaited<ReturnType<typeof run>>;
     for (;;) {
       const seen = service.exchanges.length;
-      const exporter = start(local(service, out), env);
+      const exporter = start(local(service, out, ...(kills % 2 === 0 ? first : second)), env);
       const killAfter = 1 + Math.floor(Math.random() * 6);
       const killing = (async () => {
         while (service.exchanges.length < seen + killAfter && exporter.process.exitCode === null) await sleep(1);
@@ -94,6 +99,11 @@ describe('a run that is interrupted', () => {
     const manifests = await manifestsIn(out);
     const [published] = manifests;
     expect(published?.totals).toMatchObject({ pages: count / 3, reports: count });
+    const form = first.length === 0 ? undefined : 'gzip';
+    expect([published?.compression, ...new Set(published?.pages.map((page) => page.compression))]).toEqual([
+      form,
+      form,
+    ]);
     // A kill costs at most the eight pages in flight.
     expect(service.exchanges.length).toBeLessThanOrEqual(count / 3 + 8 * kills + manifests.length - 1);
     // If a kill came before page 1 was logged, it was adopted. When it was requested is not known then, so the run's start counts.

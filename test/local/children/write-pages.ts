@@ -9,8 +9,15 @@ import { asCursor, asRunId } from '../../../lib/core/model.ts';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
 import { aFetchedPage, aPageIdentity, inRandomChunks } from '../../support/builders.ts';
 
+/** Every second page is compressed. */
 export const identityOf = (folder: string, page: number) =>
-  aPageIdentity({ folder, page, run: asRunId('20261120T020000Z-1f3a5c'), cursor: null });
+  aPageIdentity({
+    folder,
+    page,
+    run: asRunId('20261120T020000Z-1f3a5c'),
+    cursor: null,
+    compression: page % 2 === 0 ? 'gzip' : undefined,
+  });
 
 /** Up to about 40 kB. Every fifth page has the same bytes from all writers. */
 export const bodyOf = (writer: string, page: number) =>

@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { aFetchedPage, aRunFolder, sha256Of } from '../../support/builders.ts';
 import { forEachConcurrently } from '../../support/concurrency.ts';
@@ -154,8 +155,9 @@ describe('a directory page store whose process is killed', () => {
       expect(visible.length).toBeGreaterThanOrEqual(reported.size);
       for (let page = 1; page <= visible.length; page++) {
         const where = { round, afterMs, page };
-        const { key } = identityOf(folder, page);
-        const bytes = await readFile(join(root, key));
+        const { key, compression } = identityOf(folder, page);
+        const object = await readFile(join(root, key));
+        const bytes = compression === 'gzip' ? gunzipSync(object) : object;
         const stored = await store.find(key);
         expect({ ...where, sha256: stored?.sha256 }).toEqual({ ...where, sha256: sha256Of(bytes) });
         // What was reported to a writer as stored is stored.
