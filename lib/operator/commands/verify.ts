@@ -2,12 +2,11 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import { type ExportState, type RunResult, type RunTotals, zeroTotals } from '../../core/model.ts';
-import { type DeployedExport, type Deployment, type UnreadableExport, unreadableExport } from '../../target/target.ts';
+import { type ExportState, type RunResult, zeroTotals } from '../../core/model.ts';
+import { type DeployedExport, type Deployment, unreadableExport } from '../../target/target.ts';
 import type { Finding } from '../expected-pages.ts';
 import { stateWithoutManifest } from '../run-status.ts';
 import { type VerifiedRun, type VerifyDependencies, verifyPublishedRun, verifyUnpublishedRun } from '../verify-run.ts';
-import { toPrintable } from '../../core/sanitize.ts';
 import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
 import {
@@ -19,11 +18,17 @@ import {
   runOnDeployment,
   type TargetOptions,
 } from '../context.ts';
-import { countKinds, type ExportColumns, exportTable, tabSeparated, type ValueColumn } from '../output/export-table.ts';
-import { bytes, plural, totals } from '../output/format.ts';
+import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
-import { errorText, hintLines } from '../output/status-table.ts';
-import { type Cell, ellipsize, textStyleFor } from '../output/terminal.ts';
+import { hintLines } from '../output/status-table.ts';
+import { textStyleFor } from '../output/terminal.ts';
+import {
+  type VerifiedExport,
+  type VerifiedRunJson,
+  type VerifyRow,
+  verifyTable,
+  verifyValues,
+} from '../output/verify-table.ts';
 
 export interface VerifyOptions extends TargetOptions {
   readonly run?: string;
@@ -208,17 +213,6 @@ async function findNewestRun(
   return isNewer ? { run, manifest } : pointer;
 }
 
-/** The object of `--json`. `none`: the export has no run yet. */
-interface VerifyResult {
-  readonly status: 'ok' | 'failed' | 'none';
-  readonly export: string;
-}
-
-interface VerifiedExport extends VerifyResult, Partial<VerifiedRunJson> {
-  /** If the newest run has no reports: the newest one that has some. */
-  readonly newestWithReports: VerifiedRunJson | null;
-}
-
 function resultOf(exportName: string, [newest, older]: readonly Verification[]): VerifiedExport {
   const isDamaged = (newest?.findingCount ?? 0) + (older?.findingCount ?? 0) > 0;
   return {
@@ -229,9 +223,7 @@ function resultOf(exportName: string, [newest, older]: readonly Verification[]):
   };
 }
 
-type VerifiedRunJson = ReturnType<typeof runJson>;
-
-function runJson({ run, published, verified, findings, findingCount }: Verification) {
+function runJson({ run, published, verified, findings, findingCount }: Verification): VerifiedRunJson {
   return { run, published, ...verified, findings, findingCount };
 }
 
@@ -259,12 +251,10 @@ function formatResult(
   return `${[...lines, ...verified.notes.map((note) => style('dim', `  ${note}`))].join('\n')}\n`;
 }
 
-type Row = VerifiedExport | UnreadableExport;
-
 /** Verifies one export after the other: each reads several pages at the same time. One that cannot be read does not hide the others. */
-async function verifyAll(deployment: Deployment, onPage: (bytes: number) => void): Promise<readonly Row[]> {
+async function verifyAll(deployment: Deployment, onPage: (bytes: number) => void): Promise<readonly VerifyRow[]> {
   await allExports(deployment);
-  const rows: Row[] = [];
+  const rows: VerifyRow[] = [];
   for (const opened of await deployment.openAll()) {
     if ('error' in opened) {
       rows.push(opened);
@@ -282,7 +272,7 @@ async function verifyAll(deployment: Deployment, onPage: (bytes: number) => void
 }
 
 async function printAll(
-  rows: readonly Row[],
+  rows: readonly VerifyRow[],
   { option }: Deployment,
   json: boolean,
   { stdout, env, program }: CommandContext,
@@ -291,82 +281,12 @@ async function printAll(
   const hasFailed = rows.some((row) => 'error' in row || row.status === 'failed');
   const lines = () => {
     if (json) return [JSON.stringify({ status: hasFailed ? 'failed' : 'ok', exports: rows })];
-    if (stdout.isTTY !== true) return tabSeparated(valueColumns, rows, now);
+    if (stdout.isTTY !== true) return verifyValues(rows, now);
     const style = textStyleFor(stdout, env);
     const columns = stdout.columns || 80;
-    return [
-      ...exportTable(rows, tableColumns, { now, style, columns }),
-      '',
-      ellipsize(countKinds(rows.map(statusOf), statuses), columns),
-      ...(hasFailed
-        ? hintLines('for details', `${program} verify <export> ${option}`, columns).map((line) => style('dim', line))
-        : []),
-    ];
+    const hint = hasFailed ? hintLines('for details', `${program} verify <export> ${option}`, columns) : [];
+    return [...verifyTable(rows, { now, style, columns }), ...hint.map((line) => style('dim', line))];
   };
   await print(stdout, `${lines().join('\n')}\n`);
   return hasFailed ? exitStatuses.failed : exitStatuses.ok;
 }
-
-const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
-const statusOf = (row: Row): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
-const statusStyles: Readonly<Record<(typeof statuses)[number], Cell['style']>> = {
-  unreadable: 'red',
-  failed: 'red',
-  none: 'dim',
-  ok: 'green',
-};
-
-/** Of both runs, if two were verified. */
-function totalsOf(row: Row): RunTotals & { readonly findingCount: number } {
-  const runs: readonly Partial<VerifiedRunJson>[] = 'error' in row ? [] : [row, row.newestWithReports ?? {}];
-  const sum = (amountOf: (run: Partial<VerifiedRunJson>) => number | undefined) =>
-    runs.reduce((total, run) => total + (amountOf(run) ?? 0), 0);
-  return {
-    pages: sum(({ pages }) => pages),
-    reports: runs.some(({ reports }) => reports === null) ? null : sum(({ reports }) => reports ?? 0),
-    bytes: sum((run) => run.bytes),
-    findingCount: sum(({ findingCount }) => findingCount),
-  };
-}
-
-const runOf = (row: Row) => ('error' in row ? undefined : row.run);
-const withReportsOf = (row: Row) => ('error' in row ? undefined : row.newestWithReports?.run);
-const findingOf = (row: Row) =>
-  'error' in row ? undefined : [...(row.findings ?? []), ...(row.newestWithReports?.findings ?? [])][0]?.message;
-
-const tableColumns: ExportColumns<Row> = {
-  required: [
-    { heading: 'EXPORT', cell: (row) => ({ text: row.export, style: 'bold' }) },
-    { heading: 'STATUS', cell: (row) => ({ text: statusOf(row), style: statusStyles[statusOf(row)] }) },
-  ],
-  optional: [
-    { heading: 'PAGES', alignRight: true, cell: (row) => ({ text: totalsOf(row).pages.toLocaleString('en') }) },
-    {
-      heading: 'REPORTS',
-      alignRight: true,
-      cell: (row) => ({ text: totalsOf(row).reports?.toLocaleString('en') ?? '–' }),
-    },
-    { heading: 'BYTES', alignRight: true, cell: (row) => ({ text: bytes(totalsOf(row).bytes) }) },
-    { heading: 'RUN', cell: (row) => ({ text: runOf(row) ?? '–' }) },
-  ],
-  noteOf(row) {
-    if ('error' in row) return errorText(row.error.name, row.error.message);
-    const { findingCount } = totalsOf(row);
-    if (findingCount > 0) return toPrintable(`${plural(findingCount, 'problem')}: ${findingOf(row)}`);
-    if (row.status === 'none') return 'no run yet';
-    if (row.published === false) return 'unfinished run';
-    return row.newestWithReports === null ? '' : 'two runs: the newest has no reports';
-  },
-};
-
-const valueColumns: readonly ValueColumn<Row>[] = [
-  ['export', (row) => row.export],
-  ['status', statusOf],
-  ['run', runOf],
-  ['run_with_reports', withReportsOf],
-  ['pages', (row) => totalsOf(row).pages],
-  ['reports', (row) => totalsOf(row).reports],
-  ['bytes', (row) => totalsOf(row).bytes],
-  ['problems', (row) => totalsOf(row).findingCount],
-  ['first_problem', (row) => ('error' in row ? errorText(row.error.name, row.error.message) : findingOf(row))],
-];

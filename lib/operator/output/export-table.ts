@@ -17,7 +17,7 @@ export interface ExportColumns<Row> {
   readonly noteOf: (row: Row, now: number) => string;
 }
 
-interface TableOptions {
+export interface TableOptions {
   readonly now: number;
   readonly style: TextStyle;
   /** The width of the terminal. */
