@@ -63,6 +63,10 @@ describe('the files of a local run', () => {
     });
   });
 
+  it('match the schemas with compressed pages', async () => {
+    expect(await runAndValidate(await aDirectory(), ['--compress'])).toMatchObject({ compression: 'gzip' });
+  });
+
   it('match the schemas for the windows of a backfill', async () => {
     const out = await aDirectory();
     await runAndValidate(out, []);
@@ -201,6 +205,7 @@ describe('a schema', () => {
   /** Other fields of a filter are defined by the service. */
   const isOurs = (path: Path) =>
     !path.includes('filter') || ['filter', 'filter.date', 'filter.date.gte'].includes(path.join('.'));
+  const optionalFields = new Set(['Cause', 'transferredBytes', 'compression', 'storedBytes', 'storedSha256']);
   /** Every field of every sample. */
   function cases(name: PublishedName): { value: unknown; path: Path }[] {
     const found = samples[name].flatMap((value) =>
@@ -213,7 +218,8 @@ describe('a schema', () => {
   }
 
   it.each(Object.keys(samples) as PublishedName[])('%s rejects a value with a missing field', (name) => {
-    for (const { value, path } of cases(name).filter(({ path }) => path.at(-1) !== 'Cause')) {
+    const required = cases(name).filter(({ path }) => !optionalFields.has(String(path.at(-1))));
+    for (const { value, path } of required) {
       const broken = changed(value, path, (parent, field) => delete parent[field]);
       expect(problemsIn(name, broken), `without ${path.join('.')}`).not.toEqual([]);
     }
