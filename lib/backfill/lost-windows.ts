@@ -16,7 +16,7 @@ import { windowName } from './windows.ts';
 export interface LostWindowsDependencies {
   readonly store: DocumentReader;
   readonly definition: ExportDefinition;
-  /** The service's `filterUntil` without `date.`. */
+  /** The operator of the upper bound of a window: `lt`. Undefined: the service has none. */
   readonly untilOperator: string | undefined;
 }
 

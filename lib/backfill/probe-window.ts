@@ -11,7 +11,7 @@ import type { Window } from './windows.ts';
 interface WindowProbeDependencies {
   readonly definition: ExportDefinition;
   readonly service: ReportService;
-  /** The service's `filterUntil` without `date.`; absent: it has none. */
+  /** The operator of the upper bound of a window: `lt`. Undefined: the service has none. */
   readonly untilOperator: string | undefined;
   readonly log: Pick<PageLog, 'exportState'>;
   readonly runtime: Pick<Runtime, 'sleep'>;

@@ -1,7 +1,7 @@
 /** A window as an export: one that starts at a fixed instant, has an upper bound in its filter, and is exported once. */
 
 import { ExportError } from '../core/errors.ts';
-import { filterUntil } from '../core/filter.ts';
+import { filterBefore } from '../core/filter.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import { type ExportDefinitions, nameIn, selectExport } from '../core/steps/select-export.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
@@ -72,7 +72,7 @@ export function windowDefinition(
         'directory, run local with --filter-until once',
     );
   }
-  const filter = filterUntil(request.filter, untilOperator, window.until);
+  const filter = filterBefore(request.filter, untilOperator, window.until);
   if (filter === undefined) {
     throw new ExportError(
       'ConfigurationError',

@@ -27,7 +27,7 @@ import { listNames } from '../core/sanitize.ts';
 import type { ExportPageProps, ExportProps, LifecycleProps, ServiceProps } from '../settings/props.ts';
 import type { LogLevel, StorageClass } from '../settings/environment.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
-import type { ServiceSettings } from '../settings/settings.ts';
+import { hasBackfills, type ServiceSettings } from '../settings/settings.ts';
 import { detailTypes } from '../core/state-machine/definition.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { createEventRule, type EventRuleProps } from './event-rules.ts';
@@ -337,17 +337,16 @@ export class ReportExporter extends Construct implements IConnectable {
     const metadata = serviceMetadata(deployedService, props.exports);
     const machine = createStateMachine(this, { functions: this.functions, limits, metadata, logRetention, tracing });
     this.stateMachine = machine.stateMachine;
-    this.backfillStateMachine =
-      service.filterUntil === undefined
-        ? undefined
-        : createBackfillStateMachine(this, {
-            stateMachine: this.stateMachine,
-            bucket,
-            permissions,
-            limits,
-            logRetention,
-            tracing,
-          });
+    this.backfillStateMachine = hasBackfills(service)
+      ? createBackfillStateMachine(this, {
+          stateMachine: this.stateMachine,
+          bucket,
+          permissions,
+          limits,
+          logRetention,
+          tracing,
+        })
+      : undefined;
 
     const exportScopes = new Construct(this, 'Exports');
     const scoped = exports.map((each) => ({

@@ -1,6 +1,6 @@
 /**
  * The state machines of a service: the definitions from `lib/core`, with the ARNs of the functions. The second one, which exports the
- * windows of backfills, exists if the service has a `filterUntil`.
+ * windows of backfills, exists if the service has backfills.
  */
 
 import { ArnFormat, Aws, Names, RemovalPolicy } from 'aws-cdk-lib';

@@ -9,7 +9,7 @@ export function filterSince(filter: JsonObject, since: Instant): JsonObject {
 }
 
 /** `filter` with the condition `operator` on the date set to `until`; undefined if it has one already. */
-export function filterUntil(filter: JsonObject, operator: string, until: Instant): JsonObject | undefined {
+export function filterBefore(filter: JsonObject, operator: string, until: Instant): JsonObject | undefined {
   const { date } = filter;
   const conditions = isObject(date) ? date : {};
   return Object.hasOwn(conditions, operator) ? undefined : { ...filter, date: { ...conditions, [operator]: until } };

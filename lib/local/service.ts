@@ -44,7 +44,7 @@ export function localService(
     describeNetwork: async () => '',
     address: 'simulator',
     // The simulator accepts it (docs/service-contract.md, "The simulator").
-    untilOperator: untilOperatorOf({ filterUntil: settings.filterUntil ?? 'date.lt' }),
+    untilOperator: untilOperatorOf(settings) ?? 'lt',
     maxConcurrentPages: settings.maxConcurrentPages,
     keySource: 'generated for the simulator',
     async connect(say) {

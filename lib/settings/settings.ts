@@ -253,7 +253,10 @@ export function parseSettings<Schema extends z.core.$ZodType>(
   throw new ExportError('ConfigurationError', describeProblems(subject, parsed.error));
 }
 
-/** The operator of `filterUntil`: `lt` of `date.lt`. */
+/** Whether the exports of `service`, which may be invalid, can be exported by window. */
+export const hasBackfills = (service: { readonly filterUntil?: unknown }): boolean => service.filterUntil !== undefined;
+
+/** The operator of `filterUntil`: `lt` of `date.lt`. Undefined: the service has no backfills. */
 export const untilOperatorOf = ({ filterUntil }: Pick<ServiceSettings, 'filterUntil'>): string | undefined =>
   filterUntil?.slice('date.'.length);
 

@@ -30,7 +30,7 @@ export const serviceOutputSchema = z.object({
   /** The name or the ARN of the secret that holds the API key, and the field of its JSON. Empty: the whole secret. */
   apiKeySecret: name,
   apiKeyField: z.string(),
-  /** The ARN of the state machine of backfills, if the service has a `filterUntil`. */
+  /** The ARN of the state machine of backfills, if the service has them. */
   backfillStateMachineArn: name.optional(),
   /** The group of EventBridge Scheduler with the service's schedules. Each is named after its export. */
   scheduleGroup: name.optional(),

@@ -3,7 +3,7 @@
 import { mapConcurrently } from '../../core/concurrency.ts';
 import type { DeployedExport, NextStart } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { untilOperatorOf } from '../../settings/settings.ts';
+import { hasBackfills } from '../../settings/settings.ts';
 import { backfillKey, type ItemKey, stateKey } from '../dynamodb/items.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { readItems } from '../dynamodb/read-items.ts';
@@ -28,9 +28,7 @@ export async function openAllExports(
 ): Promise<readonly DeployedExport[]> {
   const { dynamoDb: client, stepFunctions } = clients;
   const locations = exports.flatMap(({ name, service: { table, service }, serviceSettings }) => {
-    // Without the setting filterUntil, a service has no backfills.
-    const mayHaveBackfill = untilOperatorOf(serviceSettings) !== undefined;
-    const keys = [stateKey(service, name), ...(mayHaveBackfill ? [backfillKey(service, name)] : [])];
+    const keys = [stateKey(service, name), ...(hasBackfills(serviceSettings) ? [backfillKey(service, name)] : [])];
     return keys.map((key) => ({ table, ...key }));
   });
   const [itemAt, schedules] = await Promise.all([

@@ -7,7 +7,7 @@ import {
   itemsOf,
   type ServiceDeploymentSettings,
 } from '../../settings/deployment-settings.ts';
-import { serviceSettingsSchema } from '../../settings/settings.ts';
+import { hasBackfills, serviceSettingsSchema } from '../../settings/settings.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import { findNetworkProblems } from './service-network.ts';
 
@@ -26,13 +26,12 @@ export function findServiceProblems(
     const problems = parsed === undefined || settings === undefined ? [] : findLimitProblems(parsed, settings);
     for (const message of problems) if (!limits.has(message)) limits.set(message, index);
   }
-  const hasBackfills = fieldsOf(service).filterUntil !== undefined;
   return [
     ...[...limits].map(([message, index]) => ({ path: ['exports', index], message })),
     ...(parsed === undefined ? [] : within('service', findNetworkProblems(parsed, directory))),
     ...(parsedPage === undefined
       ? []
-      : within('exportPage', findConcurrencyProblems(parsedPage, items.length, hasBackfills))),
+      : within('exportPage', findConcurrencyProblems(parsedPage, items.length, hasBackfills(fieldsOf(service))))),
   ];
 }
 

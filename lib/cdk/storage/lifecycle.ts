@@ -3,13 +3,15 @@
 import { Duration } from 'aws-cdk-lib';
 import { type LifecycleRule, StorageClass } from 'aws-cdk-lib/aws-s3';
 import type { LifecycleSettings } from '../../settings/account-settings.ts';
+import type { ServiceProps } from '../../settings/props.ts';
+import { hasBackfills, type ServiceSettings } from '../../settings/settings.ts';
 import { backfillTimeoutSeconds, windowListFolder } from '../../core/state-machine/backfill-definition.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 
 /** A service with objects in the bucket. */
 export interface StoredService {
   readonly prefix: string;
-  readonly service: { readonly filterUntil?: string | undefined };
+  readonly service: ServiceSettings | ServiceProps;
   readonly exports: readonly { readonly name: string }[];
 }
 
@@ -19,7 +21,7 @@ export function lifecycleRules(
 ): readonly LifecycleRule[] {
   return services.flatMap((service) => [
     ...(settings === undefined ? [] : runRules(settings, service)),
-    ...(service.service.filterUntil === undefined ? [] : [windowListRule(service)]),
+    ...(hasBackfills(service.service) ? [windowListRule(service)] : []),
   ]);
 }
 
