@@ -96,7 +96,7 @@ export function exportPageHandler(
 
 function createService(
   { environment, service }: Pick<ServiceContext<'ExportPage'>, 'environment' | 'service'>,
-  { runtime: clock, createClient, createPool }: Platform,
+  { runtime: clock, createClient, createPool, inflate }: Platform,
 ): ReportService {
   const client = createClient(SecretsManagerClient, sdkConfig);
   return serviceClient(service, {
@@ -109,6 +109,7 @@ function createService(
     }),
     clock,
     createPool,
+    inflate,
   });
 }
 

@@ -1,11 +1,12 @@
 /** What operators' commands read from a directory: the settings of the last start, incidents, and whether an export runs. */
 
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { readStatuses } from '../../lib/operator/run-status.ts';
+import type { ManifestPage } from '../../lib/core/storage/published-schemas.ts';
 import type { Incident } from '../../lib/target/incidents.ts';
 import type { StartOptions } from '../../lib/target/target.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
@@ -61,6 +62,27 @@ describe('a local deployment', () => {
     const timings = (await collect(daily.log.entries(span))).map(({ timing }) => timing);
     for (const timing of timings)
       expect(timing).toEqual({ requestedAt: expect.any(String), latencyMs: expect.any(Number) });
+  });
+
+  it('stores pages that travelled compressed as they were, and says in the manifest how small they were', async () => {
+    await using directory = await temporaryDirectory();
+    const reports = inMemoryReports(someReports(40));
+    await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, compression: true });
+    const settings = {
+      service: { baseUrl: service.baseUrl, vendor: 'ACME' },
+      export: { name: 'daily', size: 10 },
+      apiKeyEnv: 'KEY',
+    };
+    const end = await startLocalExport(optionsFor(directory.path), settings, {}, startOptions);
+    if (end.status !== 'completed') throw new Error(`it ended as ${end.status}`);
+    const { pages } = JSON.parse(await readFile(join(directory.path, end.result.manifest ?? ''), 'utf8'));
+    expect(pages.map(({ transferredBytes }: ManifestPage) => transferredBytes)).toEqual(
+      service.exchanges.map(({ bytes }) => bytes),
+    );
+    for (const { key, bytes, transferredBytes } of pages as readonly ManifestPage[]) {
+      expect((await stat(join(directory.path, key))).size).toBe(bytes);
+      expect(transferredBytes).toBeLessThan(bytes);
+    }
   });
 
   it('requests each of 120 pages while the page before it is still arriving', async () => {

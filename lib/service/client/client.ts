@@ -16,7 +16,7 @@ import { presentable } from '../redaction/withhold.ts';
 import { createXmlCheck } from '../xml/well-formedness.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { type CreatePool, createConnections } from './connection-pool.ts';
-import { readContentEncoding } from './content-encoding.ts';
+import { type CreateInflate, readContentEncoding } from './content-encoding.ts';
 import { type Deadline, startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import type { Subject } from './errors.ts';
@@ -42,6 +42,8 @@ export interface ClientOptions {
   readonly clock: Clock;
   /** Opens the connections; by default undici's pool. */
   readonly createPool?: CreatePool | undefined;
+  /** Decompresses pages in gzip; by default zlib, in its threads. */
+  readonly inflate?: CreateInflate | undefined;
 }
 
 /** Disposing of it closes every connection immediately. A body that is still being read fails. */
@@ -79,7 +81,7 @@ interface Response extends Dispatcher.ResponseData {
  */
 export function serviceClient(
   settings: ClientSettings,
-  { apiKey, network = directNetwork, clock, createPool }: ClientOptions,
+  { apiKey, network = directNetwork, clock, createPool, inflate }: ClientOptions,
 ): ReportServiceClient {
   const { maxPageBytes } = settings;
   const base = parseBaseUrl(settings.baseUrl);
@@ -192,6 +194,7 @@ export function serviceClient(
     const pageBody = createPageBody(body, {
       subject,
       encoding,
+      inflate,
       maxPageBytes,
       assertTrailers: () => assertNoLateCursor(subject, trailers, names.cursor, nextCursor),
       xmlCheck,

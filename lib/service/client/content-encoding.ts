@@ -48,9 +48,14 @@ const minBombBytes = 16 * 1024 * 1024;
 const maxZstdWindowLog = 23;
 const chunkSize = 64 * 1024;
 
+type Engine = Transform & { readonly bytesWritten: number };
+
+/** Creates what decompresses the deflate stream of a gzip body. */
+export type CreateInflate = () => Engine;
+
 /** Decodes one body. */
 interface Codec {
-  readonly engine: Transform & { readonly bytesWritten: number };
+  readonly engine: Engine;
   /** The bytes at the end of the body that the engine does not decode. */
   readonly trailerBytes: number;
   /** Receives the encoded body, and returns what the engine is to decode. */
@@ -71,8 +76,9 @@ export async function* decode(
   subject: Subject,
   encoding: ContentEncoding,
   next: () => Promise<IteratorResult<Uint8Array>>,
+  createInflate: CreateInflate = inflateInThread,
 ): AsyncGenerator<Uint8Array, void, void> {
-  const codec = codecs[encoding]();
+  const codec = codecs[encoding](createInflate);
   const { engine, trailerBytes } = codec;
   const ended = Promise.withResolvers<void>();
   let hasEnded = false;
@@ -140,14 +146,16 @@ function decodingError(subject: Subject, encoding: ContentEncoding, error: unkno
   return contractError(subject, `not a valid body in ${encoding} (${error.message})`);
 }
 
-const codecs: Readonly<Record<ContentEncoding, () => Codec>> = {
-  gzip() {
+const inflateInThread: CreateInflate = () => zlib.createInflateRaw({ chunkSize });
+
+const codecs: Readonly<Record<ContentEncoding, (createInflate: CreateInflate) => Codec>> = {
+  gzip(createInflate) {
     const readHeader = follow(gzipHeader());
     let trailer = Buffer.alloc(0);
     let crc = 0;
     let size = 0;
     return {
-      engine: zlib.createInflateRaw({ chunkSize }),
+      engine: createInflate(),
       trailerBytes: 8,
       take(chunk) {
         const rest = chunk.subarray(readHeader(chunk).taken);

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { XmlCheck } from '../xml/well-formedness.ts';
 import { containsKey } from '../redaction/withhold.ts';
-import { type ContentEncoding, decode } from './content-encoding.ts';
+import { type ContentEncoding, type CreateInflate, decode } from './content-encoding.ts';
 import { excerptOf, maxBytes as maxExcerptBytes } from './error-body.ts';
 import { contractError, type Subject } from './errors.ts';
 import { pageTooLarge } from './response-headers.ts';
@@ -13,6 +13,7 @@ interface BodyOptions {
   readonly subject: Subject;
   /** undefined: the body was sent as it is. */
   readonly encoding: ContentEncoding | undefined;
+  readonly inflate: CreateInflate | undefined;
   readonly maxPageBytes: number;
   /** Called when the body has ended; throws if the trailers contain a header that belongs before the body. */
   readonly assertTrailers: () => void;
@@ -80,7 +81,7 @@ interface Observers {
 
 async function* readChecked(
   response: Dispatcher.ResponseData['body'],
-  { subject, encoding, maxPageBytes, assertTrailers, xmlCheck, translate }: BodyOptions,
+  { subject, encoding, inflate, maxPageBytes, assertTrailers, xmlCheck, translate }: BodyOptions,
   { onReceived, onChunk, onEnd }: Observers,
 ): AsyncGenerator<Uint8Array, void, void> {
   let bytes = 0;
@@ -106,7 +107,7 @@ async function* readChecked(
     }
     return result;
   };
-  const chunks = encoding === undefined ? { next } : decode(subject, encoding, next);
+  const chunks = encoding === undefined ? { next } : decode(subject, encoding, next, inflate);
   try {
     for (;;) {
       const { done, value: chunk } = await chunks.next();

@@ -1,6 +1,7 @@
 /** The client against the simulator. What the client does with each response: responses.test.ts and response-body.test.ts. */
 
 import { createHash } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
@@ -75,5 +76,29 @@ describe('a run', () => {
       cursor = page.nextCursor;
     } while (cursor !== null);
     expect(counts).toEqual([10, 10, 5]);
+  });
+
+  it('continues after each response that lies about its encoding', async () => {
+    const lies: readonly (readonly [name: string, lie: fault.Fault])[] = [
+      ['ContractError', fault.encoded((gzip) => gzip, 'br')],
+      ['ContractError', fault.encoded((gzip) => gzip, 'gzip, gzip')],
+      ['ContractError', { headers: { 'content-encoding': 'gzip' } }],
+      ['ContractError', fault.encoded((gzip) => Buffer.concat([gzip, gzip]))],
+      [
+        'ContractError',
+        fault.encoded((gzip) => Buffer.concat([gzip.subarray(0, -8), Buffer.alloc(4), gzip.subarray(-4)])),
+      ],
+      ['ServiceUnavailableError', fault.encoded((gzip) => gzip.subarray(0, -8))],
+      ['ServiceUnavailableError', fault.combineFaults(fault.gzipped, fault.truncated(100))],
+      ['ConfigurationError', fault.encoded(() => gzipSync(Buffer.alloc(1_100_000, ' ')))],
+    ];
+    const faults = fault.combineScripts(...lies.map(([, lie], index) => fault.onRequest(index + 1, lie)));
+    await using simulator = await simulate({ faults });
+    await using client = clientFor({ url: simulator.baseUrl });
+    for (const [name] of lies) {
+      expect((await failureOf(client.fetchPage(requestFor()).then(readPage))).name).toBe(name);
+    }
+    const pages = await fetchAll(client);
+    expect(pages.map(({ reports }) => reports)).toEqual([10, 10, 5]);
   });
 });

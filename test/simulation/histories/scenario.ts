@@ -108,6 +108,8 @@ export interface ExportScenario {
     readonly cursors: 'contract' | 'long';
     readonly freshCursors: boolean;
     readonly framing: 'length' | 'chunked' | 'none';
+    /** Whether it compresses pages. */
+    readonly compresses: boolean;
     readonly paddingBytes: number;
     readonly maxLatencyMs: number;
     readonly pageSize: number;
@@ -274,6 +276,7 @@ function createExportScenario(
       cursors: rng.chance(0.1) ? 'long' : 'contract',
       freshCursors: rng.chance(0.3),
       framing: format === 'XML' ? rng.pick(['length', 'chunked', 'none']) : rng.pick(['length', 'chunked']),
+      compresses: createRng(seed, `compression of the service of ${name}`).chance(0.4),
       paddingBytes: hasLargePages ? 8_500_000 : rng.pick([0, 0, 1_000]),
       maxLatencyMs: Math.min(rng.pick([50, 900, 900, 20_000]), crowd === undefined ? Infinity : 2_000),
       pageSize,

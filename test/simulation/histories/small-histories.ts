@@ -140,6 +140,7 @@ export function createSmallScenario(name: SmallHistory): Scenario {
           cursors: 'contract',
           freshCursors: false,
           framing,
+          compresses: false,
           paddingBytes: 0,
           maxLatencyMs: 900,
           pageSize,

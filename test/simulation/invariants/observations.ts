@@ -181,6 +181,7 @@ export interface LogEntry {
   readonly sha256: string;
   readonly compression?: string;
   readonly storedBytes?: number;
+  readonly transferredBytes?: number;
   readonly storedSha256?: string;
   readonly revision: string | null;
   readonly cursor: string | null;
@@ -201,6 +202,7 @@ export interface Manifest {
     readonly sha256: string;
     readonly compression?: string;
     readonly storedBytes?: number;
+    readonly transferredBytes?: number;
     readonly storedSha256?: string;
     readonly cursor: string | null;
   }[];

@@ -175,8 +175,8 @@ function checkManifest(
 
 /** The fields that a manifest repeats from the page log. */
 function manifestFields(listed: Manifest['pages'][number]) {
-  const { page, key, bytes, sha256, compression, storedBytes, storedSha256, cursor } = listed;
-  return { page, key, bytes, sha256, compression, storedBytes, storedSha256, cursor };
+  const { page, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes } = listed;
+  return { page, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes };
 }
 
 /** No duplicate, nothing that does not match, and nothing missing that was there throughout the run. */

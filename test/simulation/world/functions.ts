@@ -30,6 +30,7 @@ import type { StepName } from '../../../lib/core/state-machine/definition.ts';
 import { serviceClient } from '../../../lib/service/client/client.ts';
 import type { DeploymentScenario, ExportInput } from '../histories/scenario.ts';
 import { compressAtOnce } from '../../support/export/compress-at-once.ts';
+import { inflateAtOnce } from '../../support/service/inflate-at-once.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { createTelemetryOutput } from '../invariants/telemetry.ts';
 import type { Container } from './container.ts';
@@ -155,6 +156,7 @@ function createPlatform(
       if (hasProxy && !isRight) world.violate('requests follow the service contract', 'a proxy rejects the connection');
       return new SimulatedNetwork(endpoints, container, timeouts);
     },
+    inflate: inflateAtOnce,
     spool: memorySpool,
     compress: compressAtOnce(world.rng(`zlib of ${container.id}`).pick([0, 1, 6])),
     partBytes,
@@ -189,6 +191,7 @@ export function createOperatorTools(endpoints: Endpoints, deployment: Deployment
       }),
       clock: runtime,
       createPool: (_base, timeouts) => new SimulatedNetwork({ ...endpoints, traffic }, container, timeouts),
+      inflate: inflateAtOnce,
     }),
   };
 }

@@ -4,6 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import type { ReportTimeline, SimulatedReport } from './reports.ts';
 import type { Rng } from './rng.ts';
 import type { UpperBounds } from '../../../lib/service/simulator/request.ts';
@@ -78,6 +79,8 @@ export interface ServiceOptions {
   readonly freshCursors: boolean;
   /** What marks the end of a body; `none`: the end of the connection. */
   readonly framing: 'length' | 'chunked' | 'none';
+  /** Whether it compresses pages. */
+  readonly compresses: boolean;
   /** Bytes added to each page. */
   readonly padding: Buffer;
   /** Whether the process must know which root element page 1 of its run has. */
@@ -150,9 +153,11 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     // Without this knowledge, the exporter cannot notice it (docs/guarantees.md).
     const isNoticeable = cursor !== null || options.knowsRoot(process);
     const sent = isNoticeable ? injectOtherDocument(page, site) : page;
-    const response = injectWrongDate(injectDefect(sent, rng, site), site);
+    const encoded = options.compresses ? compressed(sent) : sent;
+    const response = injectWrongDate(injectDefect(encoded, rng, site), site);
+    const isIntact = sent === page && response.body === encoded.body;
     // Whether or not the client receives it.
-    if (cursor !== null && response.truncatedAt === undefined && response.body === page.body) used.add(cursor);
+    if (cursor !== null && response.truncatedAt === undefined && isIntact) used.add(cursor);
     return response;
   }
 
@@ -248,10 +253,13 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (world.injectFault('body-stalls', site)) {
       return { ...page, chunkIntervalMs: rng.pick([20_000, 45_000, 100_000]) };
     }
-    // Corruption shows in XML only.
-    if (page.headers['content-type'] !== 'text/plain' && world.injectFault('body-corrupted', site)) {
+    // Corruption shows in XML and in a checksum only.
+    const isChecked = page.headers['content-type'] !== 'text/plain' || options.compresses;
+    if (isChecked && world.injectFault('body-corrupted', site)) {
       const body = Buffer.from(page.body);
-      body.write(rng.pick(['<', '\u0000']), rng.integerBelow(body.length));
+      const at = rng.integerBelow(body.length);
+      if (options.compresses) body.writeUInt8(body.readUInt8(at) ^ 1, at);
+      else body.write(rng.pick(['<', '\u0000']), at);
       return { ...page, body };
     }
     if (!world.injectFault('invalid-headers', site)) return page;
@@ -332,6 +340,13 @@ function injectErrorResponse(
 
 const isAfter = (report: SimulatedReport, other: SimulatedReport): boolean =>
   report.date > other.date || (report.date === other.date && report.ordinal > other.ordinal);
+
+/** At the level at which zlib stores what it cannot compress: so corruption may show in the checksum only. */
+function compressed(page: ServiceResponse): ServiceResponse {
+  const body = gzipSync(page.body, { level: 0 });
+  const length = page.headers['content-length'] === undefined ? {} : { 'content-length': String(body.length) };
+  return { ...page, headers: { ...page.headers, ...length, 'content-encoding': 'gzip' }, body };
+}
 
 /** In the contract's form: 13 digits, a comma, hyphenated hexadecimal groups. */
 function createCursor(

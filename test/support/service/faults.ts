@@ -116,7 +116,12 @@ export const connectionReset = (at: 'start' | number): Fault => ({ disconnect: {
 export const withBody = (body: string | Uint8Array): Fault => ({ body: () => body });
 /** The complete page with a correct content-length, but the end tag of its root element has another name. */
 export const malformedXml: Fault = { body: (page) => page.toString().replace(/<\/reports>$/, '</report>') };
-export const gzipped: Fault = { body: (page) => gzipSync(page), headers: { 'content-encoding': 'gzip' } };
+/** `change` makes it a lie. */
+export const encoded = (change: (gzip: Buffer) => Buffer, encoding = 'gzip'): Fault => ({
+  body: (page) => change(gzipSync(page)),
+  headers: { 'content-encoding': encoding },
+});
+export const gzipped: Fault = encoded((gzip) => gzip);
 export const withContentType = (contentType: string): Fault => ({ headers: { 'content-type': contentType } });
 export const withoutDate: Fault = { headers: { date: null } };
 

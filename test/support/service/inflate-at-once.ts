@@ -1,0 +1,27 @@
+/** Decompresses without waiting for threads, for virtual time. */
+
+import { Transform } from 'node:stream';
+import { inflateRawSync } from 'node:zlib';
+import type { CreateInflate } from '../../../lib/service/client/content-encoding.ts';
+
+export const inflateAtOnce: CreateInflate = () => {
+  const chunks: Buffer[] = [];
+  const stream = new Transform({
+    transform(chunk: Buffer, _, done) {
+      chunks.push(chunk);
+      done();
+    },
+    flush(done) {
+      try {
+        // The types do not have the result of `info`.
+        const inflated: unknown = inflateRawSync(Buffer.concat(chunks), { info: true });
+        const { buffer, engine } = inflated as { buffer: Buffer; engine: { bytesWritten: number } };
+        Object.assign(stream, { bytesWritten: engine.bytesWritten });
+        done(null, buffer);
+      } catch (error) {
+        done(error as Error);
+      }
+    },
+  });
+  return Object.assign(stream, { bytesWritten: 0 });
+};
