@@ -168,6 +168,7 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/core/steps/export-page.ts#exportPage',
     replace: 'const run = ownedRun(state, execution, definition.name);',
     with: 'const run = { ...ownedRun(state, execution, definition.name), compression: definition.compression };',
+    firstSeed: 241,
   },
   {
     name: 'an attempt logs its own form of a page that another has stored',
