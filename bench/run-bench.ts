@@ -7,9 +7,10 @@ import { finish } from './finish.ts';
 import { floor } from './floor.ts';
 import { type Benchmark, formatTable } from './harness/benchmark.ts';
 import { latency } from './latency.ts';
+import { link } from './link.ts';
 import { xmlCheck } from './xml-check.ts';
 
-const benchmarks: readonly Benchmark[] = [floor, latency, backfill, finish, xmlCheck];
+const benchmarks: readonly Benchmark[] = [floor, latency, link, backfill, finish, xmlCheck];
 
 const help = `Usage: npm run bench -- [benchmark ...] [options]
 

@@ -5,12 +5,16 @@ import type { OutputFolders } from './output-folders.ts';
 import { measureContender, type ProcessFigures, startPageService } from './processes.ts';
 import type { PageServiceOptions } from '../servers/page-service.ts';
 
-/** By name: a file of bench/contenders, and its third argument. */
+/** By name: a file of bench/contenders, and its further arguments. */
 const exporters = {
   'bare loop': ['bare-loop.ts'],
   'bare loop, synced': ['bare-loop.ts', 'synced'],
   'bare pipelined loop': ['bare-loop.ts', 'pipelined'],
+  'bare pipelined loop, gzip': ['bare-loop.ts', 'pipelined', 'gzip'],
+  'bare loop, gzip': ['bare-loop.ts', 'gzip'],
   'report-exporter': ['local-export.ts'],
+  'report-exporter, identity': ['local-export.ts', 'identity'],
+  'report-exporter, stored as gzip': ['local-export.ts', 'stored'],
 } as const;
 export type ExporterName = keyof typeof exporters;
 

@@ -3,10 +3,11 @@
  * of generated reports, made in advance.
  */
 
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type OutgoingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { generatedReportXml } from '../../lib/service/simulator/generated-reports.ts';
 
 /** The argument of the process, as JSON. */
@@ -17,6 +18,10 @@ export interface PageServiceOptions {
   readonly latencyMs?: number;
   /** From the first byte to the last. */
   readonly bodyMs?: number;
+  /** The bandwidth of the link, which all responses share. Excludes `bodyMs`. */
+  readonly bytesPerSecond?: number;
+  /** Sends gzip to clients that accept it. */
+  readonly compresses?: boolean;
   /** Reports are dated before the start of the service, and a request for later ones, or for an empty period, gets an empty page. */
   readonly filters?: boolean;
 }
@@ -26,20 +31,27 @@ const {
   pages,
   latencyMs = 0,
   bodyMs = 0,
+  bytesPerSecond = 0,
+  compresses = false,
   filters = false,
 } = JSON.parse(process.argv[2] ?? '{}') as PageServiceOptions;
 
 const document = pageOfReports(pageBytes);
+const compressedDocument = gzipSync(document);
 const emptyPage = Buffer.from('<?xml version="1.0"?>\n<reports/>\n');
 const newestReportAt = Date.now() - 60_000;
 
 const server = createServer((request, response) => {
   const cursor = new URL(request.url ?? '', 'http://localhost').searchParams.get('cursor');
   const page = cursor === null ? 1 : Number.parseInt(cursor, 10) + 1;
+  const isCompressed = compresses && /\bgzip\b/.test(String(request.headers['accept-encoding']));
   void text(request).then((body) =>
     filters && isEmptyPeriod(body)
-      ? respond(response, emptyPage, undefined)
-      : respond(response, document, page < pages ? cursorAfter(page) : undefined),
+      ? respond(response, emptyPage, {})
+      : respond(response, isCompressed ? compressedDocument : document, {
+          ...(page < pages && { 'x-service-cursor': cursorAfter(page) }),
+          ...(isCompressed && { 'content-encoding': 'gzip' }),
+        }),
   );
 });
 
@@ -54,14 +66,15 @@ function cursorAfter(page: number): string {
   return `${String(page).padStart(13, '0')},550e8400-e29b-41d4-a716-446655440000`;
 }
 
-async function respond(response: ServerResponse, body: Buffer, nextCursor: string | undefined): Promise<void> {
+async function respond(response: ServerResponse, body: Buffer, headers: OutgoingHttpHeaders): Promise<void> {
   if (latencyMs > 0) await sleep(latencyMs);
   response.writeHead(200, {
     'content-type': 'application/xml;charset=UTF-8',
     'content-length': body.length,
-    ...(nextCursor !== undefined && { 'x-service-cursor': nextCursor }),
+    ...headers,
   });
-  if (bodyMs > 0) await writeEvenly(response, body);
+  if (bytesPerSecond > 0) await writeOverLink(response, body);
+  else if (bodyMs > 0) await writeEvenly(response, body);
   else response.end(body);
 }
 
@@ -76,6 +89,22 @@ async function writeEvenly(response: ServerResponse, body: Buffer): Promise<void
   for (let part = 1; part <= parts; part += 1) {
     await sleep(Math.max(0, startedAt + (bodyMs * part) / parts - performance.now()));
     response.write(body.subarray(((part - 1) * body.length) / parts, (part * body.length) / parts));
+  }
+  response.end();
+}
+
+/** When the link has sent everything that was written to it. */
+let linkIsFreeAt = 0;
+
+/** In parts that take turns with those of other responses, each at the moment at which the link has sent it. */
+async function writeOverLink(response: ServerResponse, body: Buffer): Promise<void> {
+  response.flushHeaders();
+  const partBytes = Math.ceil((bytesPerSecond * partMs) / 1_000);
+  for (let start = 0; start < body.length; start += partBytes) {
+    const part = body.subarray(start, start + partBytes);
+    linkIsFreeAt = Math.max(linkIsFreeAt, performance.now()) + (part.length / bytesPerSecond) * 1_000;
+    await sleep(Math.max(0, linkIsFreeAt - performance.now()));
+    response.write(part);
   }
   response.end();
 }
