@@ -7,6 +7,7 @@ export {
   type ReportExporterProps,
 } from '../cdk/report-exporter.ts';
 export { ReportExporterStack, type ReportExporterStackProps } from '../cdk/stack.ts';
+export { ConfigurationError } from '../core/errors.ts';
 export type { MetricName } from '../core/metrics.ts';
 export type { DeploymentSettings, ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
 export type * from '../settings/props.ts';

@@ -1,7 +1,7 @@
 /** EventBridge rules for the events of a service. They match the state machine, because export names are not unique in an account. */
 
 import { ArnFormat } from 'aws-cdk-lib';
-import { type IRuleTarget, Match, Rule } from 'aws-cdk-lib/aws-events';
+import { type IEventBus, type IRuleTarget, Match, Rule } from 'aws-cdk-lib/aws-events';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { type detailTypes, eventSource } from '../core/state-machine/definition.ts';
@@ -12,12 +12,14 @@ export interface EventRuleProps {
   readonly detailType: (typeof detailTypes)[keyof typeof detailTypes];
   /** Absent: the events of all exports of the service, and of executions that name none. */
   readonly exportName: string | undefined;
+  /** Absent: the default one of the account. */
+  readonly eventBus: IEventBus | undefined;
   /** Absent: a rule without a target. */
   readonly target: IRuleTarget | undefined;
 }
 
 export function createEventRule(scope: Construct, id: string, props: EventRuleProps): Rule {
-  const { serviceName, stateMachine, detailType, exportName, target } = props;
+  const { serviceName, stateMachine, detailType, exportName, eventBus, target } = props;
   return new Rule(scope, id, {
     description: `${detailType}: ${exportName ?? `all exports of service ${serviceName}`}`,
     eventPattern: {
@@ -28,6 +30,7 @@ export function createEventRule(scope: Construct, id: string, props: EventRulePr
         ...(exportName === undefined ? {} : { export: [exportName] }),
       },
     },
+    ...(eventBus !== undefined && { eventBus }),
     targets: target === undefined ? [] : [target],
   });
 }

@@ -23,6 +23,7 @@ import {
   SystemLogLevel,
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import type { ExportPageSettings } from '../settings/account-settings.ts';
@@ -44,6 +45,8 @@ export interface ServiceFunctionsProps {
   readonly permissions: Permissions;
   readonly limits: FunctionLimits;
   readonly logRetention: RetentionDays;
+  /** Undefined: CloudWatch Logs encrypts them with a key of its own. */
+  readonly logKey: IKey | undefined;
   readonly exportPage: ExportPageSettings;
   /** Whether the functions send traces to X-Ray. */
   readonly tracing: boolean;
@@ -147,6 +150,7 @@ function createFunction(
   // Own log group and role: AWSLambdaBasicExecutionRole would allow writing to every log group of the account.
   const logGroup = new LogGroup(scope, `${id}Logs`, {
     retention: props.logRetention,
+    ...(props.logKey !== undefined && { encryptionKey: props.logKey }),
     removalPolicy: RemovalPolicy.DESTROY,
   });
   const role = new Role(scope, `${id}Role`, { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });

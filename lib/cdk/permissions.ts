@@ -19,7 +19,7 @@ import {
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
-import type { Construct } from 'constructs';
+import type { Construct, IConstruct } from 'constructs';
 import { windowListFolder } from '../core/state-machine/backfill-definition.ts';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
 
@@ -144,7 +144,16 @@ export function grantReadObjects(grantee: IGrantable, { bucket, prefix, key }: R
     ...(prefix === '' ? {} : { conditions: { StringLike: { 's3:prefix': `${prefix}*` } } }),
   });
   const objects = read.combine(list);
-  return key === undefined ? objects : objects.combine(key.grantDecrypt(grantee));
+  if (key === undefined) return objects;
+  const decrypt = Grant.addToPrincipalOrResource({
+    grantee,
+    actions: ['kms:Decrypt'],
+    resourceArns: [key.keyArn],
+    resource: key,
+    resourceSelfArns: ['*'],
+    conditions: throughS3(bucket),
+  });
+  return objects.combine(decrypt);
 }
 
 /**
@@ -175,13 +184,18 @@ export function grantReaderAccounts(
 
 /** The statement in the policy of a key that lets accounts decrypt with it, through S3 only. `*` is the key itself. */
 export function readerKeyStatement(scope: Construct, accounts: readonly string[]): PolicyStatement {
-  const { region, urlSuffix } = Stack.of(scope);
   return new PolicyStatement({
     principals: accountPrincipals(accounts),
     actions: ['kms:Decrypt'],
     resources: ['*'],
-    conditions: { StringEquals: { 'kms:ViaService': `s3.${region}.${urlSuffix}` } },
+    conditions: throughS3(scope),
   });
+}
+
+/** A key is used through S3 only, in the region of `scope`. */
+function throughS3(scope: IConstruct) {
+  const { region, urlSuffix } = Stack.of(scope);
+  return { StringEquals: { 'kms:ViaService': `s3.${region}.${urlSuffix}` } };
 }
 
 const accountPrincipals = (accounts: readonly string[]): IPrincipal[] =>

@@ -1,7 +1,7 @@
 /** The construct for one service and its exports. */
 
 import { Stack } from 'aws-cdk-lib';
-import type { Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
+import { Alarm, type Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import {
   Connections,
@@ -10,7 +10,7 @@ import {
   type IVpc,
   type SubnetSelection,
 } from 'aws-cdk-lib/aws-ec2';
-import type { IRuleTarget, Rule } from 'aws-cdk-lib/aws-events';
+import type { IEventBus, IRuleTarget, Rule } from 'aws-cdk-lib/aws-events';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -36,6 +36,7 @@ import { createFunctionNetwork, createFunctions, type FunctionNetwork, type Serv
 import { lifecycleRules } from './storage/lifecycle.ts';
 import { exportMetric, isServiceMetric, serviceMetric } from './metrics.ts';
 import { createPermissions, grantReaderAccounts, grantReadObjects, type StorageKeys } from './permissions.ts';
+import { checkBucket, keyOfLogs } from './provided-resources.ts';
 import { createSchedules } from './schedule.ts';
 import { functionSettings, serviceMetadata } from './settings/deployed-export.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
@@ -91,12 +92,20 @@ export interface ReportExporterProps {
    */
   readonly secretField?: string | undefined;
   /**
-   * A customer managed key. It encrypts the bucket, the table and the secret that this construct creates, those that are given
-   * without knowing their own key, and the secrets with the client certificate and with the credentials for the proxy.
+   * A customer managed key. It encrypts the bucket, the table, the secret, the dead-letter queue and, with `encryptLogs`, the log groups
+   * that this construct creates, those stores that are given without knowing their own key, and the secrets with the client certificate
+   * and with the credentials for the proxy.
    *
    * @default - keys that AWS owns or manages
    */
   readonly encryptionKey?: IKey | undefined;
+  /**
+   * Whether `encryptionKey` encrypts the log groups. The policy of a key that this app does not create must let CloudWatch Logs use it:
+   * docs/security.md, "Encryption of logs".
+   *
+   * @default - true if this app creates the key; otherwise a warning asks
+   */
+  readonly encryptLogs?: boolean | undefined;
   /**
    * The customer managed key of the bucket. Every object is written with it, whatever the default encryption of the bucket is.
    *
@@ -109,6 +118,12 @@ export interface ReportExporterProps {
    * @default - the key of the given secret, if it knows its key, otherwise `encryptionKey`
    */
   readonly secretEncryptionKey?: IKey | undefined;
+  /**
+   * The event bus that receives the events of runs. The rules of `onCompleted` and `onFailed` are created on it.
+   *
+   * @default - the default event bus of the account
+   */
+  readonly eventBus?: IEventBus | undefined;
   /**
    * The topic that alarms publish to.
    *
@@ -274,6 +289,7 @@ export class ReportExporter extends Construct implements IConnectable {
   readonly scheduleGroup: ScheduleGroup | undefined;
   /** Receives the starts that the schedules could not deliver. Undefined: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
+  readonly #eventBus: IEventBus | undefined;
   readonly #keys: StorageKeys;
   readonly #network: FunctionNetwork | undefined;
   /** Undefined: the props were rejected. */
@@ -296,10 +312,13 @@ export class ReportExporter extends Construct implements IConnectable {
     this.table = props.table ?? createPageLogTable(this, keys.table);
     this.secret = props.secret ?? createApiKeySecret(this, 'ApiKey', serviceName, keys.secret);
     this.#keys = keys;
+    this.#eventBus = props.eventBus;
     this.#identity = this.#assertSeparate();
     this.#network = this.#createNetwork(props, service);
 
     const { bucket, table, secret } = this;
+    checkBucket(this, bucket, prefix);
+    const logKey = keyOfLogs(this, props.encryptionKey, props.encryptLogs);
     const limits = functionLimits({ service, exports });
     const deployedService = withCertificates(props.service, '.');
     const fileOfFunctions = functionSettings(deployedService, props.exports, settings);
@@ -330,12 +349,23 @@ export class ReportExporter extends Construct implements IConnectable {
       permissions,
       limits,
       logRetention,
+      logKey,
       exportPage: settings.exportPage ?? {},
       tracing,
       network: this.#network,
     });
     const metadata = serviceMetadata(deployedService, props.exports);
-    const machine = createStateMachine(this, { functions: this.functions, limits, metadata, logRetention, tracing });
+    const machine = createStateMachine(this, {
+      functions: this.functions,
+      bucket,
+      prefix,
+      eventBus: props.eventBus,
+      limits,
+      metadata,
+      logRetention,
+      logKey,
+      tracing,
+    });
     this.stateMachine = machine.stateMachine;
     this.backfillStateMachine = hasBackfills(service)
       ? createBackfillStateMachine(this, {
@@ -344,6 +374,7 @@ export class ReportExporter extends Construct implements IConnectable {
           permissions,
           limits,
           logRetention,
+          logKey,
           tracing,
         })
       : undefined;
@@ -359,6 +390,7 @@ export class ReportExporter extends Construct implements IConnectable {
       this,
       machine,
       scoped.flatMap(({ schedule, ...each }) => (schedule === undefined ? [] : [{ ...each, schedule }])),
+      props.encryptionKey,
     );
     this.schedules = schedules?.byExport ?? new Map();
     this.scheduleGroup = schedules?.group;
@@ -402,9 +434,14 @@ export class ReportExporter extends Construct implements IConnectable {
     return new Connections({ securityGroups: [...this.#network.securityGroups] });
   }
 
+  /** The alarms of the service, its exports and the table, if that is created here; for an action or a composite alarm. */
+  get alarms(): readonly Alarm[] {
+    return this.node.findAll().filter((each) => each instanceof Alarm);
+  }
+
   /**
    * Grant permission to read what was exported: `s3:GetObject` on the objects, `s3:ListBucket` on their folders and, with a customer
-   * managed key, `kms:Decrypt`. docs/consumers.md, "Permissions", has the same policy. A principal in another account gets it from the
+   * managed key, `kms:Decrypt` through S3. docs/consumers.md, "Permissions", has the same policy. A principal in another account gets it from the
    * policy of the bucket, if this app created the bucket.
    *
    * @param grantee The principal to grant to
@@ -576,7 +613,8 @@ export class ReportExporter extends Construct implements IConnectable {
     const { export: exportName, target, scope = this.#rules() } = options;
     this.#assertExport(exportName);
     const { serviceName, stateMachine } = this;
-    return createEventRule(scope, id, { serviceName, stateMachine, detailType, exportName, target });
+    const eventBus = this.#eventBus;
+    return createEventRule(scope, id, { serviceName, stateMachine, detailType, exportName, eventBus, target });
   }
 
   /** A separate scope, so that ids passed by the caller do not collide with those of this construct. */

@@ -15,6 +15,7 @@ import {
 } from 'aws-cdk-lib/aws-scheduler';
 import { StepFunctionsStartExecution } from 'aws-cdk-lib/aws-scheduler-targets';
 import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Construct } from 'constructs';
 import { acknowledge } from './nag-suppressions.ts';
 import type { ScheduleSettings } from '../settings/schedule-settings.ts';
@@ -39,10 +40,11 @@ export function createSchedules(
   scope: Construct,
   target: ServiceStateMachine,
   exports: readonly ScheduledExport[],
+  key: IKey | undefined,
 ): ServiceSchedules | undefined {
   if (exports.length === 0) return undefined;
   const group = new ScheduleGroup(scope, 'Schedules', { removalPolicy: RemovalPolicy.DESTROY });
-  const deadLetterQueue = createDeadLetterQueue(scope);
+  const deadLetterQueue = createDeadLetterQueue(scope, key);
   const role = createRole(scope, group);
   // Some permissions of the target are in separate policies, and must exist before the first start.
   role.node.addDependency(...target.separatePolicies);
@@ -89,9 +91,11 @@ function createSchedule({ name, scope, schedule: settings }: ScheduledExport, sh
   return schedule;
 }
 
-function createDeadLetterQueue(scope: Construct): Queue {
+function createDeadLetterQueue(scope: Construct, key: IKey | undefined): Queue {
   const queue = new Queue(scope, 'DeadLetterQueue', {
-    encryption: QueueEncryption.SQS_MANAGED,
+    ...(key === undefined
+      ? { encryption: QueueEncryption.SQS_MANAGED }
+      : { encryption: QueueEncryption.KMS, encryptionMasterKey: key }),
     enforceSSL: true,
     retentionPeriod: Duration.days(14),
   });

@@ -191,6 +191,7 @@ function createService(
     secret,
     secretField: apiKeySecret.field,
     encryptionKey: key,
+    encryptLogs: settings.encryptLogs,
     bucketEncryptionKey: bucketKey,
     secretEncryptionKey: secretKey,
     alarmTopic: topic,

@@ -4,9 +4,10 @@
  */
 
 import { ArnFormat, Aws, Names, RemovalPolicy } from 'aws-cdk-lib';
-import { EventBus } from 'aws-cdk-lib/aws-events';
+import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
 import { Policy, PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   type CfnStateMachine,
@@ -26,10 +27,16 @@ import type { Permissions } from './permissions.ts';
 
 export interface ServiceStateMachineProps {
   readonly functions: ServiceFunctions;
+  readonly bucket: IBucket;
+  readonly prefix: string;
+  /** Receives the events of runs. */
+  readonly eventBus: IEventBus | undefined;
   readonly limits: FunctionLimits;
   /** For the operator's commands, which read it from the template. */
   readonly metadata: ServiceMetadataInput;
   readonly logRetention: RetentionDays;
+  /** Undefined: CloudWatch Logs encrypts them with a key of its own. */
+  readonly logKey: IKey | undefined;
   /** Whether executions send traces to X-Ray. */
   readonly tracing: boolean;
 }
@@ -40,30 +47,34 @@ export interface ServiceStateMachine {
   readonly separatePolicies: readonly Policy[];
 }
 
-const eventBusName = 'default';
-
 /** The names of what CloudFormation replaces in the definitions. */
 const arnVariable = (step: StepName) => `${step}Arn`;
 const stateMachineVariable = 'StateMachineArn';
 const bucketVariable = 'BucketName';
+const eventBusVariable = 'EventBusArn';
 const placeholder = (variable: string) => `\${${variable}}`;
 
 export function createStateMachine(scope: Construct, props: ServiceStateMachineProps): ServiceStateMachine {
+  const { functions, bucket, prefix, eventBus } = props;
   const machine = createStandardStateMachine(scope, 'StateMachine', {
     ...props,
-    definition: stateMachineTemplate(props.limits),
-    substitutions: Object.fromEntries(stepNames.map((step) => [arnVariable(step), props.functions[step].functionArn])),
+    definition: stateMachineTemplate(props.limits, { prefix, hasEventBus: eventBus !== undefined }),
+    substitutions: {
+      ...Object.fromEntries(stepNames.map((step) => [arnVariable(step), functions[step].functionArn])),
+      [bucketVariable]: bucket.bucketName,
+      ...(eventBus !== undefined && { [eventBusVariable]: eventBus.eventBusArn }),
+    },
     reasonForErrorsOnly:
       'Step Functions keeps the full history of each execution for 90 days, and the functions write a log line for each page; ' +
       'logging every event would add seven lines per page with the same information',
   });
   (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, serviceMetadataText(props.metadata));
-  grantInvokeAndPutEvents(machine, props.functions);
+  grantInvokeAndPutEvents(machine, functions, eventBus);
   return {
     stateMachine: machine,
     separatePolicies: [
       grantStartExecution(scope, machine),
-      ...grantDescribeExecution(scope, machine, props.functions.BeginRun),
+      ...grantDescribeExecution(scope, machine, functions.BeginRun),
     ],
   };
 }
@@ -72,10 +83,14 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
  * The definition with placeholders for the ARN of each function. CloudFormation resolves the partition, as linters expect: to them a
  * placeholder in the ARN of an integration is an error.
  */
-export function stateMachineTemplate(limits: FunctionLimits) {
+export function stateMachineTemplate(
+  limits: FunctionLimits,
+  { prefix, hasEventBus }: { readonly prefix: string; readonly hasEventBus: boolean },
+) {
   return stateMachine({
     functions: byStep((step) => placeholder(arnVariable(step))),
-    eventBus: eventBusName,
+    eventBus: hasEventBus ? placeholder(eventBusVariable) : 'default',
+    store: { bucket: placeholder(bucketVariable), prefix },
     partition: Aws.PARTITION,
     stepTimeoutSeconds: byStep((step) => limits.timeoutSeconds[step] + stateGraceSeconds),
     executionTimeoutSeconds: limits.executionTimeoutSeconds,
@@ -84,7 +99,7 @@ export function stateMachineTemplate(limits: FunctionLimits) {
 
 export interface BackfillStateMachineProps extends Pick<
   ServiceStateMachineProps,
-  'limits' | 'logRetention' | 'tracing'
+  'limits' | 'logRetention' | 'logKey' | 'tracing'
 > {
   /** The state machine of the service, which exports each window. */
   readonly stateMachine: StateMachine;
@@ -172,7 +187,7 @@ function executionArns({ stack, stateMachineName }: StateMachine, suffix: string
   });
 }
 
-interface StandardStateMachineProps extends Pick<ServiceStateMachineProps, 'logRetention' | 'tracing'> {
+interface StandardStateMachineProps extends Pick<ServiceStateMachineProps, 'logRetention' | 'logKey' | 'tracing'> {
   readonly definition: object;
   /** The values of its placeholders. */
   readonly substitutions: Record<string, string>;
@@ -187,7 +202,7 @@ function createStandardStateMachine(scope: Construct, id: string, props: Standar
     definitionSubstitutions: props.substitutions,
     tracingEnabled: props.tracing,
     logs: {
-      destination: createLogGroup(scope, id, props.logRetention),
+      destination: createLogGroup(scope, id, props),
       level: LogLevel.ERROR,
       includeExecutionData: true,
     },
@@ -198,24 +213,33 @@ function createStandardStateMachine(scope: Construct, id: string, props: Standar
   return machine;
 }
 
-function createLogGroup(scope: Construct, id: string, retention: RetentionDays): LogGroup {
+function createLogGroup(
+  scope: Construct,
+  id: string,
+  { logRetention, logKey }: Pick<StandardStateMachineProps, 'logRetention' | 'logKey'>,
+): LogGroup {
   const name = Names.uniqueResourceName(scope, { maxLength: 100, separator: '-' });
   return new LogGroup(scope, `${id}Logs`, {
     // The account's resource policy for log delivery has a size limit. Groups with this prefix need no entry of their own.
     logGroupName: `/aws/vendedlogs/states/${name}${id === 'StateMachine' ? '' : `-${id}`}`,
-    retention,
+    retention: logRetention,
+    ...(logKey !== undefined && { encryptionKey: logKey }),
     removalPolicy: RemovalPolicy.DESTROY,
   });
 }
 
-function grantInvokeAndPutEvents(machine: StateMachine, functions: ServiceFunctions): void {
+function grantInvokeAndPutEvents(
+  machine: StateMachine,
+  functions: ServiceFunctions,
+  eventBus: IEventBus = EventBus.fromEventBusName(machine, 'Bus', 'default'),
+): void {
   machine.addToRolePolicy(
     new PolicyStatement({
       actions: ['lambda:InvokeFunction'],
       resources: stepNames.map((step) => functions[step].functionArn),
     }),
   );
-  EventBus.fromEventBusName(machine, 'Bus', eventBusName).grantPutEventsTo(machine.role);
+  eventBus.grantPutEventsTo(machine.role);
 }
 
 /** Lets the state machine continue a run in a new execution of itself. */

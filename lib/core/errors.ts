@@ -61,6 +61,13 @@ export class ExportError extends Error {
   }
 }
 
+/** For `instanceof` in apps: the errors of invalid settings. Thrown as `ExportError`, so one of another copy of the package counts, too. */
+export class ConfigurationError extends ExportError {
+  static override [Symbol.hasInstance](error: unknown): boolean {
+    return error instanceof Error && error.name === 'ConfigurationError';
+  }
+}
+
 /** Whether `error` is an {@link ExportError}, and has the given name if one is given. */
 export function isExportError(error: unknown, name?: ErrorName): error is ExportError {
   return error instanceof ExportError && (name === undefined || error.name === name);

@@ -231,9 +231,14 @@ export const settingsFileSchema = z.strictObject(
     ),
     bucket: field('The bucket for pages and manifests.', z.prefault(bucketSchema, {})),
     kmsKeyArn: optionalField(
-      'The ARN of a customer managed KMS key for bucket, table and secrets. Without it, AWS owns or manages the keys.',
+      'The ARN of a customer managed KMS key for bucket, table, secrets and dead-letter queues. Without it, AWS owns or manages the keys.',
       kmsKeyArnSchema,
       { example: kmsKeyExample },
+    ),
+    encryptLogs: optionalField(
+      'Whether `kmsKeyArn` also encrypts the log groups. The policy of the key must let CloudWatch Logs use it. Without it, it does not, and `cdk synth` warns.',
+      z.boolean('must be true or false'),
+      { example: true, page: 'security.md#encryption-of-logs' },
     ),
     alarms: field('Where alarms are sent, and how many there are.', z._default(alarmsSchema, {})),
     logRetentionDays: field(

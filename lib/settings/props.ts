@@ -431,12 +431,20 @@ export interface SettingsFile {
   /** The bucket for pages and manifests. */
   readonly bucket?: BucketProps | undefined;
   /**
-   * The ARN of a customer managed KMS key for bucket, table and secrets.
+   * The ARN of a customer managed KMS key for bucket, table, secrets and dead-letter queues.
    *
    * @default - AWS owns or manages the keys
    * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
    */
   readonly kmsKeyArn?: string | undefined;
+  /**
+   * Whether `kmsKeyArn` also encrypts the log groups. The policy of the key must let CloudWatch Logs use it.
+   *
+   * @default - it does not, and `cdk synth` warns
+   * @example true
+   * @see `docs/security.md#encryption-of-logs`
+   */
+  readonly encryptLogs?: boolean | undefined;
   /** Where alarms are sent, and how many there are. */
   readonly alarms?: AlarmsProps | undefined;
   /**

@@ -75,7 +75,7 @@ describe('grantRead', () => {
     ]);
   });
 
-  it('includes the key, if there is one', () => {
+  it('includes the key, if there is one, through S3 only', () => {
     const encrypted = aService();
     const key = Key.fromKeyArn(encrypted.stack, 'Key', keyArn);
     const given = new ReportExporter(encrypted.stack, 'Encrypted', {
@@ -86,13 +86,14 @@ describe('grantRead', () => {
     });
     given.grantRead(aRole(encrypted.stack));
     const decrypt = { Effect: 'Allow', Action: 'kms:Decrypt', Resource: keyArn };
-    expect(statementsOf(encrypted.stack)).toContainEqual(decrypt);
+    const throughS3 = { StringEquals: { 'kms:ViaService': expect.anything() } };
+    expect(statementsOf(encrypted.stack)).toContainEqual({ ...decrypt, Condition: throughS3 });
 
     // The bucket's own key, if it knows it.
     const bucket = Bucket.fromBucketAttributes(new Stack(), 'Bucket', { bucketName: 'our-bucket', encryptionKey: key });
     const withKey = aService({ bucket });
     withKey.reports.grantRead(aRole(withKey.stack), 'nightly');
-    expect(statementsOf(withKey.stack)).toEqual([...documented('team/nightly/'), decrypt]);
+    expect(statementsOf(withKey.stack)).toEqual([...documented('team/nightly/'), { ...decrypt, Condition: throughS3 }]);
   });
 
   it('adds the statements to the bucket policy for another account', () => {

@@ -135,7 +135,9 @@ describe('the state machine', () => {
       service: { totalTimeout: 120_000, maxPageBytes: 256 * 1024 * 1024 },
       exports: [{ maxInlineWait: 20_000, maxRetryAfter: 21_600_000, pagesPerInvocation: 1 }],
     });
-    const expected = stack.resolve(JSON.stringify(stateMachineTemplate(limits))) as unknown;
+    const expected = stack.resolve(
+      JSON.stringify(stateMachineTemplate(limits, { prefix: 'acme/', hasEventBus: false })),
+    ) as unknown;
     const definition = textOf(machine.DefinitionString);
     expect(JSON.parse(definition)).toEqual(JSON.parse(textOf(expected)));
     for (const step of ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun']) {
@@ -149,7 +151,9 @@ describe('the state machine', () => {
     const arns = textOf(machine.DefinitionString).match(/"arn:[^"]+"/g) ?? [];
     expect(arns.length).toBeGreaterThan(5);
     expect(arns.filter((arn) => !arn.startsWith('"arn:<AWS::Partition>:states:::'))).toEqual([]);
-    expect(Object.keys(machine.DefinitionSubstitutions).sort()).toEqual(stepNames.map((step) => `${step}Arn`).sort());
+    expect(Object.keys(machine.DefinitionSubstitutions).sort()).toEqual(
+      ['BucketName', ...stepNames.map((step) => `${step}Arn`)].sort(),
+    );
   });
 
   it('is of type STANDARD, logs failures and is traced', () => {

@@ -51,7 +51,7 @@ export function createBucket(
     ],
     removalPolicy: retained,
   });
-  denyOverwrites(bucket);
+  bucket.addToResourcePolicy(overwritesStatement(bucket.arnForObjects(runObjectsPattern)));
   // Without it, the retained bucket would accept overwrites, and connections without TLS.
   bucket.policy?.applyRemovalPolicy(retained);
   acknowledge(
@@ -66,23 +66,27 @@ export function createBucket(
 /**
  * Denies every write of a page or a manifest without If-None-Match, so that none is ever overwritten, whatever a role or the code
  * allows. Only `latest.json` is replaced. The second condition excepts the creation and the parts of a multipart upload, which cannot
- * have the header; its completion has it. Copying an object to such a key is denied as well. The statement applies to the whole
- * bucket, because services with other prefixes may share it.
+ * have the header; its completion has it. Copying an object to such a key is denied as well. In a bucket that is created here, the
+ * statement applies to all of it, because services with other prefixes may share it.
  *
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
  */
-function denyOverwrites(bucket: Bucket): void {
-  bucket.addToResourcePolicy(
-    new PolicyStatement({
-      sid: 'DenyOverwrites',
-      effect: Effect.DENY,
-      principals: [new AnyPrincipal()],
-      actions: ['s3:PutObject'],
-      resources: [bucket.arnForObjects(runObjectsPattern)],
-      conditions: { Null: { 's3:if-none-match': 'true' }, Bool: { 's3:ObjectCreationOperation': 'true' } },
-    }),
-  );
+export function overwritesStatement(objects: string): PolicyStatement {
+  return new PolicyStatement({
+    sid: statementId,
+    effect: Effect.DENY,
+    principals: [new AnyPrincipal()],
+    actions: ['s3:PutObject'],
+    resources: [objects],
+    conditions: { Null: { 's3:if-none-match': 'true' }, Bool: { 's3:ObjectCreationOperation': 'true' } },
+  });
 }
+
+const statementId = 'DenyOverwrites';
+
+/** Whether the policy of the bucket is known, and has the statement. */
+export const isProtected = (bucket: IBucket): boolean =>
+  bucket instanceof Bucket && JSON.stringify(bucket.policy?.document.toJSON() ?? {}).includes(`"${statementId}"`);
 
 /**
  * The table of the page log: partitions of each service and export, and entries that expire. Not TableV2, which is for tables in several

@@ -60,6 +60,8 @@ export interface DefinitionSubstitutions {
   /** The ARN of each step's function. */
   readonly functions: Readonly<Record<StepName, string>>;
   readonly eventBus: string;
+  /** Where the manifests and pages are that the events name. */
+  readonly store: { readonly bucket: string; readonly prefix: string };
   /** The partition in the ARNs of service integrations: `aws`, or another. */
   readonly partition: string;
   /** Must exceed the timeout of the step's function, which must exceed the deadline of a request to the service. */
@@ -261,7 +263,7 @@ function sendEvent(
           EventBusName: binding.eventBus,
           Source: eventSource,
           DetailType: detailType,
-          Detail: { eventVersion, 'execution.$': '$$.Execution.Id', ...detail },
+          Detail: { eventVersion, 'execution.$': '$$.Execution.Id', ...binding.store, ...detail },
         },
       ],
     },

@@ -183,6 +183,11 @@ const executionFields = {
     z.string().regex(/^arn:[^:]+:states:[^:]+:[^:]+:execution:[^:]+:[^:]+$/),
     'The ARN of the execution that sent the event.',
   ),
+  bucket: described(text, 'The bucket that the exports are in. Absent in events of version 1.0.').optional(),
+  prefix: described(
+    z.string(),
+    'What the keys in the bucket begin with, before those in the event and in the manifest: empty, or ending with a slash. Absent in events of version 1.0.',
+  ).optional(),
 };
 
 const recordedFailure = z.object({

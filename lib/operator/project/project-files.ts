@@ -56,10 +56,17 @@ const settingsFile = 'report-exporter.json';
 const [cdk, exporter] = [`'aws-cdk-lib'`, `'report-exporter'`];
 
 const app = `import { App } from ${cdk};
-import { ReportExporterStack } from ${exporter};
+import { ConfigurationError, ReportExporterStack } from ${exporter};
 
 const app = new App();
-new ReportExporterStack(app, 'ReportExporter', { settings: app.node.tryGetContext('reportExporter') });
+try {
+  new ReportExporterStack(app, 'ReportExporter', { settings: app.node.tryGetContext('reportExporter') });
+} catch (error) {
+  if (!(error instanceof ConfigurationError)) throw error;
+  // Only what is wrong with the settings, without a stack trace.
+  console.error(error.message);
+  process.exitCode = 1;
+}
 `;
 
 const settings = ({ serviceName, baseUrl, vendor }: ProjectTemplate) => ({

@@ -8,6 +8,7 @@ import { findRetrier, maxRetryDelaySeconds } from '../../../lib/core/state-machi
 const machine = stateMachine({
   functions: { BeginRun: 'begin', ExportPage: 'page', FinishRun: 'finish', FailRun: 'fail' },
   eventBus: 'default',
+  store: { bucket: 'reports', prefix: 'exports/' },
   partition: 'aws',
   stepTimeoutSeconds: byStep(() => 330),
   executionTimeoutSeconds: 86_400,

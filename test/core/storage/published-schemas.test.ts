@@ -205,7 +205,15 @@ describe('a schema', () => {
   /** Other fields of a filter are defined by the service. */
   const isOurs = (path: Path) =>
     !path.includes('filter') || ['filter', 'filter.date', 'filter.date.gte'].includes(path.join('.'));
-  const optionalFields = new Set(['Cause', 'transferredBytes', 'compression', 'storedBytes', 'storedSha256']);
+  const optionalFields = new Set([
+    'Cause',
+    'bucket',
+    'prefix',
+    'transferredBytes',
+    'compression',
+    'storedBytes',
+    'storedSha256',
+  ]);
   /** Every field of every sample. */
   function cases(name: PublishedName): { value: unknown; path: Path }[] {
     const found = samples[name].flatMap((value) =>

@@ -172,6 +172,7 @@ const stepFunctions = createStepFunctions({
   definition: stateMachine({
     functions: byStep((step) => step),
     eventBus: 'default',
+    store: { bucket: 'reports', prefix: 'exports/' },
     partition: 'aws',
     stepTimeoutSeconds: byStep(() => 930),
     executionTimeoutSeconds: 7 * 86_400,

@@ -8,6 +8,7 @@ import { createStepFunctions, type SimulatedExecution, TaskFailure } from './ste
 export const definition = stateMachine({
   functions: byStep((step) => step),
   eventBus: 'default',
+  store: { bucket: 'reports', prefix: 'exports/' },
   partition: 'aws',
   stepTimeoutSeconds: byStep(() => 900),
   executionTimeoutSeconds: 3_600 * 24 * 30,

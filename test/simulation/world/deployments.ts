@@ -63,6 +63,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
     const definition = stateMachine({
       functions: byStep((step: StepName) => step),
       eventBus: 'default',
+      store: { bucket: 'reports', prefix: 'exports/' },
       partition: 'aws',
       stepTimeoutSeconds: byStep((step) => timeoutSeconds[step] + stateGraceSeconds),
       executionTimeoutSeconds: 86_400,

@@ -38,6 +38,7 @@ export async function execute(
   const machine = stateMachine({
     functions: { BeginRun: 'BeginRun', ExportPage: 'ExportPage', FinishRun: 'FinishRun', FailRun: 'FailRun' },
     eventBus: 'default',
+    store: { bucket: 'reports', prefix: 'exports/' },
     partition: 'aws',
     stepTimeoutSeconds: byStep(() => 900),
     executionTimeoutSeconds: 3_600,
