@@ -526,7 +526,7 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/aws/s3/latest-pointer.ts#replaceLatestObject',
     replace: "...(existing === undefined ? { IfNoneMatch: '*' } : { IfMatch: existing.etag }),",
     with: '',
-    firstSeed: 473,
+    firstSeed: 4_088,
   },
   {
     name: 'run.json has the time of the first response as that of the last',
