@@ -69,7 +69,7 @@ export function windowDefinition(
     throw new ExportError(
       'ConfigurationError',
       `Export ${name} has no windows: its service has no filterUntil, the filter that excludes reports from a date on. Set it in the settings; in a ` +
-        'directory, run local with --filter-until once',
+        'directory without a settings file, run local with --filter-until once',
     );
   }
   const filter = filterBefore(request.filter, untilOperator, window.until);

@@ -39,6 +39,7 @@ import { createPermissions, grantReaderAccounts, grantReadObjects, type StorageK
 import { checkBucket, keyOfLogs } from './provided-resources.ts';
 import { createSchedules } from './schedule.ts';
 import { functionSettings, serviceMetadata } from './settings/deployed-export.ts';
+import { withoutCdkValues } from './settings/cdk-values.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
 import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
@@ -298,9 +299,10 @@ export class ReportExporter extends Construct implements IConnectable {
   /** @throws ConfigurationError that names every problem in the settings */
   constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
+    const given = { service: withoutCdkValues(props.service), exports: withoutCdkValues(props.exports) };
     const { logRetention = RetentionDays.THREE_MONTHS, tracing = true } = props;
     const name = props.name ?? serviceNameFrom(pathInStack(this));
-    const settings = parseExporterSettings({ ...props, name }, this.node.path);
+    const settings = parseExporterSettings({ ...props, ...given, name }, this.node.path);
     const { name: serviceName, prefix, service, exports } = settings;
     this.serviceName = serviceName;
     this.prefix = prefix;
@@ -320,8 +322,8 @@ export class ReportExporter extends Construct implements IConnectable {
     checkBucket(this, bucket, prefix);
     const logKey = keyOfLogs(this, props.encryptionKey, props.encryptLogs);
     const limits = functionLimits({ service, exports });
-    const deployedService = withCertificates(props.service, '.');
-    const fileOfFunctions = functionSettings(deployedService, props.exports, settings);
+    const deployedService = withCertificates(given.service, '.');
+    const fileOfFunctions = functionSettings(deployedService, given.exports, settings);
     const permissions = createPermissions({
       serviceName,
       bucket,
@@ -354,7 +356,7 @@ export class ReportExporter extends Construct implements IConnectable {
       tracing,
       network: this.#network,
     });
-    const metadata = serviceMetadata(deployedService, props.exports);
+    const metadata = serviceMetadata(deployedService, given.exports);
     const machine = createStateMachine(this, {
       functions: this.functions,
       bucket,

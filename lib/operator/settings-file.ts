@@ -9,7 +9,7 @@ import {
   parseDeployment,
   type ServiceDeploymentSettings,
 } from '../settings/deployment-settings.ts';
-import type { ServiceProps } from '../settings/props.ts';
+import type { AsText, ServiceProps } from '../settings/props.ts';
 import { fileDocument } from '../settings/settings-document.ts';
 import { readTextFile } from '../settings/text-file.ts';
 import type { LocalExportInput, SettingsSource } from '../local/settings.ts';
@@ -85,7 +85,7 @@ export function readAgain({ file, options }: SettingsSource, exportName: string)
 const readFile = (file: string) => parseDeployment(fileDocument(file, readTextFile));
 
 /** Paths in the file are relative to it. */
-const withResolvedPaths = ({ tls, ...service }: ServiceProps, directory: string): ServiceProps =>
+const withResolvedPaths = ({ tls, ...service }: AsText<ServiceProps>, directory: string): AsText<ServiceProps> =>
   tls === undefined ? service : { ...service, tls: withoutUndefined({ ...tls, ...resolvePaths(tls, directory) }) };
 
 /** The service requires a client certificate, which on AWS is a secret, and this machine has none. */

@@ -31,7 +31,7 @@ import {
 } from './environment.ts';
 import { field, flag, optionalField, text, variableName } from './fields.ts';
 import { secretIdPattern, secretIdProblem } from './network-settings.ts';
-import type { ExportProps, ServiceProps, SettingsFile } from './props.ts';
+import type { AsText, ExportProps, ServiceProps, SettingsFile } from './props.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
@@ -285,13 +285,13 @@ export interface ServiceDeploymentSettings {
   readonly name: string;
   /** The prefix of every key of the service in the bucket. */
   readonly prefix: string;
-  readonly service: ServiceProps;
+  readonly service: AsText<ServiceProps>;
   readonly apiKeySecret: z.infer<typeof apiKeySecretSchema>;
   /** The environment variable with the API key, for runs on this machine. */
   readonly apiKeyEnv: string;
   readonly exportPage?: ExportPageSettings;
   readonly readerAccounts?: readonly string[];
-  readonly exports: readonly ExportProps[];
+  readonly exports: readonly AsText<ExportProps>[];
 }
 
 /** A settings file with its exports assigned to their services. */
@@ -314,7 +314,7 @@ export function parseDeployment(
   const issues = [...invalid, ...findConflicts(value), ...findCombinations(value), ...findMore(value)];
   if (data === undefined || issues.length > 0) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
   const { $schema: _schema, services: parsed, exports: _exports, ...shared } = data;
-  const written = value as SettingsFile;
+  const written = value as AsText<SettingsFile>;
   const assigned = assignExports(value);
   const services = Object.entries(written.services).map(([name, entry]) => {
     const { service } = splitServiceEntry(entry);
@@ -322,7 +322,7 @@ export function parseDeployment(
     const exports = assigned
       .filter(({ service: of }) => of === name)
       .map(({ index }) => {
-        const { service: _service, ...settings } = written.exports[index] as SettingsFile['exports'][number];
+        const { service: _service, ...settings } = written.exports[index] as AsText<SettingsFile>['exports'][number];
         return settings;
       });
     return {

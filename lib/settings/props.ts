@@ -5,6 +5,24 @@
 
 import type { JsonObject } from '../core/model.ts';
 
+/** A `Duration` of CDK, which the constructs accept in place of the text. */
+export interface DurationLike {
+  toIsoString(): string;
+}
+
+/** A `ScheduleExpression` or an event `Schedule` of CDK, which the constructs accept in place of the text. */
+export interface ScheduleLike {
+  readonly expressionString: string;
+  readonly timeZone?: { readonly timezoneName: string } | undefined;
+}
+
+/** The same settings as text, as in a settings file. */
+export type AsText<Settings> = Settings extends DurationLike | ScheduleLike
+  ? never
+  : Settings extends JsonObject | string | number | boolean | null | undefined
+    ? Settings
+    : { readonly [Field in keyof Settings]: AsText<Settings[Field]> };
+
 /** The address and the limits of a service. */
 export interface ServiceProps {
   /**
@@ -38,25 +56,25 @@ export interface ServiceProps {
    *
    * @default 'PT10S'
    */
-  readonly connectTimeout?: string | undefined;
+  readonly connectTimeout?: string | DurationLike | undefined;
   /**
    * The time from the request to the response headers, at most P1D. An ISO 8601 duration.
    *
    * @default 'PT1M'
    */
-  readonly headersTimeout?: string | undefined;
+  readonly headersTimeout?: string | DurationLike | undefined;
   /**
    * The time between two parts of the body, at most P1D. An ISO 8601 duration.
    *
    * @default 'PT30S'
    */
-  readonly bodyTimeout?: string | undefined;
+  readonly bodyTimeout?: string | DurationLike | undefined;
   /**
    * The time for a whole request, at most P1D. An ISO 8601 duration.
    *
    * @default 'PT4M'
    */
-  readonly totalTimeout?: string | undefined;
+  readonly totalTimeout?: string | DurationLike | undefined;
   /**
    * The maximum size of a page. Unit: bytes.
    *
@@ -301,13 +319,13 @@ export interface ExportProps {
    *
    * @default 'PT20S'
    */
-  readonly maxInlineWait?: string | undefined;
+  readonly maxInlineWait?: string | DurationLike | undefined;
   /**
    * The longest Retry-After that a run waits for, at most P30D. A longer one fails the run. An ISO 8601 duration.
    *
    * @default 'PT6H'
    */
-  readonly maxRetryAfter?: string | undefined;
+  readonly maxRetryAfter?: string | DurationLike | undefined;
   /**
    * The number of waits of the state machine without a page in between. One more fails the run. Unit: waits.
    *
@@ -337,13 +355,13 @@ export interface SinceProps {
    * @default 'PT0S'
    * @example 'PT1H'
    */
-  readonly overlap?: string | undefined;
+  readonly overlap?: string | DurationLike | undefined;
   /**
    * Instead of both: how far before its scheduled time each run starts, or at the watermark, if that is earlier. An ISO 8601 duration.
    *
    * @example 'P2D'
    */
-  readonly lookbackWindow?: string | undefined;
+  readonly lookbackWindow?: string | DurationLike | undefined;
 }
 
 /** What runs should find, in the format XML in NONE. It does not apply to windows of backfills. */
@@ -361,7 +379,7 @@ export interface ExpectProps {
    * @default - there is no such alarm
    * @example 'P2D'
    */
-  readonly reportsEvery?: string | undefined;
+  readonly reportsEvery?: string | DurationLike | undefined;
 }
 
 /** When runs start on AWS. */
@@ -371,7 +389,7 @@ export interface ScheduleProps {
    *
    * @example 'cron(0 2 * * ? *)'
    */
-  readonly expression: string;
+  readonly expression: string | ScheduleLike;
   /**
    * The IANA time zone of a cron expression.
    *
@@ -385,7 +403,7 @@ export interface ScheduleProps {
    * @default - runs start on time
    * @example 'PT15M'
    */
-  readonly flexibleWindow?: string | undefined;
+  readonly flexibleWindow?: string | DurationLike | undefined;
   /**
    * Whether the schedule starts runs.
    *
@@ -399,7 +417,7 @@ export interface ScheduleProps {
    * @example 'PT26H'
    * @see `docs/alarms.md#runs-that-are-missing`
    */
-  readonly freshness?: string | undefined;
+  readonly freshness?: string | DurationLike | undefined;
 }
 
 /** The same in a settings file. */

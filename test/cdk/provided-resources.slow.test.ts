@@ -1,13 +1,15 @@
 /** The bucket, the key and the event bus that an app provides. */
 
-import { Stack } from 'aws-cdk-lib';
+import { Duration, Stack, TimeZone } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
-import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
+import { EventBus, type IEventBus, Schedule } from 'aws-cdk-lib/aws-events';
 import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
+import { ScheduleExpression } from 'aws-cdk-lib/aws-scheduler';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
+import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { overwritesStatement } from '../../lib/cdk/storage/stores.ts';
 import { ConfigurationError } from '../../lib/api/index.ts';
 import { anApp, textOf } from '../support/aws/cdk-deployment.ts';
@@ -117,5 +119,47 @@ describe('what an app can use', () => {
     const invalid = () => aService(() => ({ exports: [] }));
     expect(invalid).toThrow(ConfigurationError);
     expect(new Error('another') instanceof ConfigurationError).toBe(false);
+  });
+});
+
+describe("values of CDK's own types", () => {
+  const plain = {
+    service: { baseUrl: 'https://reports.example.com', totalTimeout: 'PT2M' },
+    exports: [
+      {
+        name: 'nightly',
+        since: { overlap: 'PT15M' },
+        schedule: { expression: 'cron(0 2 * * ? *)', timeZone: 'Europe/Berlin', freshness: 'P1DT2H' },
+      },
+      { name: 'hourly', schedule: { expression: 'rate(1 hour)' } },
+    ],
+  };
+  const schedule = {
+    expression: ScheduleExpression.cron({ hour: '2', minute: '0', timeZone: TimeZone.EUROPE_BERLIN }),
+    freshness: Duration.hours(26),
+  };
+  const own = {
+    service: { ...plain.service, totalTimeout: Duration.minutes(2) },
+    exports: [
+      { name: 'nightly', since: { overlap: Duration.minutes(15) }, schedule },
+      { name: 'hourly', schedule: { expression: Schedule.rate(Duration.hours(1)) } },
+    ],
+  };
+
+  it('are what the same text is, for the construct and for the stack', () => {
+    const [expected, actual] = [plain, own].map((props) => Template.fromStack(aService(() => props).stack).toJSON());
+    expect(actual).toEqual(expected);
+    const [file, withValues] = [plain, own].map(({ service, exports }) =>
+      deploymentSettings({ services: { acme: service }, exports }),
+    );
+    expect(withValues).toEqual(file);
+  });
+
+  it('leave a time zone that is set beside them', () => {
+    const exports = [{ name: 'nightly', schedule: { ...schedule, timeZone: 'Asia/Tokyo' } }];
+    const schedules = Template.fromStack(aService(() => ({ exports })).stack).findResources('AWS::Scheduler::Schedule');
+    expect(Object.values(schedules).map(({ Properties }) => Properties)).toMatchObject([
+      { ScheduleExpression: 'cron(0 2 * * ? *)', ScheduleExpressionTimezone: 'Asia/Tokyo' },
+    ]);
   });
 });

@@ -1,7 +1,7 @@
 /** What a deployment derives from the settings of a service and its exports. */
 
 import type { Compression } from '../../core/model.ts';
-import type { ExportProps, ServiceProps } from '../../settings/props.ts';
+import type { AsText, ExportProps, ServiceProps } from '../../settings/props.ts';
 import type { FunctionSettingsInput, LogLevel, StorageClass } from '../../settings/environment.ts';
 import { type ScheduleSettings, scheduleSettingsSchema } from '../../settings/schedule-settings.ts';
 import type { ServiceMetadataInput } from '../../settings/stack-output.ts';
@@ -17,8 +17,8 @@ export interface FunctionOptions {
 
 /** The content of the functions' settings file. The functions do not need the schedules. What is absent has no field. */
 export function functionSettings(
-  service: ServiceProps,
-  exports: readonly ExportProps[],
+  service: AsText<ServiceProps>,
+  exports: readonly AsText<ExportProps>[],
   { storageClass, compression, objectTags, logLevel }: FunctionOptions = {},
 ): FunctionSettingsInput {
   const objects = {
@@ -35,7 +35,10 @@ export function functionSettings(
 }
 
 /** What the operator's commands read from the template. */
-export function serviceMetadata(service: ServiceProps, exports: readonly ExportProps[]): ServiceMetadataInput {
+export function serviceMetadata(
+  service: AsText<ServiceProps>,
+  exports: readonly AsText<ExportProps>[],
+): ServiceMetadataInput {
   const schedules = exports.flatMap(({ name, schedule }) =>
     schedule === undefined ? [] : [[name, scheduleMetadata(scheduleSettingsSchema.parse(schedule))] as const],
   );

@@ -3,6 +3,7 @@
  * every problem is reported, one line each: those of the settings file, and those that only AWS has.
  */
 
+import { withoutCdkValues } from './cdk-values.ts';
 import { dirname } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import {
@@ -38,8 +39,9 @@ const isParsed = (value: unknown): value is DeploymentSettings =>
  *
  * @throws ConfigurationError with a line for every problem
  */
-export function deploymentSettings(value: unknown): DeploymentSettings {
-  if (isParsed(value)) return value;
+export function deploymentSettings(given: unknown): DeploymentSettings {
+  if (isParsed(given)) return given;
+  const value = withoutCdkValues(given);
   try {
     return parseSettingsOf(value);
   } catch (error) {

@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { isExportError } from '../../core/errors.ts';
 import type { CombinationProblem } from '../../settings/account-settings.ts';
 import { readCertificateAuthorities } from '../../settings/certificates.ts';
-import type { ServiceProps } from '../../settings/props.ts';
+import type { AsText, ServiceProps } from '../../settings/props.ts';
 import type { NetworkSettings } from '../../settings/network-settings.ts';
 import { readTextFile } from '../../settings/text-file.ts';
 
@@ -15,13 +15,13 @@ const readAuthorities = (ca: string, directory: string) =>
   readCertificateAuthorities(ca, (path) => readTextFile(resolve(directory, path)), Date.now());
 
 /** The service with the content of the file in `tls.ca`, whose path is relative to `directory`. */
-export function withCertificates(service: ServiceProps, directory: string): ServiceProps {
+export function withCertificates(service: AsText<ServiceProps>, directory: string): AsText<ServiceProps> {
   const { tls, ...others } = service;
   return tls?.ca === undefined ? service : { ...others, tls: { ...tls, ca: readAuthorities(tls.ca, directory) } };
 }
 
 /** As the functions need it. The content of `tls.ca` has been read. */
-export function withoutLocalSettings(service: ServiceProps): ServiceProps {
+export function withoutLocalSettings(service: AsText<ServiceProps>): AsText<ServiceProps> {
   const { tls, ...others } = service;
   if (tls === undefined) return service;
   const { clientCertificate: _certificate, clientKey: _key, clientKeyPassphraseEnv: _env, ...deployed } = tls;

@@ -95,11 +95,12 @@ function readBound(option: string, text: string | undefined, problems: string[])
 
 /** The windows, and the first request of the first one. @throws ConfigurationError if a start would be refused */
 async function printPlan(
-  { name, definition, service, log, backfills, store }: DeployedExport,
+  { name, definition, service, log, backfills, store, settings }: DeployedExport,
   request: BackfillRequest,
   { json }: BackfillCommandOptions,
   { stdout, env }: CommandContext,
 ): Promise<number> {
+  if (settings?.problem !== undefined) throw settings.problem;
   const style = textStyleFor(stdout, env);
   const { untilOperator } = service;
   const deps = { log, backfills, store, runtime: systemRuntime, definition, untilOperator };

@@ -1,6 +1,6 @@
 /** The circumstances of one history, drawn from its seed: the exports, the report service, the faults and their rates. */
 
-import type { ExportProps } from '../../../lib/settings/props.ts';
+import type { AsText, ExportProps } from '../../../lib/settings/props.ts';
 import type { StorageClass } from '../../../lib/settings/environment.ts';
 import { type ExportSettings, exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { UpperBounds } from '../../../lib/service/simulator/request.ts';
@@ -90,7 +90,7 @@ export interface Crowd {
 }
 
 /** The settings of an export as a user writes them. */
-export type ExportInput = ExportProps;
+export type ExportInput = AsText<ExportProps>;
 
 export interface ExportScenario {
   readonly input: ExportInput;

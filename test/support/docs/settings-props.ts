@@ -15,6 +15,24 @@ const header = `/**
  */
 
 import type { JsonObject } from '../core/model.ts';
+
+/** A \`Duration\` of CDK, which the constructs accept in place of the text. */
+export interface DurationLike {
+  toIsoString(): string;
+}
+
+/** A \`ScheduleExpression\` or an event \`Schedule\` of CDK, which the constructs accept in place of the text. */
+export interface ScheduleLike {
+  readonly expressionString: string;
+  readonly timeZone?: { readonly timezoneName: string } | undefined;
+}
+
+/** The same settings as text, as in a settings file. */
+export type AsText<Settings> = Settings extends DurationLike | ScheduleLike
+  ? never
+  : Settings extends JsonObject | string | number | boolean | null | undefined
+    ? Settings
+    : { readonly [Field in keyof Settings]: AsText<Settings[Field]> };
 `;
 
 /** What a construct is given. A settings file adds fields to it. */
@@ -54,7 +72,7 @@ export function settingsProps(): string {
 function interfacesOf(name: string, { description, properties = {}, required = [] }: Schema): string[] {
   const inner: string[] = [];
   const fields = Object.entries(properties).map(([field, schema]) => {
-    const type = typeOf(schema, field, inner);
+    const type = typeOf(schema, field, inner) + alternativeOf(schema, field);
     const isRequired = required.includes(field);
     return `${commentOf(schema, '  ')}  readonly ${field}${isRequired ? '' : '?'}: ${type}${isRequired ? '' : ' | undefined'};\n`;
   });
@@ -62,6 +80,12 @@ function interfacesOf(name: string, { description, properties = {}, required = [
     `${commentOf({ description: withoutDefault(description ?? '')[0] }, '')}export interface ${name} {\n${fields.join('')}}\n`,
     ...inner,
   ];
+}
+
+/** What the constructs accept in place of text. */
+function alternativeOf(schema: Schema, field: string): string {
+  if (field === 'expression') return ' | ScheduleLike';
+  return valueKind(schema) === 'duration' ? ' | DurationLike' : '';
 }
 
 /** The type of a field. Adds the interfaces of objects in it to `inner`. */
