@@ -72,6 +72,7 @@ describe('the tarball', () => {
       /^bin\/(report-exporter|require-node)\.mjs$/,
       /^docs\/[a-z-]+\.md$/,
       /^docs\/recipes\/[a-z]+\/[a-z0-9_-]+\.(sh|py|sql|ts|asl\.json)$/,
+      /^docs\/cloudformation\/[a-z]+\.(sh|tf)$/,
       /^docs\/schemas\/[a-z0-9.]+\.schema\.json$/,
       /^docs\/images\/[a-z-]+\.(png|svg)$/,
       /^dist\/(bin|lib)\/[a-z0-9/-]+\.(js|js\.map|d\.ts)$/,

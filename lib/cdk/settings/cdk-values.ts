@@ -7,18 +7,22 @@ import type { AsText, DurationLike, ScheduleLike } from '../../settings/props.ts
  * may also bring its time zone, which that of the settings overrides.
  */
 export function withoutCdkValues<Value>(value: Value): AsText<Value> {
-  return convert(value) as AsText<Value>;
+  return convert(value, maxDepth) as AsText<Value>;
 }
 
-function convert(value: unknown): unknown {
+/** Below it, settings have only filters, which the service defines, and which may be nested as deeply as one likes. */
+const maxDepth = 8;
+
+function convert(value: unknown, depth: number): unknown {
+  if (depth === 0) return value;
   if (isDuration(value)) return value.toIsoString();
   if (isSchedule(value)) return value.expressionString;
   if (Array.isArray(value)) {
-    const converted = value.map(convert);
+    const converted = value.map((each) => convert(each, depth - 1));
     return converted.some((each, index) => each !== value[index]) ? converted : value;
   }
   if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) return value;
-  const entries = Object.entries(value).map(([key, field]) => [key, convert(field)] as const);
+  const entries = Object.entries(value).map(([key, field]) => [key, convert(field, depth - 1)] as const);
   if (entries.every(([key, field]) => field === (value as Readonly<Record<string, unknown>>)[key])) return value;
   const { expression } = value as { readonly expression?: unknown };
   const timeZone = isSchedule(expression) ? expression.timeZone?.timezoneName : undefined;
