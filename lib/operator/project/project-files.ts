@@ -106,7 +106,9 @@ To export from the service itself, set its address and vendor in \`report-export
 
 \`\`\`console
 $ export REPORT_EXPORT_API_KEY=…
+$ npx report-exporter doctor --settings report-exporter.json   # checks the file, the key and the service
 $ npx report-exporter local --settings report-exporter.json --out ./exports/${serviceName}
+$ npx report-exporter start --out ./exports/${serviceName}       # again, with the settings as they are then
 \`\`\`
 
 ## On AWS
