@@ -80,6 +80,8 @@ export async function* decode(
 ): AsyncGenerator<Uint8Array, void, void> {
   const codec = codecs[encoding](createInflate);
   const { engine, trailerBytes } = codec;
+  // It may fail after its last chunk has been read. Without a listener, that would end the process.
+  engine.on('error', () => {});
   const ended = Promise.withResolvers<void>();
   let hasEnded = false;
   let given = 0;
