@@ -20,7 +20,10 @@ interface Module {
 const importTable: Readonly<Record<string, Module>> = {
   'lib/core': { modules: [], packages: ['zod'] },
   'lib/settings': { modules: ['lib/core'], packages: ['zod', '@humanwhocodes/momoa'] },
-  'lib/service': { modules: ['lib/core', 'lib/settings'], packages: ['undici', 'saxes'] },
+  'lib/service': {
+    modules: ['lib/core', 'lib/settings'],
+    packages: ['undici', 'saxes', 'stream-json', 'stream-chain'],
+  },
   'lib/backfill': { modules: ['lib/core', 'lib/settings'], packages: ['zod'] },
   'lib/target': { modules: ['lib/core', 'lib/settings', 'lib/backfill'], packages: ['zod'] },
   'lib/local': {
@@ -55,7 +58,7 @@ const importTable: Readonly<Record<string, Module>> = {
 const layers: Readonly<Record<string, readonly string[]>> = {
   'lib/core': ['.', 'state-machine', 'storage', 'slots', 'steps'],
   'lib/settings': ['.'],
-  'lib/service': ['redaction', 'xml', 'network', 'client', 'simulator'],
+  'lib/service': ['redaction', 'xml', 'formats', 'network', 'client', 'simulator'],
   'lib/backfill': ['.'],
   'lib/target': ['.'],
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],

@@ -23,15 +23,28 @@ export interface XmlCheck {
   readonly rootName: string;
 }
 
+/** Follows the elements of a document while it is checked. What a function returns is a problem of the document. */
+export interface XmlListener {
+  /** A start tag begins; its attributes follow. */
+  startTag(name: string): void;
+  attribute(name: string, value: string): string | undefined;
+  /** The start tag is over. */
+  endTag(): string | undefined;
+  text(text: string): string | undefined;
+  closeElement(): void;
+  /** Whether the values or the text that follow are needed. They are dropped, wholly or in part, if not. */
+  isReading(): boolean;
+}
+
 /**
  * The parser reads everything outside the root element. The content of the root is read by `fast-path.ts` as far as it
  * is plain, and from there to the end of the document by the parser. Only the parser reports problems.
- * Problems quote names from the document as `quote` returns them.
+ * Problems quote names from the document as `quote` returns them. For a listener, the parser reads everything.
  */
-export function createXmlCheck(quote = (name: string) => name): XmlCheck {
-  const parser = createParser(quote);
+export function createXmlCheck(quote = (name: string) => name, listener?: XmlListener): XmlCheck {
+  const parser = createParser(quote, listener);
   const fastPath = createFastPath();
-  let reader: 'prolog' | 'fast path' | 'parser' = 'prolog';
+  let reader: 'prolog' | 'fast path' | 'parser' = listener === undefined ? 'prolog' : 'parser';
   let bytes = 0;
 
   /** Reads up to the root's start tag. Returns the bytes after it, or undefined. A piece ends wherever the tag may end. */
@@ -95,7 +108,7 @@ const maxNameLength = 64 * 1024;
  */
 const pieceBytes = 8 * 1024;
 
-function createParser(quote: (name: string) => string) {
+function createParser(quote: (name: string) => string, listener: XmlListener | undefined) {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const parser = new SaxesParser({ position: false });
   let problem: string | undefined;
@@ -115,12 +128,13 @@ function createParser(quote: (name: string) => string) {
   let currentText = '';
 
   const currentByte = () => parsedBytes + Buffer.byteLength(currentText.slice(0, parser.position - parsedCharacters));
-  const reportProblem = (what: string, byte = currentByte()) => {
-    problem ??= `byte ${byte}: ${what.replace(/\.$/, '')}`;
+  const reportProblem = (what: string | undefined, byte?: number) => {
+    if (what !== undefined) problem ??= `byte ${byte ?? currentByte()}: ${what.replace(/\.$/, '')}`;
   };
   parser.on('error', ({ message }) => {
     // The DTD may declare the entity. A parser need not read external DTDs to check well-formedness.
-    if (!(hasDoctype && message === 'undefined entity.')) reportProblem(quoteName(message, quote));
+    const isIgnored = hasDoctype && message === 'undefined entity.' && listener?.isReading() !== true;
+    if (!isIgnored) reportProblem(quoteName(message, quote));
   });
   parser.on('xmldecl', ({ encoding, version }) => {
     isAscii = /^us-ascii$/i.test(encoding ?? '');
@@ -139,9 +153,11 @@ function createParser(quote: (name: string) => string) {
     depth += 1;
     attributes = 0;
     if (depth > maxDepth) reportProblem(`elements nested deeper than ${maxDepth}`);
+    listener?.startTag(name);
   });
   parser.on('opentag', ({ isSelfClosing }) => {
     if (depth === 1 && !isSelfClosing) isInRoot = true;
+    reportProblem(listener?.endTag());
   });
   /** Whether an attribute of this name, in the tag that is being read, declares the namespace of the root. */
   const declaresRoot = (name: string) => depth === 1 && !isInRoot && name === namespaceAttributeOf(root ?? '');
@@ -149,12 +165,21 @@ function createParser(quote: (name: string) => string) {
     attributes += 1;
     if (declaresRoot(attribute.name)) rootNamespace = attribute.value;
     if (attributes > maxAttributes) reportProblem(`more than ${maxAttributes} attributes in one tag`);
+    reportProblem(listener?.attribute(attribute.name, attribute.value));
     // saxes keeps attributes until their element ends. Only the name is needed, to detect duplicates.
     attribute.value = '';
   });
   parser.on('closetag', () => {
     depth -= 1;
+    listener?.closeElement();
   });
+  if (listener !== undefined) {
+    // Not by `on`, which assigns to a computed name: with more than seven of these, V8 makes the parser a hash table, and a
+    // page takes several times as long. The same holds for calls of `on` after these lines.
+    const handlers = parser as unknown as ParserHandlers;
+    handlers.textHandler = (text) => reportProblem(listener.text(text));
+    handlers.cdataHandler = handlers.textHandler;
+  }
 
   const decode = (chunk?: Uint8Array) => {
     try {
@@ -178,9 +203,10 @@ function createParser(quote: (name: string) => string) {
       reportProblem('declares the encoding US-ASCII, but contains other characters', parsedBytes);
     }
     const buffers = parser as unknown as ParserBuffers;
-    if (!declaresRoot(buffers.name)) dropBufferedText(buffers);
+    const isReading = listener?.isReading() === true;
+    if (!isReading && !declaresRoot(buffers.name)) dropBufferedText(buffers);
     if (bufferedNameLength(buffers) > maxNameLength) {
-      reportProblem(`a name longer than ${maxNameLength} characters`);
+      reportProblem(`a ${isReading ? 'value' : 'name'} longer than ${maxNameLength} characters`);
     }
   };
 
@@ -227,6 +253,12 @@ function expandedName(name: string, namespace: string): string {
 function quoteName(message: string, quote: (name: string) => string): string {
   const [, problem, name, end] = /^([a-z ]+: )(.*?)(\.?)$/s.exec(message) ?? [];
   return problem === undefined || name === undefined ? message : `${problem}${quote(name)}${end}`;
+}
+
+/** The private fields that `on` sets for the events `text` and `cdata`. */
+interface ParserHandlers {
+  textHandler: (text: string) => void;
+  cdataHandler: (text: string) => void;
 }
 
 /** What saxes buffers between two chunks: private fields, because it offers no other way to read or clear them. */

@@ -7,6 +7,7 @@ import { generatedReportXml } from '../../../lib/service/simulator/generated-rep
 import { createFastPath } from '../../../lib/service/xml/fast-path.ts';
 import { createXmlCheck } from '../../../lib/service/xml/well-formedness.ts';
 import { cases, fc } from '../../support/property.ts';
+import { bytewise, cut } from '../../support/service/checked-pages.ts';
 
 /** The result for a document in these pieces. */
 function check(...pieces: readonly (string | Uint8Array)[]): { problem: string | undefined; reports: number } {
@@ -14,8 +15,6 @@ function check(...pieces: readonly (string | Uint8Array)[]): { problem: string |
   for (const piece of pieces) xmlCheck.push(Buffer.from(piece));
   return { problem: xmlCheck.end(), reports: xmlCheck.reports };
 }
-
-const bytewise = (document: string | Uint8Array) => Array.from(Buffer.from(document), (byte) => Uint8Array.of(byte));
 
 describe('a well-formed document', () => {
   it.each([
@@ -183,12 +182,6 @@ const document = fc
       .join('')}</root>${trailing.join('')}`,
     children: children.length,
   }));
-
-/** `bytes` cut at positions that `seeds` choose. */
-function cut(bytes: Buffer, seeds: readonly number[]): Buffer[] {
-  const edges = [0, ...seeds.map((seed) => seed % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length];
-  return edges.slice(1).map((end, index) => bytes.subarray(edges[index], end));
-}
 
 describe('any document', () => {
   it('is accepted and its reports counted, however it is cut', () => {

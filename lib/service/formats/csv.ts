@@ -1,0 +1,99 @@
+/**
+ * Checks that a page is a CSV table (RFC 4180) with commas, in which all rows have as many fields as the first. For
+ * example
+ *
+ *     id,text
+ *     1,"two
+ *     lines, and a ""quote"""
+ *
+ * has one report: the first row contains the names. With `"reports": "/*"` it is a report too. There are no paths.
+ *
+ * Line breaks outside quotes are all CRLF or all LF, and the last row has one, too: otherwise, a row that is cut off
+ * in its last field would look complete. A page that is cut off between two rows does: only its length or its transfer
+ * encoding shows that.
+ *
+ * Written here because csv-parse and papaparse accept a row that is cut off in its last field, NUL characters and other
+ * encodings, and hold whole fields in memory.
+ */
+
+import { type CreateCheck, readUtf8 } from './format-check.ts';
+
+const quote = 0x22;
+const comma = 0x2c;
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+
+/** What has just been read. */
+type State = 'row' | 'comma' | 'text' | 'quoted text' | 'quote in quoted text' | 'carriage return';
+
+export const createCsvCheck: CreateCheck = ({ reports }) => {
+  let state: State = 'row';
+  let rows = 0;
+  let fields = 1;
+  let columns: number | undefined;
+  let lineBreak: 'CRLF' | 'LF' | undefined;
+
+  const endRow = (): string | undefined => {
+    const found = state === 'carriage return' ? 'CRLF' : 'LF';
+    lineBreak ??= found;
+    columns ??= fields;
+    if (found !== lineBreak) return `ends with ${found}, other rows with ${lineBreak}`;
+    if (fields !== columns) return `has ${fields} fields, the first row ${columns}`;
+    rows += 1;
+    fields = 1;
+    state = 'row';
+    return undefined;
+  };
+  /** Reads a character outside quoted text. */
+  const readCharacter = (character: number): string | undefined => {
+    const isLineBreak = character === lineFeed || character === carriageReturn;
+    // Some readers skip blank rows, others do not.
+    if (isLineBreak && state === 'row') return 'is blank';
+    if (character === lineFeed) return endRow();
+    if (state === 'carriage return') return 'contains a carriage return without a line feed';
+    if (character === comma) {
+      fields += 1;
+      state = 'comma';
+    } else if (character === carriageReturn) {
+      state = 'carriage return';
+    } else if (character === quote) {
+      if (state === 'text') return 'contains a quote in a field without quotes';
+      state = 'quoted text';
+    } else if (state === 'quote in quoted text') {
+      return 'contains text after the closing quote of a field';
+    } else {
+      state = 'text';
+    }
+    return undefined;
+  };
+  const inRow = (problem: string | undefined) => (problem === undefined ? undefined : `row ${rows + 1} ${problem}`);
+
+  return {
+    ...readUtf8({
+      read(text) {
+        if (text.includes('\0')) return inRow('or one shortly after it contains a NUL character');
+        for (let position = 0; position < text.length; position += 1) {
+          if (state === 'quoted text') {
+            position = text.indexOf('"', position);
+            if (position < 0) return undefined;
+            state = 'quote in quoted text';
+            continue;
+          }
+          const problem = readCharacter(text.charCodeAt(position));
+          if (problem !== undefined) return inRow(problem);
+        }
+        return undefined;
+      },
+      end() {
+        if (state === 'quoted text') return inRow('has no closing quote');
+        if (state !== 'row') return inRow('has no line break at its end: it may be cut off');
+        return rows === 0 ? 'there is no row with the names of the columns' : undefined;
+      },
+    }),
+    get reports() {
+      return reports === undefined ? Math.max(0, rows - 1) : rows;
+    },
+    rootName: null,
+    value: () => ({ parent: false, found: false }),
+  };
+};

@@ -1,0 +1,99 @@
+/**
+ * What the checks of all page formats have in common. A check reads a page while it streams through, holds no more of
+ * it than its limits allow, and says whether the page is complete and well-formed. Each format has a file; `bytes`
+ * needs none.
+ */
+
+export interface FormatCheck {
+  /** Reads on. Returns the first problem and where it is, otherwise undefined. */
+  push(chunk: Uint8Array): string | undefined;
+  /** The page is over. Returns the first problem of the page as a whole, otherwise undefined. */
+  end(): string | undefined;
+  /**
+   * How many reports the page contains. null: nothing says what a report is, or the page does not contain what `reports`
+   * names as their container. This and what follows is valid after `end`, if there is no problem.
+   */
+  readonly reports: number | null;
+  /** The name of the root element, with its namespace. null: the format is not XML. */
+  readonly rootName: string | null;
+  /** What stands at one of the paths that were asked for. */
+  value(path: string): PathValue;
+}
+
+export interface PathValue {
+  /** Whether the page contains the object, array or element in which the value may stand. */
+  readonly parent: boolean;
+  readonly found: boolean;
+  /** Decoded once; of a JSON number, its characters as received. undefined: not found, null, an object or an array. */
+  readonly text?: string;
+  /** A JSON string, number or boolean as a JSON text in ASCII. undefined: any other value, or the format is XML. */
+  readonly literal?: string;
+  readonly type?: 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
+}
+
+export interface CheckOptions {
+  /** Where values stand that `value` returns, in the syntax that the file of the format describes. */
+  readonly paths: readonly string[];
+  /** Where the reports stand, in the same syntax. undefined: by the format's own rule. */
+  readonly reports?: string | undefined;
+  /** How a problem quotes a name from the page. */
+  readonly present: (name: string) => string;
+}
+
+export type CreateCheck = (options: CheckOptions) => FormatCheck;
+
+/** The most that is held of a value at a path, in characters. A longer one is a problem. */
+export const maxValueLength = 64 * 1024;
+
+interface TextReader {
+  /** Returns a problem in the text, or undefined. */
+  read(text: string): string | undefined;
+  /** The text is over, and not empty. Returns a problem of the text as a whole, or undefined. */
+  end(): string | undefined;
+}
+
+/**
+ * How much is decoded at a time. Text that is being parsed survives garbage collections, and V8 then grows its heap: see
+ * `xml/well-formedness.ts`.
+ */
+const pieceBytes = 8 * 1024;
+
+/** Decodes UTF-8, with or without a byte order mark. Keeps the first problem, and the place of the piece that it is in. */
+export function readUtf8(reader: TextReader): Pick<FormatCheck, 'push' | 'end'> {
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  let problem: string | undefined;
+  let bytes = 0;
+
+  const readPiece = (piece: Uint8Array): string | undefined => {
+    let text: string;
+    try {
+      text = decoder.decode(piece, { stream: true });
+    } catch {
+      return 'not UTF-8';
+    }
+    return reader.read(text);
+  };
+  const readEnd = (): string | undefined => {
+    if (bytes === 0) return 'the body is empty';
+    try {
+      decoder.decode();
+    } catch {
+      return 'ends in the middle of a character';
+    }
+    return reader.end();
+  };
+  return {
+    push(chunk) {
+      for (let start = 0; start < chunk.length && problem === undefined; start += pieceBytes) {
+        const piece = chunk.subarray(start, start + pieceBytes);
+        const found = readPiece(piece);
+        if (found !== undefined) problem = `at or shortly after byte ${bytes}: ${found}`;
+        bytes += piece.length;
+      }
+      return problem;
+    },
+    end() {
+      return (problem ??= readEnd());
+    },
+  };
+}

@@ -1,0 +1,225 @@
+/**
+ * Checks that a page is a single JSON document (RFC 8259) whose root is an object or an array. For example
+ *
+ *     {"data": [{"id": 1}, {"id": 2}], "meta": {"next": "c2Vjb25k", "more": true}}
+ *
+ * has two reports at `/data/*`, its next cursor at `/meta/next` and an end flag at `/meta/more`. Paths are JSON
+ * Pointers (RFC 6901). `reports` is the pointer of an array, followed by `/*`; without it, reports are not counted.
+ *
+ * A byte order mark is accepted, as RFC 8259 allows. So are duplicate keys and halves of surrogate pairs (`\ud800`),
+ * except at the paths: their meaning depends on who reads them.
+ */
+
+import { getManyValues, none } from 'stream-chain/core';
+import { jsonParser } from 'stream-json/core/parser.js';
+import { type CreateCheck, maxValueLength, type PathValue, readUtf8 } from './format-check.ts';
+
+type ValueType = NonNullable<PathValue['type']>;
+
+/** As for XML elements. It is also the default limit of Jackson, a JSON parser of Java. */
+const maxDepth = 1_000;
+
+/** A value that was asked for, or one that may contain it. */
+interface Node {
+  readonly path: string;
+  readonly children: Map<string, Node>;
+  /** Set when the value is found. */
+  type?: ValueType;
+  text?: string;
+}
+
+export const createJsonCheck: CreateCheck = ({ paths, reports }) => {
+  const root = newNode('');
+  for (const path of paths) addNode(root, path);
+  const container = reports === undefined ? undefined : addNode(root, containerPath(reports));
+  const reader = createJsonReader({ root, container });
+
+  return {
+    ...readUtf8(reader),
+    get reports() {
+      return container?.type === 'array' ? reader.reports() : null;
+    },
+    rootName: null,
+    value(path) {
+      const { type, text } = addNode(root, path);
+      const parent = addNode(root, path.slice(0, path.lastIndexOf('/'))).type;
+      return {
+        parent: path === '' || parent === 'object' || parent === 'array',
+        found: type !== undefined,
+        ...(type !== undefined && { type }),
+        ...(text !== undefined && { text, literal: type === 'string' ? asciiLiteral(text) : text }),
+      };
+    },
+  };
+};
+
+interface ReaderOptions {
+  readonly root: Node;
+  /** The array of reports. */
+  readonly container?: Node | undefined;
+  /** Any number of documents, not one. Nothing is extracted from them. */
+  readonly many?: boolean;
+}
+
+/** Reads text as JSON. Strings, keys and numbers arrive in chunks, of which only those are held that were asked for. */
+export function createJsonReader({ root, container, many = false }: ReaderOptions) {
+  const parser = jsonParser({ packValues: false, jsonStreaming: many });
+  const maxKeyLength = longestKey(root);
+  let problem: string | undefined;
+  let depth = 0;
+  let documents = 0;
+  let reports = 0;
+  /** The open containers that may contain values that were asked for, and how many are open inside them that may not. */
+  const frames: { readonly node: Node; readonly isArray: boolean; nextIndex: number; key: string }[] = [];
+  let skipped = 0;
+  /** What is being read, unless it is skipped. */
+  let keyOf: (typeof frames)[number] | undefined;
+  let value: Node | undefined;
+
+  /** The node of a value that starts here. */
+  const startValue = (type: ValueType): Node | undefined => {
+    if (depth === 0) documents += 1;
+    if (skipped > 0) return undefined;
+    const frame = frames.at(-1);
+    if (frame?.isArray === true && frame.node === container) reports += 1;
+    const node =
+      frame === undefined ? root : frame.node.children.get(frame.isArray ? String(frame.nextIndex++) : frame.key);
+    if (node === undefined || many) return undefined;
+    if (node.type !== undefined) problem ??= `there are two values at ${node.path}`;
+    node.type = type;
+    return node;
+  };
+  const startScalar = (type: ValueType, text: string): void => {
+    // Of any other document, the end may be missing unnoticed: 12 of 123.
+    if (depth === 0) problem ??= 'the document is neither an object nor an array';
+    value = startValue(type);
+    if (value !== undefined && type !== 'null') value.text = text;
+  };
+  const startContainer = (type: 'object' | 'array'): void => {
+    const node = startValue(type);
+    depth += 1;
+    if (depth > maxDepth) problem ??= `nested deeper than ${maxDepth} levels`;
+    if (node === undefined || (node.children.size === 0 && node !== container)) skipped += 1;
+    else frames.push({ node, isArray: type === 'array', nextIndex: 0, key: '' });
+  };
+  const endContainer = (): void => {
+    depth -= 1;
+    if (skipped > 0) skipped -= 1;
+    else frames.pop();
+  };
+  const readChunk = (chunk: string): void => {
+    // A longer key is none of those that lead to a value.
+    if (keyOf !== undefined && keyOf.key.length <= maxKeyLength) keyOf.key += chunk;
+    if (value?.text === undefined) return;
+    value.text += chunk;
+    if (value.text.length > maxValueLength) problem ??= `the value at ${value.path} is too long`;
+  };
+  const endValue = (): void => {
+    if (value?.text?.isWellFormed() === false) problem ??= `half a surrogate pair in the value at ${value.path}`;
+    value = undefined;
+  };
+
+  const readToken = (token: { readonly name: string; readonly value?: unknown }): void => {
+    switch (token.name) {
+      case 'stringChunk':
+      case 'numberChunk':
+        if (keyOf !== undefined || value !== undefined) readChunk(String(token.value));
+        break;
+      case 'startKey':
+        keyOf = skipped > 0 ? undefined : frames.at(-1);
+        if (keyOf !== undefined) keyOf.key = '';
+        break;
+      case 'endKey':
+        keyOf = undefined;
+        break;
+      case 'startString':
+        startScalar('string', '');
+        break;
+      case 'startNumber':
+        startScalar('number', '');
+        break;
+      case 'endString':
+      case 'endNumber':
+        endValue();
+        break;
+      case 'trueValue':
+      case 'falseValue':
+        startScalar('boolean', String(token.value));
+        endValue();
+        break;
+      case 'nullValue':
+        startScalar('null', '');
+        endValue();
+        break;
+      case 'startObject':
+        startContainer('object');
+        break;
+      case 'startArray':
+        startContainer('array');
+        break;
+      default:
+        endContainer();
+    }
+  };
+  const parse = (text: string | typeof none): string | undefined => {
+    try {
+      const tokens = parser(text as string);
+      if (tokens === none) return problem;
+      for (const token of getManyValues(tokens)) {
+        readToken(token);
+        if (problem !== undefined) break;
+      }
+    } catch (error) {
+      problem ??= (error as Error).message.replace(/^Parser (has|cannot parse input:) /, '');
+    }
+    return problem;
+  };
+
+  return {
+    read: parse,
+    end(): string | undefined {
+      const what = parse(none);
+      return what === undefined ? undefined : `the document is not complete: ${what}`;
+    },
+    /** How many containers are open. */
+    depth: () => depth,
+    /** How many documents have started. */
+    documents: () => documents,
+    reports: () => reports,
+  };
+}
+
+export function newNode(path: string): Node {
+  return { path, children: new Map() };
+}
+
+/** @throws Error if `reports` does not end with `/*` */
+function containerPath(reports: string): string {
+  if (!reports.endsWith('/*')) throw new Error(`${reports} does not end with /*`);
+  return reports.slice(0, -2);
+}
+
+/** @throws Error if `path` is no JSON Pointer */
+function addNode(root: Node, path: string): Node {
+  if (path !== '' && !path.startsWith('/')) throw new Error(`${path} is not a JSON Pointer`);
+  let node = root;
+  for (const segment of path.split('/').slice(1)) {
+    const key = segment.replaceAll('~1', '/').replaceAll('~0', '~');
+    const child = node.children.get(key) ?? newNode(`${node.path}/${segment}`);
+    node.children.set(key, child);
+    node = child;
+  }
+  return node;
+}
+
+function longestKey({ children }: Node): number {
+  return Math.max(0, ...Array.from(children, ([key, child]) => Math.max(key.length, longestKey(child))));
+}
+
+/** A JSON string that can be sent in an HTTP header and stored as an object's metadata. */
+function asciiLiteral(text: string): string {
+  return JSON.stringify(text).replace(
+    /[^\x20-\x7e]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

@@ -1,0 +1,48 @@
+/**
+ * Checks that each line of a page is a JSON object or array (https://github.com/ndjson/ndjson-spec). For example
+ *
+ *     {"id": 1}
+ *     {"id": 2}
+ *
+ * has two reports. Blank lines are none, and the last line break may be missing. There are no paths.
+ *
+ * A page that is cut off between two lines looks complete: only its length or its transfer encoding shows that.
+ */
+
+import { type CreateCheck, readUtf8 } from './format-check.ts';
+import { createJsonReader, newNode } from './json.ts';
+
+export const createNdjsonCheck: CreateCheck = () => {
+  const reader = createJsonReader({ root: newNode(''), many: true });
+  let line = 1;
+  let documentsBefore = 0;
+
+  const inLine = (problem: string | undefined) => (problem === undefined ? undefined : `line ${line}: ${problem}`);
+  const endLine = (): string | undefined => {
+    if (reader.depth() > 0) return 'a line break inside a document';
+    if (reader.documents() > documentsBefore + 1) return 'more than one document';
+    documentsBefore = reader.documents();
+    return undefined;
+  };
+  return {
+    ...readUtf8({
+      read(text) {
+        for (let start = 0; start < text.length;) {
+          const lineBreak = text.indexOf('\n', start);
+          const end = lineBreak < 0 ? text.length : lineBreak + 1;
+          const problem = reader.read(text.slice(start, end)) ?? (lineBreak < 0 ? undefined : endLine());
+          if (problem !== undefined) return inLine(problem);
+          if (lineBreak >= 0) line += 1;
+          start = end;
+        }
+        return undefined;
+      },
+      end: () => inLine(reader.end() ?? endLine()) ?? (reader.documents() === 0 ? 'there is no document' : undefined),
+    }),
+    get reports() {
+      return reader.documents();
+    },
+    rootName: null,
+    value: () => ({ parent: false, found: false }),
+  };
+};

@@ -1,0 +1,54 @@
+/** The format checks hold no more of a page than their limits allow, whatever it contains. */
+
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { describe, expect, it } from 'vitest';
+import { createCsvCheck } from '../../../lib/service/formats/csv.ts';
+import type { CheckOptions } from '../../../lib/service/formats/format-check.ts';
+import { createJsonCheck } from '../../../lib/service/formats/json.ts';
+import { createNdjsonCheck } from '../../../lib/service/formats/ndjson.ts';
+import { createXmlFormatCheck } from '../../../lib/service/formats/xml.ts';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+const heapUsed = () => {
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
+};
+const mebibyte = 1024 * 1024;
+const checks = { JSON: createJsonCheck, NDJSON: createNdjsonCheck, CSV: createCsvCheck, XML: createXmlFormatCheck };
+const words = 'all work and no play makes Jack a dull boy ';
+const json: Partial<CheckOptions> = { paths: ['/next'], reports: '/data/*' };
+const xml: Partial<CheckOptions> = { paths: ['/r/next'], reports: '/r/data/*' };
+
+describe('memory', () => {
+  it.each([
+    ['JSON', 'a string', '{"data":["', words, '"]}', json],
+    ['JSON', 'escapes', '{"data":["', String.raw`\u00e4\n`, '"]}', json],
+    ['JSON', 'a key', '{"', words, '":1,"data":[]}', json],
+    ['JSON', 'a number', '{"data":[1', '0123456789', ']}', json],
+    ['JSON', 'blanks', '{"data":[', '  \n', ']}', json],
+    ['JSON', 'reports', '{"data":[1', ',{"next":[1,"two"]}', ']}', json],
+    ['JSON', 'keys', '{"data":[],"a":1', ',"b":1', '}', json],
+    ['NDJSON', 'a line', '["', words, '"]', {}],
+    ['NDJSON', 'lines', '{}\n', '{"a":[1,"two"]}\n', '', {}],
+    ['NDJSON', 'blank lines', '{}\n', '\n', '', {}],
+    ['CSV', 'a field', 'a,b\n1,', words, '\n', {}],
+    ['CSV', 'a quoted field', 'a,b\n1,"', `${words}""\n`, '"\n', {}],
+    ['CSV', 'rows', 'a,b\n', '1,"two"\n', '', {}],
+    ['XML', 'text', '<r><data>', words, '</data></r>', xml],
+    ['XML', 'an attribute', '<r><data a="', words, '"/></r>', xml],
+    ['XML', 'a comment', '<r><!--', words, '--></r>', xml],
+    ['XML', 'reports', '<r><data>', '<next a="1">two</next>', '</data></r>', xml],
+  ] as const)('of the %s check does not grow with %s', (format, _, opening, filling, closing, options) => {
+    const check = checks[format]({ paths: [], present: (name) => name, ...options });
+    const piece = Buffer.from(filling.repeat(Math.floor((64 * 1024) / filling.length)));
+    const before = heapUsed();
+    check.push(Buffer.from(opening));
+    for (let sent = 0; sent < 16 * mebibyte; sent += piece.length) check.push(piece);
+    // Nothing is closed yet, so anything that is buffered is held now.
+    expect(heapUsed() - before).toBeLessThan(mebibyte);
+    check.push(Buffer.from(closing));
+    expect(check.end()).toBeUndefined();
+  });
+});

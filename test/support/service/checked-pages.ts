@@ -1,0 +1,40 @@
+/** Documents as a format check sees them, whole or in pieces. */
+
+import type { CheckOptions, CreateCheck, PathValue } from '../../../lib/service/formats/format-check.ts';
+
+export interface Checked {
+  readonly problem: string | undefined;
+  readonly reports: number | null;
+  readonly values: readonly PathValue[];
+}
+
+/** The result for a document in these pieces. */
+export function check(
+  createCheck: CreateCheck,
+  pieces: readonly (string | Uint8Array)[],
+  options: Partial<CheckOptions> = {},
+): Checked {
+  const { paths = [] } = options;
+  const formatCheck = createCheck({ present: (name) => name, ...options, paths });
+  for (const piece of pieces) formatCheck.push(Buffer.from(piece));
+  return {
+    problem: formatCheck.end(),
+    reports: formatCheck.reports,
+    values: paths.map((path) => formatCheck.value(path)),
+  };
+}
+
+export const bytewise = (document: string | Uint8Array): readonly Uint8Array[] =>
+  Array.from(Buffer.from(document), (byte) => Uint8Array.of(byte));
+
+/** `bytes` cut at positions that `seeds` choose. */
+export function cut(bytes: Buffer, seeds: readonly number[]): readonly Buffer[] {
+  const edges = [0, ...seeds.map((seed) => seed % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length];
+  return edges.slice(1).map((end, index) => bytes.subarray(edges[index], end));
+}
+
+/** `document` with `replacement` in the place of up to two characters that `seed` chooses. */
+export function damage(document: string, seed: number, replacement: string): string {
+  const position = seed % (document.length + 1);
+  return document.slice(0, position) + replacement + document.slice(position + (seed % 3));
+}
