@@ -4,4 +4,4 @@ export { ConfigurationError } from '../core/errors.ts';
 export { deploymentSettings } from '../cdk/settings/deployment-settings.ts';
 export type { DeploymentSettings, ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
 export type { SettingsFile } from '../settings/props.ts';
-export { settingsJsonSchema } from '../settings/published-settings.ts';
+export { settingsJsonSchema } from './settings-schema.ts';

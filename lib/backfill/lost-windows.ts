@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { emptyState, type ExportDefinition, type ExportState } from '../core/model.ts';
-import { filterSince } from '../core/filter.ts';
+import { filterOf } from '../core/filter.ts';
 import { type DocumentReader, findManifest, missingManifest } from '../core/storage/published-runs.ts';
 import type { WindowSummary } from '../core/storage/published-schemas.ts';
 import { listPublishedWindows } from '../core/storage/run-list.ts';
@@ -76,14 +76,16 @@ async function requestChecksum(
   if (found === undefined) throw missingManifest(store.locate(window.manifest));
   // Only the header is needed; leaving the loop closes the file.
   for await (const _ of found.pages) break;
-  const { source, filter, format, container } = found.header;
+  const { source, filter, format, container, api } = found.header;
   const { request } = windowDefinition(definition, window, untilOperator);
   const current = {
     source: request.source,
-    filter: filterSince(request.filter, window.since),
+    filter: filterOf(request, window.since),
     format: request.format,
     container: request.container,
+    requestSha256: request.api?.requestSha256,
   };
-  const isSame = isDeepStrictEqual({ source, filter, format, container }, current);
+  const requestSha256 = api?.requestSha256;
+  const isSame = isDeepStrictEqual({ source, filter, format, container, requestSha256 }, current);
   return isSame ? windowRequestChecksum(definition, untilOperator) : 'unknown';
 }

@@ -3,7 +3,8 @@
 import { assertRootOfProbe, rootOfFirstProbe } from '../core/document-root.ts';
 import { type ErrorName, ExportError, isExportError } from '../core/errors.ts';
 import type { DocumentRoot, ExportDefinition, Instant } from '../core/model.ts';
-import type { FetchedPage, PageLog, ReportService, Runtime } from '../core/ports.ts';
+import { untilPlaceholder } from '../core/filter.ts';
+import { type FetchedPage, nextCursorOf, type PageLog, type ReportService, type Runtime } from '../core/ports.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { windowDefinition } from './window-definition.ts';
 import type { Window } from './windows.ts';
@@ -32,13 +33,13 @@ export async function probeWindow(
   signal?: AbortSignal,
 ): Promise<DocumentRoot | undefined> {
   const { since, until } = period;
-  const bound = `filter.date.${untilOperator}`;
+  const bound = untilOperator === untilPlaceholder ? untilPlaceholder : `filter.date.${untilOperator}`;
   const retry = createRetries(runtime, signal);
   let expectedRoot = await rootOfFirstProbe(definition, log);
   const hasReports = async (window: Window) => {
     const { request } = windowDefinition(definition, window, untilOperator);
     const label = `a report from ${window.since} to ${window.until}`;
-    const probe = { request: { ...request, size: 1 }, since: window.since, cursor: null, label };
+    const probe = { request: { ...request, size: 1 }, ...window, cursor: null, label };
     return await retry(async () => {
       const page = await service.fetchPage(probe, signal);
       const isFound = await containsReports(page);
@@ -95,7 +96,7 @@ const ifRejected = (otherwise: () => Promise<boolean>) => async (error: unknown)
 async function containsReports(page: FetchedPage): Promise<boolean> {
   for await (const _ of page.body);
   // The reports of other formats than XML cannot be counted, but with one per page, more than one need a second page.
-  return page.nextCursor !== null || (page.reports() ?? 0) > 0;
+  return nextCursorOf(page) !== null || (page.reports() ?? 0) > 0;
 }
 
 const temporaryErrors: readonly string[] = [

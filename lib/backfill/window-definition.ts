@@ -1,7 +1,7 @@
 /** A window as an export: one that starts at a fixed instant, has an upper bound in its filter, and is exported once. */
 
 import { ExportError } from '../core/errors.ts';
-import { filterBefore } from '../core/filter.ts';
+import { filterBefore, untilPlaceholder } from '../core/filter.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import { type ExportDefinitions, nameIn, selectExport } from '../core/steps/select-export.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
@@ -68,11 +68,12 @@ export function windowDefinition(
   if (untilOperator === undefined) {
     throw new ExportError(
       'ConfigurationError',
-      `Export ${name} has no windows: its service has no filterUntil, the filter that excludes reports from a date on. Set it in the settings; in a ` +
+      `Export ${name} has no windows: its service has no filterUntil, the filter that excludes reports from a date on, and no {until} in its api. Set it in the settings; in a ` +
         'directory without a settings file, run local with --filter-until once',
     );
   }
-  const filter = filterBefore(request.filter, untilOperator, window.until);
+  const filter =
+    untilOperator === untilPlaceholder ? request.filter : filterBefore(request.filter, untilOperator, window.until);
   if (filter === undefined) {
     throw new ExportError(
       'ConfigurationError',
@@ -89,8 +90,8 @@ export function windowDefinition(
 
 /** The same for all windows with this request, apart from their bounds. The size of a page does not decide which reports they have. */
 export function windowRequestChecksum(
-  { request: { source, filter, format, container } }: Pick<ExportDefinition, 'request'>,
+  { request: { source, filter, format, container, api } }: Pick<ExportDefinition, 'request'>,
   untilOperator: string | undefined,
 ): string {
-  return checksumOf({ source, filter, format, container, untilOperator });
+  return checksumOf({ source, filter, format, container, untilOperator, requestSha256: api?.requestSha256 });
 }

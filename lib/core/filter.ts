@@ -1,6 +1,13 @@
 /** How the bounds of a run become part of its filter (docs/service-contract.md, section 2.1). */
 
-import type { Instant, JsonObject, JsonValue } from './model.ts';
+import type { ExportRequest, Instant, JsonObject, JsonValue } from './model.ts';
+
+/** The filter of the requests of a run, as its manifest says. Of an API that the settings describe, `since` is not part of the filter. */
+export const filterOf = ({ filter, api }: ExportRequest, since: Instant): JsonObject =>
+  api === undefined ? filterSince(filter, since) : filter;
+
+/** In place of an operator: the request has an upper bound apart from its filter. */
+export const untilPlaceholder = '{until}';
 
 /** `filter` with `date.gte` set to `since`. Other conditions on the date stay. */
 export function filterSince(filter: JsonObject, since: Instant): JsonObject {

@@ -42,6 +42,17 @@ export interface ExportRequest {
   readonly container: string;
   /** Reports per page, 1 to 10. Absent: the service's default, at most 100 (docs/service-contract.md, section 4.1). */
   readonly size?: number | undefined;
+  /** Set if the service is another API, which the settings describe (docs/apis.md). Its filter then has values for its requests. */
+  readonly api?:
+    | {
+        /** Where responses have the next page, and what is there: `body cursor`. */
+        readonly pagination: string;
+        /** Of the description. It changes with everything that decides what a page or the next page is. */
+        readonly sha256: string;
+        /** Of the description of requests, which select reports. */
+        readonly requestSha256: string;
+      }
+    | undefined;
 }
 
 /** How a run's `since` is chosen if the start input does not specify one. */
@@ -168,6 +179,8 @@ export interface Watermark {
   readonly instant: Instant;
   readonly source: string;
   readonly filter: JsonObject;
+  /** That of the request's `api`. */
+  readonly requestSha256?: string | undefined;
 }
 
 /** How much a run has exported. `reports` is null if the format is not XML, because then they cannot be counted. */

@@ -36,6 +36,8 @@ export interface ReportService {
 export interface PageRequest {
   readonly request: ExportRequest;
   readonly since: Instant;
+  /** For an API whose requests have an upper bound apart from the filter: that of the window, or when the run began. */
+  readonly until?: Instant | undefined;
   /** null requests the first page. */
   readonly cursor: Cursor | null;
   /** For error messages only: `page 7 of run 20261120T020000Z-1f3a5c`. */
@@ -43,8 +45,13 @@ export interface PageRequest {
 }
 
 export interface FetchedPage {
-  /** null: this is the last page. Trust it only after the body has been read to its end without an error. */
-  readonly nextCursor: Cursor | null;
+  /**
+   * null: this is the last page. undefined: the body has the cursor. Trust it only after the body has been read to its end
+   * without an error.
+   */
+  readonly nextCursor: Cursor | null | undefined;
+  /** Present if `nextCursor` is undefined: what it would be. Valid once `body` has ended normally. */
+  readonly nextCursorInBody?: () => Cursor | null;
   /** The response's Date minus the response time, in whole seconds, rounded up; null if it has no Date. */
   readonly serviceTime: Instant | null;
   /** As received, or `application/octet-stream` if the response has none. */
@@ -64,6 +71,13 @@ export interface FetchedPage {
   documentRootText(): string;
   /** How the body begins, for messages: short, printable and without secrets. Valid once `body` has ended normally. */
   excerpt(): string;
+}
+
+/** The cursor of the next page, once the body has ended normally; null if this is the last one. */
+export function nextCursorOf({ nextCursor, nextCursorInBody }: FetchedPage): Cursor | null {
+  if (nextCursor !== undefined) return nextCursor;
+  if (nextCursorInBody === undefined) throw new Error('The page has no next cursor, neither before nor in its body');
+  return nextCursorInBody();
 }
 
 /** A page to store while its body is still being received. */

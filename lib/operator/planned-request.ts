@@ -1,14 +1,17 @@
 /** A request that a run would send, for a person to read. */
 
-import type { Cursor, ExportRequest, Instant } from '../core/model.ts';
+import type { Cursor } from '../core/model.ts';
+import type { PageRequest } from '../core/ports.ts';
 import type { DeployedService } from '../target/target.ts';
-import { headerNames, httpRequest } from '../service/client/request.ts';
+import { shownCredentials } from '../service/client/auth.ts';
+import { apiFor, authOf, httpRequest } from '../service/client/request.ts';
 
 export interface PlannedRequest {
   readonly method: string;
   readonly url: string;
   /** The API key is replaced by its source. */
   readonly headers: Readonly<Record<string, string>>;
+  /** null: there is none. */
   readonly body: unknown;
 }
 
@@ -18,18 +21,21 @@ export function plannedRequest(
   {
     request,
     since,
+    until,
     cursor = null,
-  }: { readonly request: ExportRequest; readonly since: Instant; readonly cursor?: Cursor | null },
+  }: Pick<PageRequest, 'request' | 'since' | 'until'> & { readonly cursor?: Cursor | null },
 ): PlannedRequest {
   const base = URL.parse(service.address) ?? new URL('http://simulator');
-  const apiKey = { name: headerNames(service.settings.vendor).apiKey, key: `(${service.keySource})` };
-  const pageRequest = { request, since, cursor, label: '' };
-  const { method, path, headers, body } = httpRequest(base, pageRequest, service.settings, apiKey);
-  return { method, url: `${base.origin}${path}`, headers, body: JSON.parse(body) };
+  const credentials = shownCredentials(authOf(service.settings), `(${service.keySource})`);
+  const pageRequest = { request, since, until, cursor, label: '' };
+  const api = apiFor(service.settings, request);
+  const { method, path, headers, body } = httpRequest(base, api, pageRequest, service.settings, credentials);
+  return { method, url: `${base.origin}${path}`, headers, body: body === undefined ? null : JSON.parse(body) };
 }
 
 /** Indented, as the details of a plan. */
 export function requestLines(request: PlannedRequest): string[] {
   const headers = Object.entries(request.headers).map(([name, value]) => `           ${name}: ${value}`);
-  return [`  request  ${request.method} ${request.url}`, ...headers, `           ${JSON.stringify(request.body)}`];
+  const body = request.body === null ? [] : [`           ${JSON.stringify(request.body)}`];
+  return [`  request  ${request.method} ${request.url}`, ...headers, ...body];
 }

@@ -6,7 +6,8 @@ import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { StartRequest } from '../target/target.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
-import { apiKeyEnvSchema, defaultApiKeyEnv } from '../settings/deployment-settings.ts';
+import { apiKeyEnvSchema, defaultApiKeyEnv, issueAt } from '../settings/deployment-settings.ts';
+import { findMismatches } from '../settings/settings.ts';
 import { isPem, type TlsSettings } from '../settings/network-settings.ts';
 import { describeProblem, describeProblems, formatPath } from '../core/validation-errors.ts';
 import { instantSchema, isInFuture } from '../core/timestamps.ts';
@@ -210,7 +211,11 @@ export function overrideSettings(base: Settings, overrides: Overrides, problems:
       ...(overlap === undefined ? {} : { since: { ...since, overlap } }),
     },
   };
-  for (const issue of settingsSchema.safeParse(settings).error?.issues ?? []) problems.push(describeOption(issue));
+  const mismatches = findMismatches(settings.service, [settings.export]).map(({ path: [root, ...path], message }) =>
+    issueAt(root === 'service' ? ['service', ...path] : ['export', ...path.slice(1)], message),
+  );
+  const issues = settingsSchema.safeParse(settings).error?.issues ?? mismatches;
+  for (const issue of issues) problems.push(describeOption(issue));
   return settings;
 }
 

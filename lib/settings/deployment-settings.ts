@@ -29,11 +29,11 @@ import {
   storageClassSchema,
   tagsSchema,
 } from './environment.ts';
-import { field, flag, optionalField, text, variableName } from './fields.ts';
+import { field, fieldsOf, flag, optionalField, text, variableName } from './fields.ts';
 import { secretIdPattern, secretIdProblem } from './network-settings.ts';
 import type { AsText, ExportProps, ServiceProps, SettingsFile } from './props.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
-import { exportSettingsSchema, serviceSettingsSchema } from './settings.ts';
+import { exportSettingsSchema, findMismatches, serviceSettingsSchema } from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
 import { suggestFields } from './unknown-fields.ts';
 import { formatPath } from '../core/validation-errors.ts';
@@ -348,9 +348,6 @@ export const issueAt = (path: Path, message: string): SettingsIssue => ({
   input: undefined,
 });
 
-/** The fields of an object. Accepts any value. */
-export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 export const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 interface AssignedExport {
@@ -431,9 +428,28 @@ function findCombinations(value: unknown): SettingsIssue[] {
             'so add the statements to it yourself (docs/consumers.md, "Other accounts")',
         ),
       ),
+    ...findServiceMismatches(value),
     ...findTooManyReaders(entries),
     ...findElsewhere(value, envSchema.safeParse(env).data ?? {}),
   ];
+}
+
+function findServiceMismatches(value: unknown): SettingsIssue[] {
+  const { services, exports } = fieldsOf(value);
+  const assigned = assignExports(value);
+  return Object.entries(fieldsOf(services)).flatMap(([name, service]) => {
+    const own = assigned.filter(({ service: of }) => of === name);
+    const mismatches = findMismatches(
+      service,
+      own.map(({ index }) => itemsOf(exports)[index]),
+    );
+    return mismatches.map(({ path: [root, ...path], message }) => {
+      const [position, ...rest] = path;
+      return root === 'service'
+        ? issueAt(['services', name, ...path], message)
+        : issueAt(['exports', own[Number(position)]?.index ?? 0, ...rest], message);
+    });
+  });
 }
 
 function findTooManyReaders(entries: readonly { readonly readerAccounts: unknown }[]): SettingsIssue[] {

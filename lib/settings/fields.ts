@@ -28,6 +28,10 @@ export const optionalField = <Schema extends z.ZodMiniType>(
   details?: FieldDetails,
 ) => field(description, z.optional(schema), details);
 
+/** The fields of an object; none of any other value. */
+export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+
 export const flag = () => z.boolean('must be true or false');
 
 export const text = (pattern: RegExp, problem: string) => z.string().check(z.regex(pattern, problem));

@@ -11,10 +11,13 @@ const maxDepth = 32;
 const maxFilterBytes = 65_536;
 const maxProblems = 20;
 
-/** Why `filter` would not reach the service unchanged; empty if it would. Not recursive: the depth is not yet known. */
-export function findFilterProblems(filter: unknown): readonly FilterProblem[] {
+/**
+ * Why `filter`, or any other object, would not reach the service unchanged; empty if it would. Not recursive: the depth is not yet
+ * known.
+ */
+export function findFilterProblems(filter: unknown, { isFilter = true } = {}): readonly FilterProblem[] {
   if (!isPlainObject(filter)) return [{ path: [], message: 'must be a JSON object' }];
-  const problems: FilterProblem[] = [...findDateProblems(filter)];
+  const problems: FilterProblem[] = isFilter ? [...findDateProblems(filter)] : [];
   const pending: { readonly path: FilterProblem['path']; readonly value: unknown }[] = [{ path: [], value: filter }];
   for (let next = pending.pop(); next !== undefined && problems.length < maxProblems; next = pending.pop()) {
     const { path, value } = next;

@@ -34,8 +34,10 @@ const reservedHeader =
 /** Their values are secrets, but settings are stored in the template. */
 const credentialHeader = /^(authorization|cookie|proxy-authorization|x-(.*-)?api-key)$/;
 
+export const headerNamePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/;
+
 function findHeaderProblem(name: string, value: string): string | undefined {
-  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/.test(name)) return 'is not a valid header name';
+  if (!headerNamePattern.test(name)) return 'is not a valid header name';
   const lowerName = name.toLowerCase();
   if (credentialHeader.test(lowerName))
     return 'must not be set: it holds a credential, and these headers are not secret';

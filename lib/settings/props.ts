@@ -104,6 +104,13 @@ export interface ServiceProps {
    */
   readonly rootElement?: string | undefined;
   /**
+   * The description of an API that is not the Report Export Service. `vendor`, `cursorIn` and `filterUntil` then have no meaning.
+   *
+   * @default - the contract of the Report Export Service
+   * @see `docs/apis.md`
+   */
+  readonly api?: ApiProps | undefined;
+  /**
    * An HTTP proxy, http or https, through which the service is requested. It must not contain credentials.
    *
    * @example 'http://proxy.example.com:3128'
@@ -138,6 +145,204 @@ export interface ServiceProps {
    * @see `docs/network.md#headers`
    */
   readonly userAgent?: string | undefined;
+}
+
+/** The description of an API that is not the Report Export Service. `vendor`, `cursorIn` and `filterUntil` then have no meaning. */
+export interface ApiProps {
+  /** What every request is. */
+  readonly request: RequestProps;
+  /**
+   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`; with milliseconds; as seconds or milliseconds since 1970; or as `2026-11-20`, in UTC.
+   *
+   * @default 'iso'
+   */
+  readonly dates?: 'iso' | 'iso-ms' | 'epoch' | 'epoch-ms' | 'date' | undefined;
+  /** How requests are authenticated. The key itself is never in the settings. */
+  readonly auth: AuthProps;
+  /** Where the next page is, and how it is requested. */
+  readonly next: NextProps;
+  /** What a page is. */
+  readonly page: PageProps;
+}
+
+/** What every request is. */
+export interface RequestProps {
+  /**
+   * The method of every request.
+   *
+   * @default 'GET'
+   */
+  readonly method?: 'GET' | 'POST' | undefined;
+  /**
+   * The path, after that of `baseUrl`. A query in it is sent with every request, also with one that sends the cursor alone.
+   *
+   * @example '/api/v1/logs'
+   */
+  readonly path: string;
+  /**
+   * The query, by name. A parameter whose placeholder has no value is left out.
+   *
+   * @example {'since':'{since}','until':'{until}','limit':'{size}'}
+   */
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The JSON body of a POST. A text that is nothing but a placeholder becomes its value, with its type; a field whose placeholder has no value is left out.
+   *
+   * @example {'from':'{since}','type':'{filter.type}'}
+   */
+  readonly body?: JsonObject | undefined;
+}
+
+/** How requests are authenticated. The key itself is never in the settings. */
+export interface AuthProps {
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
+  readonly kind: 'none' | 'header' | 'basic' | 'bearer' | 'oauth2';
+  /**
+   * The name of the header, for `header`.
+   *
+   * @example 'Authorization'
+   */
+  readonly name?: string | undefined;
+  /**
+   * What precedes the key in the header, for `header`.
+   *
+   * @example 'SSWS '
+   */
+  readonly prefix?: string | undefined;
+  /**
+   * Where tokens are requested, for `oauth2`.
+   *
+   * @example 'https://login.example.com/oauth2/token'
+   */
+  readonly tokenUrl?: string | undefined;
+  /**
+   * The ID of the client, for `oauth2`.
+   *
+   * @example 'report-exporter'
+   */
+  readonly clientId?: string | undefined;
+  /**
+   * The scopes of the tokens, separated by spaces, for `oauth2`.
+   *
+   * @default - those that the server chooses
+   * @example 'reports.read'
+   */
+  readonly scope?: string | undefined;
+}
+
+/** Where the next page is, and how it is requested. */
+export interface NextProps {
+  /** Where a response has the next page: in a header, in the header `Link`, or in the body. */
+  readonly from: 'header' | 'link' | 'body';
+  /**
+   * The name of the header; the relation of the link; or the path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as `/feed/link[@rel=next]/@href`.
+   *
+   * @default - `next`, for a link
+   * @example '/meta/next'
+   */
+  readonly at?: string | undefined;
+  /**
+   * What is there: a `cursor`, or the `url` of the next page, which must have the origin of the service.
+   *
+   * @default - `url` for a link, otherwise `cursor`
+   */
+  readonly is?: 'cursor' | 'url' | undefined;
+  /** Where the next request sends a cursor. */
+  readonly to?: ToProps | undefined;
+  /**
+   * Whether a request with a cursor sends nothing else: neither `query` nor `body`.
+   *
+   * @default - false
+   */
+  readonly alone?: boolean | undefined;
+  /**
+   * How the last page says that it is the last.
+   *
+   * @default - it has no next page at this place
+   */
+  readonly end?: EndProps | undefined;
+}
+
+/** Where the next request sends a cursor. */
+export interface ToProps {
+  /**
+   * The name of the parameter. One of this name in `request.query` is that of the first page.
+   *
+   * @example 'cursor'
+   */
+  readonly query?: string | undefined;
+  /**
+   * The name of the header.
+   *
+   * @example 'X-Continuation'
+   */
+  readonly header?: string | undefined;
+  /**
+   * The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.
+   *
+   * @example '/cursor'
+   */
+  readonly body?: string | undefined;
+}
+
+/** How the last page says that it is the last. */
+export interface EndProps {
+  /** There is none: no header, no field, or null in JSON. Beside `value`, both mean the end. */
+  readonly absent?: true | undefined;
+  /** A certain value, such as `null` or an empty text. */
+  readonly value?: string | undefined;
+  /**
+   * The path of a flag in the body, which is false on the last page only.
+   *
+   * @example '/has_more'
+   */
+  readonly flag?: string | undefined;
+  /** It is the cursor of the request. */
+  readonly same?: true | undefined;
+}
+
+/** What a page is. */
+export interface PageProps {
+  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
+  readonly format: 'xml' | 'json' | 'ndjson' | 'csv' | 'bytes';
+  /**
+   * The content types of pages.
+   *
+   * @default - those of the format; for `bytes`, any
+   * @example ['application/vnd.acme+json']
+   */
+  readonly types?: readonly string[] | undefined;
+  /**
+   * Where the reports are: `/data/*` in JSON, which requires it, or `/feed/entry` in XML. Every page must have what contains them.
+   *
+   * @default - the child elements of the root
+   * @example '/data/*'
+   */
+  readonly reports?: string | undefined;
+  /**
+   * A path at which nothing but an error stands. A page that has it is a ContractError, which quotes it.
+   *
+   * @example '/errors'
+   */
+  readonly error?: string | undefined;
+  /** What says that there are no reports. Such a document is a page without reports, and the last one. */
+  readonly empty?: EmptyProps | undefined;
+}
+
+/** What says that there are no reports. Such a document is a page without reports, and the last one. */
+export interface EmptyProps {
+  /**
+   * A path.
+   *
+   * @example '/OAI-PMH/error/@code'
+   */
+  readonly at: string;
+  /**
+   * The text there.
+   *
+   * @example 'noRecordsMatch'
+   */
+  readonly is: string;
 }
 
 /** Certificates of the connection to the service. */
@@ -271,9 +476,10 @@ export interface ExportProps {
    */
   readonly container?: string | undefined;
   /**
-   * The number of reports per page. Unit: reports.
+   * The number of reports per page, at most 10; with `api`, the value of `{size}`. Unit: reports.
    *
-   * @default - the service's default of up to 100; with 10, an export needs up to ten times the requests
+   * @default - the service's default, of up to 100; with 10, an export needs up to ten times the requests
+   * @example 10
    */
   readonly size?: number | undefined;
   /**

@@ -6,9 +6,11 @@
 import * as z from 'zod/mini';
 import { asDocumentRoot } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
+import { untilPlaceholder } from '../core/filter.ts';
 import type { ExportDefinition, JsonObject } from '../core/model.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
-import { checkedText, field, flag, optionalField, text } from './fields.ts';
+import { apiOfRequest, apiSchema, findApiProblems, formatOf, hasUntil } from './api-settings.ts';
+import { checkedText, field, fieldsOf, flag, optionalField, text, wholeNumber } from './fields.ts';
 import { findFilterProblems } from './filter-problems.ts';
 import { networkFields } from './network-settings.ts';
 import { describeProblems, orExample } from '../core/validation-errors.ts';
@@ -93,6 +95,11 @@ const serviceFields = {
       'must be the name of an element, such as reports, or {namespace}reports',
     ),
     { example: 'reports', page: 'runbook.md#contracterror' },
+  ),
+  api: optionalField(
+    'The description of an API that is not the Report Export Service. `vendor`, `cursorIn` and `filterUntil` then have no meaning. Without it, the contract of the Report Export Service.',
+    apiSchema,
+    { page: 'apis.md' },
   ),
   ...networkFields,
 };
@@ -181,11 +188,9 @@ const exportFields = {
   format: field('The format of the reports. Only XML is validated.', z._default(tokenSchema, 'XML')),
   container: field('The packaging of the reports.', z._default(tokenSchema, 'NONE')),
   size: optionalField(
-    "The number of reports per page. Without it, the service's default of up to 100; with 10, an export needs up to ten times the requests.",
-    z
-      .int('must be a whole number from 1 to 10')
-      .check(z.minimum(1, 'must be 1 to 10'), z.maximum(10, 'must be 1 to 10')),
-    { unit: 'reports' },
+    "The number of reports per page, at most 10; with `api`, the value of `{size}`. Without it, the service's default, of up to 100; with 10, an export needs up to ten times the requests.",
+    wholeNumber(1, 1_000_000),
+    { unit: 'reports', example: 10 },
   ),
   publishEmptyRuns: field(
     'Whether a run that finds no reports is published and announced. With false it only moves the watermark.',
@@ -254,11 +259,55 @@ export function parseSettings<Schema extends z.core.$ZodType>(
 }
 
 /** Whether the exports of `service`, which may be invalid, can be exported by window. */
-export const hasBackfills = (service: { readonly filterUntil?: unknown }): boolean => service.filterUntil !== undefined;
+export const hasBackfills = (service: { readonly filterUntil?: unknown; readonly api?: unknown }): boolean =>
+  service.filterUntil !== undefined || hasUntil(service.api);
 
-/** The operator of `filterUntil`: `lt` of `date.lt`. Undefined: the service has no backfills. */
-export const untilOperatorOf = ({ filterUntil }: Pick<ServiceSettings, 'filterUntil'>): string | undefined =>
-  filterUntil?.slice('date.'.length);
+/**
+ * The operator of `filterUntil`, `lt` of `date.lt`, or `{until}` if the description of the API has this placeholder. Undefined: the
+ * service has no backfills.
+ */
+export const untilOperatorOf = ({
+  filterUntil,
+  api,
+}: Pick<ServiceSettings, 'filterUntil' | 'api'>): string | undefined =>
+  api === undefined ? filterUntil?.slice('date.'.length) : hasUntil(api) ? untilPlaceholder : undefined;
+
+/**
+ * What is wrong with a service and its exports although each of them is valid, by paths in an object with both. Accepts any value, in
+ * the form in which it was written.
+ */
+export function findMismatches(service: unknown, exports: readonly unknown[]): Mismatch[] {
+  const { api, ...fields } = fieldsOf(service);
+  const inExport = (find: (settings: Readonly<Record<string, unknown>>) => readonly Mismatch[]) =>
+    exports.flatMap((settings, index) =>
+      find(fieldsOf(settings)).map(({ path, message }) => ({ path: ['exports', index, ...path], message })),
+    );
+  if (api === undefined) {
+    return inExport(({ size }) =>
+      typeof size === 'number' && size > 10
+        ? [{ path: ['size'], message: 'must be 1 to 10, unless the service has api' }]
+        : [],
+    );
+  }
+  const { data: description } = apiSchema.safeParse(api);
+  return [
+    ...(['vendor', 'cursorIn', 'filterUntil'] as const)
+      .filter((name) => fields[name] !== undefined)
+      .map((name) => ({ path: ['service', name], message: `has no meaning with api: ${insteadOf[name]}` })),
+    ...(description === undefined ? [] : inExport((settings) => findApiProblems(description, settings))),
+  ];
+}
+
+const insteadOf = {
+  vendor: 'auth and next name the headers',
+  cursorIn: 'next.to is where the cursor is sent',
+  filterUntil: 'the placeholder {until} is the upper bound',
+};
+
+interface Mismatch {
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+}
 
 /** The canonical name of the service at `baseUrl`, the same for every spelling of the URL. Stored with runs and watermarks. */
 export function sourceOf(baseUrl: string): string {
@@ -270,7 +319,7 @@ export function sourceOf(baseUrl: string): string {
 export function exportDefinition(
   settings: ExportSettings,
   source: string,
-  { rootElement }: Pick<ServiceSettings, 'rootElement'> = {},
+  { rootElement, api }: Pick<ServiceSettings, 'rootElement' | 'api'> = {},
   compression?: ExportDefinition['compression'],
 ): ExportDefinition {
   const { since } = settings;
@@ -280,9 +329,10 @@ export function exportDefinition(
     request: {
       source,
       filter: settings.filter,
-      format: settings.format,
+      format: api === undefined ? settings.format : formatOf(api),
       container: settings.container,
       ...(settings.size === undefined ? {} : { size: settings.size }),
+      ...(api === undefined ? {} : { api: apiOfRequest(api) }),
     },
     since:
       since.lookbackWindow === undefined

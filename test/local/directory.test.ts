@@ -160,7 +160,7 @@ describe('a local deployment', () => {
     await failing.close();
     const database = new DatabaseSync(join(directory.path, 'state.sqlite'));
     database.exec(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = 'damaged'`);
-    database.exec(`UPDATE exports SET settings = json_set(settings, '$.export.size', 11) WHERE export = 'unset'`);
+    database.exec(`UPDATE exports SET settings = json_set(settings, '$.export.size', 0) WHERE export = 'unset'`);
     database.close();
 
     await using deployment = openLocalDeployment(options);

@@ -40,7 +40,7 @@ const importTable: Readonly<Record<string, Module>> = {
     packages: ['zod', 'uplot', 'open'],
   },
   'lib/cdk': { modules: ['lib/core', 'lib/settings'], packages: ['aws-cdk-lib', 'constructs', 'esbuild', 'zod'] },
-  'lib/api': { modules: ['lib/core', 'lib/settings', 'lib/cdk'], packages: [] },
+  'lib/api': { modules: ['lib/core', 'lib/settings', 'lib/cdk'], packages: ['zod'] },
   functions: {
     modules: ['lib/aws', 'lib/core', 'lib/settings', 'lib/service', 'lib/backfill', 'lib/target'],
     packages: ['@aws-sdk/*'],

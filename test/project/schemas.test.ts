@@ -6,7 +6,7 @@ import { describe, expect, expectTypeOf, it } from 'vitest';
 import type * as z from 'zod/mini';
 import { settingsFileSchema } from '../../lib/settings/deployment-settings.ts';
 import type { SettingsFile } from '../../lib/settings/props.ts';
-import { settingsJsonSchema, settingsSchemaName } from '../../lib/settings/published-settings.ts';
+import { settingsJsonSchema, settingsSchemaName } from '../../lib/api/settings-schema.ts';
 import { jsonSchemaOf, publishedNames } from '../../lib/core/storage/published-schemas.ts';
 import { problemsIn, type SchemaName, schemaFile } from '../support/docs/published-schemas.ts';
 import { settingsPage } from '../support/docs/settings-page.ts';

@@ -1,7 +1,7 @@
 /** Secrets enter by Secrets Manager, environment variables and files alone: never by settings or arguments, which others can read. */
 
 import { describe, expect, it } from 'vitest';
-import { settingsJsonSchema } from '../../lib/settings/published-settings.ts';
+import { settingsJsonSchema } from '../../lib/api/settings-schema.ts';
 import { runInProcess } from '../support/process/command-line.ts';
 
 const sensitive = /key|secret|password|passphrase|token|credential|certificate/i;
@@ -29,6 +29,7 @@ describe('the settings', () => {
     const names = pathsOf(settingsJsonSchema() as Schema).map((path) => path.split('.').slice(2).join('.'));
     expect([...new Set(names.filter((name) => sensitive.test(name)))].sort()).toMatchInlineSnapshot(`
       [
+        "api.auth.tokenUrl",
         "apiKeyEnv",
         "apiKeySecret",
         "apiKeySecret.existing",

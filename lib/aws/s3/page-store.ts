@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { ExportError } from '../../core/errors.ts';
 import type { PageMetadata, StoredPage } from '../../core/model.ts';
-import type { PageStore, StoreReader } from '../../core/ports.ts';
+import { nextCursorOf, type PageStore, type StoreReader } from '../../core/ports.ts';
 import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
 import type { ObjectSettings } from '../../settings/environment.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
@@ -88,7 +88,8 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     async put({ key, run, page, cursor, compression }, fetched) {
       const object = objectToStore(compression, fetched.body, compress);
       const store = async (body: SpooledBody) => {
-        const { nextCursor, serviceTime } = fetched;
+        const { serviceTime } = fetched;
+        const nextCursor = nextCursorOf(fetched);
         const reports = fetched.reports();
         const documentRoot = fetched.documentRoot();
         const transferredBytes = fetched.transferredBytes?.();

@@ -9,13 +9,13 @@ import { ExportError } from '../../core/errors.ts';
 import {
   assignExports,
   type DeploymentSettings,
-  fieldsOf,
   issueAt,
   itemsOf,
   parseDeployment,
   type SettingsIssue,
   splitServiceEntry,
 } from '../../settings/deployment-settings.ts';
+import { fieldsOf } from '../../settings/fields.ts';
 import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '../../settings/settings-document.ts';
 import { readTextFile } from '../../settings/text-file.ts';
 import { findServiceProblems, markChecked } from './service-problems.ts';

@@ -19,7 +19,7 @@ import {
   serviceNameSchema,
 } from '../../settings/deployment-settings.ts';
 import { compressionSchema, logLevelSchema, objectTagsSchema, storageClassSchema } from '../../settings/environment.ts';
-import { serviceSettingsSchema } from '../../settings/settings.ts';
+import { findMismatches, serviceSettingsSchema } from '../../settings/settings.ts';
 import { suggestFields } from '../../settings/unknown-fields.ts';
 import { findServiceProblems, isChecked, within } from './service-problems.ts';
 
@@ -59,6 +59,10 @@ export function parseExporterSettings(props: Readonly<Record<string, unknown>>, 
           ...findNameCollisions(exports.map(({ name }, index) => ({ name, path: ['exports', index, 'name'] }))),
           // Paths of files are relative to the working directory of the app.
           ...findServiceProblems(given, '.'),
+          ...findMismatches(
+            props.service,
+            exports.map((_, index) => (props.exports as unknown[])[index]),
+          ),
         ]),
     ...(lifecycle === undefined ? [] : within('lifecycle', findLifecycleProblems(lifecycle, storageClass))),
     ...(lifecycle === undefined || props.bucket === undefined

@@ -1,12 +1,8 @@
 /** What only AWS demands of the settings of a service, in a settings file and in the props of a construct. Needs no CDK. */
 
 import { type CombinationProblem, exportPageSchema, findConcurrencyProblems } from '../../settings/account-settings.ts';
-import {
-  exportDeploymentSchema,
-  fieldsOf,
-  itemsOf,
-  type ServiceDeploymentSettings,
-} from '../../settings/deployment-settings.ts';
+import { exportDeploymentSchema, itemsOf, type ServiceDeploymentSettings } from '../../settings/deployment-settings.ts';
+import { fieldsOf } from '../../settings/fields.ts';
 import { hasBackfills, serviceSettingsSchema } from '../../settings/settings.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import { findNetworkProblems } from './service-network.ts';

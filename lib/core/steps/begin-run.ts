@@ -275,6 +275,9 @@ function contradictionsOf(run: Run, request: ExportRequest, since: Instant | und
       );
       return `${field === 'source' ? 'service' : field} was ${before} and is now ${now}`;
     });
+  // Its checksum says nothing to a person.
+  if (!isDeepStrictEqual(run.request.api, request.api))
+    contradictions.push('the description of its API (api) was another one');
   if (since !== undefined && since !== run.since) contradictions.push(`since was ${run.since} and is now ${since}`);
   return contradictions;
 }

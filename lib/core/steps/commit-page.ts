@@ -18,7 +18,7 @@ import {
   type StoredPage,
   zeroTotals,
 } from '../model.ts';
-import type { PageIdentity, PageStore, StepDependencies } from '../ports.ts';
+import { nextCursorOf, type PageIdentity, type PageStore, type StepDependencies } from '../ports.ts';
 import { compressedFormOf } from '../storage/compression.ts';
 import { instantOf } from '../timestamps.ts';
 import { detectCycle } from './cycle-detection.ts';
@@ -53,6 +53,7 @@ export async function findDurablePage(store: PageStore, identity: PageIdentity):
 /**
  * Stores a page whose response is arriving, or adopts the one that another attempt has stored meanwhile. The page becomes
  * visible only after `predecessorStored` has resolved, to the root that is expected of the page; if that rejects, nothing is stored.
+ * If the body has the next cursor, `onNextCursor` is called with it before that.
  * @throws ContractError if it has another document root
  * @throws PageConflictError if another page is stored under the key
  * @throws CursorRejectedError if the stored page continues with a cursor that is known only by its hash, and the
@@ -63,14 +64,19 @@ export async function storePage(
   identity: PageIdentity,
   { timing, ...fetched }: TimedPage,
   predecessorStored: Promise<ExpectedRoot | undefined>,
+  onNextCursor: (cursor: Cursor | null) => void = () => {},
 ): Promise<DurablePage> {
-  const beforeVisible = async () => assertRootOfResponse(identity, fetched, await predecessorStored);
+  const beforeVisible = async () => {
+    if (fetched.nextCursor === undefined) onNextCursor(nextCursorOf(fetched));
+    assertRootOfResponse(identity, fetched, await predecessorStored);
+  };
   const { stored: isNew, page: stored } = await store.put(identity, { ...fetched, beforeVisible });
-  if (isNew) return { stored, nextCursor: fetched.nextCursor, timing };
+  const nextCursor = nextCursorOf(fetched);
+  if (isNew) return { stored, nextCursor, timing };
   assertSamePage(stored, identity);
   if (isFullCursor(stored.nextCursor)) return { stored, nextCursor: stored.nextCursor, timing: null };
-  if (!isSameCursor(stored.nextCursor, fetched.nextCursor)) throw lostCursorError(identity);
-  return { stored, nextCursor: fetched.nextCursor, timing: null };
+  if (!isSameCursor(stored.nextCursor, nextCursor)) throw lostCursorError(identity);
+  return { stored, nextCursor, timing: null };
 }
 
 /** The log entry of a durable page, with the run's totals and cycle detection continued from its predecessor's entry. */

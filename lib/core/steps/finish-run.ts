@@ -112,7 +112,9 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     const { active: _, ...idle } = state;
     const { request } = run;
     const { watermark: instant } = completion;
-    const watermark = instant && { instant, source: request.source, filter: request.filter };
+    const { source, filter, api } = request;
+    const requestSha256 = api === undefined ? {} : { requestSha256: api.requestSha256 };
+    const watermark = instant && { instant, source, filter, ...requestSha256 };
     const lastCompleted = {
       execution: command.execution,
       completedAt: completion.at,

@@ -3,8 +3,8 @@
  *
  * A page passes four stages: requested → responded → stored → logged. The response headers carry the next cursor, so the
  * next page is requested while the body of this one is still being stored: a page takes as long as the slower of service
- * and store, not as long as both. A page becomes visible once its predecessor is durable, and is logged once its
- * predecessor is logged. An interruption leaves a page log without gaps, followed by at most `maxInFlight` stored pages
+ * and store, not as long as both. If the body carries the cursor, the next page is requested once the body has been
+ * received. A page becomes visible once its predecessor is durable, and is logged once its predecessor is logged. An interruption leaves a page log without gaps, followed by at most `maxInFlight` stored pages
  * that continue it; the next attempt adopts them (docs/architecture.md, "The page pipeline").
  */
 
@@ -49,7 +49,7 @@ export interface PipelineResult {
 /** A page on its way from the service into the page log. */
 interface PageTask extends Predecessor {
   readonly identity: PageIdentity;
-  /** The cursor of the next page: undefined until the response headers arrive, and again once the task has failed. */
+  /** The cursor of the next page: undefined until headers or body have brought it, and again once the task has failed. */
   nextCursor: Cursor | null | undefined;
   readonly cancellation: AbortController;
   readonly stored: Promise<UnloggedEntry>;
@@ -187,9 +187,12 @@ export async function exportPages(
     async function fetchAndStore(): Promise<DurablePage> {
       try {
         const fetched = await requests.request(identity, signal);
-        task.nextCursor = fetched.nextCursor;
-        prefetch();
-        return await storePage(deps.store, identity, fetched, mayStore);
+        const onNextCursor = (nextCursor: Cursor | null | undefined) => {
+          task.nextCursor = nextCursor;
+          prefetch();
+        };
+        onNextCursor(fetched.nextCursor);
+        return await storePage(deps.store, identity, fetched, mayStore, onNextCursor);
       } catch (error) {
         task.nextCursor = undefined;
         const existing = isRefusal(error) ? await findAfterRefusal() : undefined;

@@ -64,10 +64,11 @@ export function createPageRequests(
 
   return {
     async request({ page, cursor }, signal) {
+      const { request, since, until = run.startedAt } = run;
       const label = `page ${page} of run ${run.run}`;
       for (;;) {
         try {
-          return await requestPage({ request: run.request, since: run.since, cursor, label }, signal);
+          return await requestPage({ request, since, until, cursor, label }, signal);
         } catch (error) {
           if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
           const seconds = error.retryAfterSeconds;

@@ -127,13 +127,18 @@ export function watermarkAfter(
  * Either clock may be wrong, and one response may have the Date of a wrong clock: the earlier one loses no report, and a
  * watermark in the future would skip reports for good. Of an adopted page, it is not known when it was requested.
  */
-function completedUpTo({ startedAt }: Run, { serviceTime, timing }: PageEntry): Instant {
+function completedUpTo({ startedAt, request }: Run, { serviceTime, timing }: PageEntry): Instant {
   if (serviceTime === null) return startedAt;
-  const requestedAt = timing?.requestedAt ?? startedAt;
+  // Requests of another API may have asked for what is dated before the run began.
+  const requestedAt = request.api === undefined ? (timing?.requestedAt ?? startedAt) : startedAt;
   return epochMsOf(serviceTime) < epochMsOf(requestedAt) ? serviceTime : requestedAt;
 }
 
 /** Whether the watermark bounds what `request` selects: another service or filter may have older reports, never exported. */
-function appliesTo(watermark: Watermark, { source, filter }: ExportRequest): boolean {
-  return watermark.source === source && isDeepStrictEqual(watermark.filter, filter);
+function appliesTo(watermark: Watermark, { source, filter, api }: ExportRequest): boolean {
+  return (
+    watermark.source === source &&
+    isDeepStrictEqual(watermark.filter, filter) &&
+    watermark.requestSha256 === api?.requestSha256
+  );
 }

@@ -9,7 +9,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import { addPage, type Instant, type PageEntry, type Run, type RunCompletion, totalsOf, zeroTotals } from '../model.ts';
-import { filterSince } from '../filter.ts';
+import { filterOf } from '../filter.ts';
 import { compressedFormOf } from './compression.ts';
 import { pageKey, type RunKeyParts } from './keys.ts';
 import type { RunSummary, WindowSummary } from './published-schemas.ts';
@@ -45,9 +45,10 @@ export async function* manifestChunks(
     sequence: run.sequence,
     since: run.since,
     ...(run.until === undefined ? {} : { until: run.until }),
-    filter: filterSince(run.request.filter, run.since),
+    filter: filterOf(run.request, run.since),
     format: run.request.format,
     container: run.request.container,
+    ...(run.request.api === undefined ? {} : { api: run.request.api }),
     ...(run.compression === undefined ? {} : { compression: run.compression }),
     size: run.request.size ?? null,
     source: run.request.source,

@@ -109,17 +109,28 @@ export const manifestHeaderSchema = z.object({
   until: until.optional(),
   filter: described(
     z.looseObject({
-      date: described(z.looseObject({ gte: described(instant, 'Equal to `since`.') }), 'The conditions on the date.'),
+      date: described(
+        z.looseObject({ gte: described(instant, 'Equal to `since`.').optional() }),
+        'The conditions on the date. With `api`, there need not be any.',
+      ).optional(),
     }),
-    'The filter of the requests, including `since`.',
+    'The filter of the requests, including `since`; with `api`, that of the export.',
   ),
   format,
   container,
+  api: described(
+    z.object({
+      pagination: described(text, 'Where responses have the next page, and what is there, for example `body cursor`.'),
+      sha256: described(sha256, 'The checksum of the description.'),
+      requestSha256: described(sha256, 'The checksum of the description of requests.'),
+    }),
+    'Only if the service is another API than the Report Export Service, which the settings describe.',
+  ).optional(),
   compression: described(
     compression,
     'Only if the pages are compressed: how. Each is a gzip file of its own. All pages of a run have the same form.',
   ).optional(),
-  size: orNull(ordinal.max(10), "The requested number of reports per page; null for the service's default."),
+  size: orNull(ordinal, "The requested number of reports per page; null for the service's default."),
   source,
   startedAt,
   completedAt,

@@ -195,7 +195,7 @@ const metadataSchema = z.object({
 
 const failureSchema = z.object({ error: text, message: text, at: instant });
 
-const watermarkSchema = z.object({ instant, source: text, filter });
+const watermarkSchema = z.object({ instant, source: text, filter, requestSha256: z.optional(text) });
 
 const runSchema = z.object({
   export: text,
@@ -203,7 +203,14 @@ const runSchema = z.object({
   sequence: count,
   since: instant,
   until: z.optional(instant),
-  request: z.object({ source: text, filter, format: text, container: text, size: z.optional(ordinal) }),
+  request: z.object({
+    source: text,
+    filter,
+    format: text,
+    container: text,
+    size: z.optional(ordinal),
+    api: z.optional(z.object({ pagination: text, sha256, requestSha256: sha256 })),
+  }),
   compression,
   startedAt: instant,
   startedBy: text,

@@ -21,7 +21,7 @@ import { opendir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import type { StoredPage } from '../../core/model.ts';
-import type { PageStore, StoreReader } from '../../core/ports.ts';
+import { nextCursorOf, type PageStore, type StoreReader } from '../../core/ports.ts';
 import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
 import {
   createDirectoryDurably,
@@ -94,7 +94,8 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
       const object = objectToStore(compression, fetched.body, compress);
       return await withSpooledFile(ensureSpool, object.chunks, async (body) => {
         const digests = object.describe(body);
-        const { nextCursor, serviceTime } = fetched;
+        const { serviceTime } = fetched;
+        const nextCursor = nextCursorOf(fetched);
         const reports = fetched.reports();
         const documentRoot = fetched.documentRoot();
         const transferredBytes = fetched.transferredBytes?.();

@@ -106,7 +106,7 @@ async function printPlan(
   const deps = { log, backfills, store, runtime: systemRuntime, definition, untilOperator };
   const windows = await planBackfill(deps, request);
   const requestOf = (window: Window) =>
-    plannedRequest(service, { ...windowDefinition(definition, window, untilOperator), since: window.since });
+    plannedRequest(service, { ...windowDefinition(definition, window, untilOperator), ...window });
   const [first] = windows;
   if (first === undefined) throw new Error('A backfill has at least one window');
   if (json === true) {

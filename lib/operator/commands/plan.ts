@@ -1,6 +1,7 @@
 /** `report-exporter plan`: what the next start of one export, or of each, would request, and why. It sends and changes nothing. */
 
 import { systemRuntime } from '../../core/clock.ts';
+import { instantOf } from '../../core/timestamps.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
 import { asCursor } from '../../core/model.ts';
 import { toPrintable } from '../../core/sanitize.ts';
@@ -153,7 +154,7 @@ function firstRequest({ service }: DeployedExport, plan: Plan): PlannedRequest |
   if (plan.act === 'skip' || plan.act === 'refuse' || (plan.act === 'resume' && plan.page === null)) return undefined;
   const { since, request } = plan;
   const cursor = plan.act === 'resume' && plan.cursor !== null ? asCursor(plan.cursor) : null;
-  return plannedRequest(service, { request, since, cursor });
+  return plannedRequest(service, { request, since, until: instantOf(systemRuntime.now()), cursor });
 }
 
 function describeNextStart(next: NextStart, startCommand: string): string {

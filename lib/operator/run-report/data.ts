@@ -3,7 +3,7 @@
  * pages the run has. It contains no secrets, because its sources contain none.
  */
 
-import { filterSince } from '../../core/filter.ts';
+import { filterOf } from '../../core/filter.ts';
 import type {
   ExportDefinition,
   ExportRequest,
@@ -99,7 +99,7 @@ async function readRunFacts(
         ? published === undefined
           ? null
           : { ...published.header, filter: published.header.filter as JsonObject }
-        : { ...active.request, filter: filterSince(active.request.filter, active.since) },
+        : { ...active.request, filter: filterOf(active.request, active.since) },
     next: await findNextStart(deployed),
     sincePolicy: definition.since,
     totals: { pages, reports, bytes },

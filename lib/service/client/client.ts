@@ -8,32 +8,36 @@ import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
 import { asDocumentRoot } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
+import type { Cursor } from '../../core/model.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { mayRejectCredentials, rejectsCredentials } from '../network/errors.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
-import { presentable } from '../redaction/withhold.ts';
-import { createXmlCheck } from '../xml/well-formedness.ts';
+import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
+import { createPageCheck, judgePage, showsEnd } from '../formats/formats.ts';
+import { containsKey, presentable } from '../redaction/withhold.ts';
+import { credentialHeaders, partsOfSecret } from './auth.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { type CreatePool, createConnections } from './connection-pool.ts';
 import { type CreateInflate, readContentEncoding } from './content-encoding.ts';
 import { type Deadline, startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
-import type { Subject } from './errors.ts';
-import { acceptedEncodings, headerNames, httpRequest, type RequestSettings } from './request.ts';
+import { contractError, type Subject } from './errors.ts';
+import { nextCursorInBody as readNextCursor, nextCursorInHeaders } from './next-page.ts';
+import { acceptedEncodings, apiFor, authOf, headerNames, httpRequest, type RequestSettings } from './request.ts';
 import { createPageBody } from './response-body.ts';
 import {
   assertFraming,
   assertNoLateCursor,
+  assertNoOtherCursor,
   readContentType,
-  readCursor,
   readServiceTime,
   withRequestId,
 } from './response-headers.ts';
 import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
 import { transportError } from './transport-errors.ts';
 
-export type ClientSettings = Timeouts & RequestSettings & Pick<ServiceSettings, 'baseUrl' | 'vendor' | 'maxPageBytes'>;
+export type ClientSettings = Timeouts & RequestSettings & Pick<ServiceSettings, 'baseUrl' | 'maxPageBytes'>;
 
 export interface ClientOptions {
   readonly apiKey: ApiKeySource;
@@ -61,6 +65,9 @@ interface Exchange {
 }
 
 interface Response extends Dispatcher.ResponseData {
+  readonly api: Api;
+  /** Path and query of the request. */
+  readonly path: string;
   /** From sending the request to receiving the headers. */
   readonly elapsedMs: number;
   /** What the request was sent with. */
@@ -86,7 +93,8 @@ export function serviceClient(
   const { maxPageBytes } = settings;
   const base = parseBaseUrl(settings.baseUrl);
   const isTls = base.protocol === 'https:';
-  const names = headerNames(settings.vendor);
+  const auth = authOf(settings);
+  const cursorName = headerNames(settings.vendor).cursor;
   const recentKeys = createRecentKeys();
   const connections = createConnections(base, settings, network, createPool);
 
@@ -104,7 +112,10 @@ export function serviceClient(
       if (isSuccess(response.statusCode)) return toPage(exchange, responseSubject, response);
       const excerpt = await readExcerpt(responseSubject, response, clock);
       const sentCursor = request.cursor !== null;
-      const error = statusError(responseSubject, response, { sentCursor, now: clock.now(), base, excerpt });
+      const { api, path: target } = response;
+      const [path = ''] = target.split('?');
+      const context = { sentCursor, now: clock.now(), base, method: api.request.method, path, excerpt };
+      const error = statusError(responseSubject, response, context);
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
       throw error;
     } catch (error) {
@@ -134,6 +145,7 @@ export function serviceClient(
   }
 
   async function fetchKey(exchange: Exchange, readKey: () => Promise<string>): Promise<string> {
+    if (auth.kind === 'none') return '';
     const key = await read(exchange, readKey);
     assertValidApiKey(key);
     return key;
@@ -171,38 +183,57 @@ export function serviceClient(
     key: string,
   ): Promise<Response> {
     triedKeys.add(key);
-    recentKeys.add(key);
+    for (const part of partsOfSecret(auth, key)) recentKeys.add(part);
     const sentAt = clock.monotonicNow();
-    const parts = httpRequest(base, request, settings, { name: names.apiKey, key });
+    const api = apiFor(settings, request.request);
+    const parts = httpRequest(base, api, request, settings, credentialHeaders(auth, key));
     const response = await deadline.race(
       sendRequest.call(pool, { ...parts, origin: base.origin, signal: deadline.signal }),
     );
     // A body that is destroyed before it is read emits an error, which would end the process without a listener.
     response.body.on('error', () => {});
-    return { ...response, elapsedMs: clock.monotonicNow() - sentAt, pool };
+    return { ...response, api, path: parts.path, elapsedMs: clock.monotonicNow() - sentAt, pool };
   }
 
   /** @throws ContractError if the headers do not announce a complete page */
   function toPage({ request, deadline, translate }: Exchange, subject: Subject, response: Response): FetchedPage {
-    const { headers, trailers, body, elapsedMs } = response;
-    const isXml = request.request.format === 'XML' && request.request.container === 'NONE';
+    const { api, path, headers, trailers, body, elapsedMs } = response;
     const encoding = readContentEncoding(subject, headers['content-encoding'], acceptedEncodings(settings));
-    const contentType = readContentType(subject, headers, isXml);
-    assertFraming(subject, headers, isXml || encoding !== undefined, maxPageBytes);
-    const nextCursor = readCursor(subject, headers, names.cursor);
-    const xmlCheck = isXml ? createXmlCheck((name) => presentable(name, subject.keys, 150)) : undefined;
+    const contentType = readContentType(subject, headers, mediaTypesOf(api.page));
+    assertFraming(subject, headers, showsEnd(api.page) || encoding !== undefined, maxPageBytes);
+    const place = { subject, api, requested: new URL(path, base), sent: request.cursor };
+    const nextCursor = nextCursorInHeaders(place, headers);
+    if (settings.api === undefined && nextCursor === null)
+      assertNoOtherCursor(subject, 'header', Object.keys(headers), cursorName);
+    const present = (text: string) => presentable(text, subject.keys, 150);
+    const check = createPageCheck(api, present);
+    let isEmpty = false;
+    let cursorInBody: Cursor | null = null;
     const pageBody = createPageBody(body, {
       subject,
       encoding,
       inflate,
       maxPageBytes,
-      assertTrailers: () => assertNoLateCursor(subject, trailers, names.cursor, nextCursor),
-      xmlCheck,
+      assertTrailers() {
+        if (settings.api === undefined) assertNoLateCursor(subject, trailers, cursorName, nextCursor ?? null);
+      },
+      check,
+      assertPage() {
+        if (check === undefined) return;
+        // The name is stored with the page.
+        if (containsKey(check.rootName ?? '', subject.keys)) {
+          throw contractError(subject, 'the name of the root element contains the API key');
+        }
+        const judged = judgePage(api, check, present);
+        if (judged.problem !== undefined) throw contractError(subject, judged.problem);
+        ({ isEmpty } = judged);
+        if (nextCursor === undefined && !isEmpty) cursorInBody = readNextCursor(place, check);
+      },
       translate: (error, bytesRead) => translate(error, subject, bytesRead),
     });
     body.once('close', deadline.release);
     const documentRead = () => {
-      if (xmlCheck === undefined || pageBody.hasEnded()) return xmlCheck;
+      if (check === undefined || pageBody.hasEnded()) return check;
       throw new Error(`Read the body of ${subject.label} to its end before its reports`);
     };
     return {
@@ -211,10 +242,19 @@ export function serviceClient(
       contentType,
       body: pageBody.chunks,
       ...(encoding === undefined ? {} : { transferredBytes: () => pageBody.transferredBytes() }),
-      reports: () => documentRead()?.reports ?? null,
-      documentRoot() {
+      ...(nextCursor === undefined && {
+        nextCursorInBody() {
+          documentRead();
+          return cursorInBody;
+        },
+      }),
+      reports() {
         const document = documentRead();
-        return document === undefined ? null : asDocumentRoot(document.rootName);
+        return isEmpty ? 0 : (document?.reports ?? null);
+      },
+      documentRoot() {
+        const name = documentRead()?.rootName ?? null;
+        return name === null ? null : asDocumentRoot(name);
       },
       documentRootText: () => presentable(documentRead()?.rootName ?? '', subject.keys, 200),
       excerpt: () => pageBody.excerpt(),

@@ -1,64 +1,222 @@
-/** Builds the HTTP request for a page (docs/service-contract.md, sections 2.1 and 4.1). */
+/**
+ * Builds the HTTP request for a page, from a description of the API. That of the Report Export Service is here, too
+ * (docs/service-contract.md, sections 2.1 and 4.1).
+ */
 
 import { ExportError } from '../../core/errors.ts';
+import type { Cursor, ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
 import type { PageRequest } from '../../core/ports.ts';
-import { filterSince } from '../../core/filter.ts';
+import { filterOf } from '../../core/filter.ts';
+import { epochMsOf } from '../../core/timestamps.ts';
+import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { type ContentEncoding, decodable } from './content-encoding.ts';
 
-/** Where the cursor is sent; never in both places (docs/service-contract.md, section 4.1, rules 1 and 2). */
-type CursorLocation = ServiceSettings['cursorIn'];
+export type RequestSettings = Pick<ServiceSettings, 'vendor' | 'cursorIn' | 'compression' | 'api'> & HeaderSettings;
 
-export type RequestSettings = Pick<ServiceSettings, 'cursorIn' | 'compression'> & HeaderSettings;
+/** The description of the service for a run with this request. */
+export const apiFor = (settings: Pick<RequestSettings, 'vendor' | 'cursorIn' | 'api'>, request: ExportRequest): Api =>
+  settings.api ?? contractApi(settings, request);
 
-/** The request in undici's form, without origin and signal. */
+export const authOf = ({ vendor, api }: Pick<RequestSettings, 'vendor' | 'api'>): Api['auth'] =>
+  api?.auth ?? { kind: 'header', name: headerNames(vendor).apiKey };
+
+/** The Report Export Service. The cursor is sent in one place only, and with it, the body of every page is the same. */
+function contractApi(
+  { vendor, cursorIn }: Pick<RequestSettings, 'vendor' | 'cursorIn'>,
+  { format, container }: ExportRequest,
+): Api {
+  const names = headerNames(vendor);
+  const body = { filter: '{filter}', format: '{format}', container: '{container}', size: '{size}' };
+  return {
+    request: { method: 'POST', path: '/v1/report/export', body },
+    dates: 'iso',
+    auth: authOf({ vendor }),
+    next: { from: 'header', at: names.cursor, to: cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' } },
+    page: isXml({ format, container }) ? { format: 'xml', types: ['application/xml'] } : { format: 'bytes' },
+  };
+}
+
+const isXml = ({ format, container }: Pick<ExportRequest, 'format' | 'container'>): boolean =>
+  format === 'XML' && container === 'NONE';
+
+/** The request in undici's form, without origin and signal. `credentials` are the headers that authenticate it. */
 export function httpRequest(
   base: URL,
+  api: Api,
   request: PageRequest,
   settings: RequestSettings,
-  apiKey: { name: string; key: string },
+  credentials: Readonly<Record<string, string>>,
 ) {
-  const { cursorIn } = settings;
+  const body = requestBody(api, request);
+  const types = mediaTypesOf(api.page);
+  const { to } = api.next;
   return {
-    method: 'POST',
-    path: requestPath(base, request, cursorIn),
+    method: api.request.method,
+    path: requestPath(base, api, request),
     headers: {
       ...commonHeaders(settings),
-      'content-type': 'application/json',
+      ...(settings.api === undefined ? {} : { accept: types.length === 0 ? '*/*' : types.join(', ') }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       'accept-encoding': acceptedEncodings(settings).join(', ') || 'identity',
-      [apiKey.name]: apiKey.key,
+      ...(to?.header === undefined || request.cursor === null ? {} : { [to.header]: request.cursor }),
+      ...credentials,
     },
-    body: requestBody(request, cursorIn),
-  } as const;
+    ...(body === undefined ? {} : { body }),
+  };
 }
 
 /** What a response may be compressed with. */
-export const acceptedEncodings = ({ compression }: RequestSettings): readonly ContentEncoding[] =>
+export const acceptedEncodings = ({ compression }: Pick<RequestSettings, 'compression'>): readonly ContentEncoding[] =>
   compression ? decodable : [];
 
 /** Path and query. The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2). */
-export function requestPath(base: URL, { cursor }: PageRequest, route: CursorLocation): string {
-  const path = endpointPath(base);
-  return cursor === null || route === 'body' ? path : `${path}?cursor=${encodeURIComponent(cursor)}`;
-}
-
-export function endpointPath(base: URL): string {
-  return `${base.pathname.replace(/\/+$/, '')}/v1/report/export`;
-}
-
-/**
- * The same filter, format, container and size for every page of a run (docs/service-contract.md, section 4.1, rule 6).
- * With the cursor in the query, the bodies of all pages are identical.
- */
-function requestBody({ request, since, cursor }: PageRequest, route: CursorLocation): string {
-  return JSON.stringify({
-    filter: filterSince(request.filter, since),
-    format: request.format,
-    container: request.container,
-    ...(request.size === undefined ? {} : { size: request.size }),
-    ...(cursor === null || route === 'query' ? {} : { cursor }),
+export function requestPath(base: URL, api: Api, request: PageRequest): string {
+  const { next, request: template } = api;
+  const { cursor } = request;
+  // The path and query of a link, as the service wrote them.
+  if (cursor !== null && isUrl(api)) return cursor;
+  const values = valuesOf(api, request);
+  const path = endpointPath(base, render(template.path, values, encodeURIComponent) ?? missing(template.path));
+  const parameters = cursor !== null && next.alone === true ? {} : template.query;
+  const query = Object.entries(parameters ?? {}).flatMap(([name, text]) => {
+    const value = render(text, values);
+    return value === undefined || (cursor !== null && name === next.to?.query) ? [] : [[name, value] as const];
   });
+  if (cursor !== null && next.to?.query !== undefined) query.push([next.to.query, cursor]);
+  if (query.length === 0) return path;
+  const text = query.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join('&');
+  return `${path}${path.includes('?') ? '&' : '?'}${text}`;
+}
+
+export const isUrl = ({ next }: Pick<Api, 'next'>): boolean =>
+  (next.is ?? (next.from === 'link' ? 'url' : 'cursor')) === 'url';
+
+const endpointPath = (base: URL, path: string): string => `${base.pathname.replace(/\/+$/, '')}${path}`;
+
+/** The same for every page of a run (docs/service-contract.md, section 4.1, rule 6), but for the cursor. */
+function requestBody(api: Api, request: PageRequest): string | undefined {
+  const { next, request: template } = api;
+  const { cursor } = request;
+  if (template.method === 'GET') return undefined;
+  const values = valuesOf(api, request);
+  const isAlone = cursor !== null && next.alone === true;
+  const body = isAlone ? {} : ((fill(template.body ?? {}, values) ?? {}) as JsonObject);
+  if (cursor === null || next.to?.body === undefined) return JSON.stringify(body);
+  return JSON.stringify(withValueAt(body, next.to.body, jsonCursor(api, cursor)));
+}
+
+/** A cursor from JSON is the text of a JSON value, so that a number with twenty digits is sent back as it was received. */
+export const isJsonText = ({ next, page }: Pick<Api, 'next' | 'page'>): boolean =>
+  next.from === 'body' && page.format === 'json' && next.to?.body !== undefined;
+
+/** Node.js has it, but TypeScript does not know it yet. */
+type JsonWithRawValues = JSON & { rawJSON(text: string): unknown };
+
+function jsonCursor(api: Api, cursor: Cursor): unknown {
+  return isJsonText(api) ? (JSON as JsonWithRawValues).rawJSON(cursor) : cursor;
+}
+
+function withValueAt(object: JsonObject, pointer: string, value: unknown): object {
+  const [name = '', ...rest] = pointer
+    .slice(1)
+    .split('/')
+    .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const inner = object[name];
+  const parent = typeof inner === 'object' && inner !== null && !Array.isArray(inner) ? (inner as JsonObject) : {};
+  const path = rest.map((segment) => `/${segment.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+  return { ...object, [name]: rest.length === 0 ? value : withValueAt(parent, path, value) };
+}
+
+/** The value of each placeholder, undefined if it has none. */
+type Values = (name: string) => JsonValue | undefined;
+
+function valuesOf({ dates }: Api, { request, since, until }: PageRequest): Values {
+  const { size, format, container, filter } = request;
+  const values: Readonly<Record<string, JsonValue | undefined>> = {
+    since: writeDate(dates, since),
+    until: until === undefined ? undefined : writeDate(dates, until),
+    size,
+    format,
+    container,
+    filter: filterOf(request, since),
+  };
+  return (name) =>
+    name.startsWith('filter.')
+      ? Object.hasOwn(filter, name.slice('filter.'.length))
+        ? filter[name.slice('filter.'.length)]
+        : undefined
+      : values[name];
+}
+
+/** Rounded down, so that `since` includes no less than it says. */
+function writeDate(form: Api['dates'], instant: Instant): string | number {
+  const ms = epochMsOf(instant);
+  switch (form) {
+    case 'iso':
+      return instant;
+    case 'iso-ms':
+      return new Date(ms).toISOString();
+    case 'epoch':
+      return Math.floor(ms / 1_000);
+    case 'epoch-ms':
+      return ms;
+    case 'date':
+      return new Date(ms).toISOString().slice(0, 'yyyy-mm-dd'.length);
+  }
+}
+
+const placeholder = /\{([A-Za-z][\w.-]*)\}/g;
+
+/** The text with its placeholders replaced; undefined if one has no value. */
+function render(
+  template: string,
+  values: Values,
+  encode: (text: string) => string = (text) => text,
+): string | undefined {
+  const names = [...template.matchAll(placeholder)].map(([, name = '']) => name);
+  const without = names.filter((name) => values(name) === undefined);
+  if (without.length > 0) {
+    // Without its lower bound, a request would select everything.
+    if (names.some((name) => name === 'since' || name === 'until')) missing(template);
+    return undefined;
+  }
+  return template.replaceAll(placeholder, (_, name: string) => {
+    const value = values(name);
+    if (typeof value === 'object') {
+      throw new ExportError(
+        'ConfigurationError',
+        `${name}: must be text, a number or a boolean, as it is part of a text in api.request`,
+      );
+    }
+    return encode(String(value));
+  });
+}
+
+function missing(template: string): never {
+  throw new ExportError(
+    'ConfigurationError',
+    `api.request: ${template} needs a value for each of its placeholders. Set it in the export`,
+  );
+}
+
+/** `template` with its placeholders replaced. A field without a value is left out. */
+function fill(template: JsonValue, values: Values): JsonValue | undefined {
+  if (typeof template === 'string') {
+    const [, name] = /^\{([A-Za-z][\w.-]*)\}$/.exec(template) ?? [];
+    return name === undefined ? render(template, values) : values(name);
+  }
+  if (typeof template !== 'object' || template === null) return template;
+  if (Array.isArray(template)) {
+    return (template as readonly JsonValue[]).flatMap((item) => fill(item, values) ?? []);
+  }
+  return Object.fromEntries(
+    Object.entries(template).flatMap(([name, item]) => {
+      const value = fill(item, values);
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
 }
 
 /**

@@ -2,8 +2,7 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
-import type { XmlCheck } from '../xml/well-formedness.ts';
-import { containsKey } from '../redaction/withhold.ts';
+import type { PageCheck } from '../formats/formats.ts';
 import { type ContentEncoding, type CreateInflate, decode } from './content-encoding.ts';
 import { excerptOf, maxBytes as maxExcerptBytes } from './error-body.ts';
 import { contractError, type Subject } from './errors.ts';
@@ -17,14 +16,16 @@ interface BodyOptions {
   readonly maxPageBytes: number;
   /** Called when the body has ended; throws if the trailers contain a header that belongs before the body. */
   readonly assertTrailers: () => void;
-  /** Its problems quote names without the API key. undefined: the body is not XML and is passed through unchecked. */
-  readonly xmlCheck: XmlCheck | undefined;
+  /** Its problems quote names without the API key. undefined: the body is passed through unchecked. */
+  readonly check: PageCheck | undefined;
+  /** Called when the document is complete; throws if it is no page. */
+  readonly assertPage: () => void;
   /** Turns an error of the connection, after that many bytes were received, into the error to throw. */
   readonly translate: (error: unknown, bytesRead: number) => unknown;
 }
 
 interface PageBody {
-  /** To be read once. Ends normally only after a complete body and, for XML, a single well-formed document. */
+  /** To be read once. Ends normally only after a complete body, which is a page of its format. */
   readonly chunks: AsyncIterable<Uint8Array>;
   hasEnded(): boolean;
   /** How many bytes of it were received, as they were sent. */
@@ -81,11 +82,14 @@ interface Observers {
 
 async function* readChecked(
   response: Dispatcher.ResponseData['body'],
-  { subject, encoding, inflate, maxPageBytes, assertTrailers, xmlCheck, translate }: BodyOptions,
+  { subject, encoding, inflate, maxPageBytes, assertTrailers, check, assertPage, translate }: BodyOptions,
   { onReceived, onChunk, onEnd }: Observers,
 ): AsyncGenerator<Uint8Array, void, void> {
   let bytes = 0;
   let receivedBytes = 0;
+  const assertNoProblem = (problem: string | undefined) => {
+    if (problem !== undefined) throw contractError(subject, `not a ${check?.document} (${problem})`);
+  };
   const assertSmallEnough = (count: number) => {
     if (count > maxPageBytes) throw pageTooLarge(subject, `more than ${maxPageBytes} bytes`, maxPageBytes);
   };
@@ -115,23 +119,15 @@ async function* readChecked(
       bytes += chunk.length;
       assertSmallEnough(bytes);
       onChunk(chunk);
-      assertWellFormed(subject, xmlCheck?.push(chunk));
+      assertNoProblem(check?.push(chunk));
       yield chunk;
     }
     assertTrailers();
-    assertWellFormed(subject, xmlCheck?.end());
-    // The name is stored with the page.
-    if (xmlCheck !== undefined && containsKey(xmlCheck.rootName, subject.keys)) {
-      throw contractError(subject, 'the name of the root element contains the API key');
-    }
+    assertNoProblem(check?.end());
+    assertPage();
     onEnd();
   } finally {
     response.destroy();
     if ('return' in chunks) await chunks.return();
   }
-}
-
-function assertWellFormed(subject: Subject, problem: string | undefined): void {
-  if (problem === undefined) return;
-  throw contractError(subject, `not a well-formed XML document (${problem})`);
 }

@@ -3,7 +3,7 @@
 import { MIMEType } from 'node:util';
 import type { Dispatcher } from 'undici';
 import type { ExportError } from '../../core/errors.ts';
-import { asCursor, type Cursor, type Instant } from '../../core/model.ts';
+import type { Cursor, Instant } from '../../core/model.ts';
 import { epochMsOf, instantOf, parseHttpDate } from '../../core/timestamps.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { contractError, failure, type Subject } from './errors.ts';
@@ -11,27 +11,6 @@ import { contractError, failure, type Subject } from './errors.ts';
 /** By lower-case name. Values are decoded as Latin-1; a header that occurs repeatedly is an array. */
 export type Headers = Dispatcher.ResponseData['headers'];
 export type Header = Headers[string];
-
-/**
- * The cursor of the next page, unchanged; null if the header is absent and this is the last page (docs/service-contract.md,
- * section 3).
- * @throws ContractError if it is empty, repeated or not printable ASCII, or contains the API key, or if there is only the
- *   cursor header of another vendor
- */
-export function readCursor(subject: Subject, headers: Headers, cursorName: string): Cursor | null {
-  const header = headers[cursorName];
-  if (header === undefined) {
-    assertNoOtherCursor(subject, 'header', Object.keys(headers), cursorName);
-    return null;
-  }
-  const cursor = singleValue(header);
-  if (cursor === undefined) throw contractError(subject, 'the cursor header occurs more than once');
-  if (cursor === '') throw contractError(subject, 'the cursor header is empty');
-  if (!isPrintableAscii(cursor)) throw contractError(subject, 'the cursor is not printable ASCII');
-  // The cursor is stored in the manifest, the page log and the page's metadata.
-  if (containsKey(cursor, subject.keys)) throw contractError(subject, 'the cursor contains the API key');
-  return asCursor(cursor);
-}
 
 /**
  * A cursor in the trailers comes too late: without a cursor header, the page counts as the last one. The cursor of another
@@ -52,7 +31,7 @@ export function assertNoLateCursor(
 }
 
 /** With a wrong vendor, every page would count as the last one, and a truncated export would be published as complete. */
-function assertNoOtherCursor(
+export function assertNoOtherCursor(
   subject: Subject,
   place: 'header' | 'trailer',
   names: readonly string[],
@@ -67,13 +46,13 @@ function assertNoOtherCursor(
 
 /**
  * The content type as received, or `application/octet-stream`.
- * @throws ContractError if XML is not declared as UTF-8 XML, or if the content type, which is stored with the page, contains
- *   the API key
+ * @throws ContractError if it is none of `types`, of which an empty list allows any, in UTF-8; or if the content type, which is
+ *   stored with the page, contains the API key
  */
-export function readContentType(subject: Subject, headers: Headers, isXml: boolean): string {
+export function readContentType(subject: Subject, headers: Headers, types: readonly string[]): string {
   const type = allValues(headers['content-type']);
-  if (isXml && !isUtf8Xml(headers['content-type'])) {
-    throw contractError(subject, `content type ${quote(subject, type)} instead of application/xml in UTF-8`);
+  if (types.length > 0 && !isUtf8(headers['content-type'], types)) {
+    throw contractError(subject, `content type ${quote(subject, type)} instead of ${types.join(' or ')} in UTF-8`);
   }
   if (type === '') return 'application/octet-stream';
   if (!isPrintableAscii(type)) throw contractError(subject, 'the content type is not printable ASCII');
@@ -81,14 +60,14 @@ export function readContentType(subject: Subject, headers: Headers, isXml: boole
   return type;
 }
 
-function isUtf8Xml(contentType: Header): boolean {
+function isUtf8(contentType: Header, types: readonly string[]): boolean {
   const type = mediaType(contentType);
-  return type?.essence === 'application/xml' && /^utf-8$/i.test(type.params.get('charset') ?? 'utf-8');
+  return type !== undefined && types.includes(type.essence) && /^utf-8$/i.test(type.params.get('charset') ?? 'utf-8');
 }
 
 /**
  * Asserts that a truncated body will be noticed. Without a length and chunks, the body ends when the connection closes,
- * for whatever reason. That is accepted for XML only, where the end tag of the root marks the end.
+ * for whatever reason. That is accepted only if the document shows its end, as XML does with the end tag of its root.
  * @throws ContractError; ConfigurationError if the stated length exceeds the limit
  */
 export function assertFraming(subject: Subject, headers: Headers, showsEnd: boolean, maxPageBytes: number): void {

@@ -19,7 +19,6 @@ import type { ErrorName, ExportError } from '../../core/errors.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { presentable } from '../redaction/withhold.ts';
 import { failure, type Subject } from './errors.ts';
-import { endpointPath } from './request.ts';
 import { readHttpDate, singleValue } from './response-headers.ts';
 
 type Response = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers'>;
@@ -29,6 +28,9 @@ interface Context {
   /** The local clock; used if the response has no Date. */
   readonly now: number;
   readonly base: URL;
+  readonly method: string;
+  /** The path of the request, without its query. */
+  readonly path: string;
   /** The beginning of the response's body, if it is text. */
   readonly excerpt: string;
 }
@@ -56,7 +58,7 @@ export function statusError(subject: Subject, response: Response, context: Conte
 function explain(
   subject: Subject,
   { statusCode: status, headers }: Response,
-  { sentCursor, base }: Context,
+  { sentCursor, base, method, path }: Context,
   retryAfterSeconds: number | undefined,
 ): readonly [name: ErrorName, explanation: string] {
   if (isKeyRejected(status)) {
@@ -70,8 +72,8 @@ function explain(
   }
   if (status === 408 || (status >= 500 && status < 600)) return ['ServiceUnavailableError', ''];
   if (status >= 400 && status < 500) {
-    const url = `${base.origin}${endpointPath(base)}`;
-    if (sentCursor) return ['CursorRejectedError', `POST ${url} no longer accepts the cursor`];
+    const url = `${base.origin}${path}`;
+    if (sentCursor) return ['CursorRejectedError', `${method} ${url} no longer accepts the cursor`];
     return status === 404
       ? ['RequestRejectedError', `${url} does not exist. Check the base URL`]
       : ['RequestRejectedError', 'the request was rejected. Check filter, format, container and size'];

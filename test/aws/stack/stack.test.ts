@@ -149,8 +149,8 @@ describe('a deployed stack', () => {
     ],
     [
       'has invalid settings',
-      resourceWith({ [serviceMetadataKey]: serviceMetadata({ ...acme, exports: [{ name: 'daily', size: 11 }] }) }),
-      /metadata settings\.exports\[0\]\.size: must be 1 to 10/,
+      resourceWith({ [serviceMetadataKey]: serviceMetadata({ ...acme, exports: [{ name: 'daily', size: 0 }] }) }),
+      /metadata settings\.exports\[0\]\.size: must be at least 1/,
     ],
   ])('rejects a service whose state machine %s', async (_, response, message) => {
     const mocked = aws.cloudFormation.on(DescribeStackResourceCommand, {

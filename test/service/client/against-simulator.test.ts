@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../../lib/core/model.ts';
-import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
+import { nextCursorOf, type PageRequest, type ReportService } from '../../../lib/core/ports.ts';
 import * as fault from '../../support/service/faults.ts';
 import { generatedReports } from '../../../lib/service/simulator/generated-reports.ts';
 import type { SimulatorOptions } from '../../support/service/simulator.ts';
@@ -34,7 +34,7 @@ async function fetchAll(client: ReportService, size?: number) {
     const page = await client.fetchPage(requestFor(cursor, size));
     const body = await readPage(page);
     pages.push({ reports: page.reports(), sha256: createHash('sha256').update(body).digest('hex') });
-    cursor = page.nextCursor;
+    cursor = nextCursorOf(page);
   } while (cursor !== null);
   return pages;
 }
@@ -73,7 +73,7 @@ describe('a run', () => {
       const page = await client.fetchPage(requestFor(cursor));
       await readPage(page);
       counts.push(page.reports());
-      cursor = page.nextCursor;
+      cursor = nextCursorOf(page);
     } while (cursor !== null);
     expect(counts).toEqual([10, 10, 5]);
   });

@@ -3,7 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
-import { requestPath } from '../../../lib/service/client/request.ts';
+import { apiFor, requestPath } from '../../../lib/service/client/request.ts';
 import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import { fc } from '../../support/property.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
@@ -110,7 +110,9 @@ describe('the cursor', () => {
     });
     fc.assert(
       fc.property(cursors, (text) => {
-        const target = requestPath(new URL('http://127.0.0.1/base/'), pageRequest({ cursor: asCursor(text) }), 'query');
+        const request = pageRequest({ cursor: asCursor(text) });
+        const contract = apiFor({ vendor: 'SERVICE', cursorIn: 'query' }, request.request);
+        const target = requestPath(new URL('http://127.0.0.1/base/'), contract, request);
         expect(target).toMatch(/^\/base\/v1\/report\/export\?cursor=[^ +,&#?]+$/);
         expect(new URL(target, 'http://127.0.0.1').searchParams.get('cursor')).toBe(text);
       }),

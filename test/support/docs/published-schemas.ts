@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import type { settingsSchemaName } from '../../../lib/settings/published-settings.ts';
+import type { settingsSchemaName } from '../../../lib/api/settings-schema.ts';
 import type { PublishedName } from '../../../lib/core/storage/published-schemas.ts';
 
 export type SchemaName = PublishedName | typeof settingsSchemaName;

@@ -9,7 +9,14 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import type { Backfill, BackfillStore } from '../../../lib/backfill/store.ts';
 import { windowsPrefix } from '../../../lib/backfill/windows.ts';
 import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
-import type { PageLog, PageStore, RunHistory, RunRef, StoreReader } from '../../../lib/core/ports.ts';
+import {
+  nextCursorOf,
+  type PageLog,
+  type PageStore,
+  type RunHistory,
+  type RunRef,
+  type StoreReader,
+} from '../../../lib/core/ports.ts';
 import { type IncidentLog, type IncidentRecord, noIncidents } from '../../../lib/target/incidents.ts';
 import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
 import { isExportedOnce } from '../../../lib/core/storage/keys.ts';
@@ -55,7 +62,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
         reports: fetched.reports(),
         documentRoot: fetched.documentRoot(),
         cursor,
-        nextCursor: fetched.nextCursor,
+        nextCursor: nextCursorOf(fetched),
         serviceTime: fetched.serviceTime,
         transferredBytes: fetched.transferredBytes?.(),
       };

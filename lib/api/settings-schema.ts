@@ -4,7 +4,7 @@
  */
 
 import * as z from 'zod';
-import { settingsFileSchema } from './deployment-settings.ts';
+import { settingsFileSchema } from '../settings/deployment-settings.ts';
 
 export const settingsSchemaName = 'settings.v1';
 

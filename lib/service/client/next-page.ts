@@ -1,0 +1,130 @@
+/**
+ * Reads where the next page is from a response: from a header, a link, or the body. For example
+ *
+ *     opc-next-page: Zmlyc3Q                                {"from": "header", "at": "opc-next-page", "to": {"query": "page"}}
+ *     link: </api/v1/logs?after=17>; rel="next"             {"from": "link"}
+ *     {"data": […], "meta": {"next": "Zmlyc3Q"}}            {"from": "body", "at": "/meta/next", "to": {"query": "cursor"}}
+ *     <NextContinuationToken>1/j</NextContinuationToken>    {"from": "body", "at": "/ListBucketResult/NextContinuationToken", …}
+ *
+ * That there is none is what ends a run, so it counts only on a document that proves to be a page. What is neither the next page nor
+ * clearly its absence is an error.
+ */
+
+import { asCursor, type Cursor } from '../../core/model.ts';
+import type { Api } from '../../settings/api-settings.ts';
+import type { FormatCheck } from '../formats/format-check.ts';
+import { containsKey, presentable } from '../redaction/withhold.ts';
+import { contractError, type Subject } from './errors.ts';
+import { isJsonText, isUrl } from './request.ts';
+import { allValues, type Headers, singleValue } from './response-headers.ts';
+
+export interface NextPageContext {
+  readonly subject: Subject;
+  readonly api: Api;
+  /** The address that was requested. */
+  readonly requested: URL;
+  /** The cursor that was sent; null for the first page. */
+  readonly sent: Cursor | null;
+}
+
+/**
+ * The cursor of the next page, null on the last page; undefined if the body has it.
+ * @throws ContractError if it is empty, repeated or not printable ASCII, contains the API key, or leads to another server
+ */
+export function nextCursorInHeaders(context: NextPageContext, headers: Headers): Cursor | null | undefined {
+  const { subject, api } = context;
+  const { from, at = 'next' } = api.next;
+  if (from === 'body') return undefined;
+  if (from === 'link') return toCursor(context, linkTo(subject, at, allValues(headers.link)), 'link');
+  const header = headers[at.toLowerCase()];
+  const value = header === undefined ? undefined : singleValue(header);
+  if (header !== undefined && value === undefined)
+    throw contractError(subject, 'the cursor header occurs more than once');
+  return toCursor(context, value, 'cursor header');
+}
+
+/**
+ * The same of a body that has been read to its end.
+ * @throws ContractError also if the body has no place for it, or if a flag contradicts it
+ */
+export function nextCursorInBody(context: NextPageContext, check: Pick<FormatCheck, 'value'>): Cursor | null {
+  const { subject, api } = context;
+  const { at = '', end } = api.next;
+  const { parent, found, text, literal, type } = check.value(at);
+  if (type === 'object' || type === 'array')
+    throw contractError(subject, `the value at ${at} is an ${type}, and no cursor`);
+  const isThere = found && type !== 'null';
+  if (end?.flag === undefined) {
+    if (!parent) throw contractError(subject, `it has no place for a next page: nothing contains ${at}`);
+    return toCursor(context, isThere ? text : undefined, `value at ${at}`, literal);
+  }
+  const flag = check.value(end.flag);
+  if (flag.text !== 'true' && flag.text !== 'false') {
+    throw contractError(subject, `the flag at ${end.flag} is neither true nor false`);
+  }
+  const hasNext = isThere && text !== '';
+  if (hasNext !== (flag.text === 'true')) {
+    throw contractError(
+      subject,
+      `the flag at ${end.flag} is ${flag.text}, but there is ${hasNext ? 'a' : 'no'} next page at ${at}`,
+    );
+  }
+  return hasNext ? toCursor(context, text, `value at ${at}`, literal) : null;
+}
+
+/** `what` is what the value is called in messages. `literal` is the value as JSON. */
+function toCursor(context: NextPageContext, value: string | undefined, what: string, literal?: string): Cursor | null {
+  const { subject, api, sent } = context;
+  const { absent, value: last, flag, same } = api.next.end ?? { absent: true };
+  if (value === undefined) {
+    if (absent === true) return null;
+    throw contractError(
+      subject,
+      flag === undefined ? `it has no ${what}, and that is not how the last page is described` : `it has no ${what}`,
+    );
+  }
+  if (value === last) return null;
+  if (value === '') throw contractError(subject, `the ${what} is empty`);
+  if (containsKey(value, subject.keys)) throw contractError(subject, 'the cursor contains the API key');
+  const cursor = isUrl(api) ? localPath(context, value, what) : isJsonText(api) ? (literal ?? value) : value;
+  if (!/^[\x20-\x7e]+$/.test(cursor)) throw contractError(subject, 'the cursor is not printable ASCII');
+  if (same === true && cursor === (sent ?? initialCursor(api))) return null;
+  return asCursor(cursor);
+}
+
+/** What the request for the first page has in the place of a cursor. */
+function initialCursor({ request, next: { to } }: Api): string | undefined {
+  if (to?.query !== undefined) return request.query?.[to.query];
+  const value = to?.body === undefined ? undefined : request.body?.[to.body.slice(1)];
+  return value === undefined ? undefined : JSON.stringify(value);
+}
+
+/** Path and query of a URL of the same server: to any other, the next request would send the API key. */
+function localPath({ subject, requested }: NextPageContext, value: string, what: string): string {
+  const url = URL.parse(value, requested.href);
+  if (url === null) throw contractError(subject, `the ${what} is not a URL`);
+  if (url.origin !== requested.origin || url.username !== '' || url.password !== '') {
+    const shown = presentable(url.origin, subject.keys, 100);
+    throw contractError(subject, `the ${what} leads to ${shown}, not to ${requested.origin}, which the API key is for`);
+  }
+  return `${url.pathname}${url.search}`;
+}
+
+/**
+ * The target of the only link with the relation `relation` in a header `Link` (RFC 8288); undefined if there is none. A header that
+ * cannot be read is an error: the link may be in it.
+ */
+function linkTo(subject: Subject, relation: string, header: string): string | undefined {
+  const targets: string[] = [];
+  const link = /\s*<([^>]*)>((?:\s*;\s*[\w!#$&+.^`|~-]+\*?(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|[^\s",;]*))?)*)\s*(?:,|$)/y;
+  while (link.lastIndex < header.length) {
+    const [whole, target = '', parameters = ''] = link.exec(header) ?? [];
+    if (whole === undefined) throw contractError(subject, 'the header Link is not valid');
+    // The first one counts (RFC 8288, section 3.3).
+    const [, quoted, token = ''] = /;\s*rel\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*))/i.exec(parameters) ?? [];
+    const relations = (quoted ?? token).toLowerCase().split(/\s+/);
+    if (relations.includes(relation.toLowerCase())) targets.push(target);
+  }
+  if (targets.length > 1) throw contractError(subject, `there is more than one link to ${relation}`);
+  return targets[0];
+}

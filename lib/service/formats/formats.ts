@@ -1,0 +1,60 @@
+/** Chooses the check of a page's format. */
+
+import type { Api } from '../../settings/api-settings.ts';
+import { createCsvCheck } from './csv.ts';
+import type { CreateCheck, FormatCheck } from './format-check.ts';
+import { createJsonCheck } from './json.ts';
+import { createNdjsonCheck } from './ndjson.ts';
+import { createXmlFormatCheck } from './xml.ts';
+
+interface Format {
+  /** What a page is called in messages. */
+  readonly document: string;
+  readonly createCheck: CreateCheck;
+  /** Whether a page that is cut off is recognized by itself. Of any other, only a length or chunks show the end. */
+  readonly showsEnd: boolean;
+}
+
+const formats: Readonly<Record<Exclude<Api['page']['format'], 'bytes'>, Format>> = {
+  xml: { document: 'well-formed XML document', createCheck: createXmlFormatCheck, showsEnd: true },
+  json: { document: 'JSON document', createCheck: createJsonCheck, showsEnd: true },
+  ndjson: { document: 'list of JSON documents in lines', createCheck: createNdjsonCheck, showsEnd: false },
+  csv: { document: 'CSV table', createCheck: createCsvCheck, showsEnd: false },
+};
+
+export interface PageCheck extends FormatCheck {
+  readonly document: string;
+}
+
+/** The check of one page. Undefined: nothing is known of its bytes. `present` quotes names from the page in problems. */
+export function createPageCheck({ page, next }: Api, present: (name: string) => string): PageCheck | undefined {
+  if (page.format === 'bytes') return undefined;
+  const { document, createCheck } = formats[page.format];
+  const wanted = [next.from === 'body' ? next.at : undefined, next.end?.flag, page.error, page.empty?.at];
+  const paths = [...new Set(wanted.filter((path) => path !== undefined))];
+  return Object.assign(createCheck({ paths, reports: page.reports, present }), { document });
+}
+
+export const showsEnd = ({ format }: Api['page']): boolean => format !== 'bytes' && formats[format].showsEnd;
+
+/**
+ * What a document that is complete says of itself: that it is no page, as a problem; that there are no reports; or neither.
+ */
+export function judgePage(
+  { page }: Api,
+  check: Pick<FormatCheck, 'reports' | 'value'>,
+  present: (text: string) => string,
+): { readonly problem?: string; readonly isEmpty: boolean } {
+  if (page.empty !== undefined && check.value(page.empty.at).text === page.empty.is) return { isEmpty: true };
+  const error = page.error === undefined ? undefined : check.value(page.error);
+  if (error?.found === true && error.type !== 'null') {
+    return {
+      problem: `it reports an error at ${page.error}${error.text === undefined ? '' : `: ${present(error.text)}`}`,
+      isEmpty: false,
+    };
+  }
+  if (page.reports !== undefined && check.reports === null) {
+    return { problem: `it has nothing that contains reports: ${page.reports}`, isEmpty: false };
+  }
+  return { isEmpty: false };
+}
