@@ -166,8 +166,8 @@ function expectAllCursorsUnchanged({ entries, manifest, received }: Awaited<Retu
   expect(entries.map(({ nextCursor }) => nextCursor)).toEqual([...cursors, null]);
   expect(entries.map(({ cursor }) => cursor)).toEqual([null, ...cursors]);
   expect(manifest.pages.map(({ cursor }) => cursor)).toEqual([null, ...cursors]);
-  // Some pages were requested twice, because the store has only the hash of their cursor; none with another cursor.
-  expect([...new Set(received)]).toEqual([null, ...cursors]);
+  // Although each page was stored by an attempt that failed, none was requested twice.
+  expect(received).toEqual([null, ...cursors]);
 }
 
 afterEach(() => {
@@ -190,8 +190,11 @@ describe('a cursor, whatever it contains', () => {
       );
     }
     const hashed = exported.entries.filter((entry) => entry.nextCursor !== null && !isStoredWhole(entry));
-    expect(exported.received).toHaveLength(cursors.length + 1 + hashed.length);
     expect(hashed.length).toBeGreaterThan(4);
+    const inObjects = [...storage.objects]
+      .filter(([key]) => key.includes('/_cursors/'))
+      .map(([, { body }]) => body.toString());
+    expect(inObjects.toSorted()).toEqual(hashed.map(({ nextCursor }) => String(nextCursor)).toSorted());
   });
 
   it.each(['query', 'body'] as const)('returns unchanged by way of files, SQLite and the %s', async (route) => {

@@ -1,8 +1,8 @@
 /**
  * Stores what is known about a page as the metadata of its object, so that body and metadata become visible in one step.
  *
- * S3 allows 2 KB of printable ASCII. A cursor that is too long, or that HTTP might change, is stored as its hash; the page
- * log has the cursor itself.
+ * S3 allows 2 KB of printable ASCII. Of a cursor that is too long, or that HTTP might change, the metadata has the hash, and an
+ * object of its own has the cursor (`page-store.ts`).
  */
 
 import { createHash } from 'node:crypto';
@@ -85,7 +85,7 @@ function storedCursor(cursor: StoredCursor): StoredCursor {
 }
 
 /** HTTP may trim or collapse blanks in a header, and S3 decodes what looks like an encoded word (`=?…?=`). */
-const isPreserved = (value: string): boolean =>
+export const isPreserved = (value: string): boolean =>
   value.length <= maxCursorLength && /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(value) && !value.includes('=?');
 
 function encodeCursor(name: string, cursor: StoredCursor): ObjectMetadata {

@@ -5,10 +5,13 @@
  * only at the end of the body, so the body is spooled before it is uploaded; nothing is sent of a body that breaks off.
  */
 
+import { hash } from 'node:crypto';
 import { tmpdir } from 'node:os';
+import { Readable } from 'node:stream';
+import { text as textOf } from 'node:stream/consumers';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { ExportError } from '../../core/errors.ts';
-import type { PageMetadata, StoredPage } from '../../core/model.ts';
+import { asCursor, type PageMetadata, type StoredCursor, type StoredPage } from '../../core/model.ts';
 import { nextCursorOf, type PageStore, type StoreReader } from '../../core/ports.ts';
 import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
 import type { ObjectSettings } from '../../settings/environment.ts';
@@ -27,7 +30,7 @@ import {
   revisionOf,
   type S3Object,
 } from './objects.ts';
-import { decodePageMetadata, encodePageMetadata } from './page-metadata.ts';
+import { decodePageMetadata, encodePageMetadata, isPreserved } from './page-metadata.ts';
 import { fileSpool, type Spool, type SpooledBody } from './spool.ts';
 
 export interface S3PageStoreOptions {
@@ -79,10 +82,35 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     }
   };
 
+  /** Before its page, so that whoever finds the page finds the cursor. */
+  const storeLongCursor = async (key: string, cursor: StoredCursor): Promise<void> => {
+    if (typeof cursor !== 'string' || isPreserved(cursor)) return;
+    await spool(
+      Readable.from([cursor]),
+      (body) => {
+        const object = { contentType: 'text/plain', metadata: {}, tags, encryption, partBytes };
+        return createObject(objectAt(cursorKey(key, body.sha256)), body, object, runtime);
+      },
+      pageRemedy,
+    );
+  };
+  const withLongCursor = async (page: StoredPage): Promise<StoredPage> => {
+    const { key, nextCursor } = page;
+    if (nextCursor === null || typeof nextCursor === 'string') return page;
+    const object = cursorKey(key, nextCursor.sha256);
+    const content = await readObject(objectAt(object));
+    // An earlier release kept nothing but the hash.
+    if (content === undefined) return page;
+    const cursor = await textOf(content);
+    if (hash('sha256', cursor) !== nextCursor.sha256)
+      throw conflict(locate(object), 'it is not the cursor that it is named after');
+    return { ...page, nextCursor: asCursor(cursor) };
+  };
+
   return {
     async find(key) {
       const info = await headObject(objectAt(key));
-      return info && readPage(key, info);
+      return info && (await withLongCursor(readPage(key, info)));
     },
 
     async put({ key, run, page, cursor, compression }, fetched) {
@@ -94,6 +122,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         const documentRoot = fetched.documentRoot();
         const transferredBytes = fetched.transferredBytes?.();
         await fetched.beforeVisible?.();
+        await storeLongCursor(key, nextCursor);
         const { created, ...info } = await createObject(
           objectAt(key),
           body,
@@ -120,7 +149,8 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
           runtime,
         );
         // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
-        return { stored: created, page: readPage(key, info) };
+        const written = readPage(key, info);
+        return { stored: created, page: created ? written : await withLongCursor(written) };
       };
       return await spool(object.chunks, store, pageRemedy);
     },
@@ -169,6 +199,9 @@ const pageRemedy =
 const manifestRemedy =
   'The manifest has a line with the cursor of each page, and the run has too many pages for one: narrow the filter and export the remaining ' +
   'reports as another export, or let runs start more often; then start with --restart';
+
+/** The object with a cursor that the metadata of a page cannot hold. Readers skip a folder whose name begins with an underscore. */
+const cursorKey = (key: string, sha256: string): string => `${key.slice(0, key.lastIndexOf('/'))}/_cursors/${sha256}`;
 
 /** The service's content type, if S3 can store it: it holds 2 KB of system metadata. */
 const toHeaderValue = (contentType: string): string =>

@@ -183,16 +183,58 @@ describe('storing a page', () => {
     ['not ASCII', '1588888888888,é'],
     ['with a control character', '1588888888888,\t'],
     ['that looks like an encoded word', '=?UTF-8?Q?=41?='],
-  ])('stores the hash of a cursor that metadata may not preserve: %s', async (_, text) => {
+  ])('stores a cursor that metadata may not preserve in an object of its own, before the page: %s', async (_, text) => {
     const { s3, store } = aMockedStore();
     const cursor = asCursor(text);
-    const { page } = await store.put(aPageIdentity({ page: 2, cursor }), aFetchedPage({ nextCursor: cursor }));
+    const identity = aPageIdentity({ page: 2, cursor });
+    const { page } = await store.put(identity, aFetchedPage({ nextCursor: cursor }));
 
-    const { Metadata } = theOnlyPut(s3);
+    const [inObject, inPage] = s3.commandCalls(PutObjectCommand).map(({ args: [{ input }] }) => input);
+    const folder = identity.key.slice(0, identity.key.lastIndexOf('/'));
+    expect(inObject).toMatchObject({
+      Key: `all/reports/${folder}/_cursors/${sha256Of(text)}`,
+      IfNoneMatch: '*',
+      ContentLength: Buffer.byteLength(text),
+      ChecksumSHA256: base64Sha256(text),
+    });
+    expect(inPage?.Key).toBe(`all/reports/${identity.key}`);
+    const Metadata = inPage?.Metadata;
     expect(Metadata).toMatchObject({ 'cursor-sha256': sha256Of(text), 'next-cursor-sha256': sha256Of(text) });
     expect(Metadata).not.toHaveProperty('cursor');
     expect(Metadata).not.toHaveProperty('next-cursor');
     expect(page).toMatchObject({ cursor: { sha256: sha256Of(text) }, nextCursor: { sha256: sha256Of(text) } });
+  });
+
+  describe('with a cursor in an object of its own', () => {
+    const text = 'c'.repeat(5_000);
+    const cursor = asCursor(text);
+    const stored: PageMetadata = { ...metadata, nextCursor: cursor };
+    const page = { Metadata: encodePageMetadata(stored), ContentLength: stored.bytes, ETag: '"1"' };
+    const hashed = { sha256: sha256Of(text) };
+    const content = (body: string) => ({
+      Body: Readable.from([body]) as unknown as NonNullable<GetObjectCommandOutput['Body']>,
+    });
+
+    it('is found with the cursor', async () => {
+      const { s3, store } = aMockedStore();
+      s3.on(HeadObjectCommand).resolves(page).on(GetObjectCommand).resolves(content(text));
+      expect(await store.find(stored.key)).toMatchObject({ nextCursor: text });
+    });
+
+    it('is found with its hash if an earlier release stored nothing else', async () => {
+      const { s3, store } = aMockedStore();
+      s3.on(HeadObjectCommand).resolves(page).on(GetObjectCommand).rejects(s3Error('NoSuchKey', 404));
+      expect(await store.find(stored.key)).toMatchObject({ nextCursor: hashed });
+    });
+
+    it('is refused if the object has another text', async () => {
+      const { s3, store } = aMockedStore();
+      s3.on(HeadObjectCommand).resolves(page).on(GetObjectCommand).resolves(content('another'));
+      await expect(store.find(stored.key)).rejects.toMatchObject({
+        name: 'PageConflictError',
+        message: matching(/it is not the cursor that it is named after/),
+      });
+    });
   });
 
   it('stays within 2 KB of metadata with the longest cursors that are stored unhashed', async () => {
