@@ -95,7 +95,7 @@ export const mutants: readonly Mutant[] = [
     also: [
       {
         at: 'lib/service/client/response-body.ts#readChecked',
-        replace: 'assertWellFormed(subject, xmlCheck?.end());',
+        replace: 'assertNoProblem(check?.end());',
         with: '',
       },
     ],
@@ -136,14 +136,15 @@ export const mutants: readonly Mutant[] = [
     violates: 'no PageConflictError occurs',
     at: 'lib/core/steps/commit-page.ts#storePage',
     replace: 'return { stored, nextCursor: stored.nextCursor, timing: null };',
-    with: 'return { stored, nextCursor: fetched.nextCursor, timing: null };',
+    with: 'return { stored, nextCursor, timing: null };',
   },
   {
     name: 'a page whose next cursor is known by its hash is adopted with another',
     violates: 'the page log agrees with the stored pages',
     at: 'lib/core/steps/commit-page.ts#storePage',
-    replace: '!isSameCursor(stored.nextCursor, fetched.nextCursor)',
+    replace: '!isSameCursor(stored.nextCursor, nextCursor)',
     with: 'false',
+    also: [{ at: 'lib/aws/s3/page-store.ts#put', replace: 'await storeLongCursor(key, nextCursor);', with: '' }],
   },
   {
     name: 'a page is adopted although its size differs from its metadata',
@@ -174,8 +175,8 @@ export const mutants: readonly Mutant[] = [
     name: 'an attempt logs its own form of a page that another has stored',
     violates: 'the page log agrees with the stored pages',
     at: 'lib/aws/s3/page-store.ts#put',
-    replace: 'page: readPage(key, info)',
-    with: 'page: { ...readPage(key, info), storedBytes: body.bytes, storedSha256: body.sha256 }',
+    replace: 'await withLongCursor(written)',
+    with: '{ ...(await withLongCursor(written)), storedBytes: body.bytes, storedSha256: body.sha256 }',
   },
   {
     name: 'the size of an object is compared with that of the page before it was compressed',
