@@ -31,7 +31,12 @@ const vendorAdvice = 'Ask the vendor for a cursor, which the response contains a
 const noOffsets = `offsets and page numbers are refused: when data changes during a run, pages shift, and reports are missed or repeated unnoticed. ${vendorAdvice}`;
 const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhere. Ask the vendor for a header';
 
+/** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */
+const likelyPlaceholder = /(?:\$\{|\{\{|\{)\s*(?:since|until|size|filter(?:\.[^{}]*)?)\s*\}/gi;
+
 function findTemplateProblem(template: string, inBody: boolean): string | undefined {
+  const [wrong] = (template.match(likelyPlaceholder) ?? []).filter((one) => !/^\{[A-Za-z][\w.-]*\}$/.test(one));
+  if (wrong !== undefined) return `${wrong} is no placeholder. There are ${placeholders}`;
   for (const name of placeholdersIn(template)) {
     if (/^(since|until|size|filter\.[A-Za-z0-9_.-]+)$/.test(name)) continue;
     if (name === 'filter') {
@@ -49,15 +54,23 @@ const template = checkedText((value) => findTemplateProblem(value, false));
 const keyName = /^(api[-_]?key|(access[-_]?)?token|key|secret|password|sig|signature)$/i;
 const offsetName = /^(offset|page|page[-_]?(number|no|index)|skip|\$skip|start[-_]?(at|index))$/i;
 
+function findParameterProblem(name: string, value: string): string | undefined {
+  if (keyName.test(name)) return noKeyInUrl;
+  return offsetName.test(name) && placeholdersIn(value).length === 0 ? noOffsets : undefined;
+}
+
 const querySchema = z.record(z.string(), template).check(
   z.superRefine((query, context) => {
     for (const [name, value] of Object.entries(query)) {
-      const issue = (message: string) => context.addIssue({ code: 'custom', path: [name], message });
-      if (keyName.test(name)) issue(noKeyInUrl);
-      else if (offsetName.test(name) && placeholdersIn(value).length === 0) issue(noOffsets);
+      const message = findParameterProblem(name, value);
+      if (message !== undefined) context.addIssue({ code: 'custom', path: [name], message });
     }
   }),
 );
+
+/** The parameters in the query of a path. */
+const parametersIn = (path: string): readonly (readonly [name: string, value: string])[] =>
+  path.includes('?') ? [...new URLSearchParams(path.slice(path.indexOf('?')))] : [];
 
 const bodySchema = z.pipe(
   z.custom<JsonObject>().check(
@@ -93,14 +106,12 @@ const requestSchema = z
       'The path, after that of `baseUrl`. A query in it is sent with every request, also with one that sends the cursor alone.',
       template.check(
         z.regex(/^\/[\x21-\x22\x24-\x7e]*$/, 'must begin with a slash, and have no spaces and no fragment'),
-        z.refine(
-          (path) =>
-            !path
-              .slice(path.indexOf('?') + 1 || path.length)
-              .split('&')
-              .some((part) => keyName.test(part.split('=')[0] ?? '')),
-          noKeyInUrl,
-        ),
+        z.superRefine((path, context) => {
+          for (const [name, value] of parametersIn(path)) {
+            const message = findParameterProblem(name, value);
+            if (message !== undefined) context.addIssue({ code: 'custom', message: `${name}: ${message}` });
+          }
+        }),
       ),
       { example: '/api/v1/logs' },
     ),
@@ -291,7 +302,7 @@ const pageSchema = z.strictObject({
     z.enum(formats, `must be one of ${formats.join(', ')}`),
   ),
   types: optionalField(
-    'The content types of pages. Without it, those of the format; for `bytes`, any.',
+    'The content types of pages, which `bytes` requires. Without it, those of the format.',
     z.readonly(
       z
         .array(
@@ -312,7 +323,7 @@ const pageSchema = z.strictObject({
     { example: '/errors' },
   ),
   empty: optionalField(
-    'What says that there are no reports. Such a document is a page without reports, and the last one.',
+    'What says that there are no reports. As the first page, such a document is the whole export. Later, it has no meaning.',
     z.strictObject({
       at: field('A path.', pathText, { example: '/OAI-PMH/error/@code' }),
       is: field('The text there.', z.string(), { example: 'noRecordsMatch' }),
@@ -353,7 +364,7 @@ function* findContradictions({
   page,
 }: Api): Generator<{ readonly path: Path; readonly message: string }> {
   const { from, at, is = from === 'link' ? 'url' : 'cursor', to, alone, end } = next;
-  const { format, reports, error, empty } = page;
+  const { format, types, reports, error, empty } = page;
   if (from !== 'link' && at === undefined) yield { path: ['next', 'at'], message: `is required for ${from}` };
   if (from === 'header' && at !== undefined && !headerNamePattern.test(at)) {
     yield { path: ['next', 'at'], message: 'is not a valid header name' };
@@ -372,6 +383,11 @@ function* findContradictions({
   }
   if (to?.body !== undefined && request.method === 'GET')
     yield { path: ['next', 'to', 'body'], message: 'needs the method POST' };
+  const inPath = parametersIn(request.path).map(([name]) => name);
+  for (const name of [...Object.keys(request.query ?? {}), ...(to?.query === undefined ? [] : [to.query])]) {
+    if (inPath.includes(name))
+      yield { path: ['request', 'path'], message: `must not have ${name}, which is sent, too` };
+  }
   if (end?.flag !== undefined && from !== 'body') yield { path: ['next', 'end', 'flag'], message: 'needs from: body' };
 
   const paths: (readonly [Path, string | undefined])[] = [
@@ -388,6 +404,19 @@ function* findContradictions({
       yield { path, message: 'must be a path of elements, such as /feed/link[@rel=next]/@href' };
     else if (format === 'json' && !jsonPointer.test(value))
       yield { path, message: 'must be a JSON Pointer, such as /meta/next' };
+  }
+  const inReport = format === 'json' ? reports?.replace(/\*$/, '') : reports && `${reports}/`;
+  if (from === 'body' && at !== undefined && inReport !== undefined && `${at}/`.startsWith(inReport)) {
+    yield {
+      path: ['next', 'at'],
+      message: `is in a report, so that a short page would count as the last one. ${vendorAdvice}`,
+    };
+  }
+  if (format === 'bytes' && types === undefined) {
+    yield {
+      path: ['page', 'types'],
+      message: 'is required for bytes: any other response, such as a login page in HTML, would count as the last page',
+    };
   }
   if (reports === undefined) {
     if (format === 'json') {

@@ -306,9 +306,9 @@ export interface PageProps {
   /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
   readonly format: 'xml' | 'json' | 'ndjson' | 'csv' | 'bytes';
   /**
-   * The content types of pages.
+   * The content types of pages, which `bytes` requires.
    *
-   * @default - those of the format; for `bytes`, any
+   * @default - those of the format
    * @example ['application/vnd.acme+json']
    */
   readonly types?: readonly string[] | undefined;
@@ -325,11 +325,11 @@ export interface PageProps {
    * @example '/errors'
    */
   readonly error?: string | undefined;
-  /** What says that there are no reports. Such a document is a page without reports, and the last one. */
+  /** What says that there are no reports. As the first page, such a document is the whole export. Later, it has no meaning. */
   readonly empty?: EmptyProps | undefined;
 }
 
-/** What says that there are no reports. Such a document is a page without reports, and the last one. */
+/** What says that there are no reports. As the first page, such a document is the whole export. Later, it has no meaning. */
 export interface EmptyProps {
   /**
    * A path.

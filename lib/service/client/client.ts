@@ -23,7 +23,7 @@ import { type CreateInflate, readContentEncoding } from './content-encoding.ts';
 import { type Deadline, startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import { contractError, type Subject } from './errors.ts';
-import { nextCursorInBody as readNextCursor, nextCursorInHeaders } from './next-page.ts';
+import { nextCursorInBody as readNextCursor, nextCursorInHeaders, nextHeader } from './next-page.ts';
 import { acceptedEncodings, apiFor, authOf, headerNames, httpRequest, type RequestSettings } from './request.ts';
 import { createPageBody } from './response-body.ts';
 import {
@@ -197,11 +197,14 @@ export function serviceClient(
 
   /** @throws ContractError if the headers do not announce a complete page */
   function toPage({ request, deadline, translate }: Exchange, subject: Subject, response: Response): FetchedPage {
-    const { api, path, headers, trailers, body, elapsedMs } = response;
+    const { api, path, statusCode, headers, trailers, body, elapsedMs } = response;
+    // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
+    if (settings.api !== undefined && statusCode !== 200)
+      throw contractError(subject, `status ${statusCode}, which is not that of a page`);
     const encoding = readContentEncoding(subject, headers['content-encoding'], acceptedEncodings(settings));
     const contentType = readContentType(subject, headers, mediaTypesOf(api.page));
     assertFraming(subject, headers, showsEnd(api.page) || encoding !== undefined, maxPageBytes);
-    const place = { subject, api, requested: new URL(path, base), sent: request.cursor };
+    const place = { subject, api, requested: new URL(`${base.origin}${path}`), sent: request.cursor };
     const nextCursor = nextCursorInHeaders(place, headers);
     if (settings.api === undefined && nextCursor === null)
       assertNoOtherCursor(subject, 'header', Object.keys(headers), cursorName);
@@ -215,7 +218,10 @@ export function serviceClient(
       inflate,
       maxPageBytes,
       assertTrailers() {
-        if (settings.api === undefined) assertNoLateCursor(subject, trailers, cursorName, nextCursor ?? null);
+        const names = Object.keys(trailers);
+        assertNoLateCursor(subject, names, nextHeader(api));
+        if (settings.api === undefined && nextCursor === null)
+          assertNoOtherCursor(subject, 'trailer', names, cursorName);
       },
       check,
       assertPage() {
@@ -224,10 +230,10 @@ export function serviceClient(
         if (containsKey(check.rootName ?? '', subject.keys)) {
           throw contractError(subject, 'the name of the root element contains the API key');
         }
-        const judged = judgePage(api, check, present);
+        const judged = judgePage(api, check, present, { isFirst: request.cursor === null });
         if (judged.problem !== undefined) throw contractError(subject, judged.problem);
         ({ isEmpty } = judged);
-        if (nextCursor === undefined && !isEmpty) cursorInBody = readNextCursor(place, check);
+        if (nextCursor === undefined) cursorInBody = readNextCursor(place, check, { isEmpty });
       },
       translate: (error, bytesRead) => translate(error, subject, bytesRead),
     });

@@ -1,7 +1,7 @@
 /**
  * Reads where the next page is from a response: from a header, a link, or the body. For example
  *
- *     opc-next-page: Zmlyc3Q                                {"from": "header", "at": "opc-next-page", "to": {"query": "page"}}
+ *     sforce-locator: Zmlyc3Q                               {"from": "header", "at": "sforce-locator", "to": {"query": "locator"}}
  *     link: </api/v1/logs?after=17>; rel="next"             {"from": "link"}
  *     {"data": […], "meta": {"next": "Zmlyc3Q"}}            {"from": "body", "at": "/meta/next", "to": {"query": "cursor"}}
  *     <NextContinuationToken>1/j</NextContinuationToken>    {"from": "body", "at": "/ListBucketResult/NextContinuationToken", …}
@@ -16,7 +16,7 @@ import type { FormatCheck } from '../formats/format-check.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { contractError, type Subject } from './errors.ts';
 import { isJsonText, isUrl } from './request.ts';
-import { allValues, type Headers, singleValue } from './response-headers.ts';
+import { allValues, type Headers, isPrintableAscii, singleValue } from './response-headers.ts';
 
 export interface NextPageContext {
   readonly subject: Subject;
@@ -43,17 +43,27 @@ export function nextCursorInHeaders(context: NextPageContext, headers: Headers):
   return toCursor(context, value, 'cursor header');
 }
 
+/** The header that has it; empty if none has. */
+export const nextHeader = ({ next: { from, at = '' } }: Api): string =>
+  from === 'link' ? 'link' : from === 'header' ? at : '';
+
 /**
  * The same of a body that has been read to its end.
  * @throws ContractError also if the body has no place for it, or if a flag contradicts it
  */
-export function nextCursorInBody(context: NextPageContext, check: Pick<FormatCheck, 'value'>): Cursor | null {
+export function nextCursorInBody(
+  context: NextPageContext,
+  check: Pick<FormatCheck, 'value'>,
+  { isEmpty = false } = {},
+): Cursor | null {
   const { subject, api } = context;
   const { at = '', end } = api.next;
   const { parent, found, text, literal, type } = check.value(at);
   if (type === 'object' || type === 'array')
     throw contractError(subject, `the value at ${at} is an ${type}, and no cursor`);
   const isThere = found && type !== 'null';
+  // A document that says that there are no reports may have no place for a next page.
+  if (isEmpty && !isThere && (end?.flag === undefined || check.value(end.flag).text !== 'true')) return null;
   if (end?.flag === undefined) {
     if (!parent) throw contractError(subject, `it has no place for a next page: nothing contains ${at}`);
     return toCursor(context, isThere ? text : undefined, `value at ${at}`, literal);
@@ -86,8 +96,11 @@ function toCursor(context: NextPageContext, value: string | undefined, what: str
   if (value === last) return null;
   if (value === '') throw contractError(subject, `the ${what} is empty`);
   if (containsKey(value, subject.keys)) throw contractError(subject, 'the cursor contains the API key');
+  // Node.js decodes headers as Latin-1, so that a URL with other characters would become another URL.
+  if (api.next.from !== 'body' && !isPrintableAscii(value))
+    throw contractError(subject, `the ${what} is not printable ASCII`);
   const cursor = isUrl(api) ? localPath(context, value, what) : isJsonText(api) ? (literal ?? value) : value;
-  if (!/^[\x20-\x7e]+$/.test(cursor)) throw contractError(subject, 'the cursor is not printable ASCII');
+  if (!isPrintableAscii(cursor)) throw contractError(subject, 'the cursor is not printable ASCII');
   if (same === true && cursor === (sent ?? initialCursor(api))) return null;
   return asCursor(cursor);
 }
@@ -116,14 +129,28 @@ function localPath({ subject, requested }: NextPageContext, value: string, what:
  */
 function linkTo(subject: Subject, relation: string, header: string): string | undefined {
   const targets: string[] = [];
-  const link = /\s*<([^>]*)>((?:\s*;\s*[\w!#$&+.^`|~-]+\*?(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|[^\s",;]*))?)*)\s*(?:,|$)/y;
-  while (link.lastIndex < header.length) {
-    const [whole, target = '', parameters = ''] = link.exec(header) ?? [];
-    if (whole === undefined) throw contractError(subject, 'the header Link is not valid');
-    // The first one counts (RFC 8288, section 3.3).
-    const [, quoted, token = ''] = /;\s*rel\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*))/i.exec(parameters) ?? [];
-    const relations = (quoted ?? token).toLowerCase().split(/\s+/);
-    if (relations.includes(relation.toLowerCase())) targets.push(target);
+  let position = 0;
+  // In steps, each of which is over after a single pass: a pattern of all links takes exponential time for some headers.
+  const read = (pattern: RegExp): RegExpExecArray | null => {
+    pattern.lastIndex = position;
+    const match = pattern.exec(header);
+    if (match !== null) position = pattern.lastIndex;
+    return match;
+  };
+  while (position < header.length) {
+    const target = read(/\s*<([^>]*)>/y)?.[1];
+    let relations: string | undefined;
+    for (
+      let match;
+      (match = read(/\s*;\s*([\w!#$&+.^`|~-]+\*?)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*)))?/y)) !== null;
+    ) {
+      const [, name = '', quoted, token = ''] = match;
+      // The first one counts (RFC 8288, section 3.3).
+      if (name.toLowerCase() === 'rel') relations ??= quoted ?? token;
+    }
+    if (target === undefined || read(/\s*(?:,|$)/y) === null)
+      throw contractError(subject, 'the header Link is not valid');
+    if ((relations ?? '').toLowerCase().split(/\s+/).includes(relation.toLowerCase())) targets.push(target);
   }
   if (targets.length > 1) throw contractError(subject, `there is more than one link to ${relation}`);
   return targets[0];

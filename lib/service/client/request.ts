@@ -104,7 +104,9 @@ function requestBody(api: Api, request: PageRequest): string | undefined {
   const isAlone = cursor !== null && next.alone === true;
   const body = isAlone ? {} : ((fill(template.body ?? {}, values) ?? {}) as JsonObject);
   if (cursor === null || next.to?.body === undefined) return JSON.stringify(body);
-  return JSON.stringify(withValueAt(body, next.to.body, jsonCursor(api, cursor)));
+  const keys = next.to.body.split('/').slice(1);
+  const path = keys.map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return JSON.stringify(withValueAt(body, path, jsonCursor(api, cursor)));
 }
 
 /** A cursor from JSON is the text of a JSON value, so that a number with twenty digits is sent back as it was received. */
@@ -118,15 +120,14 @@ function jsonCursor(api: Api, cursor: Cursor): unknown {
   return isJsonText(api) ? (JSON as JsonWithRawValues).rawJSON(cursor) : cursor;
 }
 
-function withValueAt(object: JsonObject, pointer: string, value: unknown): object {
-  const [name = '', ...rest] = pointer
-    .slice(1)
-    .split('/')
-    .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
-  const inner = object[name];
-  const parent = typeof inner === 'object' && inner !== null && !Array.isArray(inner) ? (inner as JsonObject) : {};
-  const path = rest.map((segment) => `/${segment.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
-  return { ...object, [name]: rest.length === 0 ? value : withValueAt(parent, path, value) };
+/** `parent` with `value` at `path`. What else it has stays; what is neither an object nor an array is replaced. */
+function withValueAt(parent: unknown, [key = '', ...rest]: readonly string[], value: unknown): object {
+  const isArray = Array.isArray(parent);
+  const children: Readonly<Record<string, unknown>> =
+    typeof parent === 'object' && parent !== null ? { ...parent } : {};
+  const child = rest.length === 0 ? value : withValueAt(Object.hasOwn(children, key) ? children[key] : {}, rest, value);
+  const changed = { ...children, [key]: child };
+  return isArray ? Object.values(changed) : changed;
 }
 
 /** The value of each placeholder, undefined if it has none. */
@@ -135,8 +136,8 @@ type Values = (name: string) => JsonValue | undefined;
 function valuesOf({ dates }: Api, { request, since, until }: PageRequest): Values {
   const { size, format, container, filter } = request;
   const values: Readonly<Record<string, JsonValue | undefined>> = {
-    since: writeDate(dates, since),
-    until: until === undefined ? undefined : writeDate(dates, until),
+    since: writeDate(dates, since, Math.floor),
+    until: until === undefined ? undefined : writeDate(dates, until, Math.ceil),
     size,
     format,
     container,
@@ -150,8 +151,8 @@ function valuesOf({ dates }: Api, { request, since, until }: PageRequest): Value
       : values[name];
 }
 
-/** Rounded down, so that `since` includes no less than it says. */
-function writeDate(form: Api['dates'], instant: Instant): string | number {
+/** `since` is rounded down and `until` up, so that a request for whole seconds or days includes no less than they say. */
+function writeDate(form: Api['dates'], instant: Instant, round: (value: number) => number): string | number {
   const ms = epochMsOf(instant);
   switch (form) {
     case 'iso':
@@ -159,13 +160,15 @@ function writeDate(form: Api['dates'], instant: Instant): string | number {
     case 'iso-ms':
       return new Date(ms).toISOString();
     case 'epoch':
-      return Math.floor(ms / 1_000);
+      return round(ms / 1_000);
     case 'epoch-ms':
       return ms;
     case 'date':
-      return new Date(ms).toISOString().slice(0, 'yyyy-mm-dd'.length);
+      return new Date(round(ms / dayMs) * dayMs).toISOString().slice(0, 'yyyy-mm-dd'.length);
   }
 }
+
+const dayMs = 86_400_000;
 
 const placeholder = /\{([A-Za-z][\w.-]*)\}/g;
 
@@ -209,7 +212,7 @@ function fill(template: JsonValue, values: Values): JsonValue | undefined {
   }
   if (typeof template !== 'object' || template === null) return template;
   if (Array.isArray(template)) {
-    return (template as readonly JsonValue[]).flatMap((item) => fill(item, values) ?? []);
+    return (template as readonly JsonValue[]).map((item) => fill(item, values)).filter((item) => item !== undefined);
   }
   return Object.fromEntries(
     Object.entries(template).flatMap(([name, item]) => {

@@ -3,7 +3,7 @@
 import { MIMEType } from 'node:util';
 import type { Dispatcher } from 'undici';
 import type { ExportError } from '../../core/errors.ts';
-import type { Cursor, Instant } from '../../core/model.ts';
+import type { Instant } from '../../core/model.ts';
 import { epochMsOf, instantOf, parseHttpDate } from '../../core/timestamps.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { contractError, failure, type Subject } from './errors.ts';
@@ -13,21 +13,13 @@ export type Headers = Dispatcher.ResponseData['headers'];
 export type Header = Headers[string];
 
 /**
- * A cursor in the trailers comes too late: without a cursor header, the page counts as the last one. The cursor of another
- * vendor is ignored if the headers had a cursor.
+ * A cursor in the trailers comes too late: without a cursor header, the page counts as the last one.
  * @throws ContractError
  */
-export function assertNoLateCursor(
-  subject: Subject,
-  trailers: Readonly<Record<string, unknown>>,
-  cursorName: string,
-  nextCursor: Cursor | null,
-): void {
-  const names = Object.keys(trailers).map((name) => name.toLowerCase());
-  if (names.includes(cursorName)) {
+export function assertNoLateCursor(subject: Subject, trailerNames: readonly string[], cursorName: string): void {
+  if (trailerNames.some((name) => name.toLowerCase() === cursorName.toLowerCase())) {
     throw contractError(subject, 'the cursor header follows the body instead of preceding it');
   }
-  if (nextCursor === null) assertNoOtherCursor(subject, 'trailer', names, cursorName);
 }
 
 /** With a wrong vendor, every page would count as the last one, and a truncated export would be published as complete. */
@@ -161,6 +153,6 @@ export function mediaType(header: Header): MIMEType | undefined {
   }
 }
 
-function isPrintableAscii(value: string): boolean {
+export function isPrintableAscii(value: string): boolean {
   return /^[\x20-\x7e]+$/.test(value);
 }

@@ -3,7 +3,7 @@
  * whose headers are too large, breaks the contract, and a service that cannot be reached may have another address.
  */
 
-import type { ErrorName } from '../../core/errors.ts';
+import { type ErrorName, ExportError } from '../../core/errors.ts';
 import { certificateRemedy, explainClosedHandshake, explainNetworkError } from '../network/errors.ts';
 import { explainUnreachable } from '../network/unreachable.ts';
 import type { Deadline, Timeouts } from './deadline.ts';
@@ -30,6 +30,8 @@ export function transportError(
   { callerSignal, deadline, timeouts, isTls, bytesRead }: Context,
 ): unknown {
   if (deadline.endedBy === 'caller') return callerSignal?.reason;
+  // The request cannot be built.
+  if (error instanceof ExportError) return error;
   const code = codeOf(error, bytesRead);
   if (programmingErrors.has(code)) return error;
   const network = deadline.endedBy === undefined ? explainNetworkError(error) : undefined;

@@ -38,14 +38,20 @@ export function createPageCheck({ page, next }: Api, present: (name: string) => 
 export const showsEnd = ({ format }: Api['page']): boolean => format !== 'bytes' && formats[format].showsEnd;
 
 /**
- * What a document that is complete says of itself: that it is no page, as a problem; that there are no reports; or neither.
+ * What a document that is complete says of itself: that it is no page, as a problem; that there are no reports; or neither. Only the
+ * first page may say that there are none: after that, reports that a page had announced would be missing.
  */
 export function judgePage(
   { page }: Api,
   check: Pick<FormatCheck, 'reports' | 'value'>,
   present: (text: string) => string,
+  { isFirst }: { readonly isFirst: boolean },
 ): { readonly problem?: string; readonly isEmpty: boolean } {
-  if (page.empty !== undefined && check.value(page.empty.at).text === page.empty.is) return { isEmpty: true };
+  if (isFirst && page.empty !== undefined && check.value(page.empty.at).text === page.empty.is) {
+    const reports = page.reports === undefined ? null : check.reports;
+    if (reports === null || reports === 0) return { isEmpty: true };
+    return { problem: `it says that there are no reports, at ${page.empty.at}, but has ${reports}`, isEmpty: false };
+  }
   const error = page.error === undefined ? undefined : check.value(page.error);
   if (error?.found === true && error.type !== 'null') {
     return {

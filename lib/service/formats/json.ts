@@ -42,9 +42,10 @@ export const createJsonCheck: CreateCheck = ({ paths, reports }) => {
     rootName: null,
     value(path) {
       const { type, text } = addNode(root, path);
-      const parent = addNode(root, path.slice(0, path.lastIndexOf('/'))).type;
+      const slash = path.lastIndexOf('/');
+      const parent = addNode(root, path.slice(0, slash)).type;
       return {
-        parent: path === '' || parent === 'object' || parent === 'array',
+        parent: path === '' || parent === 'object' || (parent === 'array' && /^\d+$/.test(path.slice(slash + 1))),
         found: type !== undefined,
         ...(type !== undefined && { type }),
         ...(text !== undefined && { text, literal: type === 'string' ? asciiLiteral(text) : text }),

@@ -1,0 +1,583 @@
+/**
+ * The client and an API that the settings describe: what it requests, and what it makes of responses. Whatever a response does not say
+ * clearly is an error, so that no run ends before its last page.
+ *
+ * Twenty threads of other projects' users, each about reports that were lost or requested in vain, and the test here or elsewhere:
+ *
+ * | thread | test |
+ * |---|---|
+ * | no initial cursor, page one only (dlt #4428) | "the next page" › "is not in the document" |
+ * | a cursor on the last page (dlt #3358) | "the next page" › "contradicts the flag: a cursor, but false" |
+ * | an empty page in the middle (meltano/sdk #2980) | "a page" › "without reports, but with a next page" |
+ * | a short page (airbyte #9136) | test/settings/api-settings.test.ts, "is refused" |
+ * | A-B-A (botocore #3778), an endless next link (airbyte #4447) | test/core/steps: cycles of any length; here, "a link to itself" |
+ * | rows skipped by an offset (airbyte #21500) | test/settings/api-settings.test.ts, "is refused" |
+ * | 2,303 of 8,821 records (airbyte #69843) | "a page" › a document that is none |
+ * | an error in the middle swallowed (pipeshub-ai #3095) | "a page" › "an error inside a 200" |
+ * | state before data (dlt #2834), a resumed refresh that replaced (airbyte #44378), a time-out in mid-ingest (sat-api #73) | test/simulation |
+ * | a token that expires inside retries (airbyte #13660), single-use refresh tokens (airbyte #3990) | the tests of OAuth2 |
+ * | `Retry-After: 0` burns all attempts (dlt #4036) | responses.test.ts, test/core/steps |
+ * | a lost report ID orders a new report (airbyte #15415) | none: asynchronous jobs are not described |
+ * | memory grows with the stream (airbyte #12863) | test/service/formats/memory.slow.test.ts |
+ * | XML with gzip (airbyte discussion #85035) | content-encoding.test.ts; here, "compressed" |
+ * | CSV with quoted newlines, a BOM before JSON | test/service/formats |
+ */
+
+import { gzipSync } from 'node:zlib';
+import { describe, expect, it } from 'vitest';
+import { asCursor, type Instant } from '../../../lib/core/model.ts';
+import { nextCursorOf } from '../../../lib/core/ports.ts';
+import { apiOfRequest, apiSchema } from '../../../lib/settings/api-settings.ts';
+import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
+import { clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service/service-client.ts';
+
+const body = { from: 'body', at: '/next', to: { query: 'cursor' } };
+const link = { from: 'link' };
+const json = { format: 'json', reports: '/data/*' };
+
+const apiOf = (parts: object) =>
+  apiSchema.parse({ request: { path: '/logs' }, auth: { kind: 'bearer' }, next: body, page: json, ...parts });
+
+type Parts = Omit<NonNullable<Parameters<typeof rawResponse>[0]>, 'headers'> & {
+  readonly headers?: Readonly<Record<string, string>>;
+};
+type RequestParts = NonNullable<Parameters<typeof pageRequest>[0]> & { readonly until?: string };
+
+const typeOf = (api: { readonly page: { readonly format: string } }) =>
+  ({ xml: 'application/xml', json: 'application/json', ndjson: 'application/x-ndjson', csv: 'text/csv' })[
+    api.page.format
+  ] ?? 'application/pdf';
+
+/** What the client requests of an API with these parts, and what it makes of the response. */
+async function fetchPage(parts: object, response: Parts | Buffer | undefined, request: RequestParts = {}, path = '') {
+  const api = apiOf(parts);
+  const type = typeOf(api);
+  const bytes = Buffer.isBuffer(response)
+    ? response
+    : rawResponse({
+        ...(response ?? { body: '{"data":[]}' }),
+        headers: { 'content-type': type, ...response?.headers },
+      });
+  await using server = await startRawServer(bytes);
+  await using client = clientFor({ url: `${server.url}${path}` }, { api });
+  const { until, cursor, ...rest } = request;
+  const sent = {
+    ...pageRequest({ ...rest, api: apiOfRequest(api), cursor: cursor ?? null }),
+    until: until as Instant | undefined,
+  };
+  const page = await client.fetchPage(sent).catch((error: unknown) => {
+    throw Object.assign(error as Error, { url: server.url });
+  });
+  const text = await readPage(page);
+  const [received] = server.requests;
+  return { received, next: nextCursorOf(page), reports: page.reports(), text, url: server.url };
+}
+
+const ok: Parts = { body: '{"data":[],"next":null}' };
+const received = async (parts: object, request?: RequestParts, path?: string) => {
+  const { page = json } = parts as { page?: { format: string } };
+  const response = page.format === 'xml' ? { body: '<r/>' } : ok;
+  return (await fetchPage(parts, response, request, path)).received;
+};
+
+describe('a request', () => {
+  it.each([
+    [
+      'with all placeholders',
+      {
+        request: {
+          path: '/{filter.kind}/logs?v=1',
+          query: { from: '{since}', 'page[size]': '{size}', q: 'a b={filter.q}' },
+        },
+      },
+      { size: 25, filter: { kind: 'a/b', q: 'x&y=ü+"' } },
+      '/a%2Fb/logs?v=1&from=2026-11-20T02%3A00%3A00Z&page%5Bsize%5D=25&q=a%20b%3Dx%26y%3D%C3%BC%2B%22',
+    ],
+    [
+      'without parameters that have no value',
+      { request: { path: '/logs', query: { size: '{size}', kind: '{filter.kind}', fixed: '1' } } },
+      {},
+      '/logs?fixed=1',
+    ],
+    [
+      'for the next page',
+      { request: { path: '/logs?v=1', query: { from: '{since}', cursor: '*' } } },
+      { cursor: asCursor('a b%2C+/=&"') },
+      '/logs?v=1&from=2026-11-20T02%3A00%3A00Z&cursor=a%20b%252C%2B%2F%3D%26%22',
+    ],
+    [
+      'for the first page, with its own cursor',
+      { request: { path: '/logs', query: { cursor: '*' } } },
+      {},
+      '/logs?cursor=*',
+    ],
+    [
+      'with the cursor in the place of the lower bound',
+      { request: { path: '/logs', query: { cursor: '{since}' } } },
+      { cursor: asCursor('2') },
+      '/logs?cursor=2',
+    ],
+    [
+      'with the cursor alone, but for the query of the path',
+      { request: { path: '/oai?verb=ListRecords', query: { from: '{since}' } }, next: { ...body, alone: true } },
+      { cursor: asCursor('t') },
+      '/oai?verb=ListRecords&cursor=t',
+    ],
+    [
+      'of a link, as the service wrote it',
+      { request: { path: '/logs', query: { from: '{since}' } }, next: link },
+      { cursor: asCursor('/eu/logs?after=%2C,a+b') },
+      '/eu/logs?after=%2C,a+b',
+    ],
+  ])('%s', async (_, parts, request, target) => {
+    expect(await received(parts, request)).toMatchObject({ method: 'GET', target, body: '' });
+  });
+
+  it('extends the path of the base URL, but not that of a link', async () => {
+    expect((await received({}, {}, '/eu/'))?.target).toBe('/eu/logs');
+    expect((await received({ next: link }, { cursor: asCursor('/logs?a=1') }, '/eu'))?.target).toBe('/logs?a=1');
+  });
+
+  it.each([
+    ['iso', '2026-11-20T02:00:00Z', '2026-11-21T03:00:00.500Z'],
+    ['iso-ms', '2026-11-20T02:00:00.000Z', '2026-11-21T03:00:00.500Z'],
+    ['epoch', '1795140000', '1795230001'],
+    ['epoch-ms', '1795140000000', '1795230000500'],
+    // A window that ends within a second or a day would otherwise miss the rest of it.
+    ['date', '2026-11-20', '2026-11-22'],
+  ])('has dates as %s, rounded so that it selects no less', async (dates, since, until) => {
+    const request = { path: '/logs', query: { since: '{since}', until: '{until}' } };
+    const { target = '' } = (await received({ request, dates }, { until: '2026-11-21T03:00:00.500Z' })) ?? {};
+    expect(Object.fromEntries(new URLSearchParams(target.split('?')[1]))).toEqual({ since, until });
+  });
+
+  const template = {
+    from: '{since}',
+    size: '{size}',
+    query: { types: '{filter.types}', text: 'kind:{filter.kind}', fixed: [1, null, [true]] },
+    all: '{filter}',
+  };
+  const post = (inner: object) => ({ request: { method: 'POST', path: '/logs', body: inner }, dates: 'epoch' });
+  it.each([
+    [
+      'with values in their own types',
+      post(template),
+      { size: 5, filter: { types: ['a', 1], kind: 'x' } },
+      '{"from":1795140000,"size":5,"query":{"types":["a",1],"text":"kind:x","fixed":[1,null,[true]]},"all":{"types":["a",1],"kind":"x"}}',
+    ],
+    [
+      'without fields that have no value',
+      post(template),
+      {},
+      '{"from":1795140000,"query":{"fixed":[1,null,[true]]},"all":{}}',
+    ],
+    ['without a body of its own', { request: { method: 'POST', path: '/logs' } }, {}, '{}'],
+    [
+      'with the cursor inside',
+      { ...post({ query: { from: '{since}' } }), next: { ...body, to: { body: '/query/page~1token/~0' } } },
+      { cursor: asCursor(String.raw`"a\u00e9\\u0041"`) },
+      String.raw`{"query":{"from":1795140000,"page/token":{"~":"a\u00e9\\u0041"}}}`,
+    ],
+    [
+      'with the cursor inside an array, whose other values stay',
+      { ...post({ queries: [1, { from: '{since}' }] }), next: { ...body, to: { body: '/queries/1/cursor' } } },
+      { cursor: asCursor('"c"') },
+      '{"queries":[1,{"from":1795140000,"cursor":"c"}]}',
+    ],
+    [
+      'with a cursor that is a number, with all its digits',
+      { ...post({}), next: { ...body, to: { body: '/after' } } },
+      { cursor: asCursor('12345678901234567890') },
+      '{"after":12345678901234567890}',
+    ],
+    [
+      'with a cursor from a header, as text',
+      { ...post({}), next: { from: 'header', at: 'x-next', to: { body: '/after' } } },
+      { cursor: asCursor('12') },
+      '{"after":"12"}',
+    ],
+    [
+      'with the cursor alone',
+      { ...post({ from: '{since}' }), next: { ...body, alone: true, to: { body: '/cursor' } } },
+      { cursor: asCursor('"c"') },
+      '{"cursor":"c"}',
+    ],
+    [
+      'with the cursor in a field that objects inherit',
+      { ...post({}), next: { ...body, to: { body: '/constructor/__proto__' } } },
+      { cursor: asCursor('1') },
+      '{"constructor":{"__proto__":1}}',
+    ],
+  ])('in a body, %s', async (_, parts, request, expected) => {
+    const { method, body: sent, headers } = (await received(parts, request)) ?? {};
+    expect([method, headers?.['content-type'], sent]).toEqual(['POST', 'application/json', expected]);
+  });
+
+  it('has the cursor in a header, and says what it accepts', async () => {
+    const cursor = asCursor('c'.repeat(12_000));
+    const page = { ...json, types: ['application/vnd.a+json', 'application/json'] };
+    const sent = await received({ next: { ...body, to: { header: 'X-Continue' } }, page }, { cursor });
+    expect(sent).toMatchObject({
+      target: '/logs',
+      headers: {
+        'X-Continue': cursor,
+        accept: 'application/vnd.a+json, application/json',
+        authorization: `Bearer ${trickyApiKey}`,
+      },
+    });
+    expect(sent?.headers).not.toHaveProperty('content-type');
+  });
+
+  it.each([
+    ['a missing field beside the lower bound', { q: 'from {since} of {filter.kind}' }, {}],
+    ['a missing field in the path', {}, {}, '/{filter.kind}'],
+    ['an object in a text', { q: '{filter.kind}' }, { kind: {} }],
+    ['an upper bound that is not known', { q: '{until}' }, {}],
+  ])('is not sent without all that selects its reports: %s', async (_, query, filter, path = '/logs') => {
+    expect(await failureOf(received({ request: { path, query } }, { filter }))).toMatchObject({
+      name: 'ConfigurationError',
+    });
+  });
+});
+
+const xml = (at: string, rest: object = {}) => ({
+  next: { from: 'body', at, to: { query: 'cursor' }, ...rest },
+  page: { format: 'xml', reports: '/r/i' },
+});
+const inBody = (rest: object) => ({ next: { ...body, ...rest } });
+const inHeader = (end?: object) => ({ next: { from: 'header', at: 'X-Next', to: { query: 'cursor' }, end } });
+const flagged = inBody({ end: { flag: '/more' } });
+const same = {
+  request: { path: '/logs', query: { cursor: '*' } },
+  ...inBody({ end: { same: true } }),
+};
+const atom = xml('/r/link[@rel=next]/@href', { is: 'url', to: undefined });
+const linked = (value: string): Parts => ({ body: '{"data":[]}', headers: { link: value } });
+const headed = (value: string): Parts => ({ body: '{"data":[]}', headers: { 'x-next': value } });
+const data = (rest: string): Parts => ({ body: `{"data":[],${rest}}` });
+const item = (rest: string): Parts => ({ body: `<r><i/>${rest}</r>` });
+const sent = (cursor: string) => ({ cursor: asCursor(cursor) });
+
+describe('the next page', () => {
+  it.each<[string, object, Parts, string | null, RequestParts?]>([
+    ['is in a header', inHeader(), headed(' a b '), 'a b'],
+    ['has no header', inHeader(), ok, null],
+    ['has a header with the last value', inHeader({ value: 'null' }), headed('null'), null],
+    ['has a header without a value, which means the end', inHeader({ value: '' }), headed(''), null],
+    ['is at a relative link', { next: link }, linked('<?after=2>; rel="next"'), '/logs?after=2'],
+    ['is at an absolute path', { next: link }, linked('</eu/logs?after=%2C>; rel=next'), '/eu/logs?after=%2C'],
+    ['is at a path with two slashes', { next: link }, linked('<//logs//a>; rel=other, <//a:b>; rel=c'), null],
+    [
+      'is one of several links, whose values contain commas',
+      { next: link },
+      linked('</1,2>; title="a, <b>; \\"c"; rel=prev , <?b,c>; x; rel="last Next"; title="z",</3>;rel=first'),
+      '/logs?b,c',
+    ],
+    ['is beside a relation in quotes', { next: link }, linked('<?b>; title="x; rel=prev"; rel=next'), '/logs?b'],
+    ['is not what a title says', { next: link }, linked('<?b>; title="x; rel=next"; rel=prev'), null],
+    ['is not the second relation of a link', { next: link }, linked('<?b>; rel=prev; rel=next'), null],
+    [
+      'is at another relation',
+      { next: { ...link, at: 'following' } },
+      linked('<?a>; rel=next, <?b>; rel=following'),
+      '/logs?b',
+    ],
+    [
+      'is a link to itself, which core refuses as a cycle',
+      { next: link },
+      linked('<?a>; rel=next'),
+      '/logs?a',
+      sent('/logs?a'),
+    ],
+    ['is in JSON', {}, data('"next":"a\\u0020b\\\\u0041"'), 'a b\\u0041'],
+    ['is a number in JSON', {}, data('"next":12345678901234567890'), '12345678901234567890'],
+    [
+      'keeps its type for the body',
+      { ...inBody({ to: { body: '/c' } }), request: { method: 'POST', path: '/logs' } },
+      data('"next":"é\\n1"'),
+      String.raw`"\u00e9\n1"`,
+    ],
+    ['is not in the document', {}, data('"other":1'), null],
+    ['is null', {}, data('"next":null'), null],
+    ['is empty, which means the end', inBody({ end: { value: '' } }), data('"next":""'), null],
+    ['is absent or empty', inBody({ end: { value: '', absent: true } }), data('"x":1'), null],
+    ['is in an array', inBody({ at: '/links/1' }), data('"links":["a","b"]'), 'b'],
+    ['is not in an array', inBody({ at: '/links/1' }), data('"links":["a"]'), null],
+    ['is announced by a flag', flagged, data('"next":"a","more":true'), 'a'],
+    ['is not announced by a flag', flagged, data('"next":null,"more":false'), null],
+    ['is not announced, and empty', flagged, data('"next":"","more":false'), null],
+    ['is not the one that was sent', same, data('"next":"b"'), 'b', sent('a')],
+    ['is the one that was sent', same, data('"next":"a"'), null, sent('a')],
+    ['is that of the first page', same, data('"next":"*"'), null],
+    [
+      'is a URL in JSON',
+      inBody({ is: 'url', to: undefined }),
+      data('"next":"logs?ä=ü&b=%C3%BC"'),
+      '/logs?%C3%A4=%C3%BC&b=%C3%BC',
+    ],
+    ['is in XML', xml('/r/next'), item('<next><![CDATA[a&amp;]]>&amp;<!-- x -->&#x62;</next>'), 'a&amp;&b'],
+    ['is in XML with a prefix', xml('/r/next'), { body: '<x:r xmlns:x="u"><x:i/><x:next>a</x:next></x:r>' }, 'a'],
+    ['is not in XML', xml('/r/next'), item('<other/>'), null],
+    ['is empty in XML', xml('/r/next', { end: { value: '', absent: true } }), item('<next/>'), null],
+    [
+      'is a URL in XML',
+      atom,
+      item('<link rel="self" href="?a"/><link href="?b=1&amp;c=%26" rel="next"/>'),
+      '/logs?b=1&c=%26',
+    ],
+    [
+      'is announced by XML',
+      xml('/r/next', { end: { flag: '/r/@more' } }),
+      { body: '<r more="true"><i/><next>a</next></r>' },
+      'a',
+    ],
+  ])('%s', async (_, parts, response, cursor, request) => {
+    expect((await fetchPage(parts, response, request)).next).toBe(cursor);
+  });
+
+  it('is at an absolute URL, also if its path has two slashes', async () => {
+    for (const [path, value] of [
+      ['/logs?after=2', 'HTTP://HOST/a/../logs?after=2#x'],
+      ['//logs', 'http://HOST//logs'],
+    ] as const) {
+      await using server = await startRawServer((socket, { headers }) => {
+        const target = value.replace('HOST', headers.host ?? '');
+        socket.write(
+          rawResponse({ ...ok, headers: { 'content-type': 'application/json', link: `<${target}>; rel=next` } }),
+        );
+      });
+      await using client = clientFor(server, { api: apiOf({ next: link }) });
+      const fetched = await client.fetchPage(pageRequest());
+      await readPage(fetched);
+      expect(nextCursorOf(fetched)).toBe(path);
+      // The next page is requested there, and its links lead on from there.
+      const second = await client.fetchPage(pageRequest({ cursor: asCursor(path) }));
+      await readPage(second);
+      expect([nextCursorOf(second), server.requests[1]?.target]).toEqual([path, path]);
+    }
+  });
+
+  it.each<[string, object, Parts, string, RequestParts?]>([
+    ['has an empty header', inHeader(), headed(''), 'is empty'],
+    ['has no header, and that is not the end', inHeader({ value: 'null' }), ok, 'not how the last page is described'],
+    ['is in a header that is not ASCII', inHeader(), headed('é'), 'not printable ASCII'],
+    ['is at a URL that is not ASCII', { next: link }, linked('<?name=é>; rel=next'), 'not printable ASCII'],
+    ['is at two links', { next: link }, linked('<?a>; rel=next, <?b>; rel="next"'), 'more than one link'],
+    ['is at an empty link', { next: link }, linked('<>; rel=next'), 'is empty'],
+    [
+      'is at another host',
+      { next: link },
+      linked('<http://example.com/logs>; rel=next'),
+      'leads to http://example.com',
+    ],
+    ['is at another host, without a scheme', { next: link }, linked('<//example.com/logs>; rel=next'), 'leads to'],
+    ['is at another host, with backslashes', { next: link }, linked('<\\\\example.com/logs>; rel=next'), 'leads to'],
+    [
+      'is at another port',
+      { next: link },
+      linked('<http://127.0.0.1:1/logs>; rel=next'),
+      'leads to http://127.0.0.1:1',
+    ],
+    [
+      'is at another scheme',
+      { next: link },
+      linked('<https://127.0.0.1/logs>; rel=next'),
+      'leads to https://127.0.0.1',
+    ],
+    ['is at a URL of no server', { next: link }, linked('<javascript:0>; rel=next'), 'leads to null'],
+    ['is no URL', { next: link }, linked('<http://[>; rel=next'), 'not a URL'],
+    ...[
+      '?a; rel=next',
+      '<?a; rel=next',
+      '<?a>; rel="next',
+      '<?a>; rel=next; ',
+      '<?a> rel=next',
+      '<?a>; rel=next <?b>',
+    ].map((value): [string, object, Parts, string] => [
+      `is in an invalid header: ${value}`,
+      { next: link },
+      linked(value),
+      'Link is not valid',
+    ]),
+    [
+      'is in an invalid header that takes no longer to read than others',
+      { next: link },
+      linked(`<?a>${'; a= '.repeat(2_000)}"`),
+      'Link is not valid',
+    ],
+    ['contains the key', {}, data(`"next":"x${Buffer.from(trickyApiKey).toString('base64')}"`), 'contains the API key'],
+    [
+      'is a URL with the key',
+      { next: link },
+      linked(`<?k=${encodeURIComponent(trickyApiKey)}>; rel=next`),
+      'contains the API key',
+    ],
+    ['is empty in JSON', {}, data('"next":""'), 'is empty'],
+    [
+      'is missing, and that is not the end',
+      inBody({ end: { value: '' } }),
+      data('"x":1'),
+      'not how the last page is described',
+    ],
+    [
+      'is null, and that is not the end',
+      inBody({ end: { value: '' } }),
+      data('"next":null'),
+      'not how the last page is described',
+    ],
+    ['is an object', {}, data('"next":{"a":1}'), 'is an object'],
+    ['is an array', {}, data('"next":["a"]'), 'is an array'],
+    ['is there twice', {}, data('"next":null,"next":"a"'), 'two values at /next'],
+    [
+      'is in a part that is there twice',
+      inBody({ at: '/meta/next' }),
+      data('"meta":{"next":"a"},"meta":{}'),
+      'two values at /meta',
+    ],
+    ['has no place in the document', inBody({ at: '/meta/next' }), data('"x":1'), 'nothing contains /meta/next'],
+    ['has null as its place', inBody({ at: '/meta/next' }), data('"meta":null'), 'nothing contains /meta/next'],
+    [
+      'has a list as its place',
+      inBody({ at: '/meta/next' }),
+      data('"meta":[{"next":"a"}]'),
+      'nothing contains /meta/next',
+    ],
+    ['is not printable', {}, data('"next":"a\\nb"'), 'not printable ASCII'],
+    [
+      'contradicts the flag: a cursor, but false',
+      flagged,
+      data('"next":"a","more":false'),
+      'is false, but there is a next page',
+    ],
+    [
+      'contradicts the flag: no cursor, but true',
+      flagged,
+      data('"next":null,"more":true'),
+      'is true, but there is no next page',
+    ],
+    ['has a flag that is missing', flagged, data('"next":"a"'), 'neither true nor false'],
+    ['has a flag that is a number', flagged, data('"next":null,"more":0'), 'neither true nor false'],
+    ['has no place in XML', xml('/r/l/next'), item(''), 'nothing contains /r/l/next'],
+    ['is empty in XML, and that is not the end', xml('/r/next'), item('<next/>'), 'is empty'],
+    ['is there twice in XML', xml('/r/next'), item('<next/><next>a</next>'), 'two values at /r/next'],
+    ['is a link without an address', atom, item('<link rel="next" url="?a"/>'), 'has no attribute href'],
+    [
+      'is an unknown entity',
+      xml('/r/next'),
+      { body: '<!DOCTYPE r SYSTEM "r.dtd"><r><i/><next>&t;</next></r>' },
+      'undefined entity',
+    ],
+  ])('is a ContractError if it %s', async (_, parts, response, message, request) => {
+    expect(await failureOf(fetchPage(parts, response, request))).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it.each([
+    ['header', inHeader(), 'X-Next: a'],
+    ['link', { next: link }, 'Link: <?a>; rel=next'],
+  ])('is a ContractError if it follows the body: %s', async (_, parts, trailer) => {
+    const head = rawResponse({
+      headers: { 'content-type': 'application/json', trailer: 'x-next, link' },
+      body: '',
+      framing: 'chunked',
+    });
+    const start = head.subarray(0, head.indexOf('\r\n\r\n') + 4);
+    const response = Buffer.concat([start, chunk('{"data":[]}'), Buffer.from(`0\r\n${trailer}\r\n\r\n`)]);
+    expect(await failureOf(fetchPage(parts, response))).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringContaining('follows the body'),
+    });
+  });
+});
+
+const judged = (rest: object) => ({ page: { ...json, ...rest } });
+const oai = {
+  next: {
+    from: 'body',
+    at: '/OAI-PMH/ListRecords/resumptionToken',
+    to: { query: 'token' },
+    end: { absent: true, value: '' },
+  },
+  page: {
+    format: 'xml',
+    reports: '/OAI-PMH/ListRecords/record',
+    error: '/OAI-PMH/error',
+    empty: { at: '/OAI-PMH/error/@code', is: 'noRecordsMatch' },
+  },
+};
+const total = judged({ empty: { at: '/total', is: '0' } });
+const oaiError = (code: string): Parts => ({ body: `<OAI-PMH><request/><error code="${code}">No.</error></OAI-PMH>` });
+const of = (format: string, rest: object = {}) => ({ next: link, page: { format, ...rest } });
+const pdf = of('bytes', { types: ['application/pdf'] });
+
+describe('a page', () => {
+  it.each<[string, object, Parts, number | null, string | null]>([
+    ['without reports, but with a next page', {}, data('"next":"a"'), 0, 'a'],
+    ['without reports as the description says', oai, oaiError('noRecordsMatch'), 0, null],
+    ['without reports as the description says, with a next page', total, data('"total":0,"next":"a"'), 0, 'a'],
+    ['with null in the place of an error', judged({ error: '/error' }), data('"error":null'), 0, null],
+    ['after a byte order mark', {}, { body: '\uFEFF{"data":[1]}' }, 1, null],
+    [
+      'compressed',
+      {},
+      { body: gzipSync('{"data":[1,2],"next":"a"}'), headers: { 'content-encoding': 'gzip' } },
+      2,
+      'a',
+    ],
+    ['of JSON that shows its end', {}, { body: '{"data":[1]}', framing: 'chunked' }, 1, null],
+    ['of NDJSON', of('ndjson'), { ...linked('<?a>; rel=next'), body: '{}\n[]\n' }, 2, '/logs?a'],
+    ['of CSV', of('csv'), { body: 'a,b\n1,"x\ny"\n' }, 1, null],
+    ['of bytes', pdf, { body: '%PDF' }, null, null],
+    ['with a key that objects inherit', {}, data('"__proto__":{"next":"a"}'), 0, null],
+  ])('%s', async (_, parts, response, reports, next) => {
+    const fetched = await fetchPage(parts, response);
+    expect(fetched).toMatchObject({ reports, next });
+  });
+
+  const html = '<!DOCTYPE html><html><body>Log in</body></html>';
+  it.each<[string, object, Parts, string, RequestParts?]>([
+    [
+      'an error inside a 200',
+      judged({ error: '/errors' }),
+      data('"errors":"no such field"'),
+      'an error at /errors: no such field',
+    ],
+    [
+      'an error that quotes the key',
+      judged({ error: '/errors' }),
+      data(`"errors":${JSON.stringify(trickyApiKey)}`),
+      'not shown',
+    ],
+    ['errors in a list', judged({ error: '/errors' }), data('"errors":[{"code":1}]'), 'an error at /errors'],
+    ['another error than that there are no reports', oai, oaiError('badArgument'), 'an error at /OAI-PMH/error: No.'],
+    // The page before has announced more.
+    ['no reports after the first page', oai, oaiError('noRecordsMatch'), 'an error at /OAI-PMH/error', sent('t')],
+    ['no reports, with reports', total, { body: '{"data":[1],"total":0}' }, 'no reports, at /total, but has 1'],
+    ['without the list of reports', {}, { body: '{"error":"x"}' }, 'nothing that contains reports: /data/*'],
+    ['with an object for the list', {}, { body: '{"data":{}}' }, 'nothing that contains reports'],
+    ['with two lists', {}, { body: '{"data":[1],"data":[]}' }, 'two values at /data'],
+    ['without what contains the reports in XML', oai, { body: '<OAI-PMH/>' }, 'nothing that contains reports'],
+    ['a login page', {}, { body: html }, 'not a JSON document'],
+    ['a login page, with its own type', {}, { body: html, headers: { 'content-type': 'text/html' } }, 'content type'],
+    ['a login page in place of bytes', pdf, { body: html, headers: { 'content-type': 'text/html' } }, 'content type'],
+    ['another charset', {}, { ...ok, headers: { 'content-type': 'application/json; charset=latin1' } }, 'content type'],
+    ['without a type', {}, { ...ok, headers: { 'content-type': '' } }, 'content type'],
+    ['gzip that is not declared', {}, { body: gzipSync('{"data":[]}') }, 'not UTF-8'],
+    ['cut off', {}, { body: '{"data":[1]' }, 'not complete'],
+    ['nothing', {}, { body: '' }, 'the body is empty'],
+    ['a message after the rows', of('csv'), { body: 'a,b\n1,2\nERROR\n' }, 'row 3'],
+    ['NDJSON without a length', of('ndjson'), { body: '{}\n', framing: 'close' }, 'would go unnoticed'],
+    ['CSV without a length', of('csv'), { body: 'a\n', framing: 'close' }, 'would go unnoticed'],
+    ['bytes without a length', pdf, { body: 'x', framing: 'close' }, 'would go unnoticed'],
+    ['no content', pdf, { status: 204, body: '' }, 'status 204'],
+    ['a list that is not ready', {}, { ...ok, status: 202 }, 'status 202'],
+    ['a partial response', {}, { ...ok, status: 206 }, 'partial response'],
+  ])('is a ContractError: %s', async (_, parts, response, message, request) => {
+    expect(await failureOf(fetchPage(parts, response, request))).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringContaining(message),
+    });
+  });
+});
