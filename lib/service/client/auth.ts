@@ -35,4 +35,4 @@ export const shownCredentials = (auth: Auth, source: string): Record<string, str
 
 /** What of the secret must not be shown: of basic authentication, also the password alone. */
 export const partsOfSecret = ({ kind }: Auth, secret: string): readonly string[] =>
-  kind === 'basic' ? [secret, secret.slice(secret.indexOf(':') + 1)] : [secret];
+  kind === 'none' ? [] : kind === 'basic' ? [secret, secret.slice(secret.indexOf(':') + 1)] : [secret];
