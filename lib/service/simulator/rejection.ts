@@ -6,6 +6,8 @@
 const statuses = {
   /** The key is missing, repeated or wrong (section 5: every request carries it). */
   unauthorized: 401,
+  /** The client ID or the secret of a request for an access token is wrong. */
+  invalid_client: 401,
   /** Any path except `/v1/report/export` (section 4.1). */
   not_found: 404,
   /** Any method except POST. The contract mentions a GET variant without showing it (section 4.1, gaps). */
@@ -29,10 +31,17 @@ export class Rejection extends Error {
   override readonly name = 'Rejection';
   readonly code: keyof typeof statuses;
   readonly status: number;
+  /** The only method. */
+  readonly allow: string | undefined;
 
-  constructor(code: keyof typeof statuses, message: string, options?: ErrorOptions) {
+  constructor(
+    code: keyof typeof statuses,
+    message: string,
+    { allow, ...options }: ErrorOptions & { allow?: string } = {},
+  ) {
     super(message, options);
     this.code = code;
+    this.allow = allow;
     this.status = statuses[code];
   }
 }

@@ -66,30 +66,40 @@ export function validateRequest(
   apiKey: string,
   upperBounds: UpperBounds,
 ): ExportRequest {
-  const { method, target, headers, body } = received;
+  const { method, target, headers } = received;
   const key = headers[keyHeader];
   if (typeof key !== 'string' || !isSameSecret(key, apiKey)) {
     throw new Rejection('unauthorized', `The header ${keyHeader} is missing, or its key is invalid`);
   }
   const url = URL.parse(target, 'http://127.0.0.1');
   if (url?.pathname !== exportPath) throw new Rejection('not_found', `The only path is ${exportPath}`);
-  if (method !== 'POST') throw new Rejection('method_not_allowed', 'The only method is POST');
+  if (method !== 'POST') throw new Rejection('method_not_allowed', 'The only method is POST', { allow: 'POST' });
+  return parseExportRequest(url.searchParams, parseJson(receivedBody(received, 'application/json')), upperBounds);
+}
+
+/** The body, as text in UTF-8. @throws Rejection if it is too long, or not of the media type `type` */
+export function receivedBody({ headers, body }: ReceivedRequest, type: string): string {
   if (body === undefined) throw new Rejection('body_too_large', `The body exceeds ${maxBodyBytes} bytes`);
-  if (!/^application\/json *(;|$)/i.test(headers['content-type'] ?? '')) {
-    throw new Rejection('unsupported_media_type', 'The content-type must be application/json');
+  const [received = ''] = (headers['content-type'] ?? '').split(';');
+  if (received.trim().toLowerCase() !== type) {
+    throw new Rejection('unsupported_media_type', `The content-type must be ${type}`);
   }
-  return parseExportRequest(url.searchParams, parseJson(body), upperBounds);
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(body);
+  } catch (cause) {
+    throw new Rejection('invalid_json', 'The body is not valid JSON in UTF-8', { cause });
+  }
 }
 
 /** Compares in constant time, regardless of length. */
-function isSameSecret(a: string, b: string): boolean {
+export function isSameSecret(a: string, b: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(a), digest(b));
 }
 
-function parseJson(body: Buffer): unknown {
+export function parseJson(text: string, reviver?: Parameters<typeof JSON.parse>[1]): unknown {
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    return JSON.parse(text, reviver);
   } catch (cause) {
     throw new Rejection('invalid_json', 'The body is not valid JSON in UTF-8', { cause });
   }
@@ -149,9 +159,9 @@ function parseExportRequest(query: URLSearchParams, body: unknown, upperBounds: 
 
 const bodyFields = ['filter', 'format', 'container', 'size', 'cursor'];
 
-type Fields = { readonly [name: string]: unknown };
+export type Fields = { readonly [name: string]: unknown };
 
-const isFields = (value: unknown): value is Fields =>
+export const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const isPageSize = (value: unknown): value is number =>

@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Rejection } from './rejection.ts';
 import type { Position, Report, ReportSource } from './report-source.ts';
-import type { ExportRequest } from './request.ts';
+import type { ExportRequest, ReceivedRequest } from './request.ts';
 
 /** In the order and case in which they are sent. Names may repeat. */
 export type Headers = readonly (readonly [name: string, value: string])[];
@@ -20,6 +20,18 @@ export interface PreparedResponse {
   /** The IDs of the reports in the body. */
   readonly reportIds: readonly string[];
 }
+
+/** What an API makes of a valid request. */
+interface ValidRequest {
+  readonly cursor: string | undefined;
+  /** False of a request for an access token. */
+  readonly isForPage: boolean;
+  /** The response as of the time `at`, and how it is built when it is sent. @throws Rejection invalid_cursor */
+  readonly answer: (at: number) => (now: number) => PreparedResponse;
+}
+
+/** @throws Rejection */
+export type Validate = (received: ReceivedRequest, at: number) => ValidRequest;
 
 export interface Page {
   readonly reports: readonly Report[];
@@ -92,7 +104,7 @@ export function rejectionResponse(rejection: Rejection, now: number): PreparedRe
     status: rejection.status,
     headers: [
       ...commonHeaders(now),
-      ...(rejection.code === 'method_not_allowed' ? ([['allow', 'POST']] as const) : []),
+      ...(rejection.allow === undefined ? [] : ([['allow', rejection.allow]] as const)),
       ['content-type', 'application/json'],
       ['content-length', String(body.length)],
     ],
@@ -101,7 +113,7 @@ export function rejectionResponse(rejection: Rejection, now: number): PreparedRe
   };
 }
 
-function commonHeaders(now: number): Headers {
+export function commonHeaders(now: number): Headers {
   return [
     ['date', new Date(now).toUTCString()],
     // The request identifier of the gateway. The contract does not show its name; this one is common.

@@ -49,7 +49,8 @@ export async function startSimulator({
   onExchange,
   ...options
 }: SimulatorOptions): Promise<Simulator> {
-  const keyHeader = `x-${options.vendor}-api-key`.toLowerCase();
+  const keyHeaders = [`x-${options.vendor}-api-key`, 'authorization', options.api?.auth.name ?? ''];
+  const isKey = (name: string) => keyHeaders.some((one) => one.toLowerCase() === name);
   const cursorHeader = `x-${options.vendor}-cursor`.toLowerCase();
   const faultInjector = createFaultInjector(faults);
   const exchanges: Exchange[] = [];
@@ -76,7 +77,7 @@ export async function startSimulator({
         number,
         method: received.method,
         target: received.target,
-        requestHeaders: Object.fromEntries(Object.entries(received.headers).filter(([name]) => name !== keyHeader)),
+        requestHeaders: Object.fromEntries(Object.entries(received.headers).filter(([name]) => !isKey(name))),
         requestBody: bodyForRecord(received),
         cursor,
         status: fault.disconnect?.at === 'start' ? 0 : prepared.status,

@@ -1,0 +1,170 @@
+/** What the simulator accepts as a request of a described API, and its responses. With the client: described-api.property.test.ts. */
+
+import { describe, expect, it } from 'vitest';
+import { apiSchema } from '../../../lib/settings/api-settings.ts';
+import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
+import { type SimulatorOptions, startSimulator } from '../../support/service/simulator.ts';
+import { someReports } from '../../support/service/simulator-client.ts';
+
+const key = 'user:the-key';
+
+const simulate = (api: object, options: Partial<SimulatorOptions> = {}) =>
+  startSimulator({
+    vendor: 'ACME',
+    apiKey: key,
+    reports: inMemoryReports(someReports(3)),
+    api: apiSchema.parse(api),
+    ...options,
+  });
+
+const auditLog = {
+  request: { path: '/logs', query: { since: '{since}', limit: '{size}', kind: 'audit' } },
+  auth: { kind: 'bearer' },
+  next: { from: 'body', at: '/meta/next', to: { query: 'cursor' }, end: { flag: '/meta/more' } },
+  page: { format: 'json', reports: '/data/*' },
+};
+const since = '2026-11-20T00:00:00Z';
+const authorization = `Bearer ${key}`;
+
+const search = {
+  request: {
+    method: 'POST',
+    path: '/search/{filter.type}?pretty=1',
+    body: { range: { from: '{since}', to: '{until}' }, size: '{size}', tags: ['a', '{filter.tag}'] },
+  },
+  dates: 'epoch',
+  auth: { kind: 'none' },
+  next: { from: 'header', at: 'Next', to: { body: '/paging/cursor' }, alone: true },
+  page: { format: 'xml' },
+};
+const searchBody = { range: { from: Date.UTC(2026, 10, 20) / 1_000, to: 2_000_000_000 }, size: 2, tags: ['a'] };
+
+const status = async (url: string, init?: RequestInit): Promise<number> => {
+  const response = await fetch(url, init);
+  await response.arrayBuffer();
+  return response.status;
+};
+const post = (body: unknown): RequestInit => ({
+  method: 'POST',
+  body: JSON.stringify(body),
+  headers: { 'content-type': 'application/json' },
+});
+
+describe('a request', () => {
+  it.each([
+    ['of the description', `?since=${since}&limit=2&kind=audit`, 200],
+    ['without a size', `?since=${since}&kind=audit`, 200],
+    ['without its lower bound', '?limit=2&kind=audit', 400],
+    ['without a fixed parameter', `?since=${since}&limit=2`, 400],
+    ['with another value', `?since=${since}&limit=2&kind=other`, 400],
+    ['with a date in another form', '?since=1763596800&limit=2&kind=audit', 400],
+    ['with a date that there is not', '?since=2026-13-20T00:00:00Z&kind=audit', 400],
+    ['with a size that is no number', `?since=${since}&limit=two&kind=audit`, 400],
+    ['with a size of 0', `?since=${since}&limit=0&kind=audit`, 400],
+    ['with a parameter twice', `?since=${since}&since=${since}&kind=audit`, 400],
+    ['with an unknown parameter', `?since=${since}&kind=audit&sort=asc`, 400],
+    ['with an unknown cursor', `?since=${since}&kind=audit&cursor=abc`, 400],
+    ['for another path', `/archive?since=${since}&kind=audit`, 404],
+  ])('%s: %s', async (_, query, expected) => {
+    await using simulator = await simulate(auditLog);
+    expect(await status(`${simulator.baseUrl}/logs${query}`, { headers: { authorization } })).toBe(expected);
+  });
+
+  it.each([
+    ['of the description', '/x?pretty=1', searchBody, 200],
+    ['with all values', '/x%2Fy?pretty=1', { ...searchBody, tags: ['a', { any: 'value' }] }, 200],
+    ['without the query of its path', '/x', searchBody, 400],
+    ['with a number as text', '/x?pretty=1', { ...searchBody, size: '2' }, 400],
+    ['without a field', '/x?pretty=1', { size: 2, tags: ['a'] }, 400],
+    ['with another item', '/x?pretty=1', { ...searchBody, tags: ['b'] }, 400],
+    ['with an unknown field', '/x?pretty=1', { ...searchBody, sort: 'asc' }, 400],
+    ['with a list as body', '/x?pretty=1', [searchBody], 400],
+    ['with a longer path', '/x/y?pretty=1', searchBody, 404],
+  ])('with a body, %s: %s', async (_, target, body, expected) => {
+    await using simulator = await simulate(search);
+    expect(await status(`${simulator.baseUrl}/search${target}`, post(body))).toBe(expected);
+  });
+
+  it('with a cursor that is sent alone must have nothing else', async () => {
+    await using simulator = await simulate({ ...search, request: { ...search.request, path: '/search' } });
+    const url = `${simulator.baseUrl}/search`;
+    const first = await fetch(url, post(searchBody));
+    const cursor = first.headers.get('next');
+    expect(await first.text()).toContain('<r id="r1"/><r id="r2"/>');
+    expect(await status(url, post({ ...searchBody, paging: { cursor } }))).toBe(400);
+    const second = await fetch(url, post({ paging: { cursor } }));
+    expect(await second.text()).toContain('<reports><r id="r3"/></reports>');
+    expect(second.headers.has('next')).toBe(false);
+  });
+
+  it('with a cursor of other values is rejected', async () => {
+    await using simulator = await simulate(auditLog);
+    const url = `${simulator.baseUrl}/logs?since=${since}&kind=audit`;
+    const first = await fetch(`${url}&limit=1`, { headers: { authorization } });
+    const { meta } = (await first.json()) as { meta: { next: string } };
+    const cursor = encodeURIComponent(meta.next);
+    expect(await status(`${url}&limit=2&cursor=${cursor}`, { headers: { authorization } })).toBe(400);
+  });
+
+  it('has the only method, and a GET no body', async () => {
+    await using simulator = await simulate(auditLog);
+    const response = await fetch(`${simulator.baseUrl}/logs`, { method: 'PUT', headers: { authorization } });
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET']);
+  });
+
+  it.each([
+    [{ kind: 'none' }, {}],
+    [{ kind: 'header', name: 'Api-Key' }, { 'api-key': key }],
+    [{ kind: 'header', name: 'Authorization', prefix: 'SSWS ' }, { authorization: `SSWS ${key}` }],
+    [{ kind: 'basic' }, { authorization: `Basic ${Buffer.from(key).toString('base64')}` }],
+    [{ kind: 'bearer' }, { authorization }],
+  ])('is authenticated as described: %j', async (auth, headers: Record<string, string>) => {
+    await using simulator = await simulate({ ...auditLog, auth });
+    const url = `${simulator.baseUrl}/logs?since=${since}&kind=audit`;
+    expect(await status(url, { headers })).toBe(200);
+    const [[name, value] = []] = Object.entries(headers);
+    if (name === undefined) return;
+    expect(await status(url)).toBe(401);
+    expect(await status(url, { headers: { [name]: `${value}x` } })).toBe(401);
+  });
+});
+
+describe('an access token', () => {
+  const auth = { kind: 'oauth2', tokenUrl: 'https://login.example/token', clientId: 'a:b', scope: 'reports.read' };
+  const form = { grant_type: 'client_credentials', scope: 'reports.read' };
+  const encoded = Buffer.from(`a%3Ab:${encodeURIComponent(key)}`).toString('base64');
+  const grant = (fields: Record<string, string>, headers: Record<string, string> = {}): RequestInit => ({
+    method: 'POST',
+    body: new URLSearchParams(fields),
+    headers,
+  });
+
+  it.each([
+    ['in a header', grant(form, { authorization: `Basic ${encoded}` }), 200],
+    ['in the body', grant({ ...form, client_id: 'a:b', client_secret: key }), 200],
+    ['with another secret', grant({ ...form, client_id: 'a:b', client_secret: 'x' }), 401],
+    ['with another scope', grant({ ...form, client_id: 'a:b', client_secret: key, scope: 'all' }), 400],
+    ['with GET', {}, 405],
+  ])('is issued for the credentials %s: status of %#', async (_, init, expected) => {
+    await using simulator = await simulate({ ...auditLog, auth });
+    expect(await status(`${simulator.baseUrl}/token`, init)).toBe(expected);
+  });
+
+  it('is valid until it expires, and the secret itself is none', async () => {
+    let now = Date.UTC(2026, 10, 21);
+    await using simulator = await simulate({ ...auditLog, auth }, { now: () => now });
+    const url = `${simulator.baseUrl}/logs?since=${since}&kind=audit`;
+    const granted = await fetch(`${simulator.baseUrl}/token`, grant(form, { authorization: `Basic ${encoded}` }));
+    const { access_token: token, expires_in: seconds } = (await granted.json()) as Record<string, unknown>;
+    const headers = { authorization: `Bearer ${String(token)}` };
+    expect(await status(url, { headers })).toBe(200);
+    expect(await status(url, { headers: { authorization } })).toBe(401);
+    now += Number(seconds) * 1_000;
+    expect(await status(url, { headers })).toBe(401);
+  });
+});
+
+it('is refused if no document can have all that the description names', async () => {
+  const next = { ...auditLog.next, at: '/meta' };
+  await expect(simulate({ ...auditLog, next })).rejects.toThrow('cannot write a document that has all of /data/*');
+});

@@ -1,0 +1,184 @@
+/** Random descriptions of APIs, all of them valid, and such that a document can have all that they name. */
+
+import { type Api, apiSchema } from '../../../lib/settings/api-settings.ts';
+import { fc } from '../property.ts';
+
+type ApiInput = Record<string, unknown>;
+
+/** A value of a template, and what it asks for. */
+const times = ['{since}', 'from {since} to {until}', '{until}'] as const;
+
+const templates = fc.record({
+  since: fc.constantFrom('query', 'body', 'path', 'none'),
+  until: fc.constantFrom('query', 'body', 'text', 'none'),
+  size: fc.constantFrom('query', 'body', 'none'),
+  type: fc.constantFrom('query', 'body', 'path', 'object', 'none'),
+});
+
+/** Names that every syntax must escape somewhere, none of which is that of another place in the document. */
+const names = {
+  list: fc.constantFrom('data', 'a/b', '~', '', 'größe', '"list"', '__proto__'),
+  next: fc.constantFrom('next', 'next/cursor', '~1', 'é', 'toString'),
+  outer: fc.constantFrom('meta', 'paging~', ' ', 'constructor'),
+};
+
+const escapePointer = (name: string) => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+
+const jsonPaths = fc
+  .record({ list: names.list, next: names.next, outer: names.outer, isNested: fc.boolean(), isDeep: fc.boolean() })
+  .map(({ list, next, outer, isNested, isDeep }) => {
+    const around = isNested ? escapePointer(outer) : '';
+    return {
+      reports: `${isDeep ? '/results' : ''}${escapePointer(list)}/*`,
+      next: `${around}${escapePointer(next)}`,
+      flag: `${around}/more`,
+      error: '/problem',
+      empty: '/message/code',
+    };
+  });
+
+const xmlPaths = fc
+  .record({
+    reports: fc.constantFrom('/feed/entry', '/feed/data/größe', '/feed/data/*'),
+    next: fc.constantFrom(
+      '/feed/next',
+      '/feed/@next',
+      '/feed/meta/next-token',
+      '/feed/link[@rel=next]/@href',
+      '/feed/link[@rel="next page"]',
+      '/feed/data.info/@next',
+    ),
+    flag: fc.constantFrom('/feed/more', '/feed/@more', '/feed/meta/more'),
+  })
+  .map((paths) => ({ ...paths, error: '/feed/problem', empty: '/feed/message/@code' }));
+
+const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
+  { kind: 'none' },
+  { kind: 'bearer' },
+  { kind: 'basic' },
+  { kind: 'header', name: 'X-Key' },
+  { kind: 'header', name: 'Authorization', prefix: 'SSWS ' },
+);
+
+const choices = fc.record({
+  format: fc.constantFrom('xml', 'json', 'ndjson', 'csv', 'bytes'),
+  from: fc.constantFrom('header', 'link', 'body', 'body'),
+  isUrl: fc.boolean(),
+  method: fc.constantFrom('GET', 'POST'),
+  to: fc.constantFrom('query', 'header', 'body', 'body'),
+  hasInitial: fc.boolean(),
+  alone: fc.constantFrom(undefined, true, false),
+  end: fc.constantFrom(undefined, 'absent', 'value', 'either', 'flag', 'same'),
+  fixedQuery: fc.constantFrom('', '?verb=List%20Records', '?v=1&of={type}'),
+  hasError: fc.boolean(),
+  hasEmpty: fc.boolean(),
+  hasReports: fc.boolean(),
+  types: fc.constantFrom(undefined, ['application/vnd.acme+data', 'application/octet-stream']),
+  dates: fc.constantFrom('iso', 'iso-ms', 'epoch', 'epoch-ms', 'date'),
+  auth: auths,
+  templates,
+  json: jsonPaths,
+  xml: xmlPaths,
+});
+
+export interface DescribedApi {
+  readonly api: Api;
+  /** What the requests can ask for. */
+  readonly hasSince: boolean;
+  readonly hasUntil: boolean;
+  readonly hasSize: boolean;
+  readonly hasType: boolean;
+  /** The paths of the format, also those that the description does not name. */
+  readonly paths: { readonly reports: string; readonly next: string; readonly error: string };
+}
+
+export const describedApis: fc.Arbitrary<DescribedApi> = choices.map((choice) => {
+  const { format, templates: at } = choice;
+  const hasPaths = format === 'xml' || format === 'json';
+  const from = choice.from === 'body' && !hasPaths ? 'header' : choice.from;
+  const isUrl = from === 'link' || choice.isUrl;
+  const method = isUrl ? 'GET' : choice.method;
+  const isPost = method === 'POST';
+  const to = choice.to === 'body' && !isPost ? 'query' : choice.to;
+  const paths = format === 'xml' ? choice.xml : choice.json;
+  // The last page of such an API has no report, which is no NDJSON.
+  const isSame = choice.end === 'same' && format !== 'ndjson';
+  const end = {
+    absent: { absent: true },
+    value: { value: 'null' },
+    either: { absent: true, value: '' },
+    flag: from === 'body' ? { flag: paths.flag } : undefined,
+    same: isSame ? { same: true } : undefined,
+    none: undefined,
+  }[choice.end ?? 'none'];
+  const place = (where: string) => (where === 'body' && !isPost ? 'query' : where);
+
+  const query = {
+    'fixed name': 'a "b" & {1}',
+    ...(place(at.since) === 'query' && { since: times[0] }),
+    ...(place(at.until) === 'query' && { $to: times[2] }),
+    ...(place(at.until) === 'text' && { filter: times[1] }),
+    ...(place(at.size) === 'query' && { limit: 'n={size}' }),
+    ...(place(at.type) === 'query' && { type: '{filter.type}' }),
+    ...(to === 'query' && !isUrl && choice.hasInitial && { cursor: '*' }),
+  };
+  const body = {
+    fixed: [1, null, ['x', [2]], { yes: true }],
+    ...(at.since === 'body' && { since: times[0] }),
+    ...(at.until === 'body' && { range: [{ until: times[2] }] }),
+    ...(at.size === 'body' && { limit: '{size}', text: 'n={size}' }),
+    ...(at.type === 'body' && { type: ['{filter.type}', 'other'] }),
+    ...(at.type === 'object' && { filter: '{filter}' }),
+    ...(to === 'body' && choice.hasInitial && { 'cursor/a': '*' }),
+  };
+  const hasTypeInPath = at.type === 'path';
+  const path = `/v1${at.since === 'path' ? '/after-{since}' : ''}/reports${hasTypeInPath ? '/{filter.type}' : ''}`;
+  const api = apiSchema.parse({
+    request: {
+      method,
+      path: `${path}${choice.fixedQuery.replace('{type}', hasTypeInPath ? '{filter.type}' : 'x')}`,
+      query,
+      ...(isPost && { body }),
+    },
+    dates: choice.dates,
+    auth: choice.auth,
+    next: {
+      from,
+      ...(from === 'header' && { at: 'X-Next' }),
+      ...(from === 'body' && { at: paths.next }),
+      ...(isUrl && from !== 'link' && { is: 'url' }),
+      ...(!isUrl && {
+        to:
+          to === 'query'
+            ? { query: 'cursor' }
+            : to === 'header'
+              ? { header: 'X-Continue' }
+              : { body: bodyPlace(choice.hasInitial, at.size) },
+        ...(choice.alone !== undefined && { alone: choice.alone }),
+      }),
+      ...(end !== undefined && { end }),
+    },
+    page: {
+      format,
+      ...((choice.types !== undefined || format === 'bytes') && { types: choice.types ?? ['application/pdf'] }),
+      ...(hasPaths &&
+        (format === 'json' || choice.hasReports || from === 'body') && {
+          reports: format === 'json' && from !== 'body' && !choice.hasReports ? '/*' : paths.reports,
+        }),
+      ...(hasPaths && choice.hasReports && choice.hasError && { error: paths.error }),
+      ...(hasPaths && choice.hasReports && choice.hasEmpty && { empty: { at: paths.empty, is: 'nothing' } }),
+    },
+  });
+  const uses = (name: string) => JSON.stringify(api.request).includes(name);
+  return {
+    api,
+    hasSince: uses('{since}'),
+    hasUntil: uses('{until}'),
+    hasSize: uses('{size}'),
+    hasType: uses('{filter'),
+    paths,
+  };
+});
+
+const bodyPlace = (hasInitial: boolean, seed: string): string =>
+  hasInitial ? '/cursor~1a' : seed === 'none' ? '/cursor' : '/paging/after~0';
