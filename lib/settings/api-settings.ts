@@ -32,7 +32,7 @@ const noOffsets = `offsets and page numbers are refused: when data changes durin
 const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhere. Ask the vendor for a header';
 
 /** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */
-const likelyPlaceholder = /(?:\$\{|\{\{|\{)\s*(?:since|until|size|filter(?:\.[^{}]*)?)\s*\}/gi;
+const likelyPlaceholder = /(?:\$\{|\{\{?)\s*(?:since|until|size|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
 
 function findTemplateProblem(template: string, inBody: boolean): string | undefined {
   const [wrong] = (template.match(likelyPlaceholder) ?? []).filter((one) => !/^\{[A-Za-z][\w.-]*\}$/.test(one));
@@ -331,7 +331,8 @@ const pageSchema = z.strictObject({
   ),
 });
 
-const xmlPath = /^(\/[^/@[\]\s]+(\[@[^/@[\]=\s]+=[^\]/]*\])?)+(\/@[^/@[\]\s]+)?$/;
+/** Names have no prefix, as `formats/xml.ts` compares them: with one, nothing would ever be found. */
+const xmlPath = /^(\/[^/@[\]:=\s"']+(\[@[^/@[\]:=\s"']+=("[^"\]/]*"|'[^'\]/]*'|[^"'\]/]*)\])?)+(\/@[^/@[\]:=\s"']+)?$/;
 const jsonPointer = /^(\/([^~/]|~[01])*)+$/;
 
 const dateForms = ['iso', 'iso-ms', 'epoch', 'epoch-ms', 'date'] as const;
@@ -401,7 +402,7 @@ function* findContradictions({
     if (format !== 'xml' && format !== 'json')
       yield { path, message: `has no meaning in ${format}, which has no paths` };
     else if (format === 'xml' && !xmlPath.test(value))
-      yield { path, message: 'must be a path of elements, such as /feed/link[@rel=next]/@href' };
+      yield { path, message: 'must be a path of elements without prefixes, such as /feed/link[@rel=next]/@href' };
     else if (format === 'json' && !jsonPointer.test(value))
       yield { path, message: 'must be a JSON Pointer, such as /meta/next' };
   }
@@ -436,7 +437,7 @@ function* findContradictions({
       message:
         format === 'json'
           ? 'must be the JSON Pointer of a list, followed by /*, such as /data/*'
-          : 'must be a path of elements, such as /feed/entry',
+          : 'must be a path of elements without prefixes, such as /feed/entry',
     };
   } else if (format !== 'json' && format !== 'xml') {
     yield { path: ['page', 'reports'], message: `has no meaning in ${format}` };

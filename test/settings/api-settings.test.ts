@@ -1,0 +1,388 @@
+/** Descriptions of APIs: which are accepted, why others are refused, and what a run keeps of them. */
+
+import { describe, expect, it } from 'vitest';
+import { isExportError } from '../../lib/core/errors.ts';
+import { createPageCheck } from '../../lib/service/formats/formats.ts';
+import { apiOfRequest, apiSchema, formatOf, hasUntil } from '../../lib/settings/api-settings.ts';
+import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
+import { fileDocument } from '../../lib/settings/settings-document.ts';
+import { mutationsOf } from '../support/mutations.ts';
+import { cases, fc } from '../support/property.ts';
+
+const json = { format: 'json', reports: '/data/*' };
+const body = { from: 'body', at: '/meta/next', to: { query: 'cursor' } };
+const post = { method: 'POST', path: '/logs', body: { from: '{since}', filter: '{filter}', first: ['{size}'] } };
+const xml = { format: 'xml', reports: '/feed/entry' };
+
+/** A description of each kind. */
+const described = {
+  'JSON with a cursor': {
+    request: {
+      path: '/v1/logs?v=1',
+      query: { since: '{since}', until: '{until}', limit: '{size}', kind: '{filter.kind}' },
+    },
+    auth: { kind: 'bearer' },
+    next: body,
+    page: { ...json, types: ['application/vnd.a+json'], error: '/errors' },
+  },
+  'a link': {
+    request: { path: '/logs' },
+    dates: 'epoch-ms',
+    auth: { kind: 'header', name: 'Authorization', prefix: 'SSWS ' },
+    next: { from: 'link' },
+    page: { format: 'ndjson' },
+  },
+  'a header': {
+    request: { path: '/{filter.job}/results' },
+    auth: { kind: 'basic' },
+    next: { from: 'header', at: 'Sforce-Locator', to: { query: 'locator' }, end: { value: 'null' } },
+    page: { format: 'csv' },
+  },
+  'a cursor in the body': {
+    request: post,
+    dates: 'date',
+    auth: { kind: 'oauth2', tokenUrl: 'https://login.example.com/token', clientId: 'a', scope: 'b c' },
+    next: { from: 'body', at: '/a~1b/0', to: { body: '/page/after' }, alone: true, end: { flag: '/more' } },
+    page: json,
+  },
+  'a cursor in a header': {
+    request: post,
+    auth: { kind: 'none' },
+    next: { from: 'header', at: 'x-ms-continuation', to: { header: 'x-ms-continuation' } },
+    page: { format: 'bytes', types: ['application/pdf'] },
+  },
+  'a URL in XML': {
+    request: { path: '/feed', query: { $filter: 'updated ge {since}' } },
+    dates: 'iso-ms',
+    auth: { kind: 'basic' },
+    next: { from: 'body', at: '/feed/link[@rel=next]/@href', is: 'url' },
+    page: xml,
+  },
+  'OAI-PMH': {
+    request: { path: '/oai?verb=ListRecords', query: { from: '{since}' } },
+    auth: { kind: 'none' },
+    next: {
+      from: 'body',
+      at: '/O/L/token',
+      to: { query: 'resumptionToken' },
+      alone: true,
+      end: { absent: true, value: '' },
+    },
+    page: {
+      format: 'xml',
+      reports: '/O/L/record',
+      error: '/O/error',
+      empty: { at: '/O/error/@code', is: 'noRecordsMatch' },
+    },
+  },
+  'the same cursor again': {
+    request: {
+      path: '/select',
+      query: { cursorMark: '*', q: 'at:[{since} TO {until}]', json: '{"a":{"gte":{since}}}' },
+    },
+    auth: { kind: 'basic' },
+    next: { from: 'body', at: '/nextCursorMark', to: { query: 'cursorMark' }, end: { same: true } },
+    page: { format: 'json', reports: '/response/docs/*' },
+  },
+} as const;
+const base = described['JSON with a cursor'];
+const feed = described['a URL in XML'];
+
+const problemsOf = (description: unknown) =>
+  (apiSchema.safeParse(description).error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`);
+
+describe('a description', () => {
+  it.each(Object.entries(described))('may be %s', (_, description) => {
+    expect(problemsOf(description)).toEqual([]);
+  });
+
+  it('knows its format, whether it has windows, and its pagination', () => {
+    const parsed = Object.values(described).map((one) => apiSchema.parse(one));
+    expect(parsed.map(formatOf)).toEqual(['JSON', 'NDJSON', 'CSV', 'JSON', 'BIN', 'XML', 'XML', 'JSON']);
+    expect(parsed.map(hasUntil)).toEqual([true, false, false, false, false, false, false, true]);
+    expect(new Set(parsed.map((one) => apiOfRequest(one).pagination))).toEqual(
+      new Set(['body cursor', 'link url', 'header cursor', 'body url']),
+    );
+  });
+
+  const request = (parts: object) => ({ ...base, request: { ...base.request, ...parts } });
+  const query = (parameters: object) => request({ query: parameters });
+  const inBody = (sent: unknown) => ({ ...base, request: { ...post, body: sent } });
+  const auth = (parts: object) => ({ ...base, auth: parts });
+  const next = (parts: object) => ({ ...base, next: { ...body, ...parts } });
+  const page = (parts: object) => ({ ...base, page: { ...json, ...parts } });
+  const inXml = (parts: object, of: object = {}) => ({
+    ...feed,
+    next: { ...feed.next, ...parts },
+    page: { ...xml, ...of },
+  });
+
+  it.each<[string, unknown, string]>([
+    ['an offset', query({ start: '{offset}' }), 'request.query.start: {offset}: offsets and page numbers are refused'],
+    ['a page number', query({ p: '{page}' }), 'request.query.p: {page}: offsets and page numbers are refused'],
+    ['an offset that never changes', query({ offset: '0' }), 'request.query.offset: offsets and page numbers'],
+    ['an offset in the path', request({ path: '/logs?page=1' }), 'request.path: page: offsets and page numbers'],
+    ['a cursor as page number', next({ to: { query: 'page' } }), 'next.to.query: offsets and page numbers'],
+    ['the next page as a number', next({ from: 'page' }), 'next.from: offsets and page numbers are refused'],
+    [
+      'the end by a short page',
+      next({ end: 'short' }),
+      'next.end: must be an object with absent, value, flag or same. An end by a short or an empty page is refused',
+    ],
+    [
+      'a cursor in a report',
+      next({ at: '/data/99/id' }),
+      'next.at: is in a report, so that a short page would count as the last one',
+    ],
+    ['a cursor in a report of XML', inXml({ at: '/feed/entry/next' }), 'next.at: is in a report'],
+    ['the reports as cursor', next({ at: '/data' }), 'next.at: is in a report'],
+    ['a key in the query', query({ api_key: 'x' }), 'request.query.api_key: a key in the URL is refused'],
+    ['a key in the path', request({ path: '/logs?v=1&token=x' }), 'request.path: token: a key in the URL is refused'],
+    ['a key as placeholder', query({ k: '{apiKey}' }), 'request.query.k: {apiKey}: a key in the URL is refused'],
+    ['authentication in the query', auth({ kind: 'query' }), 'auth.kind: a key in the URL is refused'],
+    ['signatures', auth({ kind: 'sigv4' }), 'auth.kind: signatures of requests cannot be described'],
+    ['other authentication', auth({ kind: 'x' }), 'auth.kind: must be one of none, header, basic, bearer, oauth2'],
+    ['a header without a name', auth({ kind: 'header' }), 'auth.name: is required for header'],
+    ['a token without its server', auth({ kind: 'oauth2', clientId: 'a' }), 'auth.tokenUrl: is required for oauth2'],
+    ['fields of other authentication', auth({ kind: 'basic', prefix: 'x' }), 'auth.prefix: has no meaning for basic'],
+    [
+      'a token server without encryption',
+      auth({ kind: 'oauth2', clientId: 'a', tokenUrl: 'http://a.example/' }),
+      'auth.tokenUrl: must be https',
+    ],
+    [
+      'a secret in the address',
+      auth({ kind: 'oauth2', clientId: 'a', tokenUrl: 'https://a:b@a.example/' }),
+      'auth.tokenUrl: must not contain a user',
+    ],
+    ['an unknown placeholder', query({ a: '{from}' }), 'request.query.a: {from} is unknown; there are {since}'],
+    ['the cursor as placeholder', query({ a: '{cursor}' }), 'request.query.a: {cursor} is unknown'],
+    ['a contract placeholder', query({ a: '{container}' }), 'request.query.a: {container} is unknown'],
+    ...['{ since }', `$${'{since}'}`, '{{until}}', '{filter.a b}', '{filter.ü}'].map(
+      (text): [string, unknown, string] => [
+        `what is no placeholder: ${text}`,
+        query({ a: `x ${text}` }),
+        `request.query.a: ${text} is no placeholder`,
+      ],
+    ),
+    ['a filter in a text', query({ a: '{filter}' }), 'request.query.a: {filter} is an object'],
+    ['a filter in a text of the body', inBody({ a: ['x {filter}'] }), 'request.body.a.0: {filter} is an object'],
+    ['an unknown placeholder in the body', inBody({ a: [{ b: '{x}' }] }), 'request.body.a.0.b: {x} is unknown'],
+    [
+      'a prototype in the body',
+      inBody(JSON.parse('{"a":{"__proto__":1}}')),
+      'request.body.a: must not have a field named __proto__',
+    ],
+    ['a number that is rounded', inBody({ a: 2 ** 60 }), 'request.body.a: must be a number from'],
+    ['a body that is none', inBody([1]), 'request.body: must be a JSON object'],
+    ['a body with GET', request({ body: {} }), 'request.body: needs the method POST'],
+    ['a cursor in the body of GET', next({ to: { body: '/c' } }), 'next.to.body: needs the method POST'],
+    ['another method', request({ method: 'PUT' }), 'request.method: must be GET or POST'],
+    ['a path without a slash', request({ path: 'logs' }), 'request.path: must begin with a slash'],
+    ['a path with a fragment', request({ path: '/logs#a' }), 'request.path: must begin with a slash'],
+    [
+      'a parameter in path and query',
+      request({ path: '/logs?limit=1' }),
+      'request.path: must not have limit, which is sent, too',
+    ],
+    [
+      'the cursor also in the path',
+      request({ path: '/logs?cursor=*' }),
+      'request.path: must not have cursor, which is sent, too',
+    ],
+    ['no place', { ...base, next: { from: 'body', to: body.to } }, 'next.at: is required for body'],
+    ['no name of the header', { ...base, next: { from: 'header', to: body.to } }, 'next.at: is required for header'],
+    ['a header that is none', next({ from: 'header', at: '/next' }), 'next.at: is not a valid header name'],
+    [
+      'a link with a cursor',
+      { ...base, next: { from: 'link', is: 'cursor', to: body.to } },
+      'next.is: must be url for a link',
+    ],
+    ['nowhere to send a cursor', next({ to: undefined }), 'next.to: is required for a cursor'],
+    [
+      'two places to send a cursor',
+      next({ to: { query: 'a', header: 'b' } }),
+      'next.to: must have one of query, header and body',
+    ],
+    ['no place to send a cursor', next({ to: {} }), 'next.to: must have one of query, header and body'],
+    ['a place to send a URL', next({ is: 'url' }), 'next.to: has no meaning for a url'],
+    ['a URL alone', next({ is: 'url', to: undefined, alone: true }), 'next.alone: has no meaning for a url'],
+    ['a URL with POST', { ...base, request: post, next: { from: 'link' } }, 'next.is: must be cursor for POST'],
+    [
+      'a flag without a body',
+      next({ from: 'header', at: 'x-next', end: { flag: '/more' } }),
+      'next.end.flag: needs from: body',
+    ],
+    [
+      'two ends',
+      next({ end: { flag: '/more', same: true } }),
+      'next.end: must have one of absent, value, flag or same',
+    ],
+    [
+      'absence beside a flag',
+      next({ end: { flag: '/more', absent: true } }),
+      'next.end: must have one of absent, value, flag or same',
+    ],
+    ['no end', next({ end: {} }), 'next.end: must have one of absent, value, flag or same'],
+    ['JSON without reports', page({ reports: undefined }), 'page.reports: is required for json, such as /data/*'],
+    [
+      'bytes without a type',
+      { ...described['a cursor in a header'], page: { format: 'bytes' } },
+      'page.types: is required for bytes',
+    ],
+    [
+      'a type with parameters',
+      page({ types: ['application/json; charset=utf-8'] }),
+      'page.types.0: must be a content type',
+    ],
+    ['no type', page({ types: [] }), 'page.types: must not be empty'],
+    ['reports that are no list', page({ reports: '/data' }), 'page.reports: must be the JSON Pointer of a list'],
+    ['reports in the paths of XML', page({ reports: 'data/*' }), 'page.reports: must be the JSON Pointer of a list'],
+    [
+      'reports in the paths of JSONPath',
+      page({ reports: '$.data[*]' }),
+      'page.reports: must be the JSON Pointer of a list',
+    ],
+    ['reports that are attributes', inXml({}, { reports: '/feed/@entry' }), 'page.reports: must be a path of elements'],
+    [
+      'reports of CSV',
+      { ...described['a link'], page: { format: 'csv', reports: '/*' } },
+      'page.reports: has no meaning in csv',
+    ],
+    ['a path of XML in JSON', next({ at: 'meta.next' }), 'next.at: must be a JSON Pointer, such as /meta/next'],
+    ['a pointer with a wrong escape', page({ error: '/~2' }), 'page.error: must be a JSON Pointer'],
+    ['a path of JSON in XML', inXml({ at: '/feed//link' }), 'next.at: must be a path of elements'],
+    [
+      'a prefix, as names are compared without',
+      inXml({ at: '/feed/a:link/@href' }),
+      'next.at: must be a path of elements without prefixes',
+    ],
+    ['XPath', inXml({ at: "/feed/link[@rel='next'][1]/@href" }), 'next.at: must be a path of elements'],
+    [
+      'a path in a list of lines',
+      { ...described['a link'], page: { format: 'ndjson', error: '/e' } },
+      'page.error: has no meaning in ndjson',
+    ],
+    ['a cursor in CSV', { ...base, page: { format: 'csv' } }, 'next.at: has no meaning in csv, which has no paths'],
+    ['other dates', { ...base, dates: 'rfc' }, 'dates: must be one of iso, iso-ms, epoch, epoch-ms, date'],
+    ['another format', page({ format: 'yaml' }), 'page.format: must be one of xml, json, ndjson, csv, bytes'],
+  ])('is refused with %s', (_, description, problem) => {
+    expect(problemsOf(description)).toContainEqual(expect.stringContaining(problem));
+  });
+});
+
+describe('a settings file', () => {
+  const linesOf = (text: string) => {
+    try {
+      parseDeployment(fileDocument('some.json', () => text));
+      return [];
+    } catch (error) {
+      if (isExportError(error, 'ConfigurationError')) return error.message.split('\n');
+      throw error;
+    }
+  };
+
+  it('has path and line of all that is wrong with a description', () => {
+    const text = `{
+  "services": { "a": { "baseUrl": "https://a.example",
+    "api": {
+      "request": { "path": "logs",
+        "query": { "offset": "0", "k": "{apiKey}" } },
+      "auth": { "kind": "oauth" },
+      "next": { "from": "body", "at": "/next",
+        "to": { "query": "cursor", "header": "a" } },
+      "page": { "format": "json", "report": "/data/*" } } } },
+  "exports": [{ "name": "a" }]
+}`;
+    expect(linesOf(text)).toEqual([
+      expect.stringMatching(/^some\.json:4 services\.a\.api\.request\.path: must begin/),
+      expect.stringMatching(/^some\.json:5 services\.a\.api\.request\.query\.k: \{apiKey\}: a key/),
+      expect.stringMatching(/^some\.json:5 services\.a\.api\.request\.query\.offset: offsets/),
+      expect.stringMatching(/^some\.json:6 services\.a\.api\.auth\.kind: must be one of/),
+      expect.stringMatching(/^some\.json:8 services\.a\.api\.next\.to: must have one of/),
+      'some.json:9 services.a.api.page.report: unknown field; did you mean reports?',
+    ]);
+  });
+
+  it('has path and line of what does not belong together', () => {
+    const service = { baseUrl: 'https://a.example', vendor: 'A', cursorIn: 'body', filterUntil: 'date.lt', api: feed };
+    const exports = [{ name: 'a', filter: { kind: 'x' }, size: 3, format: 'JSON', container: 'ZIP' }];
+    expect(linesOf(JSON.stringify({ services: { a: service }, exports }, null, 1))).toEqual([
+      'some.json:5 services.a.vendor: has no meaning with api: auth and next name the headers',
+      'some.json:6 services.a.cursorIn: has no meaning with api: next.to is where the cursor is sent',
+      'some.json:7 services.a.filterUntil: has no meaning with api: the placeholder {until} is the upper bound',
+      expect.stringMatching(
+        /^some\.json:\d+ exports\[0\]\.filter\.kind: has no effect: api\.request has no placeholder \{filter\.kind\}$/,
+      ),
+      expect.stringMatching(
+        /^some\.json:\d+ exports\[0\]\.size: has no effect: api\.request has no placeholder \{size\}$/,
+      ),
+      expect.stringMatching(/^some\.json:\d+ exports\[0\]\.format: has no meaning for a service with api/),
+      expect.stringMatching(/^some\.json:\d+ exports\[0\]\.container: has no meaning for a service with api/),
+    ]);
+  });
+
+  it('may have a size above 10 only with a description', () => {
+    const file = (service: object, filter: object) =>
+      linesOf(
+        JSON.stringify({
+          services: { a: { baseUrl: 'https://a.example', ...service } },
+          exports: [{ name: 'a', size: 11, filter }],
+        }),
+      );
+    expect(file({ api: base }, { kind: 'x' })).toEqual([]);
+    expect(file({ api: described['a cursor in the body'] }, { kind: 'x' })).toEqual([]);
+    expect(file({}, {})).toEqual(['some.json:1 exports[0].size: must be 1 to 10, unless the service has api']);
+  });
+});
+
+describe('any description', () => {
+  const descriptions = fc.constantFrom(...Object.values(described));
+  /** A parsed description, and one that differs from it in up to two places or in none. */
+  const pairs = descriptions.chain((one) => fc.tuple(fc.constant(one), fc.oneof(mutationsOf(one), descriptions)));
+
+  it('has a checksum that survives JSON and changes if and only if what selects pages changes', () => {
+    fc.assert(
+      fc.property(pairs, ([one, other]) => {
+        const { data } = apiSchema.safeParse(other);
+        if (data === undefined) return;
+        const parsed = apiSchema.parse(one);
+        const again = apiSchema.parse(JSON.parse(JSON.stringify(parsed)));
+        expect(again).toEqual(parsed);
+        expect(apiOfRequest(again)).toEqual(apiOfRequest(parsed));
+        const isSame = (...fields: readonly (keyof typeof data)[]) =>
+          fields.every((name) => sorted(data[name]) === sorted(parsed[name]));
+        const [a, b] = [apiOfRequest(parsed), apiOfRequest(data)];
+        expect(a.requestSha256 === b.requestSha256).toBe(isSame('request', 'dates'));
+        expect(a.sha256 === b.sha256).toBe(isSame('request', 'dates', 'next', 'page'));
+      }),
+      { numRuns: cases(1_000) },
+    );
+  });
+
+  const step = fc.tuple(
+    fc.constantFrom('a', 'ü', '*', '@b', '~1', '0', 'b:c', ''),
+    fc.constantFrom('', '', '[@a=x y]', '[@a="x"]', "[@a='x']", '[@a="]', `[@a='x"]`, '[@a:b=x]', '[@a=]', '[1]'),
+  );
+  const paths = fc.array(step, { maxLength: 4 }).map((steps) => steps.map((parts) => `/${parts.join('')}`).join(''));
+
+  it('has paths that the check of its pages understands', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(base, feed), paths, (description, path) => {
+        for (const parts of [{ error: path }, { reports: path }]) {
+          const { data } = apiSchema.safeParse({ ...description, page: { ...description.page, ...parts } });
+          expect(() => data && createPageCheck(data, String)).not.toThrow();
+        }
+      }),
+      { numRuns: cases(5_000) },
+    );
+  });
+});
+
+/** JSON in which fields are in order. */
+const sorted = (value: unknown): string | undefined =>
+  JSON.stringify(value, (_, inner: unknown) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
