@@ -31,7 +31,12 @@ export function assertValidApiKey(key: string): void {
 const maxRecentKeys = 5;
 
 /** The last keys that were sent, to be recognized in messages: a service may echo an old key long after its rotation. */
-export function createRecentKeys(): { readonly keys: ReadonlySet<string>; add(key: string): void } {
+export interface RecentKeys {
+  readonly keys: ReadonlySet<string>;
+  add(key: string): void;
+}
+
+export function createRecentKeys(): RecentKeys {
   const keys = new Set<string>();
   return {
     keys,

@@ -1,7 +1,29 @@
-/** How a request is authenticated with the secret of the service (docs/apis.md, "Authentication"). */
+/**
+ * How requests are authenticated with the secret of the service (docs/apis.md, "Authentication").
+ *
+ * With OAuth 2, the secret is exchanged for access tokens (RFC 6749, section 4.4, client credentials). A token lives in memory only, is
+ * shared by all requests of a client, and is replaced before it expires. For example
+ *
+ *     POST /oauth2/token                            {"kind": "oauth2", "tokenUrl": "https://login.example.com/oauth2/token",
+ *     grant_type=client_credentials&scope=…          "clientId": "report-exporter", "scope": "reports.read"}
+ *
+ *     {"access_token": "eyJh…", "token_type": "Bearer", "expires_in": 3600}
+ */
 
+import type { Dispatcher } from 'undici';
+import sendRequest from 'undici/lib/api/api-request.js';
 import { ExportError } from '../../core/errors.ts';
+import type { Clock } from '../../core/ports.ts';
 import type { Api } from '../../settings/api-settings.ts';
+import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
+import type { NetworkSource } from '../network/network.ts';
+import { type ApiKeySource, assertValidApiKey, type RecentKeys } from './api-key.ts';
+import { type CreatePool, createConnections } from './connection-pool.ts';
+import { startDeadline, type Timeouts } from './deadline.ts';
+import { readExcerpt } from './error-body.ts';
+import { contractError, failure, type Subject } from './errors.ts';
+import { isSuccess, statusError } from './response-status.ts';
+import { transportError } from './transport-errors.ts';
 
 type Auth = Api['auth'];
 
@@ -36,3 +58,172 @@ export const shownCredentials = (auth: Auth, source: string): Record<string, str
 /** What of the secret must not be shown: of basic authentication, also the password alone. */
 export const partsOfSecret = ({ kind }: Auth, secret: string): readonly string[] =>
   kind === 'none' ? [] : kind === 'basic' ? [secret, secret.slice(secret.indexOf(':') + 1)] : [secret];
+
+interface TokenSourceOptions {
+  readonly auth: Auth;
+  readonly clientSecret: ApiKeySource;
+  readonly settings: Timeouts & Pick<HeaderSettings, 'userAgent'>;
+  readonly network: NetworkSource;
+  readonly clock: Clock;
+  readonly recentKeys: RecentKeys;
+  readonly createPool?: CreatePool | undefined;
+}
+
+/** So long before it expires, a token is replaced; of a token that lives for less than four minutes, a quarter of its life. */
+const marginMs = 60_000;
+
+const maxResponseBytes = 64 * 1024;
+
+interface TokenResponse {
+  readonly access_token: string;
+  readonly token_type: string;
+  /** In seconds. Some servers write it as text. */
+  readonly expires_in?: number | string;
+}
+
+function isToken(value: unknown): value is TokenResponse {
+  if (typeof value !== 'object' || value === null) return false;
+  const { access_token: token, token_type: type, expires_in: seconds = 1 } = value as Partial<TokenResponse>;
+  return typeof token === 'string' && /^bearer$/i.test(String(type)) && Number(seconds) > 0;
+}
+
+/**
+ * The access token as the key of requests. `refresh` reads the client secret again, and requests another token. At most one token is
+ * requested at a time.
+ * @throws what `fetchPage` throws; ConfigurationError if the server rejects the client
+ */
+export function createTokenSource(options: TokenSourceOptions): ApiKeySource & { destroy(): Promise<void> } {
+  const { auth, clientSecret, settings, network, clock, recentKeys, createPool } = options;
+  const address = new URL(auth.tokenUrl ?? '');
+  const isTls = address.protocol === 'https:';
+  const connections = createConnections(address, settings, network, createPool);
+  const subject: Subject = { label: `the access token of ${address.origin}`, keys: recentKeys.keys };
+  let token: { readonly value: string; readonly replacedAt: number } | undefined;
+  let pending: Promise<string> | undefined;
+
+  /** The result of the request that is under way, or of a new one. */
+  const once = (request: () => Promise<string>): Promise<string> => {
+    pending ??= request().finally(() => {
+      pending = undefined;
+    });
+    return pending;
+  };
+
+  async function requestToken(): Promise<string> {
+    const secret = await clientSecret.get();
+    const first = await send(secret, await connections.pool());
+    if (!isRejected(first)) return await accept(first);
+    const refreshed = await clientSecret.refresh();
+    if (refreshed === secret) return await accept(first);
+    first.release();
+    return await accept(await send(refreshed, await connections.refresh()));
+  }
+
+  async function send(secret: string, pool: Dispatcher) {
+    assertValidApiKey(secret);
+    recentKeys.add(secret);
+    const deadline = startDeadline(settings.totalTimeout, undefined, clock);
+    const translate = (error: unknown, bytesRead?: number) =>
+      transportError(subject, error, { callerSignal: undefined, deadline, timeouts: settings, isTls, bytesRead });
+    const client = [auth.clientId ?? '', secret].map(formEncoded).join(':');
+    const form = { grant_type: 'client_credentials', ...(auth.scope === undefined ? {} : { scope: auth.scope }) };
+    try {
+      const response = await deadline.race(
+        sendRequest.call(pool, {
+          origin: address.origin,
+          method: 'POST',
+          path: `${address.pathname}${address.search}`,
+          headers: {
+            ...commonHeaders({ userAgent: settings.userAgent }),
+            accept: 'application/json',
+            'accept-encoding': 'identity',
+            'content-type': 'application/x-www-form-urlencoded',
+            authorization: `Basic ${Buffer.from(client).toString('base64')}`,
+          },
+          body: new URLSearchParams(form).toString(),
+          signal: deadline.signal,
+        }),
+      );
+      response.body.on('error', () => {});
+      const release = () => {
+        response.body.destroy();
+        deadline.release();
+      };
+      return { ...response, requestedAt: clock.now(), translate, release };
+    } catch (error) {
+      deadline.release();
+      throw translate(error);
+    }
+  }
+
+  async function accept(response: Awaited<ReturnType<typeof send>>): Promise<string> {
+    try {
+      if (!isSuccess(response.statusCode)) throw await errorFor(response);
+      const received = await readJson(response);
+      if (!isToken(received))
+        throw contractError(subject, 'the response is not a bearer token (RFC 6749, section 5.1)');
+      const { access_token: value, expires_in: seconds } = received;
+      assertValidApiKey(value);
+      recentKeys.add(value);
+      const lifeMs = seconds === undefined ? Number.POSITIVE_INFINITY : Number(seconds) * 1_000;
+      token = { value, replacedAt: response.requestedAt + lifeMs - Math.min(marginMs, lifeMs / 4) };
+      return value;
+    } finally {
+      response.release();
+    }
+  }
+
+  async function errorFor(response: Awaited<ReturnType<typeof send>>) {
+    const { statusCode } = response;
+    const excerpt = await readExcerpt(subject, response, clock);
+    if (!isRejected(response)) {
+      const context = {
+        sentCursor: false,
+        now: clock.now(),
+        base: address,
+        method: 'POST',
+        path: address.pathname,
+        excerpt,
+      };
+      return statusError(subject, response, context);
+    }
+    const message =
+      `The authorization server ${address.origin} responded with ${statusCode}: it rejects the client. Check auth.clientId, auth.scope and the client secret` +
+      (excerpt === '' ? '' : `. Response: ${excerpt}`);
+    return failure(subject, 'ConfigurationError', message);
+  }
+
+  async function readJson({ body, translate }: Awaited<ReturnType<typeof send>>): Promise<unknown> {
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    try {
+      for await (const chunk of body as AsyncIterable<Uint8Array>) {
+        bytes += chunk.length;
+        if (bytes > maxResponseBytes) return undefined;
+        chunks.push(chunk);
+      }
+    } catch (error) {
+      throw translate(error, bytes);
+    }
+    try {
+      return JSON.parse(Buffer.concat(chunks).toString());
+    } catch {
+      return undefined;
+    }
+  }
+
+  return {
+    get: async () => (token !== undefined && clock.now() < token.replacedAt ? token.value : await once(requestToken)),
+    refresh: () =>
+      once(async () => {
+        await clientSecret.refresh();
+        return await requestToken();
+      }),
+    destroy: () => connections.destroy(),
+  };
+}
+
+const isRejected = ({ statusCode }: { readonly statusCode: number }): boolean => [400, 401, 403].includes(statusCode);
+
+/** RFC 6749, section 2.3.1. */
+const formEncoded = (text: string): string => new URLSearchParams([['', text]]).toString().slice(1);

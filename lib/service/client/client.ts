@@ -16,7 +16,7 @@ import { directNetwork, type NetworkSource } from '../network/network.ts';
 import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
 import { createPageCheck, judgePage, showsEnd } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
-import { credentialHeaders, partsOfSecret } from './auth.ts';
+import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { type CreatePool, createConnections } from './connection-pool.ts';
 import { type CreateInflate, readContentEncoding } from './content-encoding.ts';
@@ -97,6 +97,11 @@ export function serviceClient(
   const cursorName = headerNames(settings.vendor).cursor;
   const recentKeys = createRecentKeys();
   const connections = createConnections(base, settings, network, createPool);
+  const tokens =
+    auth.kind === 'oauth2'
+      ? createTokenSource({ auth, clientSecret: apiKey, settings, network, clock, recentKeys, createPool })
+      : undefined;
+  const keys = tokens ?? apiKey;
 
   async function fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage> {
     signal?.throwIfAborted();
@@ -130,10 +135,10 @@ export function serviceClient(
    * request with these.
    */
   async function requestWithFreshCredentials(exchange: Exchange): Promise<Response> {
-    const response = await send(exchange, await fetchKey(exchange, () => apiKey.get()));
+    const response = await send(exchange, await fetchKey(exchange, () => keys.get()));
     if (!isKeyRejected(response.statusCode)) return response;
     try {
-      const refreshedKey = await fetchKey(exchange, () => apiKey.refresh());
+      const refreshedKey = await fetchKey(exchange, () => keys.refresh());
       const refreshedPool = await read(exchange, () => connections.refresh());
       if (exchange.triedKeys.has(refreshedKey) && refreshedPool === response.pool) return response;
       response.body.destroy();
@@ -267,7 +272,10 @@ export function serviceClient(
     };
   }
 
-  return { fetchPage, [Symbol.asyncDispose]: () => connections.destroy() };
+  return {
+    fetchPage,
+    [Symbol.asyncDispose]: () => Promise.all([connections.destroy(), tokens?.destroy()]).then(() => {}),
+  };
 }
 
 function parseBaseUrl(baseUrl: string): URL {

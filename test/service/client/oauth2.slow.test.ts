@@ -1,0 +1,187 @@
+/** Client credentials, against the authorization server oidc-provider. */
+
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import Provider from 'oidc-provider';
+import { describe, expect, it, vi } from 'vitest';
+import type { ApiKeySource } from '../../../lib/service/client/api-key.ts';
+import { type Api, apiSchema } from '../../../lib/settings/api-settings.ts';
+import { clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
+
+const clientSecret = 'S3cr3t+of/the=client "x" 0123456789';
+const path = '/v1/reports';
+
+async function serve(listener: RequestListener) {
+  const server = createServer(listener);
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await once(server.close(), 'close');
+    },
+  };
+}
+
+/** A service whose tokens `isValid` decides about, and an authorization server. */
+async function start({
+  isValid,
+  answerToken,
+}: { isValid?: (token: string) => boolean; answerToken?: RequestListener } = {}) {
+  let provider: Provider | undefined;
+  const tokenRequests: IncomingMessage[] = [];
+  const tokens: string[] = [];
+  const login = await serve((request, response) => {
+    tokenRequests.push(request);
+    if (answerToken !== undefined) answerToken(request, response);
+    else provider?.callback()(request, response);
+  });
+  // It warns that it keeps everything in memory.
+  vi.spyOn(console, 'warn').mockImplementation(() => {});
+  provider = new Provider(login.url, {
+    clients: [
+      {
+        client_id: 'the exporter',
+        client_secret: clientSecret,
+        grant_types: ['client_credentials'],
+        redirect_uris: [],
+        response_types: [],
+      },
+    ],
+    features: { clientCredentials: { enabled: true }, devInteractions: { enabled: false } },
+    scopes: ['reports.read'],
+    ttl: { ClientCredentials: 600 },
+  });
+  const service = await serve((request, response) => {
+    void (async () => {
+      const token = /^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1] ?? '';
+      tokens.push(token);
+      const known = await provider?.ClientCredentials.find(token);
+      const isAccepted = isValid === undefined ? known?.scope === 'reports.read' : isValid(token);
+      response
+        .writeHead(isAccepted ? 200 : 401, { 'content-type': 'application/json' })
+        .end('{"data":[{"id":1}],"next":null}');
+    })();
+  });
+  const api: Api = apiSchema.parse({
+    request: { path, query: { since: '{since}' } },
+    auth: { kind: 'oauth2', tokenUrl: `${login.url}/token`, clientId: 'the exporter', scope: 'reports.read' },
+    next: { from: 'body', at: '/next', to: { query: 'cursor' } },
+    page: { format: 'json', reports: '/data/*' },
+  });
+  return {
+    api,
+    service,
+    tokenRequests,
+    tokens,
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]();
+      await login[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const secretsOf = (...secrets: readonly [string, ...string[]]): ApiKeySource => {
+  const left = [...secrets];
+  return {
+    get: async () => left[0] ?? '',
+    refresh: async () => (left.length > 1 ? (left.shift(), left[0] ?? '') : (left[0] ?? '')),
+  };
+};
+
+const request = pageRequest({ format: 'JSON' });
+
+describe('client credentials', () => {
+  it('are exchanged for one token, which all pages use until it expires', async () => {
+    await using bench = await start();
+    let now = Date.parse('2026-11-20T02:00:00Z');
+    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret), now: () => now });
+    const read = () => client.fetchPage(request).then(readPage);
+    await Promise.all([read(), read(), read()]);
+    await read();
+    expect(bench.tokenRequests).toHaveLength(1);
+    now += 539_000;
+    await read();
+    expect(bench.tokenRequests).toHaveLength(1);
+    now += 2_000;
+    await read();
+    expect(bench.tokenRequests).toHaveLength(2);
+    expect(new Set(bench.tokens).size).toBe(2);
+  });
+
+  it('are exchanged again, once, if the service rejects the token', async () => {
+    const rejected = new Set<string>();
+    await using bench = await start({ isValid: (token) => rejected.size > 0 || !rejected.add(token) });
+    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
+    await readPage(client.fetchPage(request));
+    expect(bench.tokenRequests).toHaveLength(2);
+  });
+
+  it('fail the run if the service rejects every token', async () => {
+    await using bench = await start({ isValid: () => false });
+    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
+    const error = await failureOf(client.fetchPage(request));
+    expect(error.name).toBe('ConfigurationError');
+    expect(bench.tokens).toHaveLength(2);
+    for (const token of bench.tokens) expectNoKey(error, token);
+  });
+
+  it('are read again if the server rejects them: they may have been rotated', async () => {
+    await using bench = await start();
+    await using client = clientFor(bench.service, {
+      api: bench.api,
+      apiKey: secretsOf('the-secret-before-0123456789', clientSecret),
+    });
+    await readPage(client.fetchPage(request));
+    expect(bench.tokenRequests).toHaveLength(2);
+  });
+
+  it('are wrong if the server rejects them all: a ConfigurationError without them', async () => {
+    await using bench = await start();
+    const wrong = 'not-the-secret-0123456789';
+    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(wrong) });
+    const error = await failureOf(client.fetchPage(request));
+    expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringContaining('invalid_client') });
+    expectNoKey(error, wrong);
+    expect(bench.tokens).toEqual([]);
+  });
+
+  it.each([
+    ['is out of order', 503, {}, '', { name: 'ServiceUnavailableError' }],
+    ['asks to wait', 429, { 'retry-after': '7' }, '', { name: 'ServiceThrottledError', retryAfterSeconds: 7 }],
+    ['does not exist', 404, {}, '', { name: 'RequestRejectedError' }],
+    ['redirects', 302, { location: 'https://elsewhere.example.com/' }, '', { name: 'RequestRejectedError' }],
+    ['sends no JSON', 200, {}, '<html>', { name: 'ContractError' }],
+    ['sends no token', 200, {}, '{"token_type":"Bearer"}', { name: 'ContractError' }],
+    ['sends a token of another type', 200, {}, '{"access_token":"a","token_type":"mac"}', { name: 'ContractError' }],
+    [
+      'sends a token that cannot be sent',
+      200,
+      {},
+      '{"access_token":"a\\nb","token_type":"Bearer"}',
+      { name: 'ConfigurationError' },
+    ],
+    ['sends a response without end', 200, {}, ' '.repeat(70_000), { name: 'ContractError' }],
+  ])(
+    'fail with the error of a service that does the same if the server %s',
+    async (_, status, headers, body, expected) => {
+      await using bench = await start({
+        answerToken: (_request, response) => response.writeHead(status, headers).end(body),
+      });
+      await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
+      const error = await failureOf(client.fetchPage(request));
+      expect(error).toMatchObject(expected);
+      expectNoKey(error, clientSecret);
+      expect(bench.tokens).toEqual([]);
+    },
+  );
+
+  it('stop waiting for the server when the caller aborts', async () => {
+    await using bench = await start({ answerToken: () => {} });
+    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
+    const reason = new Error('no more time');
+    await expect(client.fetchPage(request, AbortSignal.abort(reason))).rejects.toBe(reason);
+  });
+});
