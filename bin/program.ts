@@ -202,8 +202,15 @@ function addServiceCommand(program: Command, programName: string, action: Comman
     .command('service')
     .description('run the simulator of the service until interrupted')
     .addOption(optionWithValue('--port <port>', 'on 127.0.0.1; 0 picks a free port', '0'))
-    .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-…', 'SERVICE'))
-    .addOption(optionWithValue('--api-key-env <variable>', 'environment variable with the API key', defaultApiKeyEnv))
+    .addOption(optionWithValue('--settings <file>', 'simulate a service of this settings file'))
+    .addOption(optionWithValue('--service <name>', 'the one, if the file has several'))
+    .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-… (default: SERVICE)'))
+    .addOption(
+      optionWithValue(
+        '--api-key-env <variable>',
+        `environment variable with the API key (default: ${defaultApiKeyEnv})`,
+      ),
+    )
     .addOption(optionWithValue('--reports <n>', 'generated reports at the start (default: 250)'))
     .addOption(optionWithValue('--from <directory>', 'serve its XML files instead, one report each'))
     .addHelpText(
@@ -213,6 +220,7 @@ Examples:
   $ export REPORT_EXPORT_API_KEY=only-for-testing
   $ ${programName} service --port 8080 --from ./reports &
   $ ${programName} local --base-url http://127.0.0.1:8080 --out /tmp/out
+  $ ${programName} service --settings report-exporter.json --service acme # the API that the file describes
 
 Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,
     )

@@ -3,6 +3,7 @@
 import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
+import type { Api } from '../settings/api-settings.ts';
 import { sourceOf, untilOperatorOf } from '../settings/settings.ts';
 import { fixedApiKey } from '../service/client/api-key.ts';
 import { serviceClient } from '../service/client/client.ts';
@@ -43,21 +44,23 @@ export function localService(
     settings,
     describeNetwork: async () => '',
     address: 'simulator',
-    // The simulator accepts it (docs/service-contract.md, "The simulator").
-    untilOperator: untilOperatorOf(settings) ?? 'lt',
+    // The simulator of the contract accepts it (docs/service-contract.md, "The simulator").
+    untilOperator: untilOperatorOf(settings) ?? (settings.api === undefined ? 'lt' : undefined),
     maxConcurrentPages: settings.maxConcurrentPages,
     keySource: 'generated for the simulator',
     async connect(say) {
-      const key = runtime.randomHex(32);
+      const { api } = settings;
+      const key = `${api?.auth.kind === 'basic' ? 'simulator:' : ''}${runtime.randomHex(32)}`;
       const reports = generatedReports({ ...simulatedReports, now: runtime.now });
       const simulator = await startSimulator({
         vendor: settings.vendor,
         apiKey: key,
         reports,
         seed: simulatedReports.seed,
+        api,
       });
       say(`Using a simulated service at ${simulator.baseUrl}`);
-      const simulated = { ...settings, baseUrl: simulator.baseUrl };
+      const simulated = { ...settings, baseUrl: simulator.baseUrl, api: api && withTokensFrom(simulator.baseUrl, api) };
       const client = serviceClient(simulated, { apiKey: fixedApiKey(key), network: directNetwork, clock: runtime });
       return {
         ...client,
@@ -68,6 +71,12 @@ export function localService(
       };
     },
   };
+}
+
+function withTokensFrom(baseUrl: string, api: Api): Api {
+  const { tokenUrl, ...auth } = api.auth;
+  if (tokenUrl === undefined) return api;
+  return { ...api, auth: { ...auth, tokenUrl: `${baseUrl}${new URL(tokenUrl).pathname}` } };
 }
 
 function requireApiKey(env: NodeJS.ProcessEnv, variable: string): string {

@@ -82,6 +82,19 @@ export function readAgain({ file, options }: SettingsSource, exportName: string)
   return readFileExports(file, [exportName], options as FileOptions, [], undefined)[0] as LocalExportInput;
 }
 
+/** The service `name`; without a name, the only one. @throws ConfigurationError */
+export function readService(file: string, name?: string): ServiceDeploymentSettings {
+  const { services } = readFile(file);
+  const found = services.find((one) => one.name === (name ?? services[0]?.name));
+  if (found !== undefined && (name !== undefined || services.length === 1)) return found;
+  const known = listNames(services.map((one) => one.name));
+  const problem =
+    name === undefined
+      ? 'there are several services; choose one of them'
+      : `no such service: ${sanitizeArgument(name)}`;
+  throw new ExportError('ConfigurationError', `--service: ${problem}. The services of ${file}: ${known}`);
+}
+
 const readFile = (file: string) => parseDeployment(fileDocument(file, readTextFile));
 
 /** Paths in the file are relative to it. */

@@ -4,7 +4,9 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { runProgram } from '../../bin/program.ts';
 import { always, delayed } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
@@ -38,6 +40,70 @@ async function aFile(
 
 const bodiesOf = ({ exchanges }: Simulator) =>
   exchanges.map(({ requestBody }) => requestBody as Record<string, unknown>);
+
+const inData = { reports: '/data/*' };
+
+/** The settings of a service with the header `Link`, whose pages have up to a hundred reports. */
+const described = (api: object) => ({
+  services: {
+    acme: {
+      baseUrl: 'https://api.example.com',
+      api: {
+        request: { path: '/logs', query: { since: '{since}', until: '{until}', limit: '{size}' } },
+        auth: { kind: 'bearer' },
+        next: { from: 'link' },
+        page: { format: 'json', ...inData },
+        ...api,
+      },
+    },
+  },
+  exports: [{ name: 'nightly', size: 100 }],
+});
+
+describe('report-exporter service --settings', () => {
+  it('serves the API that the file describes until it is interrupted', async () => {
+    const { file } = await aFile(described({}));
+    const interrupt = new AbortController();
+    let stdout = '';
+    const write = (text: string | Uint8Array) => (stdout += String(text)) !== '';
+    const running = runProgram(['service', '--settings', file, '--service', 'acme', '--api-key-env', 'OTHER_KEY'], {
+      env,
+      stdin: Readable.from([]),
+      stdout: { write },
+      stderr: { write },
+      signal: interrupt.signal,
+      program: 'npx report-exporter',
+    });
+    await expect.poll(() => stdout).toMatch(/^Simulator of \/logs listening on http:\S+\n$/);
+    const [baseUrl = ''] = /http:\S+/.exec(stdout) ?? [];
+    const until = new Date().toISOString().replace(/\.\d+/, '');
+    const response = await fetch(`${baseUrl}/logs?since=1970-01-01T00:00:00Z&until=${until}&limit=7`, {
+      headers: { authorization: `Bearer ${env.OTHER_KEY}` },
+    });
+    expect(response.headers.get('link')).toContain('rel="next"');
+    expect(((await response.json()) as { data: unknown[] }).data).toHaveLength(7);
+    interrupt.abort();
+    expect(await running).toBe(130);
+  });
+
+  it('names each mistake', async () => {
+    const { services, exports } = described({});
+    const { file } = await aFile({
+      services: { ...services, other: services.acme },
+      exports: ['acme', 'other'].map((service) => ({ ...exports[0], name: service, service })),
+    });
+    const ended = await runInProcess(['service', '--service', 'acme']);
+    expect(ended.stderr).toContain('--service: needs --settings');
+    const ambiguous = await runInProcess(['service', '--settings', file, '--vendor', 'ACME'], env);
+    expect(ambiguous.status).toBe(2);
+    expect(ambiguous.stderr).toContain(
+      `--service: there are several services; choose one of them. The services of ${file}: acme, other`,
+    );
+    expect(ambiguous.stderr).toContain('--vendor: cannot be combined with --settings');
+    const unknown = await runInProcess(['service', '--settings', file, '--service', 'amce'], env);
+    expect(unknown.stderr).toContain('--service: no such service: amce');
+  });
+});
 
 describe('report-exporter local --settings', () => {
   it('runs the only export with its filter, since, size and service, and saves them for later commands', async () => {
@@ -218,6 +284,17 @@ describe('report-exporter local --settings', () => {
     expect(await runInProcess(['start', '--out', out, '--json'])).toMatchObject({ status: 0 });
     const plan = JSON.parse((await runInProcess(['plan', '--out', out, '--json'])).stdout);
     expect(JSON.stringify(plan.request)).toContain('ACME');
+  });
+
+  it.each([
+    [{ kind: 'none' }, 'json'],
+    [{ kind: 'basic' }, 'csv'],
+  ])('simulates an API that the file describes: %j with %s', async (auth, format) => {
+    const { out, local } = await aFile(described({ auth, page: { format, ...(format === 'json' && inData) } }));
+    const ended = await runInProcess([...local, '--simulate', '--json']);
+    expect(ended).toMatchObject({ status: 0 });
+    expect(jsonOf(ended)).toMatchObject({ pages: 3 });
+    expect(await runInProcess(['verify', '--out', out, '--json'])).toMatchObject({ status: 0 });
   });
 
   it.each([
