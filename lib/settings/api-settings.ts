@@ -32,7 +32,7 @@ const noOffsets = `offsets and page numbers are refused: when data changes durin
 const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhere. Ask the vendor for a header';
 
 /** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */
-const likelyPlaceholder = /(?:\$\{|\{\{?)\s*(?:since|until|size|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
+const likelyPlaceholder = /(?:\$\{|\{\{?)\s*(?:since|until|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
 
 function findTemplateProblem(template: string, inBody: boolean): string | undefined {
   const [wrong] = (template.match(likelyPlaceholder) ?? []).filter((one) => !/^\{[A-Za-z][\w.-]*\}$/.test(one));
@@ -369,6 +369,9 @@ function* findContradictions({
   if (from !== 'link' && at === undefined) yield { path: ['next', 'at'], message: `is required for ${from}` };
   if (from === 'header' && at !== undefined && !headerNamePattern.test(at)) {
     yield { path: ['next', 'at'], message: 'is not a valid header name' };
+  }
+  if (from === 'link' && at !== undefined && !/^([a-z][\w.-]*|[a-z]+:[^\s"<>]+)$/i.test(at)) {
+    yield { path: ['next', 'at'], message: 'must be a relation, such as next' };
   }
   if (from === 'link' && is === 'cursor') yield { path: ['next', 'is'], message: 'must be url for a link' };
   if (is === 'cursor' && to === undefined) yield { path: ['next', 'to'], message: 'is required for a cursor' };

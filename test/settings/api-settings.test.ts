@@ -11,7 +11,11 @@ import { cases, fc } from '../support/property.ts';
 
 const json = { format: 'json', reports: '/data/*' };
 const body = { from: 'body', at: '/meta/next', to: { query: 'cursor' } };
-const post = { method: 'POST', path: '/logs', body: { from: '{since}', filter: '{filter}', first: ['{size}'] } };
+const post = {
+  method: 'POST',
+  path: '/logs',
+  body: { from: '{since}', filter: '{filter}', first: ['{size}'], query: '{ files { size } }' },
+};
 const xml = { format: 'xml', reports: '/feed/entry' };
 
 /** A description of each kind. */
@@ -193,6 +197,11 @@ describe('a description', () => {
     ['no place', { ...base, next: { from: 'body', to: body.to } }, 'next.at: is required for body'],
     ['no name of the header', { ...base, next: { from: 'header', to: body.to } }, 'next.at: is required for header'],
     ['a header that is none', next({ from: 'header', at: '/next' }), 'next.at: is not a valid header name'],
+    [
+      'a relation that is none',
+      { ...base, next: { from: 'link', at: 'rel="next"' } },
+      'next.at: must be a relation, such as next',
+    ],
     [
       'a link with a cursor',
       { ...base, next: { from: 'link', is: 'cursor', to: body.to } },

@@ -12,7 +12,7 @@
 
 import { asCursor, type Cursor } from '../../core/model.ts';
 import type { Api } from '../../settings/api-settings.ts';
-import type { FormatCheck } from '../formats/format-check.ts';
+import type { FormatCheck, PathValue } from '../formats/format-check.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { contractError, type Subject } from './errors.ts';
 import { isJsonText, isUrl } from './request.ts';
@@ -58,25 +58,30 @@ export function nextCursorInBody(
 ): Cursor | null {
   const { subject, api } = context;
   const { at = '', end } = api.next;
-  const { parent, found, text, literal, type } = check.value(at);
+  // XML that is indented has white space around its values.
+  const textOf = (value: PathValue) =>
+    api.page.format === 'xml' ? value.text?.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, '') : value.text;
+  const value = check.value(at);
+  const text = textOf(value);
+  const { parent, found, literal, type } = value;
   if (type === 'object' || type === 'array')
     throw contractError(subject, `the value at ${at} is an ${type}, and no cursor`);
   const isThere = found && type !== 'null';
   // A document that says that there are no reports may have no place for a next page.
-  if (isEmpty && !isThere && (end?.flag === undefined || check.value(end.flag).text !== 'true')) return null;
+  if (isEmpty && !isThere && (end?.flag === undefined || textOf(check.value(end.flag)) !== 'true')) return null;
   if (end?.flag === undefined) {
     if (!parent) throw contractError(subject, `it has no place for a next page: nothing contains ${at}`);
     return toCursor(context, isThere ? text : undefined, `value at ${at}`, literal);
   }
-  const flag = check.value(end.flag);
-  if (flag.text !== 'true' && flag.text !== 'false') {
+  const flag = textOf(check.value(end.flag));
+  if (flag !== 'true' && flag !== 'false') {
     throw contractError(subject, `the flag at ${end.flag} is neither true nor false`);
   }
   const hasNext = isThere && text !== '';
-  if (hasNext !== (flag.text === 'true')) {
+  if (hasNext !== (flag === 'true')) {
     throw contractError(
       subject,
-      `the flag at ${end.flag} is ${flag.text}, but there is ${hasNext ? 'a' : 'no'} next page at ${at}`,
+      `the flag at ${end.flag} is ${flag}, but there is ${hasNext ? 'a' : 'no'} next page at ${at}`,
     );
   }
   return hasNext ? toCursor(context, text, `value at ${at}`, literal) : null;

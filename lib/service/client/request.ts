@@ -57,7 +57,7 @@ export function httpRequest(
     path: requestPath(base, api, request),
     headers: {
       ...commonHeaders(settings),
-      ...(settings.api === undefined ? {} : { accept: types.length === 0 ? '*/*' : types.join(', ') }),
+      ...(settings.api === undefined ? {} : { accept: types.join(', '), 'cache-control': 'no-cache' }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       'accept-encoding': acceptedEncodings(settings).join(', ') || 'identity',
       ...(to?.header === undefined || request.cursor === null ? {} : { [to.header]: request.cursor }),

@@ -6,21 +6,21 @@
  *
  * | thread | test |
  * |---|---|
- * | no initial cursor, page one only (dlt #4428) | "the next page" › "is not in the document" |
- * | a cursor on the last page (dlt #3358) | "the next page" › "contradicts the flag: a cursor, but false" |
- * | an empty page in the middle (meltano/sdk #2980) | "a page" › "without reports, but with a next page" |
- * | a short page (airbyte #9136) | test/settings/api-settings.test.ts, "is refused" |
- * | A-B-A (botocore #3778), an endless next link (airbyte #4447) | test/core/steps: cycles of any length; here, "a link to itself" |
- * | rows skipped by an offset (airbyte #21500) | test/settings/api-settings.test.ts, "is refused" |
- * | 2,303 of 8,821 records (airbyte #69843) | "a page" › a document that is none |
- * | an error in the middle swallowed (pipeshub-ai #3095) | "a page" › "an error inside a 200" |
- * | state before data (dlt #2834), a resumed refresh that replaced (airbyte #44378), a time-out in mid-ingest (sat-api #73) | test/simulation |
- * | a token that expires inside retries (airbyte #13660), single-use refresh tokens (airbyte #3990) | the tests of OAuth2 |
- * | `Retry-After: 0` burns all attempts (dlt #4036) | responses.test.ts, test/core/steps |
- * | a lost report ID orders a new report (airbyte #15415) | none: asynchronous jobs are not described |
- * | memory grows with the stream (airbyte #12863) | test/service/formats/memory.slow.test.ts |
- * | XML with gzip (airbyte discussion #85035) | content-encoding.test.ts; here, "compressed" |
- * | CSV with quoted newlines, a BOM before JSON | test/service/formats |
+ * | no initial cursor, page one only (dlt #4428) | "has no place in the document", "without the list of reports" |
+ * | a cursor on the last page (dlt #3358) | "contradicts the flag: a cursor, but false" |
+ * | an empty page in the middle (meltano/sdk #2980) | "without reports, but with a next page" |
+ * | a short page (airbyte #9136), rows skipped by an offset (airbyte #21500) | test/settings/api-settings.test.ts, "is refused with" |
+ * | A-B-A (botocore #3778), an endless next link (airbyte #4447) | test/core/steps/repeated-cursors.property.test.ts, whole-run.test.ts |
+ * | 2,303 of 8,821 records without an error (airbyte #69843) | all that is a ContractError here |
+ * | an error in the middle swallowed (pipeshub-ai #3095) | "an error inside a 200", "no reports after the first page" |
+ * | state saved before the data (dlt #2834), a resumed refresh replaced the table (airbyte #44378) | test/simulation/simulation.test.ts |
+ * | a token expires inside retries (airbyte #13660), single-use refresh tokens (airbyte #3990) | the tests of OAuth2 |
+ * | `Retry-After: 0` burns all attempts (dlt #4036) | test/core/steps/whole-run.test.ts, "does not busy-loop" |
+ * | every retry orders a new report (airbyte #15415) | none: asynchronous jobs cannot be described |
+ * | memory grows with the stream (airbyte #12863) | test/service/formats/memory.slow.test.ts, test/large |
+ * | a time-out of Lambda in mid-ingest (sat-utils/sat-api #73) | test/core/steps/overlapping-invocations.test.ts |
+ * | XML with gzip (airbyte discussion #85035) | content-encoding.test.ts, and "compressed" |
+ * | CSV with quoted newlines, a BOM before JSON | test/service/formats/csv.test.ts, json.test.ts |
  */
 
 import { gzipSync } from 'node:zlib';
@@ -223,6 +223,8 @@ describe('a request', () => {
         'X-Continue': cursor,
         accept: 'application/vnd.a+json, application/json',
         authorization: `Bearer ${trickyApiKey}`,
+        // A cache may answer a GET with a page from before, and with the current date.
+        'cache-control': 'no-cache',
       },
     });
     expect(sent?.headers).not.toHaveProperty('content-type');
@@ -318,6 +320,18 @@ describe('the next page', () => {
     ['is in XML', xml('/r/next'), item('<next><![CDATA[a&amp;]]>&amp;<!-- x -->&#x62;</next>'), 'a&amp;&b'],
     ['is in XML with a prefix', xml('/r/next'), { body: '<x:r xmlns:x="u"><x:i/><x:next>a</x:next></x:r>' }, 'a'],
     ['is not in XML', xml('/r/next'), item('<other/>'), null],
+    [
+      'is in XML with line breaks around',
+      xml('/r/next', { end: { flag: '/r/m' } }),
+      item('<m> true</m><next>\n a b\n</next>'),
+      'a b',
+    ],
+    [
+      'is nothing but a line break',
+      xml('/r/next', { end: { value: '', absent: true } }),
+      item('<next>\n</next>'),
+      null,
+    ],
     ['is empty in XML', xml('/r/next', { end: { value: '', absent: true } }), item('<next/>'), null],
     [
       'is a URL in XML',
