@@ -24,7 +24,15 @@ import { type Deadline, startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import { contractError, type Subject } from './errors.ts';
 import { nextCursorInBody as readNextCursor, nextCursorInHeaders, nextHeader } from './next-page.ts';
-import { acceptedEncodings, apiFor, authOf, headerNames, httpRequest, type RequestSettings } from './request.ts';
+import {
+  acceptedEncodings,
+  apiFor,
+  authOf,
+  firstCursor,
+  headerNames,
+  httpRequest,
+  type RequestSettings,
+} from './request.ts';
 import { createPageBody } from './response-body.ts';
 import {
   assertFraming,
@@ -209,7 +217,12 @@ export function serviceClient(
     const encoding = readContentEncoding(subject, headers['content-encoding'], acceptedEncodings(settings));
     const contentType = readContentType(subject, headers, mediaTypesOf(api.page));
     assertFraming(subject, headers, showsEnd(api.page) || encoding !== undefined, maxPageBytes);
-    const place = { subject, api, requested: new URL(`${base.origin}${path}`), sent: request.cursor };
+    const place = {
+      subject,
+      api,
+      requested: new URL(`${base.origin}${path}`),
+      sent: request.cursor ?? firstCursor(api, request),
+    };
     const nextCursor = nextCursorInHeaders(place, headers);
     if (settings.api === undefined && nextCursor === null)
       assertNoOtherCursor(subject, 'header', Object.keys(headers), cursorName);

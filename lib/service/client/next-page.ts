@@ -23,8 +23,8 @@ export interface NextPageContext {
   readonly api: Api;
   /** The address that was requested. */
   readonly requested: URL;
-  /** The cursor that was sent; null for the first page. */
-  readonly sent: Cursor | null;
+  /** The cursor that was sent; for the first page, what was sent in its place. */
+  readonly sent: string | undefined;
 }
 
 /**
@@ -59,8 +59,7 @@ export function nextCursorInBody(
   const { subject, api } = context;
   const { at = '', end } = api.next;
   // XML that is indented has white space around its values.
-  const textOf = (value: PathValue) =>
-    api.page.format === 'xml' ? value.text?.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, '') : value.text;
+  const textOf = (value: PathValue) => (api.page.format === 'xml' ? value.text?.trim() : value.text);
   const value = check.value(at);
   const text = textOf(value);
   const { parent, found, literal, type } = value;
@@ -106,15 +105,8 @@ function toCursor(context: NextPageContext, value: string | undefined, what: str
     throw contractError(subject, `the ${what} is not printable ASCII`);
   const cursor = isUrl(api) ? localPath(context, value, what) : isJsonText(api) ? (literal ?? value) : value;
   if (!isPrintableAscii(cursor)) throw contractError(subject, 'the cursor is not printable ASCII');
-  if (same === true && cursor === (sent ?? initialCursor(api))) return null;
+  if (same === true && cursor === (isUrl(api) ? pathOf(context.requested) : sent)) return null;
   return asCursor(cursor);
-}
-
-/** What the request for the first page has in the place of a cursor. */
-function initialCursor({ request, next: { to } }: Api): string | undefined {
-  if (to?.query !== undefined) return request.query?.[to.query];
-  const value = to?.body === undefined ? undefined : request.body?.[to.body.slice(1)];
-  return value === undefined ? undefined : JSON.stringify(value);
 }
 
 /** Path and query of a URL of the same server: to any other, the next request would send the API key. */
@@ -125,8 +117,10 @@ function localPath({ subject, requested }: NextPageContext, value: string, what:
     const shown = presentable(url.origin, subject.keys, 100);
     throw contractError(subject, `the ${what} leads to ${shown}, not to ${requested.origin}, which the API key is for`);
   }
-  return `${url.pathname}${url.search}`;
+  return pathOf(url);
 }
+
+const pathOf = ({ pathname, search }: URL): string => `${pathname}${search}`;
 
 /**
  * The target of the only link with the relation `relation` in a header `Link` (RFC 8288); undefined if there is none. A header that

@@ -104,9 +104,28 @@ function requestBody(api: Api, request: PageRequest): string | undefined {
   const isAlone = cursor !== null && next.alone === true;
   const body = isAlone ? {} : ((fill(template.body ?? {}, values) ?? {}) as JsonObject);
   if (cursor === null || next.to?.body === undefined) return JSON.stringify(body);
-  const keys = next.to.body.split('/').slice(1);
-  const path = keys.map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
-  return JSON.stringify(withValueAt(body, path, jsonCursor(api, cursor)));
+  return JSON.stringify(withValueAt(body, keysOf(next.to.body), jsonCursor(api, cursor)));
+}
+
+/** The keys of a JSON Pointer. */
+const keysOf = (pointer: string): readonly string[] =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
+
+/** What the request for the first page has in the place of a cursor: `*`, for example. */
+export function firstCursor(api: Api, request: PageRequest): string | undefined {
+  const { to } = api.next;
+  const template =
+    to?.body === undefined
+      ? api.request.query?.[to?.query ?? '']
+      : keysOf(to.body).reduce<JsonValue | undefined>(
+          (parent, key) => (typeof parent === 'object' ? (parent as JsonObject | null)?.[key] : undefined),
+          api.request.body,
+        );
+  const value = template === undefined ? undefined : fill(template, valuesOf(api, request));
+  return value === undefined || (typeof value === 'string' && !isJsonText(api)) ? value : JSON.stringify(value);
 }
 
 /** A cursor from JSON is the text of a JSON value, so that a number with twenty digits is sent back as it was received. */

@@ -157,7 +157,6 @@ describe('a request', () => {
     query: { types: '{filter.types}', text: 'kind:{filter.kind}', fixed: [1, null, [true]] },
     all: '{filter}',
   };
-  const post = (inner: object) => ({ request: { method: 'POST', path: '/logs', body: inner }, dates: 'epoch' });
   it.each([
     [
       'with values in their own types',
@@ -253,6 +252,12 @@ const same = {
   request: { path: '/logs', query: { cursor: '*' } },
   ...inBody({ end: { same: true } }),
 };
+const sameIn = (request: object, rest: object = {}) => ({
+  request: { path: '/logs', ...request },
+  dates: 'epoch',
+  ...inBody({ ...rest, end: { same: true } }),
+});
+const post = (inner: object) => ({ request: { method: 'POST', path: '/logs', body: inner }, dates: 'epoch' });
 const atom = xml('/r/link[@rel=next]/@href', { is: 'url', to: undefined });
 const linked = (value: string): Parts => ({ body: '{"data":[]}', headers: { link: value } });
 const headed = (value: string): Parts => ({ body: '{"data":[]}', headers: { 'x-next': value } });
@@ -311,6 +316,26 @@ describe('the next page', () => {
     ['is not the one that was sent', same, data('"next":"b"'), 'b', sent('a')],
     ['is the one that was sent', same, data('"next":"a"'), null, sent('a')],
     ['is that of the first page', same, data('"next":"*"'), null],
+    [
+      'is that of the first page, a placeholder',
+      sameIn({ query: { cursor: '{since}' } }),
+      data('"next":1795140000'),
+      null,
+    ],
+    [
+      'is that of the first page, inside the body',
+      sameIn({ method: 'POST', body: { a: [{ b: '*' }] } }, { to: { body: '/a/0/b' } }),
+      data('"next":"*"'),
+      null,
+    ],
+    [
+      'is that of the first page, in XML and in the body',
+      { ...xml('/r/next', { to: { body: '/b' }, end: { same: true } }), ...post({ b: '*' }) },
+      item('<next>*</next>'),
+      null,
+    ],
+
+    ['is the URL of the first page', { next: { ...link, end: { same: true } } }, linked('<logs>; rel=next'), null],
     [
       'is a URL in JSON',
       inBody({ is: 'url', to: undefined }),
