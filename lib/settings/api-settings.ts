@@ -433,7 +433,7 @@ function* findContradictions({
   } else if (
     format === 'json'
       ? !reports.endsWith('/*') || !jsonPointer.test(reports)
-      : format === 'xml' && (!xmlPath.test(reports) || reports.includes('@'))
+      : format === 'xml' && (!xmlPath.test(reports) || reports.includes('@') || !reports.includes('/', 1))
   ) {
     yield {
       path: ['page', 'reports'],

@@ -252,6 +252,11 @@ describe('a description', () => {
       page({ reports: '$.data[*]' }),
       'page.reports: must be the JSON Pointer of a list',
     ],
+    [
+      'reports that are the root, whatever it is',
+      inXml({}, { reports: '/*' }),
+      'page.reports: must be a path of elements',
+    ],
     ['reports that are attributes', inXml({}, { reports: '/feed/@entry' }), 'page.reports: must be a path of elements'],
     [
       'reports of CSV',
