@@ -4,7 +4,7 @@ import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
 import type { Api } from '../settings/api-settings.ts';
-import { sourceOf, untilOperatorOf } from '../settings/settings.ts';
+import { needsSecret, sourceOf, untilOperatorOf } from '../settings/settings.ts';
 import { fixedApiKey } from '../service/client/api-key.ts';
 import { serviceClient } from '../service/client/client.ts';
 import { describeNetwork, directNetwork } from '../service/network/network.ts';
@@ -31,9 +31,9 @@ export function localService(
       address: sourceOf(baseUrl),
       untilOperator: untilOperatorOf(settings),
       maxConcurrentPages: settings.maxConcurrentPages,
-      keySource: `environment variable ${apiKeyEnv}`,
+      keySource: needsSecret(settings) ? `environment variable ${apiKeyEnv}` : 'none is needed',
       async connect() {
-        const key = requireApiKey(env, apiKeyEnv);
+        const key = needsSecret(settings) ? requireApiKey(env, apiKeyEnv) : '';
         // Read first, so that a wrong file fails the start instead of a request.
         await network.get();
         return serviceClient({ ...settings, baseUrl }, { apiKey: fixedApiKey(key), network, clock: runtime });

@@ -215,9 +215,9 @@ function settingsOutcome({
 }: Pick<DeployedExport, 'definition' | 'service' | 'settings'>) {
   const { file, problem: cause } = settings ?? {};
   if (cause !== undefined) return problem(cause, 'no run starts before the file can be used');
-  const { format, container } = definition.request;
+  const { format, container, api } = definition.request;
   const origin = settings === undefined ? '' : `; ${file ?? noSettingsFile}`;
-  return ok(`${format} in ${container} from ${service.address}${origin}`);
+  return ok(`${api === undefined ? `${format} in ${container}` : format} from ${service.address}${origin}`);
 }
 
 /** What an export has stored, and its schedule. */
@@ -398,7 +398,7 @@ async function checkFunction(
 
 function describePage({ reports, latencyMs }: Pick<ProbeResult, 'reports' | 'latencyMs'>): string {
   const content = reports === null ? '' : ` with ${plural(reports, 'report')}`;
-  return `a valid page of size 1${content} after ${latencyMs} ms`;
+  return `a valid page${content} after ${latencyMs} ms`;
 }
 
 /** Where the next run begins. If no run could start: now. */

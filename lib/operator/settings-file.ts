@@ -10,6 +10,7 @@ import {
   type ServiceDeploymentSettings,
 } from '../settings/deployment-settings.ts';
 import type { AsText, ServiceProps } from '../settings/props.ts';
+import { needsSecret } from '../settings/settings.ts';
 import { fileDocument } from '../settings/settings-document.ts';
 import { readTextFile } from '../settings/text-file.ts';
 import type { LocalExportInput, SettingsSource } from '../local/settings.ts';
@@ -55,7 +56,8 @@ export function readFileExports(
     const base = { service: simulated ? others : { baseUrl, ...others }, export: exportSettings };
     const apiKeyEnv = simulated ? defaultApiKeyEnv : (options.apiKeyEnv ?? service.apiKeyEnv);
     const place = `${file} services.${service.name}`;
-    if (!simulated && env !== undefined) problems.push(...findKeyProblems(service, options.apiKeyEnv, place, env));
+    if (!simulated && env !== undefined && needsSecret(service.service))
+      problems.push(...findKeyProblems(service, options.apiKeyEnv, place, env));
     const settings = overrideSettings(base, overrides, problems);
     if (!simulated) problems.push(...findMissingCertificate(settings.service, place));
     const compression = compressionOf(options, deployment?.bucket.compression);

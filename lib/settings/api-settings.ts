@@ -482,7 +482,7 @@ export const formatOf = ({ page: { format } }: Api): string => (format === 'byte
 /** What is wrong with an export of a service with this description. Accepts any export. */
 export function findApiProblems(
   api: Api,
-  { filter, size, format, container }: Readonly<Record<string, unknown>>,
+  { filter, size, format, container, expect }: Readonly<Record<string, unknown>>,
 ): readonly { readonly path: Path; readonly message: string }[] {
   const names = typeof filter === 'object' && filter !== null ? Object.keys(filter) : [];
   const isUsed = (name: string) => uses(api, 'filter') || uses(api, `filter.${name}`);
@@ -495,6 +495,9 @@ export function findApiProblems(
       })),
     ...(size !== undefined && !uses(api, 'size')
       ? [{ path: ['size'], message: 'has no effect: api.request has no placeholder {size}' }]
+      : []),
+    ...(expect !== undefined && api.page.format === 'bytes'
+      ? [{ path: ['expect'], message: 'needs a format whose reports are counted, not bytes' }]
       : []),
     ...(['format', 'container'] as const)
       .filter((name) => ({ format, container })[name] !== undefined)

@@ -96,7 +96,7 @@ export interface ServiceProps {
    */
   readonly filterUntil?: string | undefined;
   /**
-   * The name of the root element of every page, for XML in NONE: `reports`, or `{namespace}reports`, without a prefix. A document with another one is a ContractError.
+   * The name of the root element of every page, for XML: `reports`, or `{namespace}reports`, without a prefix. A document with another one is a ContractError.
    *
    * @default - that of earlier pages and runs
    * @example 'reports'
@@ -489,7 +489,7 @@ export interface ExportProps {
    */
   readonly publishEmptyRuns?: boolean | undefined;
   /**
-   * What runs should find, in the format XML in NONE. It does not apply to windows of backfills.
+   * What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to windows of backfills.
    *
    * @see `docs/alarms.md#expected-reports`
    */
@@ -570,7 +570,7 @@ export interface SinceProps {
   readonly lookbackWindow?: string | DurationLike | undefined;
 }
 
-/** What runs should find, in the format XML in NONE. It does not apply to windows of backfills. */
+/** What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to windows of backfills. */
 export interface ExpectProps {
   /**
    * A run with fewer reports fails before it is published, and the watermark does not move. The next start begins a new run. Unit: reports.

@@ -89,7 +89,7 @@ const serviceFields = {
     { example: 'date.lt', page: 'backfill.md#requirements' },
   ),
   rootElement: optionalField(
-    'The name of the root element of every page, for XML in NONE: `reports`, or `{namespace}reports`, without a prefix. A document with another one is a ContractError. Without it, that of earlier pages and runs.',
+    'The name of the root element of every page, for XML: `reports`, or `{namespace}reports`, without a prefix. A document with another one is a ContractError. Without it, that of earlier pages and runs.',
     text(
       /^(\{[^{}\s]{1,1000}\})?(?![-.0-9])[^{}\s<>&'"/=]{1,1000}$/,
       'must be the name of an element, such as reports, or {namespace}reports',
@@ -197,7 +197,7 @@ const exportFields = {
     z._default(flag(), true),
   ),
   expect: optionalField(
-    'What runs should find, in the format XML in NONE. It does not apply to windows of backfills.',
+    'What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to windows of backfills.',
     expectSchema,
     { page: 'alarms.md#expected-reports' },
   ),
@@ -258,6 +258,10 @@ export function parseSettings<Schema extends z.core.$ZodType>(
   throw new ExportError('ConfigurationError', describeProblems(subject, parsed.error));
 }
 
+/** Whether requests to `service`, which may be invalid, are authenticated: otherwise nothing needs its secret. */
+export const needsSecret = (service: unknown): boolean =>
+  fieldsOf(fieldsOf(fieldsOf(service).api).auth).kind !== 'none';
+
 /** Whether the exports of `service`, which may be invalid, can be exported by window. */
 export const hasBackfills = (service: { readonly filterUntil?: unknown; readonly api?: unknown }): boolean =>
   service.filterUntil !== undefined || hasUntil(service.api);
@@ -294,6 +298,9 @@ export function findMismatches(service: unknown, exports: readonly unknown[]): M
     ...(['vendor', 'cursorIn', 'filterUntil'] as const)
       .filter((name) => fields[name] !== undefined)
       .map((name) => ({ path: ['service', name], message: `has no meaning with api: ${insteadOf[name]}` })),
+    ...(fields.rootElement !== undefined && description !== undefined && description.page.format !== 'xml'
+      ? [{ path: ['service', 'rootElement'], message: `has no meaning for pages in ${description.page.format}` }]
+      : []),
     ...(description === undefined ? [] : inExport((settings) => findApiProblems(description, settings))),
   ];
 }

@@ -5,7 +5,7 @@ import { assertRootOfProbe, rootOfFirstProbe } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
 import type { DocumentRoot, ExportDefinition, Instant } from '../core/model.ts';
 import type { PageLog, ReportService, Runtime } from '../core/ports.ts';
-import { epochMsOf, instantSchema } from '../core/timestamps.ts';
+import { epochMsOf, instantOf, instantSchema } from '../core/timestamps.ts';
 
 export interface ProbeResult {
   /** The number of reports on the page; null if the format is not XML. */
@@ -38,7 +38,8 @@ export async function probeService(
   const expectedRoot = await rootOfFirstProbe(definition, log);
   return await withProbeTimeout(timeoutMs, async (signal) => {
     const requestedAt = runtime.now();
-    const page = await service.fetchPage({ request, since, cursor: null, label }, signal);
+    const until = instantOf(requestedAt);
+    const page = await service.fetchPage({ request, since, until, cursor: null, label }, signal);
     const latencyMs = Math.round(runtime.now() - requestedAt);
     for await (const _ of page.body);
     assertRootOfProbe(label, page, expectedRoot);
@@ -66,7 +67,7 @@ export async function withProbeTimeout<Result>(
   }
 }
 
-const label = 'a health check page of size 1';
+const label = 'a health check page';
 
 /**
  * What the function of ExportPage is invoked with to do so. It touches no state. With `until`, it asks for the reports of the window, and
