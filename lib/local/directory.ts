@@ -204,9 +204,10 @@ export function describeLocalExport(
 const pagesPerInvocation = 1_000;
 
 function definitionOf({ export: settings, service, compression }: LocalExport, source: string): ExportDefinition {
-  // The simulator has a root element of its own.
-  const { rootElement } = service.baseUrl === undefined ? {} : service;
-  return exportDefinition({ ...settings, pagesPerInvocation }, source, { rootElement }, compression);
+  // The simulator of the Report Export Service has a root element of its own.
+  const { api, rootElement } = service;
+  const root = service.baseUrl === undefined && api === undefined ? {} : { rootElement };
+  return exportDefinition({ ...settings, pagesPerInvocation }, source, { ...root, api }, compression);
 }
 
 async function startRun(

@@ -85,10 +85,14 @@ function sinceWatermark(
 function watermarkMismatch(exportName: string, watermark: Watermark, request: ExportRequest): ExportError {
   const describe = ({ source, filter }: Pick<Watermark, 'source' | 'filter'>) =>
     `${source} with filter ${summarize(filter)}`;
+  const isOnlyDescription = describe(watermark) === describe(request);
+  const mismatch = isOnlyDescription
+    ? 'another description of the API (api.request, api.dates)'
+    : `${describe(watermark)} and does not apply to ${describe(request)}`;
   return new ExportError(
     'ConfigurationError',
-    `The watermark of export ${exportName} belongs to ${describe(watermark)} and does not apply to ${describe(request)}: ` +
-      'reports matched only by the new filter would be missed. Use another export name, or start with --since to set the ' +
+    `The watermark of export ${exportName} belongs to ${mismatch}: ` +
+      'reports matched only by the new request would be missed. Use another export name, or start with --since to set the ' +
       'lower bound (and with --restart, if a run is unfinished)',
   );
 }

@@ -1,0 +1,148 @@
+/** What is different for an API that the settings describe: cursors in bodies, upper bounds, and descriptions that change. */
+
+import { describe, expect, it } from 'vitest';
+import { ExportError } from '../../../lib/core/errors.ts';
+import type { ExportRequest } from '../../../lib/core/model.ts';
+import type { FetchedPage, PageRequest, PageStore, ReportService } from '../../../lib/core/ports.ts';
+import { watermarkAfter } from '../../../lib/core/steps/watermark.ts';
+import {
+  anExportDefinition,
+  anExportState,
+  aPageEntry,
+  aRun,
+  at,
+  manifestKeyOf,
+  sha256Of,
+} from '../../support/builders.ts';
+import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../../support/export/export-bench.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
+
+const refusal = {
+  status: 'failed',
+  failed: { error: 'ConfigurationError', message: expect.stringContaining('another description of the API') },
+};
+
+const described = (description: string, request = 'the request'): Pick<ExportRequest, 'api'> => ({
+  api: { pagination: 'body cursor', sha256: sha256Of(description), requestSha256: sha256Of(request) },
+});
+
+/** The same service, whose pages have the next cursor in their bodies. */
+function withCursorsInBodies(service: ReportService): ReportService & { readonly requests: PageRequest[] } {
+  const requests: PageRequest[] = [];
+  return {
+    requests,
+    async fetchPage(request, signal): Promise<FetchedPage> {
+      requests.push(request);
+      const { nextCursor, ...page } = await service.fetchPage(request, signal);
+      let hasEnded = false;
+      async function* body() {
+        yield* page.body;
+        hasEnded = true;
+      }
+      return {
+        ...page,
+        body: body(),
+        nextCursor: undefined,
+        nextCursorInBody() {
+          if (!hasEnded) throw new Error('nextCursorInBody() was called before the body had ended');
+          return nextCursor ?? null;
+        },
+      };
+    },
+  };
+}
+
+describe('a cursor in the body', () => {
+  it('leads through the whole run, resumed after each page', async () => {
+    const bench = anExportBench({ reports: someReports(9), size: 2 });
+    Object.assign(bench.deps, { service: withCursorsInBodies(bench.service) });
+    const end = await bench.start();
+    if (end.status !== 'completed') throw new Error(end.status);
+    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(someReports(9).map(({ id }) => id));
+  });
+
+  it('lets the next page be requested once it is received, before its page is visible', async () => {
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { pagesPerInvocation: 25 } });
+    const service = withCursorsInBodies(bench.service);
+    const events: string[] = [];
+    const store: PageStore = {
+      ...bench.store,
+      async put(identity, page) {
+        async function* body() {
+          events.push(`page ${identity.page} is requested`);
+          yield* page.body;
+        }
+        const put = await bench.store.put(identity, {
+          ...page,
+          body: body(),
+          async beforeVisible() {
+            const visible = page.beforeVisible?.();
+            await new Promise((resolve) => setTimeout(resolve, 5));
+            events.push(`page ${identity.page} becomes visible`);
+            await visible;
+          },
+        });
+        return put;
+      },
+    };
+    Object.assign(bench.deps, { service, store });
+    await bench.start();
+    expect(events.slice(0, 2)).toEqual(['page 1 is requested', 'page 2 is requested']);
+    expect(events).toContain('page 1 becomes visible');
+  });
+});
+
+describe('the requests of a described API', () => {
+  it('all have the upper bound of the run, which is when it began', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    const end = await bench.start();
+    if (end.status !== 'completed') throw new Error(end.status);
+    const bounds = new Set(bench.service.requests.map(({ until }) => until));
+    expect(bounds.size).toBe(1);
+    expect([...bounds]).toEqual([bench.manifest(manifestKeyOf(end.result)).startedAt]);
+  });
+
+  it('have none of the reports since the run began, so the watermark is not later', () => {
+    const run = aRun({ startedAt: at('2026-11-20T02:00:00Z'), request: { ...aRun().request, ...described('a') } });
+    const first = aPageEntry({
+      serviceTime: at('2026-11-20T02:00:09Z'),
+      timing: { requestedAt: at('2026-11-20T02:00:04Z'), latencyMs: 1 },
+    });
+    expect(watermarkAfter(anExportState(), anExportDefinition(), run, first)).toBe('2026-11-20T02:00:00Z');
+  });
+});
+
+describe('a description that has changed', () => {
+  const withApi = (bench: Bench, change: Pick<ExportRequest, 'api'>, script?: BenchOptions['script']) => {
+    const { request } = bench.deps.definition;
+    return bench.with({ definition: { request: { ...request, ...change } }, ...(script && { script }) });
+  };
+
+  it('does not continue an unfinished run', async () => {
+    const interruption = (_: PageRequest, nth: number) => {
+      if (nth === 2) throw new ExportError('RequestRejectedError', 'interrupted');
+      return undefined;
+    };
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    await withApi(bench, described('a'), interruption).start();
+    const end = await withApi(bench, described('b')).start();
+    expect(end).toMatchObject({
+      status: 'failed',
+      failed: {
+        error: 'ConfigurationError',
+        message: expect.stringContaining('the description of its API (api) was another one'),
+      },
+    });
+    expect(await withApi(bench, described('a')).start()).toMatchObject({ status: 'completed', result: { pages: 3 } });
+  });
+
+  it.each([
+    ['applies if the request is the same', described('b'), { status: 'completed' }],
+    ['does not apply to another request', described('b', 'another request'), refusal],
+    ['does not apply to the Report Export Service', { api: undefined }, refusal],
+  ])('has a watermark that %s', async (_, change, expected) => {
+    const bench = anExportBench({ reports: someReports(1) });
+    await withApi(bench, described('a')).start();
+    expect(await withApi(bench, change).start()).toMatchObject(expected);
+  });
+});
