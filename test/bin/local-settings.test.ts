@@ -287,7 +287,7 @@ describe('report-exporter local --settings', () => {
   });
 
   it.each([
-    [{ kind: 'none' }, 'json'],
+    [{ kind: 'oauth2', tokenUrl: 'https://login.example.com/oauth2/token', clientId: 'exporter' }, 'json'],
     [{ kind: 'basic' }, 'csv'],
   ])('simulates an API that the file describes: %j with %s', async (auth, format) => {
     const { out, local } = await aFile(described({ auth, page: { format, ...(format === 'json' && inData) } }));

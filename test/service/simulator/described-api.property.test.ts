@@ -4,17 +4,24 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { apiOfRequest, formatOf } from '../../../lib/settings/api-settings.ts';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { type ExecutionOutcome, type ExecutionStart, runExecution } from '../../../lib/local/execution.ts';
 import type { Cursor, Instant } from '../../../lib/core/model.ts';
 import { nextCursorOf, type PageRequest, type ReportService } from '../../../lib/core/ports.ts';
+import { anExportBench, pageAt } from '../../support/export/export-bench.ts';
 import { cases, fc } from '../../support/property.ts';
 import { type DescribedApi, describedApis } from '../../support/service/api-descriptions.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
+import * as fault from '../../support/service/faults.ts';
+import type { Fault, FaultScript } from '../../support/service/faults.ts';
 import { clientFor } from '../../support/service/service-client.ts';
 import { type Simulator, startSimulator } from '../../support/service/simulator.ts';
 
 const apiKey = 'a user:a p4ssw0rd/+="&';
 const types = ['in/voice', 'größe & "co"'] as const;
-const start = Date.UTC(2026, 10, 20);
+const start = Date.UTC(2026, 10, 10);
+/** When the runs of the bench begin: after all reports. */
+const runStart = Date.UTC(2026, 10, 20, 2);
 const tickMs = 8 * 3_600_000;
 
 /** Reports of which several have the same date, with text that each format must escape. */
@@ -59,11 +66,13 @@ function setUp({ described, ticks, since, until, size, type, compression }: Scen
   // A path without the type would be another one.
   const isTypeRequired = api.request.path.includes('{filter.type}');
   const wanted = hasType ? (type ?? (isTypeRequired ? types[0] : undefined)) : undefined;
-  const expected = reports
+  const matching = reports
     .filter(({ date }) => !hasSince || date >= bound(sinceMs, Math.floor))
-    .filter(({ date }) => !hasUntil || date < bound(untilMs, Math.ceil))
     .filter((report) => wanted === undefined || report.type === wanted)
     .toSorted((one, other) => one.date - other.date);
+  const expectedUntil = (ms: number) =>
+    matching.filter(({ date }) => !hasUntil || date < bound(ms, Math.ceil)).map(({ id }) => id);
+  const expected = expectedUntil(untilMs);
   const requestFor = (cursor: Cursor | null): PageRequest => ({
     request: {
       source: 'test',
@@ -82,13 +91,20 @@ function setUp({ described, ticks, since, until, size, type, compression }: Scen
   // Where the last page repeats the cursor, it has no reports.
   const pages = api.next.end?.same === true ? undefined : Math.max(1, Math.ceil(expected.length / pageSize));
   return {
-    expected: expected.map(({ id }) => id),
+    expected,
+    expectedUntil,
     pages,
     requestFor,
     simulate: (options: Partial<Parameters<typeof startSimulator>[0]> = {}) =>
       startSimulator({ vendor: 'X', apiKey, api, reports: inMemoryReports(reports), compression, ...options }),
-    connect: ({ baseUrl }: Simulator) =>
-      clientFor({ url: baseUrl }, { api, vendor: 'SERVICE', apiKey: fixedApiKey(apiKey) }),
+    connect: ({ baseUrl }: Simulator) => {
+      const { tokenUrl } = api.auth;
+      const auth = {
+        ...api.auth,
+        ...(tokenUrl !== undefined && { tokenUrl: tokenUrl.replace(/^https:..[^/]+/, baseUrl) }),
+      };
+      return clientFor({ url: baseUrl }, { api: { ...api, auth }, apiKey: fixedApiKey(apiKey) });
+    },
   };
 }
 
@@ -99,13 +115,15 @@ interface Page {
   readonly cursor: Cursor | null;
 }
 
+/** Three formats have each ID twice: in a field, and in the XML. */
+const idsIn = (body: Buffer): readonly string[] => [...new Set(body.toString().match(/report-\d+-end/g))];
+
 async function fetchPage(client: ReportService, request: PageRequest): Promise<Page> {
   const page = await client.fetchPage(request);
   const chunks: Uint8Array[] = [];
   for await (const chunk of page.body) chunks.push(chunk);
   const body = Buffer.concat(chunks);
-  // Two formats have each ID twice: in a field, and in the XML.
-  const ids = [...new Set(body.toString().match(/report-\d+-end/g))];
+  const ids = idsIn(body);
   const sha256 = createHash('sha256').update(body).digest('hex');
   return { ids, reports: page.reports(), sha256, cursor: nextCursorOf(page) };
 }
@@ -113,10 +131,9 @@ async function fetchPage(client: ReportService, request: PageRequest): Promise<P
 async function fetchAll(
   client: ReportService,
   requestFor: (cursor: Cursor | null) => PageRequest,
-  first: Cursor | null = null,
 ): Promise<readonly Page[]> {
   const pages: Page[] = [];
-  let cursor: Cursor | null = first;
+  let cursor: Cursor | null = null;
   do {
     const page = await fetchPage(client, requestFor(cursor));
     pages.push(page);
@@ -125,6 +142,41 @@ async function fetchAll(
   } while (cursor !== null);
   return pages;
 }
+
+/** Each makes a response that is no complete page. undefined: not of this description. */
+const breakings: Readonly<Record<string, (described: DescribedApi) => Fault | undefined>> = {
+  'is an outage': () => fault.errorResponse(500),
+  'ends within the body': () => fault.truncated(10),
+  'ends within the body, in chunks': () => fault.truncated(10, 'chunked'),
+  'ends with the connection, within the body': () => fault.truncated(10, 'close'),
+  'lacks its last bytes': ({ api }) =>
+    api.page.format === 'bytes' ? undefined : { body: (page) => page.subarray(0, -2) },
+  'has another content type': () => fault.withContentType('text/html'),
+  'has its next page twice': ({ api: { next } }) =>
+    next.from === 'header'
+      ? { headers: { 'X-Next': ['one', 'two'] } }
+      : next.from === 'link'
+        ? { headers: { link: ['</one>; rel=next', '</two>; rel=next'] } }
+        : undefined,
+  'has a next page of another server': ({ api: { next } }) =>
+    next.from === 'link' ? { headers: { link: '<http://127.0.0.2/>; rel=next' } } : undefined,
+  'has nothing that contains reports': ({ api: { page } }) =>
+    page.reports === undefined
+      ? undefined
+      : fault.withBody(page.format === 'json' ? '{"message":"later"}' : '<message/>'),
+  'says that there is an error': ({ api: { page } }) =>
+    page.error === undefined
+      ? undefined
+      : fault.withBody(page.format === 'json' ? '{"problem":"later"}' : '<feed><problem>later</problem></feed>'),
+};
+const interruptions = fc.record({
+  outageNames: fc.array(fc.constantFrom('fails', 'breaks', 'works'), { maxLength: 8 }),
+  /** Which effects of the run a process does not survive. */
+  crashes: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 5 }),
+  isCompressed: fc.boolean(),
+});
+const outages = { fails: fault.errorResponse(503), breaks: fault.truncated(10), works: undefined } as const;
+const breakingNames = fc.constantFrom(...Object.keys(breakings));
 
 describe('for any description, reports and request', () => {
   it('the client receives every report once, in order, in the bytes that were sent', async () => {
@@ -142,8 +194,94 @@ describe('for any description, reports and request', () => {
         expect(pages.map(({ reports }) => reports)).toEqual(
           pages.map(({ ids }) => (format === 'bytes' ? null : ids.length)),
         );
+        if (scenario.compression) return;
+        const sent = simulator.exchanges.filter(({ target }) => !target.startsWith('/token'));
+        expect(pages.map(({ sha256 }) => sha256)).toEqual(sent.map(({ sha256 }) => sha256));
       }),
       { numRuns: cases(1_000) },
+    );
+  });
+
+  it('no broken response is a page, and the next attempt continues, with another service and client, too', async () => {
+    await fc.assert(
+      fc.asyncProperty(scenarios, fc.array(breakingNames, { maxLength: 6 }), async (scenario, names) => {
+        const { expected, requestFor, simulate, connect } = setUp(scenario);
+        const { page: described, next: nextPage, auth } = scenario.described.api;
+        // Of bytes, a page without reports is empty, so that nothing can be cut off.
+        const mayBeEmpty = described.format === 'bytes' && nextPage.end?.same === true;
+        fc.pre((expected.length > 0 || !['ndjson', 'bytes'].includes(described.format)) && !mayBeEmpty);
+        const broken = names.map((name) => breakings[name]?.(scenario.described)).filter((one) => one !== undefined);
+        const ids: string[] = [];
+        let cursor: Cursor | null = null;
+        do {
+          const next = broken.shift();
+          let isBroken = next !== undefined;
+          const faults: FaultScript = ({ page, request }) => {
+            // Not of a request for an access token.
+            if (page === undefined && request === 1 && auth.kind === 'oauth2') return undefined;
+            if (!isBroken) return undefined;
+            isBroken = false;
+            return next;
+          };
+          await using simulator = await simulate({ faults });
+          await using client = connect(simulator);
+          const isRefused = await fetchPage(client, requestFor(cursor)).then(
+            () => false,
+            (error: unknown) => error instanceof ExportError,
+          );
+          expect(isRefused).toBe(next !== undefined);
+          const page: Page = await fetchPage(client, requestFor(cursor));
+          ids.push(...page.ids);
+          ({ cursor } = page);
+        } while (cursor !== null);
+        expect(ids).toEqual(expected);
+      }),
+      { numRuns: cases(500) },
+    );
+  });
+
+  it('an export that is interrupted anywhere publishes every report once, in order', async () => {
+    await fc.assert(
+      fc.asyncProperty(scenarios, interruptions, async (scenario, { outageNames, crashes, isCompressed }) => {
+        const { requestFor, simulate, connect, expectedUntil } = setUp(scenario);
+        const expected = expectedUntil(runStart);
+        const { format } = scenario.described.api.page;
+        fc.pre(format !== 'ndjson' || expected.length > 0);
+        const left = [...outageNames];
+        await using simulator = await simulate({
+          now: () => runStart,
+          faults: ({ page }) => (page === undefined ? undefined : outages[left.shift() ?? 'works']),
+        });
+        await using client = connect(simulator);
+        const { request, since } = requestFor(null);
+        let isCrashed = false;
+        let effects = 0;
+        const bench = anExportBench({
+          definition: { request, ...(isCompressed && { compression: 'gzip' }) },
+          limits: { iterationsPerExecution: 3, pagesPerInvocation: 2 },
+          crash() {
+            effects += 1;
+            // A process that is killed writes nothing more.
+            isCrashed ||= crashes.includes(effects);
+            if (isCrashed) throw new Error('killed');
+          },
+        });
+        let executions = 0;
+        let end: ExecutionOutcome | undefined;
+        let next: ExecutionStart | undefined;
+        while (end?.status !== 'completed' && executions < 60) {
+          isCrashed = false;
+          executions += 1;
+          const start: ExecutionStart = next ?? { name: `execution-${executions}`, input: { since } };
+          end = await runExecution({ ...bench.deps, service: client }, start, { maxAttempts: 3 });
+          next = end.status === 'continued' ? end.next : undefined;
+        }
+        expect(end).toMatchObject({ status: 'completed' });
+        const key = [...bench.store.objects.keys()].find((one) => one.endsWith('/manifest.json')) ?? '';
+        const ids = bench.manifest(key).pages.flatMap(({ key }) => idsIn(Buffer.from(pageAt(bench, key), 'latin1')));
+        expect(ids).toEqual(expected);
+      }),
+      { numRuns: cases(500) },
     );
   });
 });

@@ -57,6 +57,7 @@ const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
   { kind: 'bearer' },
   { kind: 'basic' },
   { kind: 'header', name: 'X-Key' },
+  { kind: 'oauth2', tokenUrl: 'https://login.example/token', clientId: 'an exporter:1', scope: 'a b' },
   { kind: 'header', name: 'Authorization', prefix: 'SSWS ' },
 );
 
