@@ -59,7 +59,7 @@ interface TextReader {
 const pieceBytes = 8 * 1024;
 
 /** Decodes UTF-8, with or without a byte order mark. Keeps the first problem, and the place of the piece that it is in. */
-export function readUtf8(reader: TextReader): Pick<FormatCheck, 'push' | 'end'> {
+export function readUtf8(reader: TextReader, { mayBeEmpty = false } = {}): Pick<FormatCheck, 'push' | 'end'> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let problem: string | undefined;
   let bytes = 0;
@@ -74,7 +74,7 @@ export function readUtf8(reader: TextReader): Pick<FormatCheck, 'push' | 'end'> 
     return reader.read(text);
   };
   const readEnd = (): string | undefined => {
-    if (bytes === 0) return 'the body is empty';
+    if (bytes === 0) return mayBeEmpty ? undefined : 'the body is empty';
     try {
       decoder.decode();
     } catch {

@@ -4,7 +4,8 @@
  *     {"id": 1}
  *     {"id": 2}
  *
- * has two reports. Blank lines are none, and the last line break may be missing. There are no paths.
+ * has two reports. Blank lines are none, and the last line break may be missing. A page without any is empty. There
+ * are no paths.
  *
  * A page that is cut off between two lines looks complete: only its length or its transfer encoding shows that.
  */
@@ -25,20 +26,23 @@ export const createNdjsonCheck: CreateCheck = () => {
     return undefined;
   };
   return {
-    ...readUtf8({
-      read(text) {
-        for (let start = 0; start < text.length;) {
-          const lineBreak = text.indexOf('\n', start);
-          const end = lineBreak < 0 ? text.length : lineBreak + 1;
-          const problem = reader.read(text.slice(start, end)) ?? (lineBreak < 0 ? undefined : endLine());
-          if (problem !== undefined) return inLine(problem);
-          if (lineBreak >= 0) line += 1;
-          start = end;
-        }
-        return undefined;
+    ...readUtf8(
+      {
+        read(text) {
+          for (let start = 0; start < text.length;) {
+            const lineBreak = text.indexOf('\n', start);
+            const end = lineBreak < 0 ? text.length : lineBreak + 1;
+            const problem = reader.read(text.slice(start, end)) ?? (lineBreak < 0 ? undefined : endLine());
+            if (problem !== undefined) return inLine(problem);
+            if (lineBreak >= 0) line += 1;
+            start = end;
+          }
+          return undefined;
+        },
+        end: () => inLine(reader.end() ?? endLine()),
       },
-      end: () => inLine(reader.end() ?? endLine()) ?? (reader.documents() === 0 ? 'there is no document' : undefined),
-    }),
+      { mayBeEmpty: true },
+    ),
     get reports() {
       return reader.documents();
     },
