@@ -1,0 +1,70 @@
+/** The descriptions in docs/apis are valid, and describe APIs that can be exported: the simulator serves each of them. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { Cursor, Instant } from '../../lib/core/model.ts';
+import { nextCursorOf } from '../../lib/core/ports.ts';
+import { fixedApiKey } from '../../lib/service/client/api-key.ts';
+import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
+import { fileDocument } from '../../lib/settings/settings-document.ts';
+import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { clientFor } from '../support/service/service-client.ts';
+import { startSimulator } from '../support/service/simulator.ts';
+
+const folder = join(import.meta.dirname, '../../docs/apis');
+const files = readdirSync(folder);
+const page = readFileSync(join(folder, '../apis.md'), 'utf8');
+const apiKey = 'user:S3cr3t-key-of-the-service';
+
+/** Over three days, so that dates in any form select all of them. */
+const reportsOf = (type: string | undefined) =>
+  inMemoryReports(
+    Array.from({ length: 250 }, (_, index) => ({
+      id: `R-${index}`,
+      date: Date.parse('2026-11-01T00:00:00Z') + index * 1_000_000,
+      type,
+      xml: `<report id="R-${index}"/>`,
+    })),
+  );
+
+describe('a description in the docs', () => {
+  it('is in the table', () => {
+    expect(files.filter((file) => !page.includes(`(apis/${file})`))).toEqual([]);
+    expect(files.length).toBeGreaterThan(10);
+  });
+
+  it.each(files)('is valid, and exports each report once: %s', async (file) => {
+    const path = join(folder, file);
+    const { services } = parseDeployment(fileDocument(path, (name) => readFileSync(name, 'utf8')));
+    const [{ service, exports }] = services as [(typeof services)[number]];
+    const settings = serviceSettingsSchema.parse(service);
+    const { api } = settings;
+    const tokenUrlAt = (baseUrl: string, url = '') =>
+      url === '' ? {} : { tokenUrl: `${baseUrl}${new URL(url).pathname}` };
+    const filter = exports[0]?.filter as { readonly type?: string } | undefined;
+    await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, api, reports: reportsOf(filter?.type) });
+    const reached = api && { ...api, auth: { ...api.auth, ...tokenUrlAt(simulator.baseUrl, api.auth.tokenUrl) } };
+    await using client = clientFor(
+      { url: simulator.baseUrl },
+      { ...settings, baseUrl: simulator.baseUrl, api: reached, apiKey: fixedApiKey(apiKey) },
+    );
+    const { request } = exportDefinition(exportSettingsSchema.parse(exports[0]), 'simulator', settings);
+    const bounds = { since: '2026-11-01T00:00:00Z' as Instant, until: '2026-11-20T00:00:00Z' as Instant };
+    const size = request.size === undefined ? {} : { size: 100 };
+    const counts: (number | null)[] = [];
+    let cursor: Cursor | null = null;
+    do {
+      const fetched = await client.fetchPage({ request: { ...request, ...size }, ...bounds, cursor, label: 'a page' });
+      for await (const _ of fetched.body);
+      counts.push(fetched.reports());
+      cursor = nextCursorOf(fetched);
+    } while (cursor !== null);
+    // Solr ends with a page without reports.
+    expect(counts).toEqual(file === 'solr.json' ? [100, 100, 50, 0] : [100, 100, 50]);
+    expect(simulator.exchanges.flatMap(({ reportIds }) => reportIds)).toEqual(
+      Array.from({ length: 250 }, (_, index) => `R-${index}`),
+    );
+  });
+});
