@@ -10,7 +10,6 @@
  *     {"access_token": "eyJh…", "token_type": "Bearer", "expires_in": 3600}
  */
 
-import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
@@ -18,10 +17,10 @@ import type { Api } from '../../settings/api-settings.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import type { NetworkSource } from '../network/network.ts';
 import { type ApiKeySource, assertValidApiKey, type RecentKeys } from './api-key.ts';
-import { type CreatePool, createConnections } from './connection-pool.ts';
+import { type CreatePool, createConnections, sendOver } from './connection-pool.ts';
 import { startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
-import { contractError, failure, type Subject } from './errors.ts';
+import { contractError, failure, nameOf, type Subject } from './errors.ts';
 import { isSuccess, statusError } from './response-status.ts';
 import { transportError } from './transport-errors.ts';
 
@@ -53,7 +52,9 @@ export function credentialHeaders({ kind, name = '', prefix = '' }: Auth, secret
 
 /** The same headers for a person, with `source` in place of the secret. */
 export const shownCredentials = (auth: Auth, source: string): Record<string, string> =>
-  auth.kind === 'basic' ? { authorization: `Basic ${source}` } : credentialHeaders(auth, source);
+  auth.kind === 'basic'
+    ? { authorization: `Basic ${source}` }
+    : credentialHeaders(auth, auth.kind === 'oauth2' ? `(access token from ${auth.tokenUrl})` : source);
 
 /** What of the secret must not be shown: of basic authentication, also the password alone. */
 export const partsOfSecret = ({ kind }: Auth, secret: string): readonly string[] =>
@@ -78,13 +79,15 @@ interface TokenResponse {
   readonly access_token: string;
   readonly token_type: string;
   /** In seconds. Some servers write it as text. */
-  readonly expires_in?: number | string;
+  readonly expires_in?: number | string | null;
 }
+
+const isHeaderValue = (token: unknown) => typeof token === 'string' && /^[\x21-\x7e]+$/.test(token);
 
 function isToken(value: unknown): value is TokenResponse {
   if (typeof value !== 'object' || value === null) return false;
-  const { access_token: token, token_type: type, expires_in: seconds = 1 } = value as Partial<TokenResponse>;
-  return typeof token === 'string' && /^bearer$/i.test(String(type)) && Number(seconds) > 0;
+  const { access_token: token, token_type: type, expires_in: seconds } = value as Partial<TokenResponse>;
+  return isHeaderValue(token) && /^bearer$/i.test(String(type)) && Number(seconds ?? 1) > 0;
 }
 
 /**
@@ -97,7 +100,11 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
   const address = new URL(auth.tokenUrl ?? '');
   const isTls = address.protocol === 'https:';
   const connections = createConnections(address, settings, network, createPool);
-  const subject: Subject = { label: `the access token of ${address.origin}`, keys: recentKeys.keys };
+  const subject: Subject = {
+    label: 'an access token',
+    server: { name: `Authorization server ${address.origin}`, setting: 'auth.tokenUrl' },
+    keys: recentKeys.keys,
+  };
   let token: { readonly value: string; readonly replacedAt: number } | undefined;
   let pending: Promise<string> | undefined;
 
@@ -111,15 +118,18 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
 
   async function requestToken(): Promise<string> {
     const secret = await clientSecret.get();
-    const first = await send(secret, await connections.pool());
+    const first = await send(secret);
     if (!isRejected(first)) return await accept(first);
-    const refreshed = await clientSecret.refresh();
+    const refreshed = await clientSecret.refresh().catch((error: unknown) => {
+      first.release();
+      throw error;
+    });
     if (refreshed === secret) return await accept(first);
     first.release();
-    return await accept(await send(refreshed, await connections.refresh()));
+    return await accept(await send(refreshed));
   }
 
-  async function send(secret: string, pool: Dispatcher) {
+  async function send(secret: string) {
     assertValidApiKey(secret);
     recentKeys.add(secret);
     const deadline = startDeadline(settings.totalTimeout, undefined, clock);
@@ -128,21 +138,23 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
     const client = [auth.clientId ?? '', secret].map(formEncoded).join(':');
     const form = { grant_type: 'client_credentials', ...(auth.scope === undefined ? {} : { scope: auth.scope }) };
     try {
-      const response = await deadline.race(
-        sendRequest.call(pool, {
-          origin: address.origin,
-          method: 'POST',
-          path: `${address.pathname}${address.search}`,
-          headers: {
-            ...commonHeaders({ userAgent: settings.userAgent }),
-            accept: 'application/json',
-            'accept-encoding': 'identity',
-            'content-type': 'application/x-www-form-urlencoded',
-            authorization: `Basic ${Buffer.from(client).toString('base64')}`,
-          },
-          body: new URLSearchParams(form).toString(),
-          signal: deadline.signal,
-        }),
+      const response = await sendOver(connections, { deadline, translate }, (pool) =>
+        deadline.race(
+          sendRequest.call(pool, {
+            origin: address.origin,
+            method: 'POST',
+            path: `${address.pathname}${address.search}`,
+            headers: {
+              ...commonHeaders({ userAgent: settings.userAgent }),
+              accept: 'application/json',
+              'accept-encoding': 'identity',
+              'content-type': 'application/x-www-form-urlencoded',
+              authorization: `Basic ${Buffer.from(client).toString('base64')}`,
+            },
+            body: new URLSearchParams(form).toString(),
+            signal: deadline.signal,
+          }),
+        ),
       );
       response.body.on('error', () => {});
       const release = () => {
@@ -152,7 +164,7 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
       return { ...response, requestedAt: clock.now(), translate, release };
     } catch (error) {
       deadline.release();
-      throw translate(error);
+      throw error;
     }
   }
 
@@ -163,9 +175,8 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
       if (!isToken(received))
         throw contractError(subject, 'the response is not a bearer token (RFC 6749, section 5.1)');
       const { access_token: value, expires_in: seconds } = received;
-      assertValidApiKey(value);
       recentKeys.add(value);
-      const lifeMs = seconds === undefined ? Number.POSITIVE_INFINITY : Number(seconds) * 1_000;
+      const lifeMs = seconds === undefined || seconds === null ? Number.POSITIVE_INFINITY : Number(seconds) * 1_000;
       token = { value, replacedAt: response.requestedAt + lifeMs - Math.min(marginMs, lifeMs / 4) };
       return value;
     } finally {
@@ -178,6 +189,7 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
     const excerpt = await readExcerpt(subject, response, clock);
     if (!isRejected(response)) {
       const context = {
+        auth: auth.kind,
         sentCursor: false,
         now: clock.now(),
         base: address,
@@ -188,7 +200,7 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
       return statusError(subject, response, context);
     }
     const message =
-      `The authorization server ${address.origin} responded with ${statusCode}: it rejects the client. Check auth.clientId, auth.scope and the client secret` +
+      `${nameOf(subject)} responded with ${statusCode}: it rejects the client. Check auth.clientId, auth.scope and the client secret` +
       (excerpt === '' ? '' : `. Response: ${excerpt}`);
     return failure(subject, 'ConfigurationError', message);
   }

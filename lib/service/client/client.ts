@@ -11,14 +11,13 @@ import { ExportError } from '../../core/errors.ts';
 import type { Cursor } from '../../core/model.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
-import { mayRejectCredentials, rejectsCredentials } from '../network/errors.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
 import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
 import { createPageCheck, judgePage, showsEnd } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
-import { type CreatePool, createConnections } from './connection-pool.ts';
+import { type Attempt, type CreatePool, createConnections, sendOver, withinDeadline } from './connection-pool.ts';
 import { type CreateInflate, readContentEncoding } from './content-encoding.ts';
 import { type Deadline, startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
@@ -127,7 +126,15 @@ export function serviceClient(
       const sentCursor = request.cursor !== null;
       const { api, path: target } = response;
       const [path = ''] = target.split('?');
-      const context = { sentCursor, now: clock.now(), base, method: api.request.method, path, excerpt };
+      const context = {
+        auth: auth.kind,
+        sentCursor,
+        now: clock.now(),
+        base,
+        method: api.request.method,
+        path,
+        excerpt,
+      };
       const error = statusError(responseSubject, response, context);
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
       throw error;
@@ -147,7 +154,7 @@ export function serviceClient(
     if (!isKeyRejected(response.statusCode)) return response;
     try {
       const refreshedKey = await fetchKey(exchange, () => keys.refresh());
-      const refreshedPool = await read(exchange, () => connections.refresh());
+      const refreshedPool = await withinDeadline(attemptOf(exchange), () => connections.refresh());
       if (exchange.triedKeys.has(refreshedKey) && refreshedPool === response.pool) return response;
       response.body.destroy();
       return await send(exchange, refreshedKey);
@@ -159,38 +166,15 @@ export function serviceClient(
 
   async function fetchKey(exchange: Exchange, readKey: () => Promise<string>): Promise<string> {
     if (auth.kind === 'none') return '';
-    const key = await read(exchange, readKey);
+    const key = await withinDeadline(attemptOf(exchange), readKey);
     assertValidApiKey(key);
     return key;
   }
 
-  /** The result of `action`, within the deadline. */
-  async function read<T>({ deadline, translate, subject }: Exchange, action: () => Promise<T>): Promise<T> {
-    return await deadline.race(action()).catch((error: unknown) => {
-      throw deadline.endedBy === undefined ? error : translate(error, subject);
-    });
-  }
+  const send = (exchange: Exchange, key: string): Promise<Response> =>
+    sendOver(connections, attemptOf(exchange), (pool) => sendPageRequest(pool, exchange, key));
 
-  /** If a proxy or the TLS handshake rejects the credentials, and there are newer ones, sends the request with these. */
-  async function send(exchange: Exchange, key: string): Promise<Response> {
-    const { subject, translate } = exchange;
-    const pool = await read(exchange, () => connections.pool());
-    try {
-      return await sendOver(pool, exchange, key);
-    } catch (error) {
-      const areRejected = rejectsCredentials(error);
-      if (!areRejected && !mayRejectCredentials(error)) throw translate(error, subject);
-      const refreshedPool = await read(exchange, () => connections.refresh()).catch((refreshError: unknown) => {
-        throw areRejected ? refreshError : translate(error, subject);
-      });
-      if (refreshedPool === pool) throw translate(error, subject);
-      return await sendOver(refreshedPool, exchange, key).catch((secondError: unknown) => {
-        throw translate(secondError, subject);
-      });
-    }
-  }
-
-  async function sendOver(
+  async function sendPageRequest(
     pool: Dispatcher,
     { request, triedKeys, deadline }: Exchange,
     key: string,
@@ -290,6 +274,11 @@ export function serviceClient(
     [Symbol.asyncDispose]: () => Promise.all([connections.destroy(), tokens?.destroy()]).then(() => {}),
   };
 }
+
+const attemptOf = ({ deadline, translate, subject }: Exchange): Attempt => ({
+  deadline,
+  translate: (error) => translate(error, subject),
+});
 
 function parseBaseUrl(baseUrl: string): URL {
   const base = URL.parse(baseUrl);

@@ -9,8 +9,9 @@ import createConnector from 'undici/lib/core/connect.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
 import type { ClientCertificate } from '../../settings/certificates.ts';
 import type { NetworkSource, ServiceNetwork } from '../network/network.ts';
+import { mayRejectCredentials, rejectsCredentials } from '../network/errors.ts';
 import { openTunnel } from '../network/tunnel.ts';
-import type { Timeouts } from './deadline.ts';
+import type { Deadline, Timeouts } from './deadline.ts';
 import { maxHeaderBytes } from './transport-errors.ts';
 
 /**
@@ -56,6 +57,46 @@ export function createConnections(
       await Promise.all(pools.map((pool) => pool.destroy()));
     },
   };
+}
+
+/** One request, under its deadline. */
+export interface Attempt {
+  readonly deadline: Deadline;
+  /** Turns an error of the connection into the error to throw. */
+  readonly translate: (error: unknown) => unknown;
+}
+
+/** The result of `action`, within the deadline. Its own errors are rethrown. */
+export async function withinDeadline<Value>(
+  { deadline, translate }: Attempt,
+  action: () => Promise<Value>,
+): Promise<Value> {
+  return await deadline.race(action()).catch((error: unknown) => {
+    throw deadline.endedBy === undefined ? error : translate(error);
+  });
+}
+
+/** Sends a request. If a proxy or the TLS handshake rejects the credentials, and there are newer ones, sends it with these. */
+export async function sendOver<Response>(
+  connections: Connections,
+  attempt: Attempt,
+  send: (pool: Dispatcher) => Promise<Response>,
+): Promise<Response> {
+  const { translate } = attempt;
+  const pool = await withinDeadline(attempt, () => connections.pool());
+  try {
+    return await send(pool);
+  } catch (error) {
+    const areRejected = rejectsCredentials(error);
+    if (!areRejected && !mayRejectCredentials(error)) throw translate(error);
+    const refreshedPool = await withinDeadline(attempt, () => connections.refresh()).catch((refreshError: unknown) => {
+      throw areRejected ? refreshError : translate(error);
+    });
+    if (refreshedPool === pool) throw translate(error);
+    return await send(refreshedPool).catch((secondError: unknown) => {
+      throw translate(secondError);
+    });
+  }
 }
 
 function createPool(base: URL, timeouts: Timeouts, network: ServiceNetwork): Pool {

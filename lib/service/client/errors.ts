@@ -2,12 +2,15 @@
 
 import { type ErrorName, ExportError } from '../../core/errors.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { reportService, type Server } from '../network/unreachable.ts';
 import { containsKey, containsPart, presentable, withheld } from '../redaction/withhold.ts';
 
 /** What an error is about. */
 export interface Subject {
   /** `page 7 of run 20261120T020000Z-1f3a5c`, followed by the service's request ID once it is known. */
   readonly label: string;
+  /** Who responds. Absent: the report service. */
+  readonly server?: Server;
   /** The keys that this request and earlier ones were sent with. */
   readonly keys: ReadonlySet<string>;
 }
@@ -35,9 +38,16 @@ export function failure(
   });
 }
 
+/** Of the server that responds. */
+export const nameOf = ({ server = reportService }: Subject): string => server.name;
+
 /** `problem` completes the sentence. Foreign text in it must be `presentable` already. */
 export function contractError(subject: Subject, problem: string): ExportError {
-  return failure(subject, 'ContractError', `Report service sent an invalid response for ${subject.label}: ${problem}`);
+  return failure(
+    subject,
+    'ContractError',
+    `${nameOf(subject)} sent an invalid response for ${subject.label}: ${problem}`,
+  );
 }
 
 /**

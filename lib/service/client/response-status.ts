@@ -17,13 +17,16 @@
 import type { Dispatcher } from 'undici';
 import type { ErrorName, ExportError } from '../../core/errors.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
+import type { Api } from '../../settings/api-settings.ts';
 import { presentable } from '../redaction/withhold.ts';
-import { failure, type Subject } from './errors.ts';
+import { failure, nameOf, type Subject } from './errors.ts';
 import { readHttpDate, singleValue } from './response-headers.ts';
 
 type Response = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers'>;
 
 interface Context {
+  /** How the request was authenticated. */
+  readonly auth: Api['auth']['kind'];
   readonly sentCursor: boolean;
   /** The local clock; used if the response has no Date. */
   readonly now: number;
@@ -48,7 +51,7 @@ export function statusError(subject: Subject, response: Response, context: Conte
   const retryAfterSeconds = parseRetryAfter(response.headers, context.now);
   const [name, explanation] = explain(subject, response, context, retryAfterSeconds);
   const message = [
-    `Report service responded with ${response.statusCode} for ${subject.label}`,
+    `${nameOf(subject)} responded with ${response.statusCode} for ${subject.label}`,
     ...(explanation === '' ? [] : [`: ${explanation}`]),
     ...(context.excerpt === '' ? [] : [`. Response: ${context.excerpt}`]),
   ].join('');
@@ -58,11 +61,13 @@ export function statusError(subject: Subject, response: Response, context: Conte
 function explain(
   subject: Subject,
   { statusCode: status, headers }: Response,
-  { sentCursor, base, method, path }: Context,
+  { auth, sentCursor, base, method, path }: Context,
   retryAfterSeconds: number | undefined,
 ): readonly [name: ErrorName, explanation: string] {
+  const address = subject.server?.setting ?? 'the base URL';
+  const requestSettings = subject.server?.setting ?? 'filter, format, container and size';
   if (isKeyRejected(status)) {
-    return ['ConfigurationError', 'the API key was rejected, even after a refresh. Check the API key'];
+    return ['ConfigurationError', rejectedCredentials[auth]];
   }
   if (status === 429 || (status === 503 && retryAfterSeconds !== undefined)) {
     return [
@@ -75,16 +80,25 @@ function explain(
     const url = `${base.origin}${path}`;
     if (sentCursor) return ['CursorRejectedError', `${method} ${url} no longer accepts the cursor`];
     return status === 404
-      ? ['RequestRejectedError', `${url} does not exist. Check the base URL`]
-      : ['RequestRejectedError', 'the request was rejected. Check filter, format, container and size'];
+      ? ['RequestRejectedError', `${url} does not exist. Check ${address}`]
+      : ['RequestRejectedError', `the request was rejected. Check ${requestSettings}`];
   }
   if (status >= 300 && status < 400) {
     const target = redirectTarget(subject, headers.location, base);
     const reason = 'redirects are not followed, because they would forward the API key';
-    return ['RequestRejectedError', `${reason}. Check the base URL${target}`];
+    return ['RequestRejectedError', `${reason}. Check ${address}${target}`];
   }
   return ['ContractError', status === 206 ? 'a partial response was not requested' : 'not a valid HTTP status'];
 }
+
+const rejectedKey = 'the API key was rejected, even after a refresh. Check the API key';
+const rejectedCredentials = {
+  none: 'it requires credentials. Describe them in api.auth',
+  header: rejectedKey,
+  basic: 'user and password were rejected, even after a refresh. Check them',
+  bearer: 'the token was rejected, even after a refresh. Check the token',
+  oauth2: 'the access token was rejected, and so was a new one. Check scope, and what the client may do',
+};
 
 /** Only the origin: the rest of the URL may contain secrets. */
 function redirectTarget({ keys }: Subject, location: string | string[] | undefined, base: URL): string {

@@ -5,9 +5,9 @@
 
 import { type ErrorName, ExportError } from '../../core/errors.ts';
 import { certificateRemedy, explainClosedHandshake, explainNetworkError } from '../network/errors.ts';
-import { explainUnreachable } from '../network/unreachable.ts';
+import { explainUnreachable, reportService, type Server } from '../network/unreachable.ts';
 import type { Deadline, Timeouts } from './deadline.ts';
-import { failure, type Subject } from './errors.ts';
+import { failure, nameOf, type Subject } from './errors.ts';
 
 export const maxHeaderBytes = 16 * 1024;
 
@@ -35,14 +35,17 @@ export function transportError(
   const code = codeOf(error, bytesRead);
   if (programmingErrors.has(code)) return error;
   const network = deadline.endedBy === undefined ? explainNetworkError(error) : undefined;
-  if (network !== undefined) return failure(subject, network.name, network.message(subject.label), { cause: error });
+  if (network !== undefined)
+    return failure(subject, network.name, network.message(subject.label, subject.server ?? reportService), {
+      cause: error,
+    });
   const [name, problem, remedy] =
     deadline.endedBy === 'time'
       ? unavailable(`took longer than ${timeouts.totalTimeout} ms in total`)
-      : explain(error, code, { timeouts, isTls, bytesRead });
+      : explain(error, code, { timeouts, isTls, bytesRead }, subject.server);
   const place = bytesRead === undefined ? `for ${subject.label}` : `after ${bytesRead} bytes of ${subject.label}`;
   const advice = `${remedy === undefined ? '' : `. ${remedy}`}${certificateRemedy(error)}`;
-  return failure(subject, name, `Report service ${problem} ${place}${advice}`, { cause: error });
+  return failure(subject, name, `${nameOf(subject)} ${problem} ${place}${advice}`, { cause: error });
 }
 
 /** Not caused by the service, and not helped by a retry: the client was closed, or called undici wrongly. */
@@ -60,6 +63,7 @@ function explain(
   error: unknown,
   code: string,
   { timeouts, isTls, bytesRead }: Pick<Context, 'timeouts' | 'isTls' | 'bytesRead'>,
+  server: Server | undefined,
 ): Explanation {
   switch (code) {
     case 'UND_ERR_CONNECT_TIMEOUT':
@@ -75,7 +79,7 @@ function explain(
   }
   // TLS errors during the body mean a broken connection: its certificate was accepted.
   if (bytesRead !== undefined) return unavailable('closed the connection');
-  const unreachable = explainUnreachable(code) ?? (isTls ? explainClosedHandshake(error) : undefined);
+  const unreachable = explainUnreachable(code, server) ?? (isTls ? explainClosedHandshake(error) : undefined);
   if (unreachable !== undefined) return ['ServiceUnreachableError', unreachable.problem, unreachable.remedy];
   return unavailable(`did not respond (${code || 'no error code'})`);
 }

@@ -2,12 +2,12 @@
 
 import type { ErrorName } from '../../core/errors.ts';
 import { ProxyError } from './tunnel.ts';
-import { explainUnreachable } from './unreachable.ts';
+import { explainUnreachable, type Server } from './unreachable.ts';
 
 export interface NetworkProblem {
   readonly name: ErrorName;
-  /** A sentence about the request `label`. */
-  readonly message: (label: string) => string;
+  /** A sentence about the request `label` to `server`. */
+  readonly message: (label: string, server: Server) => string;
 }
 
 const codeOf = (error: unknown): string =>
@@ -66,8 +66,8 @@ export function explainNetworkError(error: unknown): NetworkProblem | undefined 
   if (!clientCertificateAlerts.test(code)) return undefined;
   return {
     name: 'ConfigurationError',
-    message: (label) =>
-      `Report service did not accept the client certificate, or requires one, for ${label} (${code}). ${certificateSettings}`,
+    message: (label, { name }) =>
+      `${name} did not accept the client certificate, or requires one, for ${label} (${code}). ${certificateSettings}`,
   };
 }
 
@@ -99,8 +99,8 @@ function explainProxyError({ origin, code, status, hadCredentials }: ProxyError)
   if (status === 502 || status === 503 || status === 504) {
     return {
       name: 'ServiceUnreachableError',
-      message: (label) =>
-        `${responded(label)}: it could not connect to the service. Check the host name and the port in baseUrl, and that the proxy can reach it`,
+      message: (label, { setting }) =>
+        `${responded(label)}: it could not connect to the service. Check the host name and the port in ${setting}, and that the proxy can reach it`,
     };
   }
   const isTemporary = status >= 500 || status === 408 || status === 429;

@@ -28,29 +28,41 @@ const certificateErrors: ReadonlySet<string> = new Set([
 /** The name was looked up and does not exist. `EAI_AGAIN` is not one of them: the name server did not answer. */
 const unknownHostErrors: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA', 'EAI_NODATA', 'EAI_NONAME']);
 
+/** Who is connected to. */
+export interface Server {
+  /** The beginning of a sentence. */
+  readonly name: string;
+  /** The setting with its address. */
+  readonly setting: string;
+}
+
+export const reportService: Server = { name: 'Report service', setting: 'baseUrl' };
+
 /** What the error code of a failed connection means, and what to check; undefined for any other code. */
-export function explainUnreachable(code: string): { readonly problem: string; readonly remedy: string } | undefined {
+export function explainUnreachable(
+  code: string,
+  { setting } = reportService,
+): { readonly problem: string; readonly remedy: string } | undefined {
   if (unknownHostErrors.has(code)) {
-    return { problem: `has a host name that does not exist (${code})`, remedy: 'Check the host name in baseUrl' };
+    return { problem: `has a host name that does not exist (${code})`, remedy: `Check the host name in ${setting}` };
   }
   if (code === 'ECONNREFUSED') {
     return {
       problem: `refused the connection (${code})`,
-      remedy: 'Check the host name and the port in baseUrl, and that the service is running',
+      remedy: `Check the host name and the port in ${setting}, and that the service is running`,
     };
   }
   if (certificateErrors.has(code)) {
     return {
       problem: `presented a certificate that is not trusted (${code})`,
-      remedy:
-        'Check the host name in baseUrl, and the certificate of the service: its issuer, its names and its validity',
+      remedy: `Check the host name in ${setting}, and the certificate of the service: its issuer, its names and its validity`,
     };
   }
   // An internal error of the server's TLS implementation may be temporary.
   if (code.startsWith('ERR_SSL_') && code !== 'ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR') {
     return {
       problem: `did not complete the TLS handshake (${code})`,
-      remedy: 'Check that the port in baseUrl expects https, and which TLS versions the service supports',
+      remedy: `Check that the port in ${setting} expects https, and which TLS versions the service supports`,
     };
   }
   return undefined;

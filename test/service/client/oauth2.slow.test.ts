@@ -1,13 +1,25 @@
 /** Client credentials, against the authorization server oidc-provider. */
 
+import { createServer as createTlsServer } from 'node:https';
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import Provider from 'oidc-provider';
 import { describe, expect, it, vi } from 'vitest';
+import type { NetworkSource, ServiceNetwork } from '../../../lib/service/network/network.ts';
 import type { ApiKeySource } from '../../../lib/service/client/api-key.ts';
 import { type Api, apiSchema } from '../../../lib/settings/api-settings.ts';
-import { clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
+import { createAuthority } from '../../support/service/certificates.ts';
+import { startPrivateService } from '../../support/service/private-service.ts';
+import { startProxy } from '../../support/service/proxy-server.ts';
+import {
+  backoff,
+  clientFor,
+  expectNoKey,
+  failureOf,
+  pageRequest,
+  readPage,
+} from '../../support/service/service-client.ts';
 
 const clientSecret = 'S3cr3t+of/the=client "x" 0123456789';
 const path = '/v1/reports';
@@ -151,7 +163,13 @@ describe('client credentials', () => {
   it.each([
     ['is out of order', 503, {}, '', { name: 'ServiceUnavailableError' }],
     ['asks to wait', 429, { 'retry-after': '7' }, '', { name: 'ServiceThrottledError', retryAfterSeconds: 7 }],
-    ['does not exist', 404, {}, '', { name: 'RequestRejectedError' }],
+    [
+      'does not exist',
+      404,
+      {},
+      '',
+      { name: 'RequestRejectedError', message: expect.stringMatching(/^Authorization server .*Check auth\.tokenUrl$/) },
+    ],
     ['redirects', 302, { location: 'https://elsewhere.example.com/' }, '', { name: 'RequestRejectedError' }],
     ['sends no JSON', 200, {}, '<html>', { name: 'ContractError' }],
     ['sends no token', 200, {}, '{"token_type":"Bearer"}', { name: 'ContractError' }],
@@ -160,8 +178,22 @@ describe('client credentials', () => {
       'sends a token that cannot be sent',
       200,
       {},
-      '{"access_token":"a\\nb","token_type":"Bearer"}',
-      { name: 'ConfigurationError' },
+      '{"access_token":"a b","token_type":"Bearer"}',
+      { name: 'ContractError' },
+    ],
+    [
+      'quotes the secret when it rejects the client',
+      401,
+      { 'content-type': 'application/json' },
+      JSON.stringify({ error: 'invalid_client', error_description: `${clientSecret} is wrong` }),
+      { name: 'ConfigurationError', message: expect.stringContaining('Response: [not shown') },
+    ],
+    [
+      'does not grant the scope',
+      400,
+      { 'content-type': 'application/json' },
+      '{"error":"invalid_scope","error_description":"no such scope"}',
+      { name: 'ConfigurationError', message: expect.stringMatching(/auth\.scope .*"invalid_scope".*no such scope/) },
     ],
     ['sends a response without end', 200, {}, ' '.repeat(70_000), { name: 'ContractError' }],
   ])(
@@ -178,10 +210,118 @@ describe('client credentials', () => {
     },
   );
 
-  it('stop waiting for the server when the caller aborts', async () => {
-    await using bench = await start({ answerToken: () => {} });
+  it.each(['', ',"expires_in":null'])('may be exchanged for a token without an end (%j)', async (expiry) => {
+    await using bench = await start({
+      isValid: () => true,
+      answerToken: (_request, response) => response.end(`{"access_token":"a-token","token_type":"bearer"${expiry}}`),
+    });
+    let now = 0;
+    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret), now: () => now });
+    await readPage(client.fetchPage(request));
+    now = 10 ** 12;
+    await readPage(client.fetchPage(request));
+    expect(bench.tokenRequests).toHaveLength(1);
+  });
+
+  it('stop waiting for the server when the caller aborts, and no other caller does', async () => {
+    const waiting: (() => void)[] = [];
+    await using bench = await start({
+      isValid: () => true,
+      answerToken: (_request, response) =>
+        void waiting.push(() => response.end('{"access_token":"a-token","token_type":"bearer"}')),
+    });
     await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
+    const caller = new AbortController();
+    const aborted = client.fetchPage(request, caller.signal);
+    const other = client.fetchPage(request);
+    await expect.poll(() => waiting.length, backoff).toBe(1);
     const reason = new Error('no more time');
-    await expect(client.fetchPage(request, AbortSignal.abort(reason))).rejects.toBe(reason);
+    caller.abort(reason);
+    await expect(aborted).rejects.toBe(reason);
+    waiting[0]?.();
+    await readPage(other);
+    expect(bench.tokens).toEqual(['a-token']);
+  });
+
+  it('name the setting of the authorization server if it cannot be reached', async () => {
+    await using bench = await start();
+    const closed = await serve(() => {});
+    await closed[Symbol.asyncDispose]();
+    const api = { ...bench.api, auth: { ...bench.api.auth, tokenUrl: `${closed.url}/token` } };
+    await using client = clientFor(bench.service, { api, apiKey: secretsOf(clientSecret) });
+    expect(await failureOf(client.fetchPage(request))).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message: expect.stringMatching(
+        /^Authorization server .* refused the connection \(ECONNREFUSED\) for an access token\. .*auth\.tokenUrl/,
+      ),
+    });
+  });
+});
+
+describe('the authorization server', () => {
+  const answer: RequestListener = ({ url }, response) => {
+    const page = url === '/token' ? { access_token: 'a-token', token_type: 'Bearer' } : { data: [], next: null };
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(page));
+  };
+  const apiWith = (tokenUrl: string): Api =>
+    apiSchema.parse({
+      request: { path },
+      auth: { kind: 'oauth2', tokenUrl, clientId: 'the exporter' },
+      next: { from: 'body', at: '/next', to: { query: 'cursor' } },
+      page: { format: 'json', reports: '/data/*' },
+    });
+  const networkOf = (first: ServiceNetwork, next = first): NetworkSource => {
+    let current = first;
+    return { get: async () => current, refresh: async () => (current = next) };
+  };
+
+  it('is reached as the service is: through the proxy, with its certificate authority and client certificate', async () => {
+    await using server = await startPrivateService({ tls: { requestCert: true }, listener: answer });
+    await using proxy = await startProxy({ target: server });
+    const { key, cert } = server.authority.issue({ name: 'exporter' });
+    const network = networkOf({
+      proxy: { origin: proxy.url },
+      ca: server.authority.cert,
+      clientCertificate: { key, cert },
+    });
+    const tokenUrl = `${server.namedUrl.replace('reports.', 'login.')}/token`;
+    await using distrustful = clientFor(
+      { url: server.namedUrl },
+      { api: apiWith(tokenUrl), apiKey: secretsOf(clientSecret), network: networkOf({ proxy: { origin: proxy.url } }) },
+    );
+    const error = await failureOf(distrustful.fetchPage(request));
+    expect(error).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message: expect.stringMatching(/^Authorization server .* a certificate that is not trusted .* set tls\.ca/),
+    });
+
+    await using client = clientFor(
+      { url: server.namedUrl },
+      { api: apiWith(`${server.namedUrl}/token`), apiKey: secretsOf(clientSecret), network },
+    );
+    await readPage(client.fetchPage(request));
+    expect(server.requests.map((each) => each.client)).toEqual(['exporter', 'exporter']);
+    expect(server.requests.map(({ headers }) => String(headers.authorization).split(' ')[0])).toEqual(['Basic', 'Bearer']);
+    expect(proxy.bytes().includes('a-token')).toBe(false);
+  });
+
+  it('receives a rotated client certificate at once when it rejects the old one', async () => {
+    const authority = createAuthority({ name: 'Clients' });
+    const former = createAuthority({ name: 'Former clients' }).issue({ name: 'exporter' });
+    await using service = await serve(answer);
+    const tls = { ...authority.issue({ name: 'login', hosts: ['127.0.0.1'] }), ca: authority.cert };
+    const login = createTlsServer({ ...tls, requestCert: true, rejectUnauthorized: true }, answer);
+    login.on('tlsClientError', () => {});
+    await once(login.listen(0, '127.0.0.1'), 'listening');
+    const tokenUrl = `https://127.0.0.1:${(login.address() as AddressInfo).port}/token`;
+    const network = networkOf(
+      { ca: authority.cert, clientCertificate: former },
+      { ca: authority.cert, clientCertificate: authority.issue({ name: 'exporter' }) },
+    );
+    await using client = clientFor(service, { api: apiWith(tokenUrl), apiKey: secretsOf(clientSecret), network });
+    await readPage(client.fetchPage(request)).finally(() => {
+      login.closeAllConnections();
+      login.close();
+    });
   });
 });
