@@ -63,8 +63,8 @@ export interface FunctionNetwork {
 
 export interface FunctionNetworkProps {
   readonly serviceName: string;
-  /** Where the functions connect to: the service, or a proxy. */
-  readonly target: URL;
+  /** Where the functions connect to: the service and its token endpoint, or a proxy. */
+  readonly targets: readonly URL[];
   readonly vpc: IVpc;
   /** Absent: the private subnets. */
   readonly vpcSubnets: SubnetSelection | undefined;
@@ -78,15 +78,15 @@ export function createFunctionNetwork(scope: Construct, props: FunctionNetworkPr
 }
 
 /** Allows requests to the service and to AWS, and nothing else. */
-function createSecurityGroup(scope: Construct, { serviceName, target, vpc }: FunctionNetworkProps): SecurityGroup {
+function createSecurityGroup(scope: Construct, { serviceName, targets, vpc }: FunctionNetworkProps): SecurityGroup {
   const group = new SecurityGroup(scope, 'SecurityGroup', {
     vpc,
     description: `Functions of Report Exporter, service ${serviceName}`,
     allowAllOutbound: false,
   });
   const httpsPort = 443;
-  const servicePort = Number(target.port) || (target.protocol === 'http:' ? 80 : httpsPort);
-  for (const port of new Set([httpsPort, servicePort])) {
+  const ports = targets.map(({ port, protocol }) => Number(port) || (protocol === 'http:' ? 80 : httpsPort));
+  for (const port of new Set([httpsPort, ...ports])) {
     group.addEgressRule(Peer.anyIpv4(), Port.tcp(port), 'The service and AWS');
   }
   return group;

@@ -29,8 +29,8 @@ export interface PermissionsProps {
   /** The prefix of every key of the service in the bucket. */
   readonly prefix: string;
   readonly table: ITable;
-  /** The API key. */
-  readonly secret: ISecret;
+  /** The API key. Undefined: the service needs none. */
+  readonly secret: ISecret | undefined;
   /** The client certificate, and the credentials for the proxy. */
   readonly networkSecrets: readonly ISecret[];
   readonly keys: StorageKeys;
@@ -106,7 +106,7 @@ export function createPermissions(props: PermissionsProps): Permissions {
     },
     grantReadSecrets(role) {
       const all = [
-        { each: secret, key: keys.secret },
+        ...(secret === undefined ? [] : [{ each: secret, key: keys.secret }]),
         ...networkSecrets.map((each) => ({ each, key: keys.networkSecrets })),
       ];
       for (const { each, key } of all) {

@@ -27,7 +27,7 @@ import { listNames } from '../core/sanitize.ts';
 import type { ExportPageProps, ExportProps, LifecycleProps, ServiceProps } from '../settings/props.ts';
 import type { LogLevel, StorageClass } from '../settings/environment.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
-import { hasBackfills, type ServiceSettings } from '../settings/settings.ts';
+import { hasBackfills, needsSecret, type ServiceSettings } from '../settings/settings.ts';
 import { detailTypes } from '../core/state-machine/definition.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { createEventRule, type EventRuleProps } from './event-rules.ts';
@@ -81,7 +81,7 @@ export interface ReportExporterProps {
    */
   readonly table?: ITable | undefined;
   /**
-   * The secret with the API key of the service.
+   * The secret with the API key of the service, or with what else `service.api.auth` needs.
    *
    * @default - an empty secret is created, and retained when the stack is deleted. Set its value before the first run
    */
@@ -273,8 +273,8 @@ export class ReportExporter extends Construct implements IConnectable {
   readonly prefix: string;
   /** The table of the page log. */
   readonly table: ITable;
-  /** The secret with the API key of the service. */
-  readonly secret: ISecret;
+  /** The secret with the API key of the service. Undefined: `service.api.auth` is `none`. */
+  readonly secret: ISecret | undefined;
   /** The functions, by the step that invokes them: `BeginRun`, `ExportPage`, `FinishRun` and `FailRun`. */
   readonly functions: ServiceFunctions;
   /** The state machine. Its start input names the export: `{"export": "nightly"}`. */
@@ -312,7 +312,7 @@ export class ReportExporter extends Construct implements IConnectable {
       props.bucket ??
       createBucket(this, 'Bucket', keys.bucket, lifecycleRules(settings.lifecycle, [{ prefix, service, exports }]));
     this.table = props.table ?? createPageLogTable(this, keys.table);
-    this.secret = props.secret ?? createApiKeySecret(this, 'ApiKey', serviceName, keys.secret);
+    this.secret = this.#createSecret(props, service, keys.secret);
     this.#keys = keys;
     this.#eventBus = props.eventBus;
     this.#identity = this.#assertSeparate();
@@ -345,7 +345,7 @@ export class ReportExporter extends Construct implements IConnectable {
         KEY_PREFIX: prefix,
         BUCKET_KMS_KEY_ARN: keys.bucket?.keyArn ?? '',
         // The name if the complete ARN is unknown: a partial ARN may match another secret.
-        API_KEY_SECRET_ID: secret.secretFullArn ?? secret.secretName,
+        API_KEY_SECRET_ID: secret?.secretFullArn ?? secret?.secretName ?? '',
         API_KEY_SECRET_FIELD: props.secretField ?? '',
       },
       permissions,
@@ -624,6 +624,17 @@ export class ReportExporter extends Construct implements IConnectable {
     return (this.node.tryFindChild('Rules') as Construct | undefined) ?? new Construct(this, 'Rules');
   }
 
+  #createSecret(
+    { secret, secretField }: ReportExporterProps,
+    service: ServiceSettings,
+    key: IKey | undefined,
+  ): ISecret | undefined {
+    if (needsSecret(service)) return secret ?? createApiKeySecret(this, 'ApiKey', this.serviceName, key);
+    if (secret !== undefined) this.#reject('secret: has no meaning: service.api.auth is none');
+    if (secretField !== undefined) this.#reject('secretField: has no meaning: service.api.auth is none');
+    return undefined;
+  }
+
   #importNetworkSecrets({ tls, proxyCredentialsSecret }: NetworkSettings): readonly ISecret[] {
     const ids = { ClientCertificate: tls?.clientCertificateSecret, ProxyCredentials: proxyCredentialsSecret };
     return Object.entries(ids).flatMap(([id, secretId]) =>
@@ -642,7 +653,7 @@ export class ReportExporter extends Construct implements IConnectable {
 
   #createNetwork(
     props: ReportExporterProps,
-    { baseUrl, proxyUrl }: Pick<ServiceSettings, 'baseUrl' | 'proxyUrl'>,
+    { baseUrl, proxyUrl, api }: Pick<ServiceSettings, 'baseUrl' | 'proxyUrl' | 'api'>,
   ): FunctionNetwork | undefined {
     const { vpc, vpcSubnets, securityGroups } = props;
     if (vpc !== undefined) {
@@ -650,7 +661,9 @@ export class ReportExporter extends Construct implements IConnectable {
       const { serviceName } = this;
       return createFunctionNetwork(this, {
         serviceName,
-        target: new URL(proxyUrl ?? baseUrl),
+        targets: (proxyUrl === undefined ? [baseUrl, api?.auth.tokenUrl ?? baseUrl] : [proxyUrl]).map(
+          (url) => new URL(url),
+        ),
         vpc,
         vpcSubnets,
         securityGroups,

@@ -20,7 +20,8 @@ interface ServiceResources {
   readonly bucket: IBucket;
   readonly prefix: string;
   readonly bucketKey: IKey | undefined;
-  readonly secret: ISecret;
+  /** Undefined: the service needs none. */
+  readonly secret: ISecret | undefined;
   /** The field of the secret that holds the API key; undefined if the secret is the key. */
   readonly secretField: string | undefined;
   readonly scheduleGroup: ScheduleGroup | undefined;
@@ -43,7 +44,7 @@ export function addServiceOutput(scope: Construct, resources: ServiceResources):
     bucket: bucket.bucketName,
     prefix,
     ...(bucketKey === undefined ? {} : { bucketKeyArn: bucketKey.keyArn }),
-    apiKeySecret: secret.secretFullArn ?? secret.secretName,
+    ...(secret === undefined ? {} : { apiKeySecret: secret.secretFullArn ?? secret.secretName }),
     apiKeyField: secretField ?? '',
     ...(backfill === undefined ? {} : { backfillStateMachineArn: backfill.stateMachineArn }),
     ...(scheduleGroup === undefined ? {} : { scheduleGroup: scheduleGroup.scheduleGroupName }),

@@ -124,13 +124,14 @@ export class ReportExporterStack extends Stack {
 
   #addServiceOutputs({ serviceName, secret, stateMachine, exportNames }: ReportExporter): void {
     const id = toPascalCase(serviceName);
-    const secretId = secret.secretFullArn ?? secret.secretName;
     const { stateMachineArn } = stateMachine;
-    this.#addOutput(
-      `${id}ApiKeySecretId`,
-      secretId,
-      `The secret for the API key of service ${serviceName}. Set its value before the first run`,
-    );
+    if (secret !== undefined) {
+      this.#addOutput(
+        `${id}ApiKeySecretId`,
+        secret.secretFullArn ?? secret.secretName,
+        `The secret for the API key of service ${serviceName}. Set its value before the first run`,
+      );
+    }
     this.#addOutput(
       `${id}StartCommand`,
       `aws stepfunctions start-execution --state-machine-arn ${stateMachineArn} --input '${JSON.stringify({ export: exportNames[0] })}'`,

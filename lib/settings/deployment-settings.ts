@@ -90,9 +90,12 @@ const apiKeySecretSchema = z.strictObject({
 
 /** What a service has in the settings file and the client of the service does not need. */
 const serviceDeploymentFields = {
-  apiKeySecret: field('The secret with the API key on AWS.', z._default(apiKeySecretSchema, {})),
+  apiKeySecret: field(
+    'The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret.',
+    z._default(apiKeySecretSchema, {}),
+  ),
   apiKeyEnv: field(
-    'The environment variable with the API key, for runs on this machine. Never the key itself.',
+    'The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Never the key itself.',
     z._default(apiKeyEnvSchema, defaultApiKeyEnv),
     { example: 'ACME_API_KEY' },
   ),

@@ -80,8 +80,8 @@ export const functionEnvironmentSchema = z.object({
   KEY_PREFIX: text(/^$|^[^/].*\/$/, 'must be empty, or end with a slash and not begin with one'),
   /** The ARN of the KMS key that encrypts every object. Empty: the default encryption of the bucket does. */
   BUCKET_KMS_KEY_ARN: z.string(),
-  /** The secret that holds the API key; never the key itself. */
-  API_KEY_SECRET_ID: nonEmpty,
+  /** The secret that holds the API key; never the key itself. Empty: the service needs none. */
+  API_KEY_SECRET_ID: z.string(),
   /** The field of the secret's JSON that holds the key. Empty: the whole secret is the key. */
   API_KEY_SECRET_FIELD: z.string(),
 });

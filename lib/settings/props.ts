@@ -382,10 +382,10 @@ export interface TlsProps {
 
 /** The same in a settings file. */
 export interface ServiceEntry extends ServiceProps {
-  /** The secret with the API key on AWS. */
+  /** The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret. */
   readonly apiKeySecret?: ApiKeySecretProps | undefined;
   /**
-   * The environment variable with the API key, for runs on this machine. Never the key itself.
+   * The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Never the key itself.
    *
    * @default 'REPORT_EXPORT_API_KEY'
    * @example 'ACME_API_KEY'
@@ -402,7 +402,7 @@ export interface ServiceEntry extends ServiceProps {
   readonly readerAccounts?: readonly string[] | undefined;
 }
 
-/** The secret with the API key on AWS. */
+/** The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret. */
 export interface ApiKeySecretProps {
   /**
    * The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters.

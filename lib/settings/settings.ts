@@ -301,6 +301,9 @@ export function findMismatches(service: unknown, exports: readonly unknown[]): M
     ...(fields.rootElement !== undefined && description !== undefined && description.page.format !== 'xml'
       ? [{ path: ['service', 'rootElement'], message: `has no meaning for pages in ${description.page.format}` }]
       : []),
+    ...(['apiKeySecret', 'apiKeyEnv'] as const)
+      .filter((name) => fields[name] !== undefined && !needsSecret({ api }))
+      .map((name) => ({ path: ['service', name], message: 'has no meaning: api.auth is none' })),
     ...(description === undefined ? [] : inExport((settings) => findApiProblems(description, settings))),
   ];
 }

@@ -27,8 +27,9 @@ export const serviceOutputSchema = z.object({
   prefix: z.string(),
   /** The ARN of the key that encrypts objects in the bucket. Absent: the bucket's default encryption does. */
   bucketKeyArn: name.optional(),
-  /** The name or the ARN of the secret that holds the API key, and the field of its JSON. Empty: the whole secret. */
-  apiKeySecret: name,
+  /** The name or the ARN of the secret that holds the API key; absent if the service needs none. */
+  apiKeySecret: name.optional(),
+  /** The field of its JSON. Empty: the whole secret. */
   apiKeyField: z.string(),
   /** The ARN of the state machine of backfills, if the service has them. */
   backfillStateMachineArn: name.optional(),

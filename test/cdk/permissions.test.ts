@@ -5,6 +5,7 @@ import {
   type Deployment,
   deploy,
   deployWith,
+  outputsOf,
   resource,
   resourcesOf,
   someServices,
@@ -79,6 +80,26 @@ describe('permissions', () => {
 
   it.each(Object.entries(roles))('%s has exactly these permissions', (role, actions) => {
     expect(actionsOf(statementsOf(deployment, role))).toEqual([...actions].sort());
+  });
+
+  it('include no secret, and there is none, if the service needs no authentication', () => {
+    const api = {
+      request: { path: '/logs' },
+      auth: { kind: 'none' },
+      next: { from: 'link' },
+      page: { format: 'json', reports: '/data/*' },
+    };
+    const open = deploy({ service: { baseUrl: 'https://reports.example.com', api } });
+    expect(actionsOf(statementsOf(open, 'ServicesacmeExportPageRole'))).toEqual(
+      [...pageLog, ...pageStore, ...logsAndTraces].sort(),
+    );
+    expect(resourcesOf(open.template, 'AWS::SecretsManager::Secret')).toEqual({});
+    const { Variables } = resource(open.template, 'AWS::Lambda::Function', 'ServicesacmeExportPage').Properties
+      .Environment;
+    expect(Variables).toMatchObject({ API_KEY_SECRET_ID: '', API_KEY_SECRET_FIELD: '' });
+    const outputs = outputsOf(open.template);
+    expect(outputs).not.toHaveProperty('AcmeApiKeySecretId');
+    expect(outputs.AcmeService).not.toContain('apiKeySecret');
   });
 
   it('are complete: there is no other role, managed policy or inline policy', () => {

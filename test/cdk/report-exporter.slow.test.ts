@@ -77,7 +77,7 @@ describe('a ReportExporter in another stack', () => {
       API_KEY_SECRET_ID: { Ref: secret.id },
       API_KEY_SECRET_FIELD: '',
     });
-    expect(stack.resolve([reports.bucket.bucketName, reports.table.tableName, reports.secret.secretArn])).toEqual(
+    expect(stack.resolve([reports.bucket.bucketName, reports.table.tableName, reports.secret?.secretArn])).toEqual(
       [bucket, table, secret].map(({ id }) => ({ Ref: id })),
     );
     expect([bucket, table, secret].map(({ DeletionPolicy }) => DeletionPolicy)).toEqual([

@@ -176,6 +176,23 @@ describe('the network settings of a service', () => {
     );
   });
 
+  it('allow the port of the authorization server, which is reached directly', () => {
+    const stack = new Stack(anApp(), 'Own');
+    const vpc = new Vpc(stack, 'Vpc', { maxAzs: 1 }) as IVpc;
+    const api = {
+      request: { path: '/logs' },
+      auth: { kind: 'oauth2', tokenUrl: 'https://login.example.com:8443/token', clientId: 'exporter' },
+      next: { from: 'link' },
+      page: { format: 'json', reports: '/data/*' },
+    } as const;
+    const service = { baseUrl: 'https://reports.example.com', api };
+    new ReportExporter(stack, 'Reports', { service, exports: [{ name: 'a' }], vpc });
+    const groups = Object.values(resourcesOf(Template.fromStack(stack), 'AWS::EC2::SecurityGroup'));
+    expect(groups.map(({ Properties }) => Properties.SecurityGroupEgress)).toMatchObject([
+      [{ FromPort: 443 }, { FromPort: 8443 }],
+    ]);
+  });
+
   it('work in a construct, whose security group allows the port of the proxy', () => {
     const stack = new Stack(anApp(), 'Own');
     const vpc = new Vpc(stack, 'Vpc', { maxAzs: 1 }) as IVpc;

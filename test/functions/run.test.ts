@@ -1,6 +1,7 @@
 /** Two runs of the functions in the real state machine, with a simulator of the service and AWS over real HTTP. */
 
 import { expect, it } from 'vitest';
+import { type Api, apiSchema } from '../../lib/settings/api-settings.ts';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
 import { execute, executionArn } from '../support/export/function-machine.ts';
@@ -18,17 +19,29 @@ const totalOf = (metric: string) =>
     .reduce((sum, value) => sum + value, 0);
 
 /** Runs an export of five reports, two a page. */
-async function runExport(faults?: FaultScript) {
+async function runExport({ faults, api, env }: { faults?: FaultScript; api?: Api; env?: Record<string, string> } = {}) {
   await using stack = new AsyncDisposableStack();
   const aws = stack.use(await startLocalAws());
   const reports = inMemoryReports(someReports(5));
-  const service = stack.use(await startSimulator({ vendor: 'SERVICE', apiKey: simulatorApiKey, reports, faults }));
-  aws.secrets.set('reports/api-key', simulatorApiKey);
-  const settings = { service: { baseUrl: service.baseUrl }, exports: [{ name: 'reports', size: 2 }] };
-  const result = await execute(deployedFunctions(aws, settings), { name: 'first' });
+  const service = stack.use(await startSimulator({ vendor: 'SERVICE', apiKey: simulatorApiKey, reports, faults, api }));
+  // Otherwise, nothing may read a secret.
+  if (api === undefined) aws.secrets.set('reports/api-key', simulatorApiKey);
+  const settings = { service: { baseUrl: service.baseUrl, api }, exports: [{ name: 'reports', size: 2 }] };
+  const result = await execute(deployedFunctions(aws, settings, env), { name: 'first' });
   const textOf = (key: string) => aws.objects.get(`bucket/${key}`)?.body.toString() ?? '';
   return { result, textOf, requests: service.exchanges.length };
 }
+
+it('needs no secret for a service without authentication', async () => {
+  const api = apiSchema.parse({
+    request: { path: '/logs', query: { since: '{since}', size: '{size}' } },
+    auth: { kind: 'none' },
+    next: { from: 'body', at: '/next', to: { query: 'cursor' } },
+    page: { format: 'json', reports: '/data/*' },
+  });
+  const { result } = await runExport({ api, env: { API_KEY_SECRET_ID: '' } });
+  expect(result).toMatchObject({ status: 'succeeded', output: { pages: 3, reports: 5 } });
+});
 
 it('exports every report, publishes and announces them, and logs and counts each page', async () => {
   const { result, textOf, requests } = await runExport();
@@ -73,7 +86,7 @@ it('says why a run failed, without the API key, which the service repeats', asyn
   const echo = combineFaults(errorResponse(401, `You sent ${simulatorApiKey}`), {
     headers: { 'x-request-id': simulatorApiKey },
   });
-  const { result } = await runExport(onPage(1, echo, { times: 9 }));
+  const { result } = await runExport({ faults: onPage(1, echo, { times: 9 }) });
   expect(result).toMatchObject({ status: 'failed', error: 'ConfigurationError', events: [{ export: 'reports' }] });
   expect(events().at(-1)).toMatchObject({
     level: 'ERROR',

@@ -318,6 +318,18 @@ describe('a settings file', () => {
     ]);
   });
 
+  it('has no secret without authentication', () => {
+    const secret = { apiKeySecret: { existing: 'a' }, apiKeyEnv: 'A_KEY' };
+    const service = { baseUrl: 'https://a.example', api: { ...feed, auth: { kind: 'none' } }, ...secret };
+    const text = (settings: object) => JSON.stringify({ services: { a: settings }, exports: [{ name: 'a' }] });
+    expect(linesOf(text(service)).filter((line) => line.includes('apiKey'))).toEqual([
+      'some.json:1 services.a.apiKeySecret: has no meaning: api.auth is none',
+      'some.json:1 services.a.apiKeyEnv: has no meaning: api.auth is none',
+    ]);
+    const header = { ...service, api: { ...feed, auth: { kind: 'bearer' } } };
+    expect(linesOf(text(header)).filter((line) => line.includes('apiKey'))).toEqual([]);
+  });
+
   it('has path and line of what does not belong together', () => {
     const service = { baseUrl: 'https://a.example', vendor: 'A', cursorIn: 'body', filterUntil: 'date.lt', api: feed };
     const exports = [{ name: 'a', filter: { kind: 'x' }, size: 3, format: 'JSON', container: 'ZIP' }];

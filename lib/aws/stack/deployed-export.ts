@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import type { DeployedExport, DeployedService, StartRequest } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { exportDefinition, sourceOf, untilOperatorOf } from '../../settings/settings.ts';
+import { fixedApiKey } from '../../service/client/api-key.ts';
 import { serviceClient } from '../../service/client/client.ts';
 import { describeNetwork } from '../../service/network/network.ts';
 import { createDynamoIncidentLog } from '../dynamodb/incident-log.ts';
@@ -115,9 +116,17 @@ function deployedService(
     untilOperator: untilOperatorOf(settings),
     maxConcurrentPages: settings.maxConcurrentPages,
     spareConcurrency,
-    keySource: field === '' ? `secret ${secretId}` : `field ${field} of secret ${secretId}`,
+    keySource:
+      secretId === undefined
+        ? 'none is needed'
+        : field === ''
+          ? `secret ${secretId}`
+          : `field ${field} of secret ${secretId}`,
     async connect() {
-      const apiKey = createSecretApiKey({ client: clients.secretsManager, secretId, field, now: clock.now });
+      const apiKey =
+        secretId === undefined
+          ? fixedApiKey('')
+          : createSecretApiKey({ client: clients.secretsManager, secretId, field, now: clock.now });
       // Read first, so that a missing key is not reported as a failed request.
       await apiKey.get();
       return serviceClient(settings, { network, apiKey, clock });

@@ -293,6 +293,23 @@ describe('a deployed stack', () => {
     expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/reports/acme/${result.manifest}` });
   });
 
+  it('connects without a secret to a service that needs none', async () => {
+    const api = {
+      request: { path: '/logs' },
+      auth: { kind: 'none' as const },
+      next: { from: 'link' as const },
+      page: { format: 'json' as const, reports: '/data/*' },
+    };
+    aws.restore();
+    const settings = { vendor: undefined, cursorIn: undefined, api };
+    aws = mockAws([{ ...acme, exports: ['open'], settings, output: { apiKeySecret: undefined } }]);
+    await using stack = await open();
+    const { service } = await stack.open('open');
+    expect(service.keySource).toBe('none is needed');
+    await using _client = await service.connect(() => undefined);
+    expect(aws.secretsManager.calls()).toEqual([]);
+  });
+
   it('connects to the service only if there is an API key', async () => {
     await using stack = await open();
     const { service } = await stack.open('daily');

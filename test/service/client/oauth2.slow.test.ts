@@ -301,7 +301,10 @@ describe('the authorization server', () => {
     );
     await readPage(client.fetchPage(request));
     expect(server.requests.map((each) => each.client)).toEqual(['exporter', 'exporter']);
-    expect(server.requests.map(({ headers }) => String(headers.authorization).split(' ')[0])).toEqual(['Basic', 'Bearer']);
+    expect(server.requests.map(({ headers }) => String(headers.authorization).split(' ')[0])).toEqual([
+      'Basic',
+      'Bearer',
+    ]);
     expect(proxy.bytes().includes('a-token')).toBe(false);
   });
 
@@ -319,9 +322,10 @@ describe('the authorization server', () => {
       { ca: authority.cert, clientCertificate: authority.issue({ name: 'exporter' }) },
     );
     await using client = clientFor(service, { api: apiWith(tokenUrl), apiKey: secretsOf(clientSecret), network });
-    await readPage(client.fetchPage(request)).finally(() => {
+    const page = readPage(client.fetchPage(request)).finally(() => {
       login.closeAllConnections();
       login.close();
     });
+    expect(JSON.parse(await page)).toEqual({ data: [], next: null });
   });
 });
