@@ -113,11 +113,11 @@ function readRequest(api: Api, received: ReceivedRequest): DescribedRequest {
   }
 
   const parameters = [...new URLSearchParams(search)];
-  const body = template.method === 'GET' ? undefined : readBody(received);
+  const place = to?.body === undefined ? undefined : segmentsOf(to.body);
+  const body = template.method === 'GET' ? undefined : readBody(received, place?.at(-1));
   if (template.method === 'GET' && received.body?.length !== 0) problems.push('a GET must not have a body');
   const initial = initialCursor(api);
   const cursorName = isUrl(api) ? linkParameter : to?.query;
-  const place = to?.body === undefined ? undefined : segmentsOf(to.body);
   const sent =
     cursorName !== undefined
       ? parameters.find(([name]) => name === cursorName)?.[1]
@@ -143,11 +143,11 @@ function readRequest(api: Api, received: ReceivedRequest): DescribedRequest {
   return { cursor, values: values.all };
 }
 
-/** Numbers that JavaScript cannot represent become BigInts, which only cursors are. */
-function readBody(received: ReceivedRequest): JsonObject {
-  const body = parseJson(receivedBody(received, 'application/json'), function (_, value, ...context: unknown[]) {
+/** A cursor, which is the value of `cursorName`, may be a number that only a BigInt can represent. */
+function readBody(received: ReceivedRequest, cursorName: string | undefined): JsonObject {
+  const body = parseJson(receivedBody(received, 'application/json'), (name, value, ...context: unknown[]) => {
     const [{ source = '' } = {}] = context as { readonly source?: string }[];
-    return typeof value === 'number' && String(value) !== source && /^\d+$/.test(source) ? BigInt(source) : value;
+    return name === cursorName && /^\d{16,}$/.test(source) ? BigInt(source) : value;
   });
   if (!isFields(body)) throw new Rejection('invalid_request', 'the body must be an object');
   return body as JsonObject;
@@ -218,7 +218,11 @@ function createValues({ dates }: Api, problems: string[]) {
     const expected = template.split('/');
     const isMatch = (text: string, index: number) =>
       match(decodeURIComponent(text), decodeURIComponent(segments[index] ?? ''));
-    return segments.length === expected.length && expected.every(isMatch);
+    try {
+      return segments.length === expected.length && expected.every(isMatch);
+    } catch {
+      return false;
+    }
   }
 
   function matchQuery(

@@ -80,6 +80,8 @@ describe('a request', () => {
     ['with an unknown field', '/x?pretty=1', { ...searchBody, sort: 'asc' }, 400],
     ['with a list as body', '/x?pretty=1', [searchBody], 400],
     ['with a longer path', '/x/y?pretty=1', searchBody, 404],
+    ['with a path that is not encoded', '/%zz?pretty=1', searchBody, 404],
+    ['with a number beyond those of JavaScript', '/x?pretty=1', { ...searchBody, size: 1e30 }, 400],
   ])('with a body, %s: %s', async (_, target, body, expected) => {
     await using simulator = await simulate(search);
     expect(await status(`${simulator.baseUrl}/search${target}`, post(body))).toBe(expected);
