@@ -11,7 +11,7 @@ const times = ['{since}', 'from {since} to {until}', '{until}'] as const;
 const templates = fc.record({
   since: fc.constantFrom('query', 'body', 'path', 'none'),
   until: fc.constantFrom('query', 'body', 'text', 'none'),
-  size: fc.constantFrom('query', 'body', 'none'),
+  size: fc.constantFrom('query', 'query', 'body', 'body', 'none'),
   type: fc.constantFrom('query', 'body', 'path', 'object', 'none'),
 });
 
