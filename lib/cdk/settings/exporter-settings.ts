@@ -15,6 +15,7 @@ import {
   exportDeploymentSchema,
   findNameCollisions,
   issueAt,
+  itemsOf,
   keyPrefixSchema,
   serviceNameSchema,
 } from '../../settings/deployment-settings.ts';
@@ -49,7 +50,11 @@ export function parseExporterSettings(props: Readonly<Record<string, unknown>>, 
   // First, because a token is not a valid value of most settings, which would be reported instead.
   assertNoProblems(subject, findTokens(given));
   const { data, error } = exporterSettingsSchema.safeParse(given);
-  const issues = suggestFields(exporterSettingsSchema, error?.issues ?? []);
+  const mismatches = isChecked(props) ? [] : findMismatches(props.service, itemsOf(props.exports));
+  const issues = [
+    ...suggestFields(exporterSettingsSchema, error?.issues ?? []),
+    ...mismatches.map(({ path, message }) => issueAt(path, message)),
+  ];
   if (data === undefined) throw new ExportError('ConfigurationError', describeProblems(subject, { issues }));
   const { exports, lifecycle, storageClass } = data;
   assertNoProblems(subject, [
@@ -59,10 +64,7 @@ export function parseExporterSettings(props: Readonly<Record<string, unknown>>, 
           ...findNameCollisions(exports.map(({ name }, index) => ({ name, path: ['exports', index, 'name'] }))),
           // Paths of files are relative to the working directory of the app.
           ...findServiceProblems(given, '.'),
-          ...findMismatches(
-            props.service,
-            exports.map((_, index) => (props.exports as unknown[])[index]),
-          ),
+          ...mismatches,
         ]),
     ...(lifecycle === undefined ? [] : within('lifecycle', findLifecycleProblems(lifecycle, storageClass))),
     ...(lifecycle === undefined || props.bucket === undefined

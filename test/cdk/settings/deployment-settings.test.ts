@@ -345,7 +345,7 @@ describe('a settings file', () => {
     writeFileSync(file, JSON.stringify(settings, null, 2));
     expect(problemsOf(file)).toEqual([
       `${file}:5 services.acme: unknown field: "pageSize"`,
-      `${file}:11 exports[0].size: must be 1 to 10`,
+      `${file}:11 exports[0].size: must be 1 to 10, unless the service has api`,
     ]);
     writeFileSync(file, JSON.stringify(someSettings({ exports: [{ name: 'a', maxInlineWait: 'PT15M' }] }), null, 2));
     expect(problemsOf(file)).toEqual([expect.stringMatching(/:9 exports\[0\]: one page may take \d+ s, but a Lambda/)]);
