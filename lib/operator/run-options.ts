@@ -214,8 +214,8 @@ export function overrideSettings(base: Settings, overrides: Overrides, problems:
   const mismatches = findMismatches(settings.service, [settings.export]).map(({ path: [root, ...path], message }) =>
     issueAt(root === 'service' ? ['service', ...path] : ['export', ...path.slice(1)], message),
   );
-  const issues = settingsSchema.safeParse(settings).error?.issues ?? mismatches;
-  for (const issue of issues) problems.push(describeOption(issue));
+  const issues = settingsSchema.safeParse(settings).error?.issues ?? [];
+  for (const issue of [...issues, ...mismatches]) problems.push(describeOption(issue));
   return settings;
 }
 

@@ -98,7 +98,7 @@ describe('the options of the command line', () => {
     'with the number %j are rejected',
     (number) => {
       expect(problemsIn({ ...validOptions, size: number, maxPages: number })).toEqual([
-        '--size: must be a whole number from 1 to 10',
+        '--size: must be a whole number',
         '--max-pages: must be a whole number',
       ]);
       const problems: string[] = [];
