@@ -214,6 +214,30 @@ Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`
       }),
     );
 
+  program
+    .command('probe')
+    .argument('[export]', 'name of the export; optional if there is only one')
+    .description('request a page or two, and show what was sent and found')
+    .addOption(optionWithValue('--settings <file>', 'the settings file'))
+    .addOption(optionWithValue('--since <instant>', 'start here (ISO 8601 UTC)'))
+    .option('--simulate', 'use a simulator of the API in the settings file')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      `
+For writing the description of an API (docs/apis.md). Shows each request without its secret, how many reports its page has, which next
+page was found where, and what a run would do. Stores nothing.
+
+Examples:
+  $ ${programName} probe --settings report-exporter.json
+  $ ${programName} probe audit --settings report-exporter.json --since 2026-11-01T00:00:00Z
+
+Exit status: 0 valid pages; 1 an error of the service, or no page; 2 wrong usage or settings; 130 interrupted.`,
+    )
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(action(async () => (await import('../lib/operator/commands/probe.ts')).probeCommand));
+
   addTargetOptions(program.command('report'))
     .description('write HTML files that show how runs went')
     .addOption(optionWithValue('--run <id>', 'the run (default: the newest run)'))

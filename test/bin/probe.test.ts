@@ -1,0 +1,108 @@
+/** `report-exporter probe`, in this process. */
+
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { aDirectory, runInProcess } from '../support/process/command-line.ts';
+import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
+
+const key = 'the-key-of-the-service-0123456789';
+const env = { REPORT_EXPORT_API_KEY: key };
+
+const api = {
+  request: { path: '/v1/events', query: { from: '{since}', to: '{until}', limit: '{size}' } },
+  auth: { kind: 'bearer' },
+  next: { from: 'body', at: '/paging/next', to: { query: 'cursor' } },
+  page: { format: 'json', reports: '/events/*' },
+};
+
+async function aFile({ baseUrl = 'https://api.example.com', description = api as object, size = 100 } = {}) {
+  const directory = await aDirectory();
+  const file = join(directory, 'settings.json');
+  const services = { acme: { baseUrl, api: description } };
+  writeFileSync(file, JSON.stringify({ services, exports: [{ name: 'events', size }] }));
+  return { directory, file };
+}
+
+describe('report-exporter probe', () => {
+  it('requests two pages, and shows what was sent and found, without the secret', async () => {
+    await using server = await startRawServer((socket, { target }) => {
+      const next = target.includes('cursor=') ? 'null' : '"second"';
+      socket.end(
+        rawResponse({
+          headers: { 'content-type': 'application/json' },
+          body: `{"events":[{},{}],"paging":{"next":${next}}}`,
+        }),
+      );
+    });
+    const { directory, file } = await aFile({ baseUrl: server.url });
+    const ended = await runInProcess(['probe', '--settings', file, '--since', '2026-11-01T00:00:00Z'], env);
+    expect(ended.status).toBe(0);
+    expect(ended.stdout).toMatch(
+      /request {2}GET http:\/\/127\.0\.0\.1:\d+\/v1\/events\?from=2026-11-01T00%3A00%3A00Z&to=.*&limit=100\n(?:.*\n)*? +authorization: Bearer \(environment variable REPORT_EXPORT_API_KEY\)/,
+    );
+    expect(ended.stdout).toContain('next     body /paging/next: second\n');
+    expect(ended.stdout).toContain('next     body /paging/next: none: this is the last page\n');
+    expect(ended.stdout).toMatch(/&cursor=second\n/);
+    expect(ended.stdout.match(/ · 2 reports · /g)).toHaveLength(2);
+    expect(ended.stdout).toContain('as soon as a page has arrived');
+    expect(ended.stdout + ended.stderr).not.toContain(key);
+    expect(readdirSync(directory)).toEqual(['settings.json']);
+  });
+
+  it('shows the request above the error of the service', async () => {
+    await using server = await startRawServer(
+      rawResponse({ status: 403, headers: { 'content-type': 'text/plain' }, body: 'no scope' }),
+    );
+    const { file } = await aFile({ baseUrl: server.url });
+    const ended = await runInProcess(['probe', 'events', '--settings', file], env);
+    expect(ended.stdout).toContain('request  GET ');
+    expect(ended.stderr).toContain('no scope');
+    expect(ended.status).toBe(2);
+  });
+
+  it('says what a run would miss', async () => {
+    const { file } = await aFile({
+      description: { ...api, request: { path: '/v1/events', query: { limit: '{size}' } } },
+      size: 1_000,
+    });
+    const ended = await runInProcess(['probe', '--settings', file, '--simulate', '--json']);
+    expect(JSON.parse(ended.stdout)).toMatchObject({
+      status: 'ok',
+      export: 'events',
+      pages: [{ reports: 250, next: { at: 'body /paging/next', cursor: null } }],
+      notes: [
+        'no request has {since}: every run exports everything',
+        'backfills are not possible: requests have no upper bound',
+        'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found',
+      ],
+    });
+  });
+
+  it('names every mistake in the file, by its line', async () => {
+    const { file } = await aFile({
+      description: { ...api, auth: { kind: 'query' }, next: { ...api.next, from: 'offset' } },
+    });
+    const ended = await runInProcess(['probe', '--settings', file], env);
+    expect(ended.status).toBe(2);
+    expect(ended.stderr).toMatch(/settings\.json:1 services\.acme\.api\.auth\.kind: a key in the URL is refused/);
+    expect(ended.stderr).toMatch(
+      /settings\.json:1 services\.acme\.api\.next\.from: offsets and page numbers are refused/,
+    );
+    expect(await runInProcess(['probe'])).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('--settings: required'),
+    });
+  });
+
+  it('probes the Report Export Service, too', async () => {
+    const directory = await aDirectory();
+    const file = join(directory, 'settings.json');
+    const services = { acme: { baseUrl: 'https://reports.example.com' } };
+    writeFileSync(file, JSON.stringify({ services, exports: [{ name: 'reports' }] }));
+    const ended = await runInProcess(['probe', '--settings', file, '--simulate']);
+    expect(ended.status).toBe(0);
+    expect(ended.stdout).toContain('root element reports');
+    expect(ended.stdout).toMatch(/next {5}header x-service-cursor: \d{13},/);
+  });
+});
