@@ -242,6 +242,7 @@ function addInitCommand(program: Command, programName: string, action: CommandAc
     .description('create a project that deploys exports: a CDK app and its settings')
     .addOption(optionWithValue('--base-url <url>', 'the service (default: an example, to be edited)'))
     .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-… (default: an example)'))
+    .option('--api', 'describe another API, by an example to be edited')
     .addOption(
       optionWithValue(
         '--package <version>',
@@ -257,6 +258,7 @@ Writes package.json, cdk.json, app.js, report-exporter.json, .gitignore and READ
 Examples:
   $ ${programName} init my-exports
   $ ${programName} init my-exports --base-url https://reports.example.com --vendor ACME
+  $ ${programName} init my-exports --api
 
 Exit status: 0 created; 1 files cannot be written; 2 wrong usage, or a file exists already.`,
     )

@@ -15,6 +15,8 @@ import { collectProblems, overrideSettings, readOverrides, type SettingOptions }
 export interface InitOptions extends Pick<SettingOptions, 'baseUrl' | 'vendor'> {
   /** What the project installs as report-exporter, as npm takes it: a version, or the path of a tarball. */
   readonly package?: string;
+  /** Describe another API than the Report Export Service, by an example. */
+  readonly api?: boolean;
   readonly json?: boolean;
   /** The folder of the package that is running. */
   readonly packageFolder: string;
@@ -65,11 +67,12 @@ function readProject(
   options: InitOptions,
   usageErrors: readonly string[],
 ): Files {
-  const { baseUrl, vendor, packageFolder } = options;
+  const { baseUrl, vendor, api = false, packageFolder } = options;
   const problems = [...usageErrors];
   if (directory === undefined || directory === '') {
     problems.push('directory: must be given, such as init my-exports; for this directory: init .');
   }
+  if (api && vendor !== undefined) problems.push('--vendor: has no meaning with --api');
   overrideSettings({ service: {}, export: { name: 'any' } }, readOverrides(options, problems), problems);
   const source = collectProblems(() => findPackage(options), problems);
   if (source === undefined || problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
@@ -80,8 +83,8 @@ function readProject(
   const project = projectFiles({
     name: packageName(basename(folder)),
     serviceName: serviceNameOf(vendor),
-    baseUrl: baseUrl ?? 'https://reports.example.com',
-    vendor: vendor ?? 'ACME',
+    baseUrl: baseUrl ?? (api ? 'https://api.example.com' : 'https://reports.example.com'),
+    vendor: api ? undefined : (vendor ?? 'ACME'),
     versions: {
       'report-exporter': version,
       'aws-cdk': caret('aws-cdk'),

@@ -6,7 +6,8 @@ export interface ProjectTemplate {
   readonly name: string;
   readonly serviceName: string;
   readonly baseUrl: string;
-  readonly vendor: string;
+  /** Undefined: the settings describe another API, by an example. */
+  readonly vendor: string | undefined;
   /** The versions of its packages, as in a package.json. */
   readonly versions: Readonly<Record<'report-exporter' | 'aws-cdk' | 'aws-cdk-lib' | 'constructs', string>>;
   /** The feature flags of CDK that the package is developed with. */
@@ -69,10 +70,18 @@ try {
 }
 `;
 
+/** As the API of the example in docs/apis.md. */
+const exampleApi = {
+  request: { path: '/v1/events', query: { from: '{since}', to: '{until}', limit: '{size}' } },
+  auth: { kind: 'bearer' },
+  next: { from: 'body', at: '/paging/next', to: { query: 'cursor' } },
+  page: { format: 'json', reports: '/events/*' },
+};
+
 const settings = ({ serviceName, baseUrl, vendor }: ProjectTemplate) => ({
   $schema: './node_modules/report-exporter/docs/schemas/settings.v1.schema.json',
   stackName: 'ReportExporter',
-  services: { [serviceName]: { baseUrl, vendor } },
+  services: { [serviceName]: vendor === undefined ? { baseUrl, api: exampleApi } : { baseUrl, vendor } },
   exports: [
     {
       name: 'nightly',
@@ -87,7 +96,24 @@ cdk.out
 exports
 `;
 
-const readme = ({ name, serviceName }: ProjectTemplate) => `# ${name}
+const howToSetService = `To export from the service itself, set its address and vendor in \`report-exporter.json\`, and its API key:`;
+
+const probing =
+  '$ npx report-exporter probe --settings report-exporter.json    # requests two pages, and shows what it finds\n';
+
+const howToDescribeApi = `\`api\` in \`report-exporter.json\` is an example. Replace it by what your API does:
+
+| Field | Describes |
+|---|---|
+| \`request\` | path, query or JSON body. \`{since}\` is where a run starts, \`{until}\` where it ends, \`{size}\` the \`size\` of the export |
+| \`auth\` | how requests are authenticated: \`header\`, \`basic\`, \`bearer\`, \`oauth2\` or \`none\` |
+| \`next\` | where a response has the next page, and where the next request sends its cursor |
+| \`page\` | the format of a page, and where its reports are |
+
+[Other APIs](node_modules/report-exporter/docs/apis.md) explains them, and has a dozen examples. \`probe\` requests two pages and shows
+what was sent and found; it stores nothing. Then set address and key:`;
+
+const readme = ({ name, serviceName, vendor }: ProjectTemplate) => `# ${name}
 
 Exports reports on a schedule, with [Report Exporter](node_modules/report-exporter/README.md). \`report-exporter.json\` has the service
 and its exports; [Settings](node_modules/report-exporter/docs/settings.md) explains every setting.
@@ -102,11 +128,11 @@ $ npm start                                                   # exports from a s
 $ npx report-exporter status                                  # shows its runs
 \`\`\`
 
-To export from the service itself, set its address and vendor in \`report-exporter.json\`, and its API key:
+${vendor === undefined ? howToDescribeApi : howToSetService}
 
 \`\`\`console
 $ export REPORT_EXPORT_API_KEY=…
-$ npx report-exporter doctor --settings report-exporter.json   # checks the file, the key and the service
+${vendor === undefined ? probing : ''}$ npx report-exporter doctor --settings report-exporter.json   # checks the file, the key and the service
 $ npx report-exporter local --settings report-exporter.json --out ./exports/${serviceName}
 $ npx report-exporter start --out ./exports/${serviceName}       # again, with the settings as they are then
 \`\`\`

@@ -87,6 +87,22 @@ describe('a new project', () => {
     expect(readme).toContain('`ContosoEuApiKeySecretId`');
   });
 
+  it('describes another API by an example, and leads to probe', async () => {
+    const project = join(await aDirectory(), 'logs');
+    expect(await init(project, '--api')).toMatchObject({ status: 0 });
+    const file = join(project, 'report-exporter.json');
+    expect(deploymentSettings(file).services[0]?.service).toMatchObject({
+      baseUrl: 'https://api.example.com',
+      api: { next: { from: 'body' } },
+    });
+    expect(await readFile(join(project, 'README.md'), 'utf8')).toContain('report-exporter probe --settings');
+    expect(await runInProcess(['probe', '--settings', file, '--simulate'])).toMatchObject({ status: 0 });
+    expect(await init(join(project, 'other'), '--api', '--vendor', 'ACME')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('--vendor: has no meaning with --api'),
+    });
+  });
+
   it.each([
     // npm would refuse to install a package into one of the same name.
     ['report-exporter', 'report-exports'],
