@@ -10,6 +10,7 @@ import { startMiniStack } from './emulators/ministack.ts';
 import { startMoto } from './emulators/moto.ts';
 import { type Emulator, freePort } from './emulators/processes.ts';
 import { pythonEnvironment } from './emulators/python.ts';
+import { startRegistry } from './emulators/registry.ts';
 import { startVersityGateway } from './emulators/versitygw.ts';
 
 export interface Server {
@@ -23,6 +24,8 @@ declare module 'vitest' {
     readonly moto: string;
     readonly s3Servers: readonly Server[];
     readonly dynamoDbServers: readonly Server[];
+    /** One, if it could be built. */
+    readonly registries: readonly Server[];
     /** For files of the deployment: shared by all test files, and removed at the end. */
     readonly workDirectory: string;
     /** The port at which the deployed functions call the service. */
@@ -50,6 +53,8 @@ export default async function startEmulators(project: TestProject): Promise<() =
     }
   };
   const startAll = async () => {
+    // Building it takes as long as everything else here, beside which it is done.
+    const registry = startOptional('registry', startRegistry);
     const python = await pythonEnvironment().catch(exitWithMessage);
     const miniStack = await startRequired(startMiniStack(python));
     const moto = await startRequired(startMoto(python, miniStack.endpoint));
@@ -69,15 +74,17 @@ export default async function startEmulators(project: TestProject): Promise<() =
       moto,
       s3Servers: [...both, ...s3Mock, ...versityGateway],
       dynamoDbServers: [...both, ...dynamoDbLocal],
+      registries: await registry,
     };
   };
 
   try {
-    const { miniStack, moto, s3Servers, dynamoDbServers } = await startAll();
+    const { miniStack, moto, s3Servers, dynamoDbServers, registries } = await startAll();
     project.provide('miniStack', miniStack.endpoint);
     project.provide('moto', moto.endpoint);
     project.provide('s3Servers', s3Servers);
     project.provide('dynamoDbServers', dynamoDbServers);
+    project.provide('registries', registries);
     project.provide('workDirectory', miniStack.directory);
     project.provide('servicePort', await freePort());
     return async () => {
@@ -110,6 +117,7 @@ function summarize(testFiles: readonly string[], { s3Servers, dynamoDbServers, s
     's3-page-store.test.ts': namesOf(s3Servers),
     'dynamodb-page-log.test.ts': namesOf(dynamoDbServers),
     'moto.test.ts': 'MiniStack, with its state machine in moto',
+    'real-servers.test.ts': `a registry, ${namesOf(s3Servers)}, moto`,
     'backfill.test.ts': 'MiniStack, and with a copy of its state machine in moto',
   };
   const lines = testFiles.toSorted().map((file) => `${file} ran on ${serversOf[file] ?? 'MiniStack'}`);

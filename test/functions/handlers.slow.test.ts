@@ -324,7 +324,7 @@ describe('a function that fails', () => {
   });
 
   it('names every mistake in its settings file', async () => {
-    await using deployment = await deploy({ settings: { size: 11, format: '' }, serviceSettings: { vendor: '' } });
+    await using deployment = await deploy({ settings: { size: 0, format: '' }, serviceSettings: { vendor: '' } });
     const { BeginRun } = deployment.functions;
     const invoking = BeginRun({ input: {}, execution: 'e' }, { awsRequestId: '1', getRemainingTimeInMillis: () => 1 });
     await expect(invoking).rejects.toMatchObject({

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
-import { createPageCheck } from '../../lib/service/formats/formats.ts';
+import { loadPageCheck } from '../../lib/service/formats/formats.ts';
 import { apiOfRequest, apiSchema, formatOf, hasUntil } from '../../lib/settings/api-settings.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
@@ -392,12 +392,13 @@ describe('any description', () => {
   );
   const paths = fc.array(step, { maxLength: 4 }).map((steps) => steps.map((parts) => `/${parts.join('')}`).join(''));
 
-  it('has paths that the check of its pages understands', () => {
-    fc.assert(
-      fc.property(fc.constantFrom(base, feed), paths, (description, path) => {
+  it('has paths that the check of its pages understands', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(base, feed), paths, async (description, path) => {
         for (const parts of [{ error: path }, { reports: path }]) {
           const { data } = apiSchema.safeParse({ ...description, page: { ...description.page, ...parts } });
-          expect(() => data && createPageCheck(data, String)).not.toThrow();
+          const createCheck = data && (await loadPageCheck(data));
+          expect(() => createCheck?.(String)).not.toThrow();
         }
       }),
       { numRuns: cases(5_000) },

@@ -13,7 +13,7 @@ import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
 import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
-import { createPageCheck, judgePage, showsEnd } from '../formats/formats.ts';
+import { type CreatePageCheck, judgePage, loadPageCheck, showsEnd } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
@@ -119,9 +119,10 @@ export function serviceClient(
     const exchange: Exchange = { request, subject, triedKeys: new Set(), deadline, translate };
     let response: Response | undefined;
     try {
+      const createCheck = await loadPageCheck(apiFor(settings, request.request));
       response = await requestWithFreshCredentials(exchange);
       const responseSubject = withRequestId(subject, response.headers);
-      if (isSuccess(response.statusCode)) return toPage(exchange, responseSubject, response);
+      if (isSuccess(response.statusCode)) return toPage(exchange, responseSubject, response, createCheck);
       const excerpt = await readExcerpt(responseSubject, response, clock);
       const sentCursor = request.cursor !== null;
       const { api, path: target } = response;
@@ -193,7 +194,12 @@ export function serviceClient(
   }
 
   /** @throws ContractError if the headers do not announce a complete page */
-  function toPage({ request, deadline, translate }: Exchange, subject: Subject, response: Response): FetchedPage {
+  function toPage(
+    { request, deadline, translate }: Exchange,
+    subject: Subject,
+    response: Response,
+    createCheck: CreatePageCheck,
+  ): FetchedPage {
     const { api, path, statusCode, headers, trailers, body, elapsedMs } = response;
     // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
     if (settings.api !== undefined && statusCode !== 200)
@@ -211,7 +217,7 @@ export function serviceClient(
     if (settings.api === undefined && nextCursor === null)
       assertNoOtherCursor(subject, 'header', Object.keys(headers), cursorName);
     const present = (text: string) => presentable(text, subject.keys, 150);
-    const check = createPageCheck(api, present);
+    const check = createCheck(present);
     let isEmpty = false;
     let cursorInBody: Cursor | null = null;
     const pageBody = createPageBody(body, {

@@ -3,36 +3,42 @@
 import type { Api } from '../../settings/api-settings.ts';
 import { createCsvCheck } from './csv.ts';
 import type { CreateCheck, FormatCheck } from './format-check.ts';
-import { createJsonCheck } from './json.ts';
-import { createNdjsonCheck } from './ndjson.ts';
 import { createXmlFormatCheck } from './xml.ts';
 
 interface Format {
   /** What a page is called in messages. */
   readonly document: string;
-  readonly createCheck: CreateCheck;
+  /** Its library takes time to load, which delays the first request. */
+  readonly load: () => Promise<CreateCheck>;
   /** Whether a page that is cut off is recognized by itself. Of any other, only a length or chunks show the end. */
   readonly showsEnd: boolean;
 }
 
 const formats: Readonly<Record<Exclude<Api['page']['format'], 'bytes'>, Format>> = {
-  xml: { document: 'well-formed XML document', createCheck: createXmlFormatCheck, showsEnd: true },
-  json: { document: 'JSON document', createCheck: createJsonCheck, showsEnd: true },
-  ndjson: { document: 'list of JSON documents in lines', createCheck: createNdjsonCheck, showsEnd: false },
-  csv: { document: 'CSV table', createCheck: createCsvCheck, showsEnd: false },
+  xml: { document: 'well-formed XML document', load: async () => createXmlFormatCheck, showsEnd: true },
+  json: { document: 'JSON document', load: async () => (await import('./json.ts')).createJsonCheck, showsEnd: true },
+  ndjson: {
+    document: 'list of JSON documents in lines',
+    load: async () => (await import('./ndjson.ts')).createNdjsonCheck,
+    showsEnd: false,
+  },
+  csv: { document: 'CSV table', load: async () => createCsvCheck, showsEnd: false },
 };
 
 export interface PageCheck extends FormatCheck {
   readonly document: string;
 }
 
-/** The check of one page. Undefined: nothing is known of its bytes. `present` quotes names from the page in problems. */
-export function createPageCheck({ page, next }: Api, present: (name: string) => string): PageCheck | undefined {
-  if (page.format === 'bytes') return undefined;
-  const { document, createCheck } = formats[page.format];
+/** Creates the check of one page. Undefined: nothing is known of its bytes. `present` quotes names from the page in problems. */
+export type CreatePageCheck = (present: (name: string) => string) => PageCheck | undefined;
+
+export async function loadPageCheck({ page, next }: Api): Promise<CreatePageCheck> {
+  if (page.format === 'bytes') return () => undefined;
+  const { document, load } = formats[page.format];
+  const createCheck = await load();
   const wanted = [next.from === 'body' ? next.at : undefined, next.end?.flag, page.error, page.empty?.at];
   const paths = [...new Set(wanted.filter((path) => path !== undefined))];
-  return Object.assign(createCheck({ paths, reports: page.reports, present }), { document });
+  return (present) => Object.assign(createCheck({ paths, reports: page.reports, present }), { document });
 }
 
 export const showsEnd = ({ format }: Api['page']): boolean => format !== 'bytes' && formats[format].showsEnd;
