@@ -33,7 +33,7 @@ export interface BackfillStatus extends Pick<
   readonly abandonedAt: Instant | null;
   readonly counts: Readonly<Record<WindowState, number>>;
   readonly pages: number;
-  /** null if the format is not XML. */
+  /** null if they are not counted. */
   readonly reports: number | null;
   readonly bytes: number;
   /** Seconds until it is completed, from how long the windows took that are done; null if that is not known. */

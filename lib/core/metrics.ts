@@ -39,7 +39,7 @@ export const metricUnits = {
   PagesExported: 'Count',
   /** Pages that an earlier attempt had stored, now logged. */
   PagesAdopted: 'Count',
-  /** Reports in exported and adopted pages. Not published if the format is not XML. */
+  /** Reports in exported and adopted pages. Not published if they are not counted. */
   ReportsExported: 'Count',
   /** Bytes of exported and adopted pages. */
   BytesExported: 'Bytes',

@@ -183,7 +183,7 @@ export interface Watermark {
   readonly requestSha256?: string | undefined;
 }
 
-/** How much a run has exported. `reports` is null if the format is not XML, because then they cannot be counted. */
+/** How much a run has exported. `reports` is null if they are not counted. */
 export interface RunTotals {
   readonly pages: number;
   readonly reports: number | null;
@@ -309,7 +309,7 @@ export interface PageMetadata extends CompressedForm {
   readonly bytes: number;
   /** Of the page, before it was compressed, in lower-case hexadecimal. */
   readonly sha256: string;
-  /** The number of child elements of the document's root; null if the format is not XML. */
+  /** The number of reports; null if they are not counted. */
   readonly reports: number | null;
   /** null if the format is not XML. */
   readonly documentRoot: DocumentRoot | null;

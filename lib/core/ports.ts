@@ -63,7 +63,7 @@ export interface FetchedPage {
   readonly body: AsyncIterable<Uint8Array>;
   /** How many bytes of the body travelled. Absent unless it was compressed. Valid once `body` has ended normally. */
   transferredBytes?(): number;
-  /** The number of child elements of the root; null if the format is not XML. Valid once `body` has ended normally. */
+  /** The number of reports; null if they are not counted. Valid once `body` has ended normally. */
   reports(): number | null;
   /** null if the format is not XML. Valid once `body` has ended normally. */
   documentRoot(): DocumentRoot | null;

@@ -8,7 +8,7 @@ import type { PageLog, ReportService, Runtime } from '../core/ports.ts';
 import { epochMsOf, instantOf, instantSchema } from '../core/timestamps.ts';
 
 export interface ProbeResult {
-  /** The number of reports on the page; null if the format is not XML. */
+  /** The number of reports on the page; null if they are not counted. */
   readonly reports: number | null;
   /** From the request to the response headers, in milliseconds. */
   readonly latencyMs: number;

@@ -39,7 +39,7 @@ const runId = branded<RunId>(z.string().regex(runIdPattern));
 const cursor = branded<Cursor>(z.string());
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
-const nullUnlessXml = 'null if the format is not XML';
+const nullUnlessCounted = 'null if they are not counted';
 const name = z.string().regex(/^[A-Za-z0-9_-]{1,40}$/);
 const exportName = described(name, "The export's name.");
 const run = described(runId, 'The ID of the run.');
@@ -59,7 +59,7 @@ const manifest = described(
 );
 const totals = {
   pages: described(ordinal, 'The number of pages. At least 1, even if no report matched.'),
-  reports: orNull(count, `The number of reports in these pages; ${nullUnlessXml}.`),
+  reports: orNull(count, `The number of reports in these pages; ${nullUnlessCounted}.`),
   bytes: described(count, 'The size of these pages in bytes.'),
 };
 
@@ -153,10 +153,7 @@ export const manifestPageSchema = z.object({
     sha256,
     'Only if the page is compressed: the SHA-256 of its object, in lower-case hexadecimal.',
   ).optional(),
-  reports: orNull(
-    count,
-    `The number of reports in the page, which are the child elements of its root; ${nullUnlessXml}.`,
-  ),
+  reports: orNull(count, `The number of reports in the page; ${nullUnlessCounted}.`),
   cursor: orNull(cursor, 'The cursor with which the page was requested, as the service returned it; null for page 1.'),
   transferredBytes: described(
     count,
@@ -207,7 +204,7 @@ const recordedFailure = z.object({
   since: orNull(instant, 'The `since` of the run, or of the window; null if there is no run.'),
   until: until.optional(),
   pages: described(count, 'The number of pages that the run had logged.'),
-  reports: orNull(count, `The number of reports in these pages; ${nullUnlessXml}.`),
+  reports: orNull(count, `The number of reports in these pages; ${nullUnlessCounted}.`),
   bytes: described(count, 'The size of these pages in bytes.'),
   message: described(z.string(), 'What happened, to what, and what happens next.'),
   resumable: described(z.boolean(), 'Whether the next start resumes an unfinished run.'),
