@@ -34,6 +34,10 @@ export async function probeWindow(
 ): Promise<DocumentRoot | undefined> {
   const { since, until } = period;
   const bound = untilOperator === untilPlaceholder ? untilPlaceholder : `filter.date.${untilOperator}`;
+  const excludeBound =
+    untilOperator === untilPlaceholder
+      ? 'Use a parameter that excludes the bound'
+      : 'Set filterUntil to an operator that excludes the bound, such as date.lt';
   const retry = createRetries(runtime, signal);
   let expectedRoot = await rootOfFirstProbe(definition, log);
   const hasReports = async (window: Window) => {
@@ -82,8 +86,7 @@ export async function probeWindow(
     );
   }
   throw refuse(
-    `${bound} is inclusive. The window from ${since} to ${since} has a report, which is dated ${since} and would be in two windows. Set filterUntil to an ` +
-      'operator that excludes the bound, such as date.lt',
+    `${bound} is inclusive. The window from ${since} to ${since} has a report, which is dated ${since} and would be in two windows. ${excludeBound}`,
   );
 }
 

@@ -38,10 +38,12 @@ export async function pagesCommand(
     const verifyCommand = `${program} verify ${deployed.name} ${deployment.option}`;
     const { store } = deployed;
     const { header, pages } = await openPublishedRun(store, deployed.name, options.run);
-    const { run, format, container } = header;
-    if (reports === true && !(format === 'XML' && container === 'NONE')) {
-      const actual = `run ${run} has ${format} in ${container}`;
-      throw new ExportError('ConfigurationError', `--reports: needs pages of XML in container NONE, but ${actual}`);
+    const { run, format, container, api } = header;
+    // Where the pages of other APIs have their reports, the manifest does not say.
+    if (reports === true && !(format === 'XML' && container === 'NONE' && api === undefined)) {
+      const actual = api === undefined ? `${format} in ${container}` : `pages of another API, in ${format}`;
+      const message = `--reports: needs pages of the Report Export Service in XML, container NONE, but run ${run} has ${actual}`;
+      throw new ExportError('ConfigurationError', message);
     }
     const printRecord = (record: object, text: string) =>
       print(stdout, `${json === true ? JSON.stringify({ run, ...record }) : text}\n`);
