@@ -1,4 +1,4 @@
-/** What the simulator accepts as a request of a described API, and its responses. With the client: described-api.property.test.ts. */
+/** What the simulator accepts as a request of a described API, and its responses. With the client: described-api.property.slow.test.ts. */
 
 import { describe, expect, it } from 'vitest';
 import { apiSchema } from '../../../lib/settings/api-settings.ts';
