@@ -200,7 +200,7 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/core/steps/repeated-cursors.ts#withDistinctCursors',
     replace: 'if (repeated.size > 0) await assertDistinct(repeated, log, run);',
     with: '',
-    firstSeed: 195,
+    firstSeed: 1_400,
   },
   {
     name: 'an error ends pagination',
