@@ -11,10 +11,9 @@ import { abandonBackfill } from '../../../lib/backfill/abandon.ts';
 import type { BackfillRequest } from '../../../lib/backfill/request.ts';
 import { readBackfillStatus } from '../../../lib/backfill/status.ts';
 import type { BackfillOptions, DeployedExport, Deployment } from '../../../lib/target/target.ts';
-import { listPublishedWindows } from '../../../lib/core/storage/run-list.ts';
 import type { ServiceOutput } from '../../../lib/settings/stack-output.ts';
 import { noMfa } from '../../support/aws/mocked-stack.ts';
-import { at, collect } from '../../support/builders.ts';
+import { at } from '../../support/builders.ts';
 import { run } from '../../support/process/command-line.ts';
 import { motoStepFunctions, s3, stepFunctions } from '../support/aws.ts';
 import { deploy } from '../support/cdk.ts';
@@ -22,6 +21,7 @@ import { eventually } from '../support/eventually.ts';
 import { createInMoto, runExecution } from '../support/executions.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName, serviceOutput, vendor } from '../support/exporter-stack.ts';
 import { stubOperatorEnvironment } from '../support/operator-stack.ts';
+import { publishedWindows, readStored } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
 
 const stackName = 'ReportExporterBackfill';
@@ -242,27 +242,5 @@ async function kill(executionArn: string): Promise<boolean> {
 /** What a backfill must not change. */
 async function stateAndPointer({ log, store, name }: DeployedExport) {
   const { watermark, lastCompleted } = (await log.exportState(name)) ?? {};
-  return { watermark, lastCompleted, latest: await readJson(store, `${name}/latest.json`) };
+  return { watermark, lastCompleted, latest: JSON.parse(await readStored(store, `${name}/latest.json`)) as unknown };
 }
-
-/** The published windows of the export, by date, with the IDs of the reports in their pages. */
-async function publishedWindows({ store, name }: DeployedExport) {
-  const windows = await collect(listPublishedWindows(store, name));
-  return await Promise.all(
-    windows.map(async ({ run: id, since, until, manifest }) => {
-      const { pages } = (await readJson(store, manifest)) as { pages: readonly { readonly key: string }[] };
-      const texts = await Promise.all(pages.map(({ key }) => readText(store, key)));
-      const ids = texts.flatMap((text) => Array.from(text.matchAll(/<r id="([^"]*)"/g), ([, each = '']) => each));
-      return { run: id, since, until, ids };
-    }),
-  );
-}
-
-async function readText(store: DeployedExport['store'], key: string): Promise<string> {
-  const object = await store.read(key);
-  if (object === undefined) throw new Error(`There is no object ${key}`);
-  return Buffer.concat(await collect(object)).toString();
-}
-
-const readJson = async (store: DeployedExport['store'], key: string): Promise<unknown> =>
-  JSON.parse(await readText(store, key));

@@ -5,7 +5,9 @@ import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { ExportState, LatestPointer } from '../../../lib/core/model.ts';
-import { sha256Of } from '../../support/builders.ts';
+import { listPublishedWindows } from '../../../lib/core/storage/run-list.ts';
+import type { DeployedExport } from '../../../lib/target/target.ts';
+import { collect, sha256Of } from '../../support/builders.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import { dynamoDb, s3 } from './aws.ts';
 import { type ExporterStack, prefix, serviceName } from './exporter-stack.ts';
@@ -25,13 +27,35 @@ export async function readNewestRun(stack: Pick<ExporterStack, 'bucket'>, export
   for (const { page, key, bytes, sha256, compression, reports } of manifest.pages) {
     const object = await readObject(stack, key);
     const text = (compression === 'gzip' ? gunzipSync(object) : object).toString();
-    const found = Array.from(text.matchAll(/<r id="([^"]*)"/g), ([, id = '']) => id);
+    const found = idsIn(text);
     if (Buffer.byteLength(text) !== bytes || sha256Of(text) !== sha256 || found.length !== reports) {
       throw new Error(`Page ${page} at ${key} does not match the manifest`);
     }
     ids.push(...found);
   }
   return { latest, manifest, ids };
+}
+
+/** In JSON, the quotes are escaped. */
+const idsIn = (text: string): readonly string[] =>
+  Array.from(text.matchAll(/<r id=\\?"([^"\\]*)/g), ([, id = '']) => id);
+
+/** The published windows of the export, by date, with the IDs of the reports in their pages. */
+export async function publishedWindows({ store, name }: Pick<DeployedExport, 'store' | 'name'>) {
+  const windows = await collect(listPublishedWindows(store, name));
+  return await Promise.all(
+    windows.map(async ({ run, since, until, manifest }) => {
+      const { pages } = JSON.parse(await readStored(store, manifest)) as Manifest;
+      const texts = await Promise.all(pages.map(({ key }) => readStored(store, key)));
+      return { run, since, until, ids: texts.flatMap(idsIn) };
+    }),
+  );
+}
+
+export async function readStored(store: DeployedExport['store'], key: string): Promise<string> {
+  const object = await store.read(key);
+  if (object === undefined) throw new Error(`There is no object ${key}`);
+  return Buffer.concat(await collect(object)).toString();
 }
 
 /** The keys in the export's folder, without the prefix, as in the manifest. */
