@@ -1,9 +1,9 @@
 /**
- * A page of 2 GiB that is never in memory: its blocks are generated when they are needed, and are the same each time. So the
- * process that sends the page and the one that checks it need not share it.
+ * Pages of 2 GiB, one of each format, that are never in memory: their blocks are generated when they are needed, and are the same
+ * each time. So the process that sends a page and the one that checks it need not share it.
  *
- * Most of it is reports with all kinds of markup. In the middle is one report whose attachment is a gigabyte of text without a
- * tag. Each block contains its number, so that lost, repeated or exchanged blocks change the hash.
+ * Most of a page is reports with all kinds of markup. In the middle is one report whose attachment is a gigabyte of text. Each
+ * block contains its number, so that lost, repeated or exchanged blocks change the hash.
  */
 
 import { createHash } from 'node:crypto';
@@ -16,6 +16,57 @@ export const largePageBytes = blockCount * blockBytes;
 
 const attachment = { first: 512, last: 1_535 };
 
+export const formats = ['xml', 'json', 'ndjson', 'csv'] as const;
+export type Format = (typeof formats)[number];
+
+interface Writer {
+  readonly start: string;
+  readonly end: string;
+  readonly separator: string;
+  /** `text` needs no escapes. */
+  readonly report: (id: string, text: string) => string;
+  /** A report of 200 bytes to 3 kB with everything that the format has. */
+  readonly richReport: (index: number) => string;
+}
+
+const textOf = (index: number) => 'Grüße aus Zürich, 北京 – '.repeat(1 + ((index * 7) % 60));
+
+const jsonReport = (index: number) =>
+  `{"id":"${index}","kind":"a\\u005cb\\"c\\n","body":"${textOf(index)}","values":[${index},-1.5e-3,null,true,{"":[]}]}`;
+
+const writers: Readonly<Record<Format, Writer>> = {
+  xml: {
+    start: '<?xml version="1.0" encoding="UTF-8"?>\n<reports>\n',
+    end: '</reports>\n',
+    separator: '',
+    report: (id, text) => `<report id="${id}"><attachment>${text}</attachment></report>\n`,
+    richReport: (index) =>
+      `<report id="${index}" kind='a&lt;b'><?note to self?><title>Report ${index}</title><!-- ${index} of many -->` +
+      `<body>${textOf(index)}&amp; &#x1F701;<![CDATA[ <not> & markup ]]></body><empty/></report>\n`,
+  },
+  json: {
+    start: '{"data":[\n',
+    end: ']}\n',
+    separator: ',',
+    report: (id, text) => `{"id":"${id}","attachment":"${text}"}\n`,
+    richReport: (index) => `${jsonReport(index)}\n`,
+  },
+  ndjson: {
+    start: '',
+    end: '',
+    separator: '',
+    report: (id, text) => `["${id}","${text}"]\n`,
+    richReport: (index) => `${jsonReport(index)}\n`,
+  },
+  csv: {
+    start: 'id,text\r\n',
+    end: '',
+    separator: '',
+    report: (id, text) => `${id},${text}\r\n`,
+    richReport: (index) => `"${index}","${textOf(index)}, ""quoted""\r\nand ${index} on two lines"\r\n`,
+  },
+};
+
 interface Block {
   readonly bytes: Buffer;
   /** Where the block's number is written. */
@@ -26,32 +77,63 @@ interface Block {
 const digits = 12;
 const numberPlaceholder = '0'.repeat(digits);
 
-const blocks = {
-  first: reportsBlock('<?xml version="1.0" encoding="UTF-8"?>\n<reports>\n', ''),
-  reports: reportsBlock('', ''),
-  attachmentStart: textBlock('<report id="attached"><attachment>', ''),
-  attachment: textBlock('', ''),
-  attachmentEnd: textBlock('', '</attachment></report>\n'),
-  last: reportsBlock('', '</reports>\n'),
-} as const;
+function createBlocks({ start, end, separator, report, richReport }: Writer) {
+  const [beforeAttachment = '', afterAttachment = ''] = `${separator}${report('attached', '|')}`.split('|');
 
-const blockAt = (index: number): Block => {
+  /** `before`, reports, of which the first is as long as it takes, and `after`. */
+  const ofReports = (before: string, after: string): Block => {
+    const numbered = (text: string) => `${before}${report(numberPlaceholder, text)}`;
+    const capacity = blockBytes - Buffer.byteLength(numbered('') + after);
+    let content = '';
+    let bytes = 0;
+    let reports = 1;
+    for (;;) {
+      const next = `${separator}${richReport(reports)}`;
+      const length = Buffer.byteLength(next);
+      if (bytes + length > capacity) break;
+      content += next;
+      bytes += length;
+      reports += 1;
+    }
+    const all = `${numbered('x'.repeat(capacity - bytes))}${content}${after}`;
+    return { bytes: Buffer.from(all), numberOffset: all.indexOf(numberPlaceholder), reports };
+  };
+  const ofText = (before: string, after: string): Block => {
+    const filler = 'UmVwb3J0cw0K'.repeat(blockBytes / 12 + 1);
+    const content = `${before}${numberPlaceholder}`;
+    const bytes = Buffer.from(content + filler.slice(0, blockBytes - content.length - after.length) + after);
+    return { bytes, numberOffset: before.length, reports: before === '' ? 0 : 1 };
+  };
+
+  return {
+    first: ofReports(start, ''),
+    reports: ofReports(separator, ''),
+    attachmentStart: ofText(beforeAttachment, ''),
+    attachment: ofText('', ''),
+    attachmentEnd: ofText('', afterAttachment),
+    last: ofReports(separator, end),
+  };
+}
+
+const created = new Map<Format, ReturnType<typeof createBlocks>>();
+
+function blockAt(format: Format, index: number): Block {
+  const blocks = created.get(format) ?? createBlocks(writers[format]);
+  created.set(format, blocks);
   if (index === 0) return blocks.first;
   if (index === blockCount - 1) return blocks.last;
   if (index < attachment.first || index > attachment.last) return blocks.reports;
   if (index === attachment.first) return blocks.attachmentStart;
   return index === attachment.last ? blocks.attachmentEnd : blocks.attachment;
-};
+}
 
-/** The child elements of the root. */
-export const reportsInLargePage = Array.from({ length: blockCount }, (_, index) => blockAt(index).reports).reduce(
-  (sum, reports) => sum + reports,
-);
+export const reportsInLargePage = (format: Format): number =>
+  Array.from({ length: blockCount }, (_, index) => blockAt(format, index).reports).reduce((sum, each) => sum + each);
 
 /** The bytes of the page in order; each block is a copy. */
-export function* largePage(): Generator<Buffer> {
+export function* largePage(format: Format): Generator<Buffer> {
   for (let index = 0; index < blockCount; index += 1) {
-    const { bytes, numberOffset } = blockAt(index);
+    const { bytes, numberOffset } = blockAt(format, index);
     const block = Buffer.from(bytes);
     block.write(String(index).padStart(digits, '0'), numberOffset, 'latin1');
     yield block;
@@ -65,12 +147,12 @@ export interface LargePageDigest {
 }
 
 /** The hashes of the page and of its parts, whose sizes must add up to that of the page. */
-export function digestLargePage(partSizes: readonly number[]): LargePageDigest {
+export function digestLargePage(format: Format, partSizes: readonly number[]): LargePageDigest {
   const whole = createHash('sha256');
   const parts: string[] = [];
   let part = createHash('sha256');
   let missing = partSizes[0] ?? 0;
-  for (const block of largePage()) {
+  for (const block of largePage(format)) {
     whole.update(block);
     for (let position = 0; position < block.length && parts.length < partSizes.length;) {
       const bytes = block.subarray(position, position + missing);
@@ -84,42 +166,4 @@ export function digestLargePage(partSizes: readonly number[]): LargePageDigest {
     }
   }
   return { sha256: whole.digest('hex'), parts };
-}
-
-/** `before`, as many reports as fit, blanks, and `after`. */
-function reportsBlock(before: string, after: string): Block {
-  const capacity = blockBytes - after.length;
-  const opening = `${before}<report id="`;
-  let content = `${opening}${numberPlaceholder}"/>\n`;
-  let bytes = Buffer.byteLength(content);
-  let reports = 1;
-  for (;;) {
-    const report = reportXml(reports);
-    const length = Buffer.byteLength(report);
-    if (bytes + length > capacity) break;
-    content += report;
-    bytes += length;
-    reports += 1;
-  }
-  return {
-    bytes: Buffer.from(content + ' '.repeat(capacity - bytes) + after),
-    numberOffset: opening.length,
-    reports,
-  };
-}
-
-/** 200 bytes to 2 kB with every kind of markup. */
-function reportXml(index: number): string {
-  const text = 'Grüße aus Zürich &amp; 北京 &#x1F701; – '.repeat(1 + ((index * 7) % 40));
-  return (
-    `<report id="${index}" kind='a&lt;b'><?note to self?><title>Report ${index}</title><!-- ${index} of many -->` +
-    `<body>${text}<![CDATA[ <not> & markup ]]></body><empty/></report>\n`
-  );
-}
-
-function textBlock(before: string, after: string): Block {
-  const filler = 'UmVwb3J0cw0K'.repeat(blockBytes / 12 + 1);
-  const content = `${before}${numberPlaceholder}`;
-  const bytes = Buffer.from(content + filler.slice(0, blockBytes - content.length - after.length) + after);
-  return { bytes, numberOffset: before.length, reports: before === '' ? 0 : 1 };
 }

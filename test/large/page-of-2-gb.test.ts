@@ -10,7 +10,13 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 import type { S3Record } from './children/discarding-s3.ts';
 import type { LargePageResult } from './children/export-large-page.ts';
 import type { Delivery } from './children/large-page-service.ts';
-import { digestLargePage, type LargePageDigest, largePageBytes, reportsInLargePage } from './large-page.ts';
+import {
+  digestLargePage,
+  type Format,
+  type LargePageDigest,
+  largePageBytes,
+  reportsInLargePage,
+} from './large-page.ts';
 
 const mebibyte = 1024 * 1024;
 const maxGrowth = 256 * mebibyte;
@@ -36,20 +42,23 @@ describe('a page of 2 GB', () => {
 
   afterAll(() => service.kill());
 
-  it.each<[string, Delivery]>([
-    ['with content-length', 'length'],
-    ['in chunks', 'chunked'],
-  ])('sent %s is stored in S3 byte for byte, with at most 256 MB of memory', async (label, delivery) => {
+  it.each<[Format, string, Delivery]>([
+    ['xml', 'with content-length', 'length'],
+    ['json', 'in chunks', 'chunked'],
+  ])('of %s sent %s is stored in S3 byte for byte, with at most 256 MB of memory', async (format, label, delivery) => {
     await using s3 = startScript(script('discarding-s3'));
-    const { exported } = await exportLargePage(service, delivery, await addressOf(s3));
-    printFigures(`2 GiB ${label} into S3`, exported);
+    const { exported } = await exportLargePage(service, { format, delivery, target: await addressOf(s3) });
+    printFigures(`2 GiB of ${format} ${label} into S3`, exported);
 
     expect(exported).toMatchObject({ next: 'finish', spooled: [] });
     const { requests, objects, unfinishedUploads } = await recordOf(s3);
     const object = objects[`pages/${exported.logged?.key}`];
     const parts = object?.parts ?? [];
-    const { sha256, parts: expectedParts } = digest(parts.map(({ bytes }) => bytes));
-    const sent = { bytes: largePageBytes, reports: reportsInLargePage };
+    const { sha256, parts: expectedParts } = digest(
+      format,
+      parts.map(({ bytes }) => bytes),
+    );
+    const sent = { bytes: largePageBytes, reports: reportsInLargePage(format) };
     expect(exported.logged).toMatchObject({ page: 2, sha256, revision: object?.etag.slice(1, -1), ...sent });
     expect(object).toMatchObject({
       bytes: largePageBytes,
@@ -69,13 +78,20 @@ describe('a page of 2 GB', () => {
     expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(maxGrowth);
   });
 
-  it.each<[string, Delivery, string, RegExp]>([
-    ['with content-length', 'truncated', 'ServiceUnavailableError', /closed the connection after 21\d{8} bytes/],
-    ['without content-length', 'truncated-unframed', 'ContractError', /not a well-formed XML document/],
-  ])('truncated by its last 5 bytes, sent %s, starts no upload', async (label, delivery, name, message) => {
+  it.each<[Format, string, Delivery, string, RegExp]>([
+    ['xml', 'with content-length', 'truncated', 'ServiceUnavailableError', /closed the connection after 21\d{8} bytes/],
+    ['xml', 'without content-length', 'truncated-unframed', 'ContractError', /not a well-formed XML document/],
+    [
+      'json',
+      'without content-length',
+      'truncated-unframed',
+      'ContractError',
+      /not a JSON document \(the document is not complete/,
+    ],
+  ])('of %s truncated by its last bytes, sent %s, starts no upload', async (format, label, delivery, name, message) => {
     await using s3 = startScript(script('discarding-s3'));
-    const { exported } = await exportLargePage(service, delivery, await addressOf(s3));
-    printFigures(`2 GiB less 5 bytes, ${label}, into S3`, exported);
+    const { exported } = await exportLargePage(service, { format, delivery, target: await addressOf(s3) });
+    printFigures(`2 GiB of ${format} less the last bytes, ${label}, into S3`, exported);
 
     expect(exported).toMatchObject({ error: { name, message: expect.stringMatching(message) as string }, spooled: [] });
     expect(exported.logged?.page).toBe(1);
@@ -86,14 +102,18 @@ describe('a page of 2 GB', () => {
     expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(maxGrowth);
   });
 
-  it('is stored in a directory byte for byte, with at most 256 MB of memory', async () => {
+  it.each<[Format, Delivery]>([
+    ['ndjson', 'length'],
+    ['csv', 'chunked'],
+  ])('of %s is stored in a directory byte for byte, with at most 256 MB of memory', async (format, delivery) => {
     await using pages = await temporaryDirectory();
-    const { exported } = await exportLargePage(service, 'length', pages.path);
-    printFigures('2 GiB into a directory', exported);
+    const { exported } = await exportLargePage(service, { format, delivery, target: pages.path });
+    printFigures(`2 GiB of ${format} into a directory`, exported);
 
-    const { sha256 } = digest([]);
+    const { sha256 } = digest(format, []);
     expect(exported).toMatchObject({ next: 'finish', spooled: [] });
-    expect(exported.logged).toMatchObject({ page: 2, sha256, bytes: largePageBytes, reports: reportsInLargePage });
+    const reports = reportsInLargePage(format);
+    expect(exported.logged).toMatchObject({ page: 2, sha256, bytes: largePageBytes, reports });
     const hash = createHash('sha256');
     for await (const chunk of createReadStream(join(pages.path, exported.logged?.key ?? ''))) hash.update(chunk);
     expect(hash.digest('hex')).toBe(sha256);
@@ -103,7 +123,7 @@ describe('a page of 2 GB', () => {
 
   it('truncated by its last 5 bytes leaves nothing in a directory', async () => {
     await using pages = await temporaryDirectory();
-    const { exported } = await exportLargePage(service, 'truncated', pages.path);
+    const { exported } = await exportLargePage(service, { format: 'xml', delivery: 'truncated', target: pages.path });
     printFigures('2 GiB less 5 bytes, with content-length, into a directory', exported);
 
     expect(exported).toMatchObject({ error: { name: 'ServiceUnavailableError' }, spooled: [] });
@@ -118,10 +138,17 @@ describe('a page of 2 GB', () => {
   });
 });
 
-async function exportLargePage(service: ChildScript, delivery: Delivery, target: string) {
+interface LargePage {
+  readonly format: Format;
+  readonly delivery: Delivery;
+  /** The address of S3, or a directory. */
+  readonly target: string;
+}
+
+async function exportLargePage(service: ChildScript, { format, delivery, target }: LargePage) {
   await using temporary = await temporaryDirectory();
-  const serviceUrl = `${await addressOf(service)}/${delivery}`;
-  await using child = startScript(script('export-large-page'), serviceUrl, target, temporary.path);
+  const serviceUrl = `${await addressOf(service)}/${delivery}/${format}`;
+  await using child = startScript(script('export-large-page'), serviceUrl, format, target, temporary.path);
   expect(await child.ended).toBe(0);
   return { exported: JSON.parse(child.lines.at(-1) ?? '') as LargePageResult };
 }
@@ -136,11 +163,13 @@ async function recordOf(s3: ChildScript): Promise<S3Record> {
   return (await response.json()) as S3Record;
 }
 
-/** A digest takes seconds, so those of the same parts are computed once. */
+/** Those of the page in parts of these sizes. */
 const digests = new Map<string, LargePageDigest>();
-function digest(partSizes: readonly number[]): LargePageDigest {
-  const cached = digests.get(partSizes.join()) ?? digestLargePage(partSizes);
-  digests.set(partSizes.join(), cached);
+function digest(format: Format, partSizes: readonly number[]): LargePageDigest {
+  // It takes seconds.
+  const id = `${format} ${partSizes.join()}`;
+  const cached = digests.get(id) ?? digestLargePage(format, partSizes);
+  digests.set(id, cached);
   return cached;
 }
 

@@ -77,14 +77,19 @@ export function createJsonReader({ root, container, many = false }: ReaderOption
   let keyOf: (typeof frames)[number] | undefined;
   let value: Node | undefined;
 
+  const childOf = (frame: (typeof frames)[number]): Node | undefined => {
+    const { children } = frame.node;
+    // A text for each index of a list of a million grew the heap by 80 MiB.
+    if (children.size === 0) return undefined;
+    return children.get(frame.isArray ? String(frame.nextIndex++) : frame.key);
+  };
   /** The node of a value that starts here. */
   const startValue = (type: ValueType): Node | undefined => {
     if (depth === 0) documents += 1;
     if (skipped > 0) return undefined;
     const frame = frames.at(-1);
     if (frame?.isArray === true && frame.node === container) reports += 1;
-    const node =
-      frame === undefined ? root : frame.node.children.get(frame.isArray ? String(frame.nextIndex++) : frame.key);
+    const node = frame === undefined ? root : childOf(frame);
     if (node === undefined || many) return undefined;
     if (node.type !== undefined) problem ??= `there are two values at ${node.path}`;
     node.type = type;

@@ -1,6 +1,7 @@
 /**
  * Exports the two pages of `large-page-service` with the real step, client and page store, and prints how much memory that took.
- * Arguments: the service's address; the target, an S3 endpoint or a directory; and a directory for temporary files.
+ * Arguments: the service's address; the format of its pages; the target, an S3 endpoint or a directory; and a directory for
+ * temporary files. Pages of XML are those of the Report Export Service, any others of an API that is described.
  */
 
 import { mkdirSync, readdirSync, readlinkSync } from 'node:fs';
@@ -17,8 +18,9 @@ import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { serviceClient } from '../../../lib/service/client/client.ts';
+import { apiOfRequest, apiSchema, formatOf } from '../../../lib/settings/api-settings.ts';
 import { anExportDefinition, anExportRequest } from '../../support/builders.ts';
-import { largePageBytes } from '../large-page.ts';
+import { type Format, largePageBytes } from '../large-page.ts';
 import { residentBytes, watchMemory } from '../resident-memory.ts';
 
 export interface LargePageResult {
@@ -37,7 +39,21 @@ export interface LargePageResult {
   readonly spooled: readonly string[];
 }
 
-const [, , serviceUrl = '', target = '', temporary = ''] = process.argv;
+const [, , serviceUrl = '', format, target = '', temporary = ''] = process.argv;
+
+/** The cursor is in the body of JSON, and in a header of what cannot contain it. */
+const api =
+  format === 'xml'
+    ? undefined
+    : apiSchema.parse({
+        request: { path: '/pages' },
+        auth: { kind: 'none' },
+        next: {
+          ...(format === 'json' ? { from: 'body', at: '/next' } : { from: 'header', at: 'X-SERVICE-CURSOR' }),
+          to: { query: 'cursor' },
+        },
+        page: { format: format as Format, ...(format === 'json' && { reports: '/data/*' }) },
+      });
 const spool = join(temporary, 'spool');
 mkdirSync(spool);
 Object.assign(process.env, {
@@ -60,12 +76,16 @@ const client = serviceClient(
     bodyTimeout: 60_000,
     totalTimeout: hourMs,
     maxPageBytes: largePageBytes,
+    api,
   },
   { apiKey: fixedApiKey('large-page-key'), clock: systemRuntime },
 );
 const log = createSqlitePageLog(join(temporary, 'state.sqlite'));
 const deps: StepDependencies = {
-  definition: anExportDefinition({ name: 'reports', request: anExportRequest({ source: serviceUrl }) }),
+  definition: anExportDefinition({
+    name: 'reports',
+    request: anExportRequest({ source: serviceUrl, ...(api && { api: apiOfRequest(api), format: formatOf(api) }) }),
+  }),
   service: client,
   store: target.startsWith('http') ? s3Store() : createDirectoryPageStore(target),
   log,

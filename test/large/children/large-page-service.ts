@@ -1,48 +1,51 @@
 /**
- * A report service with large pages. Prints its address and serves until it is killed. A run has one tiny page, followed by one
- * or more large pages; the first segment of the path is the delivery, the second the number of large pages.
+ * A service with large pages. Prints its address and serves until it is killed. A run has a tiny page and a large one; the first
+ * segment of the path is the delivery, the second the format.
  */
 
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { asCursor } from '../../../lib/core/model.ts';
-import { largePage, largePageBytes } from '../large-page.ts';
-import { cursorTo, pageOf } from '../numbered-pages.ts';
+import { type Format, largePage, largePageBytes } from '../large-page.ts';
 
 /**
  * How a large page is sent: complete with content-length, complete in chunks, truncated with content-length, or truncated with
- * neither, so that only the missing closing tag shows it.
+ * neither, so that only the missing end of the document shows it.
  */
 export type Delivery = 'length' | 'chunked' | 'truncated' | 'truncated-unframed';
 
-/** Less than the closing tag of the root. */
-const missingBytes = 5;
+/** How many are missing where a page is truncated: part of the end of the document. */
+const missingBytes: Readonly<Record<Format, number>> = { xml: 5, json: 2, ndjson: 2, csv: 2 };
+
+const tinyPages: Readonly<Record<Format, readonly [contentType: string, body: string]>> = {
+  xml: ['application/xml;charset=UTF-8', '<reports><report id="first"/></reports>'],
+  json: ['application/json', '{"data":[{"id":"first"}],"next":"second"}'],
+  ndjson: ['application/x-ndjson', '["first"]\n'],
+  csv: ['text/csv', 'id\r\nfirst\r\n'],
+};
 
 const server = createServer((request, response) => {
   const { pathname, searchParams } = new URL(request.url ?? '', 'http://service');
-  const [, delivery, count = ''] = pathname.split('/');
-  const lastPage = 1 + (/^\d+$/.test(count) ? Number(count) : 1);
-  const cursor = searchParams.get('cursor');
-  const page = pageOf(cursor === null ? null : asCursor(cursor));
+  const [, delivery, format] = pathname.split('/') as [string, Delivery, Format];
+  const [contentType, tinyPage] = tinyPages[format];
   request.resume();
-  response.setHeader('content-type', 'application/xml;charset=UTF-8');
-  if (page < lastPage) response.setHeader('X-SERVICE-CURSOR', cursorTo(page + 1));
-  if (page === 1) {
-    response.end('<reports><report id="first"/></reports>');
+  response.setHeader('content-type', contentType);
+  if (!searchParams.has('cursor')) {
+    response.setHeader('X-SERVICE-CURSOR', 'second');
+    response.end(tinyPage);
     return;
   }
-  sendLargePage(response, delivery as Delivery).catch(() => response.destroy());
+  sendLargePage(response, delivery, format).catch(() => response.destroy());
 });
 
-async function sendLargePage(response: ServerResponse, delivery: Delivery): Promise<void> {
+async function sendLargePage(response: ServerResponse, delivery: Delivery, format: Format): Promise<void> {
   const closed = once(response, 'close');
   const isComplete = delivery === 'length' || delivery === 'chunked';
   if (delivery === 'length' || delivery === 'truncated') response.setHeader('content-length', largePageBytes);
   // Without both, the end of the connection is the end of the page.
   if (delivery === 'truncated-unframed') response.useChunkedEncodingByDefault = false;
-  let remaining = isComplete ? largePageBytes : largePageBytes - missingBytes;
-  for (const block of largePage()) {
+  let remaining = isComplete ? largePageBytes : largePageBytes - missingBytes[format];
+  for (const block of largePage(format)) {
     const chunk = block.subarray(0, remaining);
     remaining -= chunk.length;
     if (!response.write(chunk)) await Promise.race([once(response, 'drain'), closed]);
