@@ -1,12 +1,14 @@
 """Stores the reports of every published run since the last one in SQLite, each as of the newest run that has it.
 
-A run is stored completely or not at all, in one transaction with its sequence. Its pages are verified.
+A run is stored completely or not at all, in one transaction with its sequence. Its pages are verified. They may be XML, JSON,
+NDJSON or CSV.
 Usage: python catch_up.py SOURCE EXPORT DATABASE, where SOURCE is s3://BUCKET/PREFIX or a directory.
 Needs Python 3.10, defusedxml and, for a bucket, boto3.
 Ends with status 1 and a message at a run that it cannot read or verify.
 """
 
 import argparse
+import csv
 import gzip
 import hashlib
 import json
@@ -25,12 +27,16 @@ from defusedxml.ElementTree import iterparse
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS run (export TEXT, sequence INTEGER, run TEXT, day TEXT, PRIMARY KEY (export, sequence));
-CREATE TABLE IF NOT EXISTS report (export TEXT, id TEXT, sequence INTEGER, xml TEXT, PRIMARY KEY (export, id));
+CREATE TABLE IF NOT EXISTS report (export TEXT, id TEXT, sequence INTEGER, report TEXT, PRIMARY KEY (export, id));
 """
 
 
+# Of JSON: where the list of reports is, from the outside in. Replace it by yours; () if the document is the list.
+REPORTS = ("reports",)
+
+
 def identity(report):
-    """What identifies a report. Replace `id` with the attribute in your reports."""
+    """What identifies a report. Replace `id` by the attribute, field or column in your reports."""
     return report.get("id")
 
 
@@ -153,19 +159,51 @@ def verify(file, page, name):
     file.seek(0)
 
 
-def reports_in(file, name):
-    """The children of the page's root element, one at a time."""
+def xml_reports(file):
+    """The children of the root element, one at a time."""
+    events = iterparse(file, events=("start", "end"))
+    _, root = next(events)
+    depth = 0
+    for event, element in events:
+        depth += 1 if event == "start" else -1
+        if event == "end" and depth == 0:
+            element.tail = None
+            yield element, tostring(element, encoding="unicode")
+            root.clear()
+
+
+def json_reports(file):
+    """The items of the list. The page is in memory."""
+    reports = json.load(file)
+    for name in REPORTS:
+        reports = reports[name]
+    return ((report, json.dumps(report, ensure_ascii=False)) for report in reports)
+
+
+def ndjson_reports(file):
+    return ((json.loads(line), line.decode().strip()) for line in file)
+
+
+def csv_reports(file):
+    """The rows after the first, which has the names of the columns. They become JSON."""
+    csv.field_size_limit(sys.maxsize)
+    rows = csv.DictReader((line.decode("utf-8-sig") for line in file), strict=True)
+    return ((row, json.dumps(row, ensure_ascii=False)) for row in rows)
+
+
+READERS = {"xml": xml_reports, "json": json_reports, "ndjson": ndjson_reports, "csv": csv_reports}
+
+
+def reports_in(file, page, name):
+    """The reports of a page, each with its text."""
+    format = page["key"].removesuffix(".gz").rpartition(".")[2]
+    if format not in READERS:
+        sys.exit(f"{name} has the unknown format {format}. Nothing of this run was stored.")
     try:
-        events = iterparse(file, events=("start", "end"))
-        _, root = next(events)
-        depth = 0
-        for event, element in events:
-            depth += 1 if event == "start" else -1
-            if event == "end" and depth == 0:
-                element.tail = None
-                yield element
-                root.clear()
-    except (ParseError, DefusedXmlException) as error:
+        yield from READERS[format](file)
+    except (KeyError, TypeError, IndexError) as error:
+        sys.exit(f"{name} has no list at {REPORTS}: {error}. Change REPORTS in this program. Nothing of this run was stored.")
+    except (ParseError, DefusedXmlException, ValueError, csv.Error) as error:
         sys.exit(f"{name} cannot be parsed: {error}. Nothing of this run was stored.")
 
 
@@ -178,17 +216,17 @@ def store(db, source, export, run):
         number = 0
         with open_page(source, page) as file:
             verify(file, page, name)
-            for number, report in enumerate(reports_in(file, name), start=1):
-                id, xml = identity(report), tostring(report, encoding="unicode")
+            for number, (report, text) in enumerate(reports_in(file, page, name), start=1):
+                id = identity(report)
                 if not id:
                     sys.exit(
-                        f"Report {number} on page {page['page']} of run {run['run']} has no identity: {xml[:200]}\n"
+                        f"Report {number} on page {page['page']} of run {run['run']} has no identity: {text[:200]}\n"
                         "Change identity() in this program. Nothing of this run was stored."
                     )
                 db.execute(
                     "INSERT INTO report VALUES (?, ?, ?, ?) ON CONFLICT (export, id) DO UPDATE SET"
-                    " sequence = excluded.sequence, xml = excluded.xml WHERE excluded.sequence >= sequence",
-                    (export, id, run["sequence"], xml),
+                    " sequence = excluded.sequence, report = excluded.report WHERE excluded.sequence >= sequence",
+                    (export, id, run["sequence"], text),
                 )
         if page["reports"] not in (None, number):
             sys.exit(f"{name} has {number} reports instead of {page['reports']}. Nothing of this run was stored.")

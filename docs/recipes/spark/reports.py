@@ -1,6 +1,7 @@
 """Writes the reports of every published run since the last one to a Parquet folder of their own, then records the run.
 
-`current` returns each report as of the newest recorded run that has it. Pages and numbers of reports are verified.
+`current` returns each report as of the newest recorded run that has it. Pages and numbers of reports are verified. They may be
+XML, JSON, NDJSON or CSV.
 Usage: spark-submit reports.py SOURCE EXPORT TABLE. SOURCE and TABLE are s3a://BUCKET/PREFIX or a directory.
 Needs Spark 4 and, for a bucket, hadoop-aws. Start one at a time.
 Ends with status 1 and a message at a run that it cannot read or verify.
@@ -14,8 +15,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as f
 
-# Replace these by the element of your reports, its columns, and the column that identifies a report.
+# Replace these: the element of your reports in XML, or their list in JSON, such as data.reports (empty if the document is the
+# list); the columns of a report, of CSV all; and the column that identifies it.
 ROW_TAG = "r"
+REPORTS = "reports"
 COLUMNS = "_id STRING, _VALUE STRING"
 IDENTITY = "_id"
 
@@ -42,6 +45,29 @@ def pages_of(source, run):
     return texts.select(f.from_json("text", PAGE).alias("page")).select("page.*").persist()
 
 
+def reports_in(paths):
+    """The reports of pages, each with the key of its page."""
+    format = paths[0].removesuffix(".gz").rpartition(".")[2]
+    key = key_of("_metadata.file_path").alias("key")
+    reader = spark.read.options(mode="FAILFAST")
+    if format == "xml":
+        return reader.options(rowTag=ROW_TAG).schema(COLUMNS).format("xml").load(paths).select("*", key)
+    if format == "csv":
+        # Fails if the first row of a page has other columns.
+        options = {"header": True, "enforceSchema": False, "multiLine": True, "escape": '"'}
+        return reader.options(**options).schema(COLUMNS).csv(paths).select("*", key)
+    if format == "ndjson" or (format == "json" and not REPORTS):
+        return reader.options(multiLine=format == "json").schema(COLUMNS).json(paths).select("*", key)
+    if format == "json":
+        first, *inner = REPORTS.split(".")
+        column = f"ARRAY<STRUCT<{COLUMNS}>>"
+        for name in reversed(inner):
+            column = f"STRUCT<{name} {column}>"
+        documents = reader.options(multiLine=True).schema(f"{first} {column}").json(paths)
+        return documents.select(f.explode(REPORTS).alias("report"), key).select("report.*", "key")
+    sys.exit(f"{paths[0]} has an unknown format.")
+
+
 def fail_if_any(rows, message):
     first = rows.first()
     if first:
@@ -61,16 +87,14 @@ def store(source, run, reports):
         differing = some.join(found, "key", "left").where(f"NOT ({MATCHES})")
         fail_if_any(differing, f"Page {{page}} of run {run.run} does not match its manifest.")
 
-        xml = spark.read.format("xml").options(rowTag=ROW_TAG, mode="FAILFAST").schema(COLUMNS).load(paths)
-        rows = xml.select("*", key_of("_metadata.file_path").alias("key"))
-        rows.write.mode("append" if start else "overwrite").parquet(reports)
+        reports_in(paths).write.mode("append" if start else "overwrite").parquet(reports)
 
     stored = spark.read.parquet(reports)
     missing = stored.where(f.col(IDENTITY).isNull()).join(pages, "key").orderBy("page")
     fail_if_any(missing, f"A report on page {{page}} of run {run.run} has no identity: change IDENTITY and COLUMNS.")
     counts = stored.groupBy("key").agg(f.count("*").alias("found"))
     others = pages.join(counts, "key", "left").where("coalesce(found, 0) != reports").orderBy("page")
-    fail_if_any(others, f"Page {{page}} of run {run.run} does not have {{reports}} <{ROW_TAG}>: change ROW_TAG.")
+    fail_if_any(others, f"Page {{page}} of run {run.run} does not have {{reports}} reports: change ROW_TAG or REPORTS.")
     pages.unpersist()
 
 

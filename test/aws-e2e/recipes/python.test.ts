@@ -10,6 +10,7 @@ import {
   engineTimeoutMs,
   exportInBucket,
   exportInDirectory,
+  otherFormats,
   recipesPython,
   reportNow,
 } from '../support/consumed-export.ts';
@@ -44,10 +45,10 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     const { runs, reports } = stored();
     expect(runs).toEqual([first, second, empty].map(({ sequence, run }) => ({ sequence, run })));
     expect(reports).toEqual([
-      { id: 'r1', sequence: first.sequence, xml: '<r id="r1" />' },
-      { id: 'r2', sequence: second.sequence, xml: '<r id="r2"><n>&lt;2&gt;</n></r>' },
-      { id: 'r3', sequence: second.sequence, xml: '<r id="r3" />' },
-      { id: 'r4', sequence: second.sequence, xml: '<r id="r4" />' },
+      { id: 'r1', sequence: first.sequence, report: '<r id="r1" />' },
+      { id: 'r2', sequence: second.sequence, report: '<r id="r2"><n>&lt;2&gt;</n></r>' },
+      { id: 'r3', sequence: second.sequence, report: '<r id="r3" />' },
+      { id: 'r4', sequence: second.sequence, report: '<r id="r4" />' },
     ]);
     expect(await catchUp()).toBe('');
     expect(stored()).toEqual({ runs, reports });
@@ -78,6 +79,42 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
       `Report 1 on page 2 of run ${fourth.run} has no identity: <r n="9" />\nChange identity() in this program.`,
     );
     expect(stored()).toEqual(before);
+  });
+
+  it.each(['json', 'ndjson', 'csv'] as const)('on runs with pages of %s, compressed or not', async (format) => {
+    const consumed = await exportInDirectory('python', otherFormats[format]);
+    const database = join(folder, `${format}.sqlite`);
+    const program = join(folder, `changed-for-${format}.py`);
+    const text = await readFile(script, 'utf8');
+    expect(text).toContain('REPORTS = ("reports",)');
+    await writeFile(program, text.replace('REPORTS = ("reports",)', 'REPORTS = ("data", "events")'));
+    const catchUp = (file = program) => consumed.run(python, [file, consumed.source, consumed.name, database]);
+
+    const first = await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
+    const changed = reportNow('r2', '<r id="r2">\n"Zürich", 北京</r>');
+    const second = await consumed.publish([changed, reportNow('r4')]);
+    expect(first.pages[0]?.key).toMatch(new RegExp(`\\.${format}$`));
+    expect(second.pages[0]?.key).toMatch(new RegExp(`\\.${format}\\.gz$`));
+    if (format === 'json') {
+      await expect(catchUp(script)).rejects.toThrow(/has no list at \('reports',\): 'reports'\. Change REPORTS/);
+    }
+    expect(await catchUp()).toBe(`run ${first.run}: 3 reports\nrun ${second.run}: 2 reports\n`);
+    const { reports } = readDatabase(database);
+    expect(
+      reports.map(({ id, sequence, report }) => [id, sequence, (JSON.parse(String(report)) as { xml: string }).xml]),
+    ).toEqual([
+      ['r1', first.sequence, '<r id="r1" />'],
+      ['r2', second.sequence, changed.xml],
+      ['r3', first.sequence, '<r id="r3" />'],
+      ['r4', second.sequence, '<r id="r4" />'],
+    ]);
+
+    const third = await consumed.publish([reportNow('r1')]);
+    const key = third.pages[0]?.key ?? '';
+    const manifest = key.replace(/[^/]*$/, 'manifest.json');
+    await consumed.write(manifest, (await consumed.read(manifest)).replaceAll(`.${format}"`, '.bin"'));
+    await consumed.write(key.replace(/[^.]*$/, 'bin'), await consumed.read(key));
+    await expect(catchUp()).rejects.toThrow(`Page 1 of run ${third.run} has the unknown format bin.`);
   });
 
   it('rejects entities, and a manifest that is cut off', async () => {
@@ -244,6 +281,6 @@ function readDatabase(file: string) {
       .map((row) => ({ ...row }));
   return {
     runs: rows('SELECT sequence, run FROM run ORDER BY sequence'),
-    reports: rows('SELECT id, sequence, xml FROM report ORDER BY id'),
+    reports: rows('SELECT id, sequence, report FROM report ORDER BY id'),
   };
 }

@@ -14,6 +14,7 @@ import {
   engineTimeoutMs,
   exportInBucket,
   exportInDirectory,
+  otherFormats,
   recipesPython,
   reportNow,
 } from '../support/consumed-export.ts';
@@ -25,7 +26,7 @@ for line in sys.stdin:
     sys.argv = json.loads(line)
     try:
         program = runpy.run_path(sys.argv[0], run_name="__main__")
-        rows = [row.asDict() for row in program["current"](sys.argv[3]).orderBy("_id").collect()]
+        rows = [row.asDict() for row in program["current"](sys.argv[3]).orderBy(program["IDENTITY"]).collect()]
         print(json.dumps({"rows": rows}), flush=True)
     except (Exception, SystemExit) as error:
         print(json.dumps({"error": str(error)}), flush=True)
@@ -95,7 +96,7 @@ describe.skipIf(libraries === undefined)('the Spark program catches up', { timeo
     // It writes the reports of the wrong element, which the next execution replaces.
     expect(await catchUp(await changed('ROW_TAG = "r"', 'ROW_TAG = "s"'))).toEqual({
       printed: [],
-      error: expect.stringMatching(/^Page . of run \S+ does not have . <s>: change ROW_TAG\./),
+      error: expect.stringMatching(/^Page . of run \S+ does not have . reports: change ROW_TAG or REPORTS\./),
     });
     expect(await readdir(join(table, 'reports'))).toContain(`sequence=${String(third.sequence)}`);
     // As after an interruption, more than the recorded runs is stored.
@@ -115,6 +116,41 @@ describe.skipIf(libraries === undefined)('the Spark program catches up', { timeo
     });
     const readCurrent = await changed('catch_up(args.source, args.export, args.table)', 'pass');
     expect(await catchUp(readCurrent)).toEqual({ printed: [], rows: next });
+  });
+
+  it.each(['json', 'ndjson', 'csv'] as const)('on runs with pages of %s, compressed or not', async (format) => {
+    const consumed = await exportInDirectory('spark', otherFormats[format]);
+    const folder = await mkdtemp(join(inject('workDirectory'), 'spark-'));
+    const catchUp = (file: string) => spark.run([file, consumed.source, consumed.name, join(folder, 'table')]);
+    /** The program with the list of reports of these pages, or another one, and their columns. */
+    const programFor = async (reports: string) => {
+      const file = join(folder, `${reports}.py`);
+      const columns = 'id STRING, date STRING, type STRING, xml STRING';
+      const text = (await readFile(recipe('spark/reports.py'), 'utf8'))
+        .replace('REPORTS = "reports"', `REPORTS = "${reports}"`)
+        .replace(/^COLUMNS = .*$/m, `COLUMNS = "${columns}"`)
+        .replace(/^IDENTITY = .*$/m, 'IDENTITY = "id"');
+      await writeFile(file, text);
+      return file;
+    };
+    const program = await programFor('data.events');
+
+    const first = await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
+    const changed = reportNow('r2', '<r id="r2">\n"Zürich", 北京</r>');
+    const second = await consumed.publish([changed, reportNow('r4')]);
+    expect(second.pages[0]?.key).toMatch(new RegExp(`\\.${format}\\.gz$`));
+    if (format === 'json') {
+      expect(await catchUp(await programFor('events'))).toEqual({
+        printed: [],
+        error: expect.stringMatching(/^Page 1 of run \S+ does not have 2 reports: change ROW_TAG or REPORTS\./),
+      });
+    }
+    const row = (id: string, { sequence, run }: { sequence?: unknown; run: string }, xml = `<r id="${id}" />`) =>
+      expect.objectContaining({ id, sequence, run, xml });
+    expect(await catchUp(program)).toEqual({
+      printed: [`run ${first.run}: 2 pages`, `run ${second.run}: 1 pages`],
+      rows: [row('r1', first), row('r2', second, changed.xml), row('r3', first), row('r4', second)],
+    });
   });
 
   /** A process with a Spark session, which runs programs one after the other. */

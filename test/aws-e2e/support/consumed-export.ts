@@ -12,6 +12,8 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { inject } from 'vitest';
 import type { LatestPointer } from '../../../lib/core/model.ts';
+import { apiSchema } from '../../../lib/settings/api-settings.ts';
+import type { ApiProps } from '../../../lib/settings/props.ts';
 import { type InMemoryReport, inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import { startSimulator } from '../../support/service/simulator.ts';
 import { exampleIn } from '../../support/docs/doc-pages.ts';
@@ -37,6 +39,20 @@ export const recipesPython = (): Promise<string> =>
     requirements,
     neededBy: 'npm run test:aws',
   });
+
+const request = { path: '/events', query: { since: '{since}', until: '{until}', limit: '{size}' } };
+const next = { from: 'header', at: 'X-Next', to: { query: 'cursor' } } as const;
+/** APIs whose pages have the other formats. Of JSON, the list of reports is inside an object inside another one. */
+export const otherFormats: Readonly<Record<'json' | 'ndjson' | 'csv', ApiProps>> = {
+  json: {
+    request,
+    auth: { kind: 'bearer' },
+    next: { ...next, from: 'body', at: '/next' },
+    page: { format: 'json', reports: '/data/events/*' },
+  },
+  ndjson: { request, auth: { kind: 'bearer' }, next, page: { format: 'ndjson' } },
+  csv: { request, auth: { kind: 'bearer' }, next, page: { format: 'csv' } },
+};
 
 export interface ConsumedExport {
   readonly name: string;
@@ -96,8 +112,8 @@ export async function exportInBucket(name: string): Promise<ConsumedExport> {
   };
 }
 
-/** An export in a new directory, with the same settings. */
-export async function exportInDirectory(name: string): Promise<ConsumedExport> {
+/** An export in a new directory, with the same settings. With `api`, of an API that is described like this. */
+export async function exportInDirectory(name: string, api?: ApiProps): Promise<ConsumedExport> {
   const source = await mkdtemp(join(workDirectory, 'consumed-'));
   const objects = accessTo({
     get: (key) => readFile(join(source, key)),
@@ -113,11 +129,21 @@ export async function exportInDirectory(name: string): Promise<ConsumedExport> {
     ...objects,
     async publish(reports) {
       const port = inject('servicePort');
-      await using simulator = await startSimulator({ vendor, apiKey, port, reports: inMemoryReports(reports) });
-      const common = ['--base-url', simulator.baseUrl, '--vendor', vendor, '--size', '2', '--overlap', 'P1D'];
+      await using simulator = await startSimulator({
+        vendor,
+        apiKey,
+        port,
+        reports: inMemoryReports(reports),
+        ...(api && { api: apiSchema.parse(api) }),
+      });
+      const settings = join(source, 'settings.json');
+      const service = { baseUrl: simulator.baseUrl, ...(api === undefined ? { vendor } : { api }) };
+      const exports = [{ name, size: 2, since: { overlap: 'P1D' } }];
+      await writeFile(settings, JSON.stringify({ services: { acme: service }, exports }));
+      const common = ['--settings', settings];
       const options = compressesNext ? [...common, '--compress'] : common;
       compressesNext = !compressesNext;
-      const ended = await runInProcess(['local', '--export', name, '--out', source, ...options], {
+      const ended = await runInProcess(['local', '--out', source, ...options], {
         REPORT_EXPORT_API_KEY: apiKey,
       });
       if (ended.status !== 0) throw new Error(ended.stderr);
