@@ -9,6 +9,7 @@ import {
   engineTimeoutMs,
   exportInBucket,
   exportInDirectory,
+  otherFormats,
   recipesPython,
   reportNow,
 } from '../support/consumed-export.ts';
@@ -84,6 +85,35 @@ describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeou
     expect(await query(0, [], selectPages)).toEqual(pagesOf([empty]));
   });
 
+  it.each(by === 'DuckDB' ? (['json', 'csv'] as const) : (['ndjson'] as const))(
+    'read the reports of pages of %s, compressed or not',
+    async (format) => {
+      const consumed = await exportInDirectory(exportNames[by], otherFormats[format]);
+      const { query, folder } = await prepare(consumed);
+      const published = recipe(`duckdb/reports-${format === 'csv' ? 'csv' : 'json'}.sql`);
+      const changed = join(folder, 'changed.sql');
+      await writeFile(changed, (await readFile(published, 'utf8')).replace("'$.reports[*]'", "'$.data.events[*]'"));
+      const texts = ['<r id="r1" />', '<r id="r2">\n"Zürich", 北京</r>', '<r id="r3" />'];
+      const reports = () => texts.map((xml, index) => reportNow(`r${index + 1}`, xml));
+      const first = await consumed.publish(reports());
+      const second = await consumed.publish(reports().slice(0, 1));
+      expect(second.pages[0]?.key).toMatch(new RegExp(`\\.${format}\\.gz$`));
+
+      if (format === 'json') {
+        await expect(query(0, [...verified, published])).rejects.toThrow(
+          /Page \d of run \S+ does not have \d reports: change reportsAt/,
+        );
+      }
+      const columns = format === 'csv' ? 'id, xml' : "report ->> 'id' AS id, report ->> 'xml' AS xml";
+      expect(await query(0, [...verified, changed], `SELECT run, page, ${columns} FROM reports`)).toEqual([
+        { run: first.run, page: 1, id: 'r1', xml: texts[0] },
+        { run: first.run, page: 1, id: 'r2', xml: texts[1] },
+        { run: first.run, page: 2, id: 'r3', xml: texts[2] },
+        { run: second.run, page: 1, id: 'r1', xml: texts[0] },
+      ]);
+    },
+  );
+
   it('fail at a run.json that is damaged, and if there is no run', async () => {
     const consumed = await exportInDirectory(exportNames[by]);
     const { query } = await prepare(consumed);
@@ -117,6 +147,7 @@ describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeou
     const [s3, selected] = [join(folder, 's3.sql'), join(folder, 'select.sql')];
     await writeFile(s3, withEndpoint(await readFile(recipe('duckdb/s3.sql'), 'utf8')));
     return {
+      folder,
       catchUp: () => consumed.run(python, [recipe('python/catch_up.py'), source, name, join(folder, 'reports.sqlite')]),
       query: async (first: number, queries: readonly string[], select?: string): Promise<unknown> => {
         if (select !== undefined) await writeFile(selected, select);

@@ -1,0 +1,24 @@
+-- Creates the table `reports` from the table `pages`, whose pages must be CSV: the rows in their order, with the columns of
+-- the first row as text, or fails.
+-- Needs the variable `source`. Verify the pages first.
+BEGIN;
+SET VARIABLE addresses = (
+  SELECT list(getvariable('source') || '/' || key ORDER BY sequence, page) FROM pages
+);
+
+CREATE OR REPLACE TABLE reports AS
+SELECT sequence, run, page, rows.* EXCLUDE (address, place)
+FROM (
+  SELECT *, row_number() OVER () AS place
+  FROM read_csv(
+    getvariable('addresses'), filename = 'address', hive_partitioning = false, auto_detect = true,
+    header = true, all_varchar = true, delim = ',', quote = '"', escape = '"', max_line_size = 268435456
+  )
+) AS rows
+JOIN pages ON address = getvariable('source') || '/' || key
+ORDER BY place;
+
+SELECT error('Page ' || page || ' of run ' || run || ' does not have ' || pages.reports || ' rows') AS problem
+FROM pages LEFT JOIN (SELECT sequence, page, count(*) AS found FROM reports GROUP BY ALL) USING (sequence, page)
+WHERE coalesce(found, 0) IS DISTINCT FROM pages.reports;
+COMMIT;
