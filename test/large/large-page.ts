@@ -16,8 +16,7 @@ export const largePageBytes = blockCount * blockBytes;
 
 const attachment = { first: 512, last: 1_535 };
 
-export const formats = ['xml', 'json', 'ndjson', 'csv'] as const;
-export type Format = (typeof formats)[number];
+export type Format = 'xml' | 'json' | 'ndjson' | 'csv';
 
 interface Writer {
   readonly start: string;

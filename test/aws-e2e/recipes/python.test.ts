@@ -88,16 +88,13 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     const text = await readFile(script, 'utf8');
     expect(text).toContain('REPORTS = ("reports",)');
     await writeFile(program, text.replace('REPORTS = ("reports",)', 'REPORTS = ("data", "events")'));
-    const catchUp = (file = program) => consumed.run(python, [file, consumed.source, consumed.name, database]);
+    const catchUp = () => consumed.run(python, [program, consumed.source, consumed.name, database]);
 
     const first = await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
     const changed = reportNow('r2', '<r id="r2">\n"Zürich", 北京</r>');
     const second = await consumed.publish([changed, reportNow('r4')]);
     expect(first.pages[0]?.key).toMatch(new RegExp(`\\.${format}$`));
     expect(second.pages[0]?.key).toMatch(new RegExp(`\\.${format}\\.gz$`));
-    if (format === 'json') {
-      await expect(catchUp(script)).rejects.toThrow(/has no list at \('reports',\): 'reports'\. Change REPORTS/);
-    }
     expect(await catchUp()).toBe(`run ${first.run}: 3 reports\nrun ${second.run}: 2 reports\n`);
     const { reports } = readDatabase(database);
     expect(
@@ -115,6 +112,14 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     await consumed.write(manifest, (await consumed.read(manifest)).replaceAll(`.${format}"`, '.bin"'));
     await consumed.write(key.replace(/[^.]*$/, 'bin'), await consumed.read(key));
     await expect(catchUp()).rejects.toThrow(`Page 1 of run ${third.run} has the unknown format bin.`);
+  });
+
+  it('says so if the list of reports in JSON is somewhere else', async () => {
+    const consumed = await exportInDirectory('python', otherFormats.json);
+    await consumed.publish([reportNow('r1')]);
+    const catchUp = () =>
+      consumed.run(python, [script, consumed.source, consumed.name, join(folder, 'elsewhere.sqlite')]);
+    await expect(catchUp()).rejects.toThrow(/has no list at \('reports',\): 'reports'\. Change REPORTS/);
   });
 
   it('rejects entities, and a manifest that is cut off', async () => {

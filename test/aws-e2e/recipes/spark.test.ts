@@ -118,38 +118,40 @@ describe.skipIf(libraries === undefined)('the Spark program catches up', { timeo
     expect(await catchUp(readCurrent)).toEqual({ printed: [], rows: next });
   });
 
-  it.each(['json', 'ndjson', 'csv'] as const)('on runs with pages of %s, compressed or not', async (format) => {
+  /** A directory, and the program with this list of reports of the simulator. */
+  const prepare = async (format: keyof typeof otherFormats, reports: string) => {
     const consumed = await exportInDirectory('spark', otherFormats[format]);
     const folder = await mkdtemp(join(inject('workDirectory'), 'spark-'));
-    const catchUp = (file: string) => spark.run([file, consumed.source, consumed.name, join(folder, 'table')]);
-    /** The program with the list of reports of these pages, or another one, and their columns. */
-    const programFor = async (reports: string) => {
-      const file = join(folder, `${reports}.py`);
-      const columns = 'id STRING, date STRING, type STRING, xml STRING';
-      const text = (await readFile(recipe('spark/reports.py'), 'utf8'))
-        .replace('REPORTS = "reports"', `REPORTS = "${reports}"`)
-        .replace(/^COLUMNS = .*$/m, `COLUMNS = "${columns}"`)
-        .replace(/^IDENTITY = .*$/m, 'IDENTITY = "id"');
-      await writeFile(file, text);
-      return file;
-    };
-    const program = await programFor('data.events');
+    const program = join(folder, 'reports.py');
+    const text = (await readFile(recipe('spark/reports.py'), 'utf8'))
+      .replace('REPORTS = "reports"', `REPORTS = "${reports}"`)
+      .replace(/^COLUMNS = .*$/m, 'COLUMNS = "id STRING, date STRING, type STRING, xml STRING"')
+      .replace(/^IDENTITY = .*$/m, 'IDENTITY = "id"');
+    await writeFile(program, text);
+    const catchUp = () => spark.run([program, consumed.source, consumed.name, join(folder, 'table')]);
+    return { consumed, catchUp };
+  };
 
+  it.each(['json', 'ndjson', 'csv'] as const)('on runs with pages of %s, compressed or not', async (format) => {
+    const { consumed, catchUp } = await prepare(format, 'data.events');
     const first = await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
     const changed = reportNow('r2', '<r id="r2">\n"Zürich", 北京</r>');
     const second = await consumed.publish([changed, reportNow('r4')]);
     expect(second.pages[0]?.key).toMatch(new RegExp(`\\.${format}\\.gz$`));
-    if (format === 'json') {
-      expect(await catchUp(await programFor('events'))).toEqual({
-        printed: [],
-        error: expect.stringMatching(/^Page 1 of run \S+ does not have 2 reports: change ROW_TAG or REPORTS\./),
-      });
-    }
     const row = (id: string, { sequence, run }: { sequence?: unknown; run: string }, xml = `<r id="${id}" />`) =>
       expect.objectContaining({ id, sequence, run, xml });
-    expect(await catchUp(program)).toEqual({
+    expect(await catchUp()).toEqual({
       printed: [`run ${first.run}: 2 pages`, `run ${second.run}: 1 pages`],
       rows: [row('r1', first), row('r2', second, changed.xml), row('r3', first), row('r4', second)],
+    });
+  });
+
+  it('says so if the list of reports in JSON is somewhere else', async () => {
+    const { consumed, catchUp } = await prepare('json', 'events');
+    await consumed.publish([reportNow('r1')]);
+    expect(await catchUp()).toEqual({
+      printed: [],
+      error: expect.stringMatching(/^Page 1 of run \S+ does not have 1 reports: change ROW_TAG or REPORTS\./),
     });
   });
 

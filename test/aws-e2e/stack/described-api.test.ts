@@ -54,10 +54,8 @@ describe('a deployed export of a described API', () => {
     await command('start', 'events', '--follow');
     expect((await readNewestRun(stack, 'events')).ids).toEqual(reportIds(13, 13));
 
-    await command(
-      ...['backfill', 'events', '--from', '2026-11-20T00:00:01Z', '--to', '2026-11-20T00:00:07Z'],
-      ...['--window', 'PT3S', '--follow'],
-    );
+    const period = ['--from', '2026-11-20T00:00:01Z', '--to', '2026-11-20T00:00:07Z', '--window', 'PT3S'];
+    await command('backfill', 'events', ...period, '--follow');
     await using deployment = await openStack({ stackName, env, runtime: systemRuntime, askMfaCode: noMfa });
     const windows = await publishedWindows(await deployment.open('events'));
     expect(windows.map(({ ids }) => ids)).toEqual([reportIds(1, 3), reportIds(4, 6)]);
