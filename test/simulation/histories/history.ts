@@ -18,6 +18,7 @@ import { bucket, createHandler, deployedSettings, type Endpoints, prefix, table,
 import { createLambda } from '../world/lambda.ts';
 import type { Process } from '../world/process.ts';
 import { createSimulatedService, type SimulatedService } from '../world/report-service.ts';
+import { contractApi, describedApi } from '../world/service-apis.ts';
 import { createReportTimeline } from '../world/reports.ts';
 import type { Command } from '../world/sdk-clients.ts';
 import { createSimulatedS3, type SimulatedS3 } from '../world/s3.ts';
@@ -349,6 +350,10 @@ function observeExport(
   const service = createSimulatedService({
     world,
     vendor,
+    api:
+      deployment.describedApi === undefined
+        ? contractApi(vendor, scenario.settings.format === 'XML')
+        : describedApi(deployment.describedApi, deployment.cursorIn),
     apiKeys,
     timeline,
     ...scenario.service,

@@ -6,6 +6,7 @@ import { type ExportSettings, exportSettingsSchema } from '../../../lib/settings
 import type { UpperBounds } from '../../../lib/service/simulator/request.ts';
 import { createFaultRates, type FaultRates } from '../world/faults.ts';
 import { createRng } from '../world/rng.ts';
+import type { DescribedApi } from '../world/service-apis.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -52,6 +53,8 @@ export interface BackfillScenario {
 
 /** How the service is deployed, with all its exports. */
 export interface DeploymentScenario {
+  /** Set if the service is another API than the Report Export Service, which the settings describe. */
+  readonly describedApi?: DescribedApi | undefined;
   /** The condition for the upper bound of windows; undefined: the service has none, and no backfills. */
   readonly filterUntil?: string | undefined;
   /** Named by the settings; undefined: learnt from the first run. */
@@ -135,16 +138,20 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
   const fewNames = rng.chance(0.15) ? ['daily', 'hourly'] : ['reports'];
   const exportNames =
     crowd === undefined ? fewNames : Array.from({ length: crowd.exports }, (_, index) => `reports-${index + 1}`);
-  const exports = exportNames.map((name) => {
+  const contractExports = exportNames.map((name) => {
     const each = createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd);
     return { ...each, backfill: createBackfill(seed, each, start) };
   });
-  const hasBackfill = exports.some(({ backfill }) => backfill !== undefined);
   // Its table and state machine are its own, and so are its settings. The names of the exports are the same.
   const hasOther = crowd === undefined && createRng(seed, 'another deployment').chance(0.04);
-  const otherExports = (hasOther ? exportNames : []).map((name) =>
+  const otherContractExports = (hasOther ? exportNames : []).map((name) =>
     createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd, `other ${name}`),
   );
+  const api = drawApi(seed, [...contractExports, ...otherContractExports]);
+  const served = (each: ExportScenario) => (api === undefined ? each : ofDescribedApi(each, api));
+  const exports = contractExports.map(served);
+  const otherExports = otherContractExports.map(served);
+  const hasBackfill = exports.some(({ backfill }) => backfill !== undefined);
   const hasLargePages = [...exports, ...otherExports].some(({ service }) => service.paddingBytes > 100_000);
   const partsRng = createRng(seed, 'parts');
   const rates = createFaultRates(rng, createRng(seed, 'later faults'));
@@ -167,10 +174,30 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     maxListed: createRng(seed, 'listings').pick([2, 1_000, 1_000]),
     deployment: {
       ...createDeployment(seed, crowd, hasLargePages || !partsRng.chance(0.2) ? undefined : partsRng.pick([100, 300])),
+      describedApi: api,
       filterUntil: hasBackfill ? 'date.lt' : undefined,
-      rootElement: createRng(seed, 'root element').chance(0.3) ? 'reports' : undefined,
+      rootElement: api !== 'json body' && createRng(seed, 'root element').chance(0.3) ? 'reports' : undefined,
     },
   };
+}
+
+/** Its own generator: what is added later must not change the rest of the scenario. */
+function drawApi(seed: string, exports: readonly ExportScenario[]): DescribedApi | undefined {
+  const rng = createRng(seed, 'described API');
+  if (!rng.chance(0.25) || exports.some(({ settings }) => settings.format !== 'XML')) return undefined;
+  return rng.pick(['link', 'xml body', 'json body']);
+}
+
+/** Its requests have no upper bound, so it has no backfills. */
+function ofDescribedApi({ input, settings, ...rest }: ExportScenario, api: DescribedApi): ExportScenario {
+  const { format: _, filter, ...others } = input;
+  // A query parameter cannot have the other conditions.
+  const described = {
+    ...others,
+    filter: api === 'link' && filter?.type !== undefined ? { type: filter.type } : filter,
+  };
+  const format = api === 'json body' ? 'JSON' : 'XML';
+  return { ...rest, input: described, settings: { ...settings, format }, backfill: undefined };
 }
 
 const day = 24 * hour;

@@ -20,7 +20,7 @@ import {
 const serviceRoot = 'reports';
 
 /** Whether the body is one of the service's pages, as far as its root element says. */
-export const isPageInXml = (body: Buffer): boolean => /^<\?xml [^>]*>\n<reports>/.test(body.toString());
+export const isPageInXml = (body: Buffer): boolean => /^<\?xml [^>]*>\n<reports( next="[^"]*")?>/.test(body.toString());
 
 /** For the state of an export, or of one of its windows, before it is stored. */
 export function checkDocumentRoot(

@@ -46,6 +46,7 @@ import {
   createSfnClient,
 } from './sdk-clients.ts';
 import { apiKeySecret, proxyCredentials, proxySecret } from './secrets.ts';
+import { descriptionOf } from './service-apis.ts';
 import { createServiceTraffic, type ServiceTraffic } from './traffic.ts';
 import type { World } from './world.ts';
 
@@ -73,14 +74,22 @@ export interface Endpoints {
 
 /** The content of the settings file, as the deployment writes it. */
 export function deployedSettings(
-  { cursorIn, maxConcurrentPages, hasProxy, storageClass, objectTags, filterUntil, rootElement }: DeploymentScenario,
+  {
+    describedApi,
+    cursorIn,
+    maxConcurrentPages,
+    hasProxy,
+    storageClass,
+    objectTags,
+    filterUntil,
+    rootElement,
+  }: DeploymentScenario,
   exports: readonly ExportInput[],
   compression?: Compression,
 ): FunctionSettingsInput {
   const service = {
     baseUrl,
-    vendor,
-    cursorIn,
+    ...(describedApi === undefined ? { vendor, cursorIn } : { api: descriptionOf(describedApi, cursorIn) }),
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
     ...(filterUntil === undefined ? {} : { filterUntil }),
     ...(rootElement === undefined ? {} : { rootElement }),

@@ -10,6 +10,7 @@ import type { Rng } from './rng.ts';
 import type { UpperBounds } from '../../../lib/service/simulator/request.ts';
 import type { Process } from './process.ts';
 import type { ApiKeys } from './secrets.ts';
+import type { ExportRequest, PageContent, ServiceApi } from './service-apis.ts';
 import type { World } from './world.ts';
 
 export interface ServiceRequest {
@@ -58,6 +59,7 @@ export interface SimulatedService {
 export interface ServiceOptions {
   readonly world: World;
   readonly vendor: string;
+  readonly api: ServiceApi;
   readonly apiKeys: Pick<ApiKeys, 'check'>;
   readonly timeline: ReportTimeline;
   /** What it does with `filter.date.lt`. Default: honours it. */
@@ -106,34 +108,25 @@ interface CursorPosition {
   readonly previousCursors: readonly string[];
 }
 
-interface ExportRequest {
-  readonly filter: { readonly date: { readonly gte: string; readonly lt?: string } };
-  readonly format: string;
-  readonly container: string;
-  readonly size?: number;
-  readonly cursor?: string;
-}
-
 export function createSimulatedService(options: ServiceOptions): SimulatedService {
-  const { world, vendor, apiKeys, timeline, skewMs, hasDate, snapshots, pageSize } = options;
+  const { world, vendor, api, apiKeys, timeline, skewMs, hasDate, snapshots, pageSize } = options;
   const positions = new Map<string, CursorPosition>();
   const served = new Map<string | null, ServedPage[]>();
   /** Cursors that are replaced by an earlier one. */
   const cycles = new Map<string, string>();
   /** Cursors that have been answered with a page. */
   const used = new Set<string>();
-  const cursorHeader = `x-${vendor.toLowerCase()}-cursor`;
   let requestCount = 0;
   const now = () => Math.floor(world.time.now() + skewMs);
 
   function respond(request: ServiceRequest, site: string, process: Process): ServiceResponse {
     requestCount += 1;
     const apiKey = apiKeys.check(headerOf(request, `x-${vendor.toLowerCase()}-api-key`));
-    const problem = apiKey === 'unknown' ? 'no API key' : problemOf(request);
-    if (problem !== undefined) return rejectAsViolation(problem);
+    const received = api.read(request);
+    if (apiKey === 'unknown') return rejectAsViolation('no API key');
+    if (typeof received === 'string') return rejectAsViolation(received);
     if (apiKey === 'rejected') return { status: 401, headers: dateHeader(), body: Buffer.from('Unknown API key') };
-    const { cursor: cursorInBody, ...exportRequest } = JSON.parse(request.body) as ExportRequest;
-    const cursor = new URL(request.path, 'http://service').searchParams.get('cursor') ?? cursorInBody ?? null;
+    const { cursor, ...exportRequest } = received;
     const rng = world.rng(`${site}/response`);
     const hasUpperBound = exportRequest.filter.date.lt !== undefined;
     if (hasUpperBound && options.upperBounds === 'rejected') return errorResponse(400, dateHeader());
@@ -149,13 +142,26 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (cursor !== null && options.singleUseCursors && used.has(cursor)) {
       return errorResponse(rng.pick([400, 404, 410]), dateHeader());
     }
-    const page = createPage(exportRequest, cursor, position, rng, query);
+    const content = createPage(request, received, position, rng, query);
+    const latencyMs = rng.integerBelow(options.maxLatencyMs);
+    const headers = dateHeader(latencyMs - rng.integerBelow(options.maxDateLagMs + 1));
+    const respondWith = (written: Pick<ServiceResponse, 'headers' | 'body'>): ServiceResponse => {
+      const framed = {
+        ...written,
+        status: 200,
+        headers: { ...headers, ...written.headers, ...framing(written.body) },
+        latencyMs,
+      };
+      return options.compresses && written.headers['content-encoding'] === undefined ? compressed(framed) : framed;
+    };
     // Without this knowledge, the exporter cannot notice it (docs/guarantees.md).
-    const isNoticeable = cursor !== null || options.knowsRoot(process);
-    const sent = isNoticeable ? injectOtherDocument(page, site) : page;
-    const encoded = options.compresses ? compressed(sent) : sent;
-    const response = injectWrongDate(injectDefect(encoded, rng, site), site);
-    const isIntact = sent === page && response.body === encoded.body;
+    const isNoticeable = cursor !== null || api.describesPages || options.knowsRoot(process);
+    const isOther = isNoticeable && api.isChecked && world.injectFault('other-document', site);
+    const page = isOther ? api.otherDocument(world.rng(`${site}/other-document`), content) : api.write(content);
+    const encoded = respondWith(page);
+    const defective = injectDefect(encoded, () => api.wrong(content).map(respondWith), rng, site);
+    const response = injectWrongDate(defective, site);
+    const isIntact = !isOther && response.body.equals(encoded.body);
     // Whether or not the client receives it.
     if (cursor !== null && response.truncatedAt === undefined && isIntact) used.add(cursor);
     return response;
@@ -167,20 +173,20 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   }
 
   function createPage(
-    request: ExportRequest,
-    cursor: string | null,
+    request: ServiceRequest,
+    { filter, size = pageSize, cursor }: ExportRequest,
     position: CursorPosition | undefined,
     rng: Rng,
     query: string,
-  ): ServiceResponse {
-    const since = Date.parse(request.filter.date.gte);
+  ): PageContent {
+    const since = Date.parse(filter.date.gte);
     const asOf = snapshots && position !== undefined ? position.firstPageAt : now();
-    const { lt } = request.filter.date;
+    const { lt } = filter.date;
     const until = lt === undefined ? Number.POSITIVE_INFINITY : Date.parse(lt);
     const isBounded = lt !== undefined && options.upperBounds !== 'ignored';
     const matching = timeline.matching(since, asOf).filter(({ date }) => !isBounded || date < until);
     const remaining = position === undefined ? matching : matching.filter((report) => isAfter(report, position.after));
-    const reports = remaining.slice(0, request.size ?? pageSize);
+    const reports = remaining.slice(0, size);
     const last = reports.at(-1);
     let nextCursor: string | null = null;
     if (reports.length < remaining.length && last !== undefined) {
@@ -194,7 +200,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
         page: (position?.page ?? 0) + 1,
         previousCursors,
       };
-      nextCursor = createCursor(next, options, rng);
+      nextCursor = api.toCursor(createCursor(next, options, rng), request);
       const canRepeat = previousCursors.length > 0 && !options.freshCursors;
       if (canRepeat && world.injectFault('cursor-cycle', `at ${nextCursor}`)) {
         cycles.set(nextCursor, rng.pick(previousCursors));
@@ -206,45 +212,30 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
         nextCursor = rng.chance(0.5) ? (previousCursors.at(-1) ?? nextCursor) : rng.pick(previousCursors);
       }
     }
-    const isXml = request.format === 'XML';
-    const text = reports.map((report) => formatReport(report, now(), isXml)).join('\n');
-    const body = isXml ? xmlDocument(text, options.padding) : Buffer.concat([Buffer.from(text), options.padding]);
-    const sha256 = createHash('sha256').update(body).digest('hex');
-    served.set(cursor, [...(served.get(cursor) ?? []), { sha256, since, until, cursor, nextCursor, reports, asOf }]);
-    const latencyMs = rng.integerBelow(options.maxLatencyMs);
-    const headers = {
-      ...dateHeader(latencyMs - rng.integerBelow(options.maxDateLagMs + 1)),
-      'content-type': isXml ? 'application/xml;charset=UTF-8' : 'text/plain',
-      'content-disposition': 'attachment; filename="reports.xml"',
-      ...(options.framing === 'length' ? { 'content-length': String(body.length) } : {}),
-      ...(options.framing === 'chunked' ? { 'transfer-encoding': 'chunked' } : {}),
-      ...(nextCursor === null ? {} : { [cursorHeader]: nextCursor }),
+    const content: PageContent = {
+      reports: reports.map((each) => stateOf(each, now())),
+      nextCursor,
+      padding: options.padding,
     };
-    return { status: 200, headers, body, latencyMs };
+    const sha256 = createHash('sha256').update(api.write(content).body).digest('hex');
+    served.set(cursor, [...(served.get(cursor) ?? []), { sha256, since, until, cursor, nextCursor, reports, asOf }]);
+    return content;
   }
 
-  /** The page, or a well-formed document with another root element. Most have no cursor, and would end pagination. */
-  function injectOtherDocument(page: ServiceResponse, site: string): ServiceResponse {
-    if (page.headers['content-type'] === 'text/plain' || !world.injectFault('other-document', site)) return page;
-    const rng = world.rng(`${site}/other-document`);
-    const inNamespace = page.body.toString().replace('<reports>', '<reports xmlns="urn:example:v2">');
-    const text = rng.pick([
-      '<error><code>500</code></error>\n',
-      '<error/>\n',
-      '<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml"><body>Maintenance</body></html>\n',
-      inNamespace,
-      inNamespace,
-    ]);
-    const body = Buffer.from(text);
-    const hasCursor = text === inNamespace && rng.chance(0.5);
-    const { [cursorHeader]: _, ...withoutCursor } = page.headers;
-    const headers = hasCursor ? page.headers : withoutCursor;
-    const length = headers['content-length'] === undefined ? {} : { 'content-length': String(body.length) };
-    return { ...page, headers: { ...headers, ...length }, body };
+  function framing(body: Buffer): Record<string, string> {
+    if (options.framing === 'none') return {};
+    return options.framing === 'length'
+      ? { 'content-length': String(body.length) }
+      : { 'transfer-encoding': 'chunked' };
   }
 
-  /** The page as it is, or with a defect that the client must notice. */
-  function injectDefect(page: ServiceResponse, rng: Rng, site: string): ServiceResponse {
+  /** The page as it is, or with a defect that the client must notice. `wrong`: those that its API can have. */
+  function injectDefect(
+    page: ServiceResponse,
+    wrong: () => readonly ServiceResponse[],
+    rng: Rng,
+    site: string,
+  ): ServiceResponse {
     // Truncated within the closing tag of the root at the latest: without a stated length, missing white space after it
     // cannot be noticed.
     if (world.injectFault('body-truncated', site)) {
@@ -253,25 +244,15 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (world.injectFault('body-stalls', site)) {
       return { ...page, chunkIntervalMs: rng.pick([20_000, 45_000, 100_000]) };
     }
-    // Corruption shows in XML and in a checksum only.
-    const isChecked = page.headers['content-type'] !== 'text/plain' || options.compresses;
-    if (isChecked && world.injectFault('body-corrupted', site)) {
+    // Corruption shows in a format that is checked, and in a checksum.
+    if ((api.isChecked || options.compresses) && world.injectFault('body-corrupted', site)) {
       const body = Buffer.from(page.body);
       const at = rng.integerBelow(body.length);
       if (options.compresses) body.writeUInt8(body.readUInt8(at) ^ 1, at);
-      else body.write(rng.pick(['<', '\u0000']), at);
+      else body.write(api.corruption(rng), at);
       return { ...page, body };
     }
-    if (!world.injectFault('invalid-headers', site)) return page;
-    const { [cursorHeader]: _, ...withoutCursor } = page.headers;
-    const invalid: Readonly<Record<string, string | string[]>>[] = [
-      { ...page.headers, [cursorHeader]: '' },
-      { ...page.headers, [cursorHeader]: ['one', 'two'] },
-      { ...page.headers, [cursorHeader]: 'gr\u00fc\u00dfe' },
-      { ...page.headers, 'content-type': 'text/html' },
-      { ...withoutCursor, 'content-encoding': 'compress' },
-    ];
-    return { ...page, headers: rng.pick(invalid) };
+    return world.injectFault('invalid-headers', site) ? rng.pick(wrong()) : page;
   }
 
   /** One Date of a wrong clock, such as that of a proxy, among good ones. */
@@ -294,16 +275,8 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   return { respond, now, requestCount: () => requestCount, servedPages: (cursor) => served.get(cursor) ?? [] };
 }
 
-const headerOf = ({ headers }: ServiceRequest, name: string): string | undefined =>
+export const headerOf = ({ headers }: ServiceRequest, name: string): string | undefined =>
   Object.entries(headers).find(([each]) => each.toLowerCase() === name)?.[1];
-
-function problemOf(request: ServiceRequest): string | undefined {
-  const { method, path, body } = request;
-  if (method !== 'POST' || !/^\/v1\/report\/export(\?cursor=[^,]*)?$/.test(path)) return `unexpected ${method} ${path}`;
-  if (headerOf(request, 'content-type') !== 'application/json') return 'no content-type application/json';
-  const { filter, format, container } = JSON.parse(body) as ExportRequest;
-  return Number.isNaN(Date.parse(filter?.date?.gte)) || !format || !container ? `invalid body ${body}` : undefined;
-}
 
 const errorResponse = (status: number, headers: ServiceResponse['headers'] = {}): ServiceResponse => ({
   status,
@@ -363,15 +336,8 @@ function createCursor(
   return cursors === 'contract' ? cursor : `${cursor}-${'c'.repeat(900)}`;
 }
 
-function formatReport({ id, revisedAt, date }: SimulatedReport, at: number, isXml: boolean): string {
-  const revision = revisedAt !== undefined && revisedAt <= at ? 2 : 1;
-  return isXml ? `<report id="${id}" revision="${revision}" date="${date}"/>` : `${id},${revision},${date}`;
-}
-
-function xmlDocument(text: string, padding: Buffer): Buffer {
-  return Buffer.concat([
-    Buffer.from(`<?xml version="1.0" encoding="UTF-8"?>\n<reports>\n${text}`),
-    padding,
-    Buffer.from('</reports>\n'),
-  ]);
-}
+const stateOf = ({ id, revisedAt, date }: SimulatedReport, at: number) => ({
+  id,
+  revision: revisedAt !== undefined && revisedAt <= at ? 2 : 1,
+  date,
+});
