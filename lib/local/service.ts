@@ -33,7 +33,7 @@ export function localService(
       maxConcurrentPages: settings.maxConcurrentPages,
       keySource: needsSecret(settings) ? `environment variable ${apiKeyEnv}` : 'none is needed',
       async connect() {
-        const key = needsSecret(settings) ? requireApiKey(env, apiKeyEnv) : '';
+        const key = needsSecret(settings) ? requireSecret(env, apiKeyEnv, settings.api?.auth.kind) : '';
         // Read first, so that a wrong file fails the start instead of a request.
         await network.get();
         return serviceClient({ ...settings, baseUrl }, { apiKey: fixedApiKey(key), network, clock: runtime });
@@ -79,15 +79,30 @@ function withTokensFrom(baseUrl: string, api: Api): Api {
   return { ...api, auth: { ...auth, tokenUrl: `${baseUrl}${new URL(tokenUrl).pathname}` } };
 }
 
-function requireApiKey(env: NodeJS.ProcessEnv, variable: string): string {
-  const key = env[variable] ?? '';
-  const problem = problemOfApiKey(key);
-  if (problem === undefined) return key;
+const secretNames = {
+  header: 'API key',
+  basic: 'user and password, as user:password',
+  bearer: 'token',
+  oauth2: 'client secret',
+  none: 'secret',
+} as const;
+
+function requireSecret(env: NodeJS.ProcessEnv, variable: string, kind?: Api['auth']['kind']): string {
+  const secret = env[variable] ?? '';
+  const problem = problemOfSecret(secret, kind);
+  if (problem === undefined) return secret;
   throw new ExportError('ConfigurationError', `The environment variable ${variable} ${problem}`);
 }
 
-/** Why a key cannot be used, without showing any of it; undefined if it can be. */
-export function problemOfApiKey(key: string | undefined): string | undefined {
-  if (key === undefined || key === '') return "is not set; set it to the service's API key";
-  return /^[\x21-\x7e]+$/.test(key) ? undefined : 'contains spaces or characters that an API key cannot have';
+/** Why a secret cannot be used, without showing any of it; undefined if it can be. */
+export function problemOfSecret(
+  secret: string | undefined,
+  kind: keyof typeof secretNames = 'header',
+): string | undefined {
+  const name = secretNames[kind];
+  if (secret === undefined || secret === '') return `is not set; set it to the service's ${name}`;
+  // A password, or the secret of a client, may contain spaces.
+  const mayContainSpaces = kind === 'basic' || kind === 'oauth2';
+  if ((mayContainSpaces ? /^[\x20-\x7e]+$/ : /^[\x21-\x7e]+$/).test(secret)) return undefined;
+  return `contains ${mayContainSpaces ? '' : 'spaces or '}characters that ${kind === 'header' ? 'an API key' : 'it'} cannot have`;
 }

@@ -6,12 +6,13 @@ import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { StartRequest } from '../target/target.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
+import type { Api } from '../settings/api-settings.ts';
 import { apiKeyEnvSchema, defaultApiKeyEnv, issueAt } from '../settings/deployment-settings.ts';
 import { findMismatches } from '../settings/settings.ts';
 import { isPem, type TlsSettings } from '../settings/network-settings.ts';
 import { describeProblem, describeProblems, formatPath } from '../core/validation-errors.ts';
 import { instantSchema, isInFuture } from '../core/timestamps.ts';
-import { problemOfApiKey } from '../local/service.ts';
+import { problemOfSecret } from '../local/service.ts';
 import { type LocalExportInput, localExportSchema } from '../local/settings.ts';
 
 /** The options that change settings, as the argument parser returns them: text, or absent. */
@@ -314,17 +315,22 @@ export function collectProblems<Result>(action: () => Result, problems: string[]
 export const sanitizeArgument = (text: string): string => truncate(toPrintable(text), 200);
 
 /**
- * The API key in the environment variable `variable`; adds to `problems` what is wrong with either. Problems never show the key, and the
+ * The API key, or another secret for this kind of authentication, in the environment variable `variable`; adds to `problems` what is wrong with either. Problems never show the key, and the
  * name only if it looks like one: if the key itself was given as the name, it must not appear in a log.
  */
-export function readApiKey(variable: string, env: NodeJS.ProcessEnv, problems: string[]): string | undefined {
+export function readApiKey(
+  variable: string,
+  env: NodeJS.ProcessEnv,
+  problems: string[],
+  kind?: Api['auth']['kind'],
+): string | undefined {
   const name = apiKeyEnvSchema.safeParse(variable);
   if (!name.success) {
     problems.push(...name.error.issues.map(({ message }) => `--api-key-env: ${message}`));
     return undefined;
   }
   const key = env[variable];
-  const problem = problemOfApiKey(key);
+  const problem = problemOfSecret(key, kind);
   if (problem !== undefined) {
     const named = looksLikeVariable(variable) ? variable : `it names (default ${defaultApiKeyEnv})`;
     problems.push(`--api-key-env: the environment variable ${named} ${problem}`);

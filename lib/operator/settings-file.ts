@@ -166,13 +166,13 @@ function findAmbiguousOverrides(selected: readonly SelectedExport[], options: Se
 
 /** Why there is no usable key, without its value or the name of the variable, which could be a key, too. */
 function findKeyProblems(
-  { apiKeyEnv }: ServiceDeploymentSettings,
+  { apiKeyEnv, service }: ServiceDeploymentSettings,
   override: string | undefined,
   place: string,
   env: NodeJS.ProcessEnv,
 ): string[] {
   const problems: string[] = [];
-  readApiKey(override ?? apiKeyEnv, env, problems);
+  readApiKey(override ?? apiKeyEnv, env, problems, service.api?.auth.kind);
   if (override !== undefined) return problems;
   return problems.map((problem) => problem.replace(/^--api-key-env/, `${place}.apiKeyEnv`));
 }

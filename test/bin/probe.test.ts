@@ -95,6 +95,31 @@ describe('report-exporter probe', () => {
     });
   });
 
+  it.each([
+    ['header', { name: 'X-Key' }, "set it to the service's API key"],
+    ['basic', {}, "set it to the service's user and password, as user:password"],
+    ['bearer', {}, "set it to the service's token"],
+    ['oauth2', { tokenUrl: 'https://login.example.com/token', clientId: 'x' }, "set it to the service's client secret"],
+  ])('names the secret that %s authentication needs', async (kind, fields, message) => {
+    const { file } = await aFile({ description: { ...api, auth: { kind, ...fields } } });
+    const ended = await runInProcess(['probe', '--settings', file], {});
+    expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining(message) });
+  });
+
+  it('sends a password with spaces', async () => {
+    let sent: string | undefined;
+    await using server = await startRawServer((socket, { headers }) => {
+      sent = headers.authorization;
+      socket.end(
+        rawResponse({ headers: { 'content-type': 'application/json' }, body: '{"events":[],"paging":{"next":null}}' }),
+      );
+    });
+    const { file } = await aFile({ baseUrl: server.url, description: { ...api, auth: { kind: 'basic' } } });
+    const ended = await runInProcess(['probe', '--settings', file], { REPORT_EXPORT_API_KEY: 'user:pass word' });
+    expect(ended.status).toBe(0);
+    expect(sent).toBe(`Basic ${Buffer.from('user:pass word').toString('base64')}`);
+  });
+
   it('probes the Report Export Service, too', async () => {
     const directory = await aDirectory();
     const file = join(directory, 'settings.json');

@@ -69,7 +69,7 @@ function readServiceSettings(options: ServiceOptions, usageErrors: readonly stri
   for (const issue of parsedVendor.error?.issues ?? []) problems.push(`--vendor: ${issue.message}`);
   const api = described === undefined ? undefined : apiSchema.parse(described);
   const variable = options.apiKeyEnv ?? service?.apiKeyEnv ?? defaultApiKeyEnv;
-  const apiKey = api?.auth.kind === 'none' ? 'none' : readApiKey(variable, env, problems);
+  const apiKey = api?.auth.kind === 'none' ? 'none' : readApiKey(variable, env, problems, api?.auth.kind);
   if (problems.length > 0 || apiKey === undefined) throw new ExportError('ConfigurationError', problems.join('\n'));
   return { port, vendor, api, apiKey, from, count };
 }

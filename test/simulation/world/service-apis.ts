@@ -210,7 +210,8 @@ function jsonBodyApi(cursorIn: 'query' | 'body'): ServiceApi {
   const document = (page: PageContent, end: string): Written => ({
     headers: jsonType,
     body: Buffer.concat([
-      Buffer.from(`{"reports": ${JSON.stringify(page.reports)}, ${end}`),
+      // The next page comes first: of a document that is cut off, only the end of the document is missing.
+      Buffer.from(`{${end}, "reports": ${JSON.stringify(page.reports)}`),
       page.padding,
       Buffer.from('}\n'),
     ]),
