@@ -189,15 +189,20 @@ function drawApi(seed: string, exports: readonly ExportScenario[]): DescribedApi
 }
 
 /** Its requests have no upper bound, so it has no backfills. */
-function ofDescribedApi({ input, settings, ...rest }: ExportScenario, api: DescribedApi): ExportScenario {
-  const { format: _, filter, ...others } = input;
+function ofDescribedApi(
+  { input, settings, service, backfill: _backfill, ...rest }: ExportScenario,
+  api: DescribedApi,
+): ExportScenario {
+  const { format: _format, filter, ...others } = input;
   // A query parameter cannot have the other conditions.
   const described = {
     ...others,
     filter: api === 'link' && filter?.type !== undefined ? { type: filter.type } : filter,
   };
-  const format = api === 'json body' ? 'JSON' : 'XML';
-  return { ...rest, input: described, settings: { ...settings, format }, backfill: undefined };
+  return api === 'json body'
+    ? // Nothing but the end of the document shows that it is complete.
+      { ...rest, input: described, settings: { ...settings, format: 'JSON' }, service: { ...service, framing: 'none' } }
+    : { ...rest, input: described, settings, service };
 }
 
 const day = 24 * hour;

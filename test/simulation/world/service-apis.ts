@@ -169,7 +169,7 @@ function linkApi(): ServiceApi {
     toCursor(value, request) {
       const { pathname, searchParams } = new URL(request.path, 'http://service');
       searchParams.set('cursor', value);
-      return `${pathname}?${searchParams}`;
+      return `${pathname}?${searchParams.toString()}`;
     },
     wrong: (page) => [
       ...api.wrong(page).slice(1),
