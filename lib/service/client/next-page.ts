@@ -65,6 +65,9 @@ export function nextCursorInBody(
   const { parent, found, literal, type } = value;
   if (type === 'object' || type === 'array')
     throw contractError(subject, `the value at ${at} is an ${type}, and no cursor`);
+  // Sent back as text, `false` would select the first page again, or nothing.
+  if (type === 'boolean' && text !== end?.value)
+    throw contractError(subject, `the value at ${at} is a boolean, and no cursor`);
   const isThere = found && type !== 'null';
   // A document that says that there are no reports may have no place for a next page.
   if (isEmpty && !isThere && (end?.flag === undefined || textOf(check.value(end.flag)) !== 'true')) return null;
