@@ -184,15 +184,13 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
 /** Its own generator: what is added later must not change the rest of the scenario. */
 function drawApi(seed: string, exports: readonly ExportScenario[]): DescribedApi | undefined {
   const rng = createRng(seed, 'described API');
-  if (!rng.chance(0.25) || exports.some(({ settings }) => settings.format !== 'XML')) return undefined;
+  const isContract = exports.some(({ settings, backfill }) => settings.format !== 'XML' || backfill !== undefined);
+  if (!rng.chance(0.35) || isContract) return undefined;
   return rng.pick(['link', 'xml body', 'json body']);
 }
 
 /** Its requests have no upper bound, so it has no backfills. */
-function ofDescribedApi(
-  { input, settings, service, backfill: _backfill, ...rest }: ExportScenario,
-  api: DescribedApi,
-): ExportScenario {
+function ofDescribedApi({ input, settings, service, ...rest }: ExportScenario, api: DescribedApi): ExportScenario {
   const { format: _format, filter, ...others } = input;
   // A query parameter cannot have the other conditions.
   const described = {
