@@ -16,8 +16,11 @@ export async function readWindowStates(
   return states;
 }
 
-export const isDone = (states: WindowStates, exportName: string, window: Window): boolean =>
-  states.get(windowName(exportName, window))?.lastCompleted !== undefined;
+/** A window that is exported again, with `restart`, is done once that run is completed, too. */
+export function isDone(states: WindowStates, exportName: string, window: Window): boolean {
+  const { active, lastCompleted } = states.get(windowName(exportName, window)) ?? {};
+  return lastCompleted !== undefined && active === undefined;
+}
 
 /** The windows of the backfill that no run has exported yet, the oldest first. */
 export async function remainingWindows(
@@ -38,7 +41,9 @@ export interface BackfillProgress {
 
 export const progressOf = (backfill: Backfill, states: WindowStates): BackfillProgress => {
   const windows = [...windowsOf(backfill)];
-  const done = windows.flatMap((window) => states.get(windowName(backfill.export, window))?.lastCompleted ?? []);
+  const done = windows
+    .filter((window) => isDone(states, backfill.export, window))
+    .flatMap((window) => states.get(windowName(backfill.export, window))?.lastCompleted ?? []);
   const pages = done.reduce((sum, { result }) => sum + result.pages, 0);
   return { windows: windows.length, done: done.length, pages };
 };

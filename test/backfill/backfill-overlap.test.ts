@@ -10,7 +10,7 @@ import { exportPage } from '../../lib/core/steps/export-page.ts';
 import { failRun } from '../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../lib/core/steps/finish-run.ts';
 import { manifestKey } from '../../lib/core/storage/keys.ts';
-import { windowName } from '../../lib/backfill/windows.ts';
+import { windowName, windowsOf } from '../../lib/backfill/windows.ts';
 import { anExportRequest, at, collect } from '../support/builders.ts';
 import { exportWindow, operatorOf, root, windowBench, windowManifestsOf } from '../support/export/backfill-bench.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
@@ -249,6 +249,22 @@ describe('a backfill that is abandoned', () => {
         reason: expect.stringContaining('the backfill was abandoned'),
       });
     }
+  });
+});
+
+describe('a window that is exported again with restart', () => {
+  it('is left until its second run is completed, too', async () => {
+    const { bench, name, operator } = aBench();
+    const backfill = await beginBackfill(operator, request, root);
+    for (const window of windowsOf(backfill)) await exportWindow(bench, window);
+    const again = windowOf(2, 4);
+    const input = { export: windowName(name, again), restart: true };
+    await beginRun(windowBench(bench, again).deps, { input, execution: 'stopped' });
+    const continued = await beginBackfill(operator, request, root);
+    expect(await remainingWindows(bench.log.backfills, continued)).toEqual([again]);
+    await exportWindow(bench, again);
+    expect(await remainingWindows(bench.log.backfills, continued)).toEqual([]);
+    expect(publishedWindows(bench)).toHaveLength(5);
   });
 });
 

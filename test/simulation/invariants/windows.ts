@@ -84,9 +84,10 @@ export function checkWindowState(
   }
   if (previous?.active !== undefined && previous.active.run !== state.active?.run) {
     checkReplacedRun(observations, seen, { name, label }, previous.active, state);
-    const { restart } = (observations.writer().payload.input ?? {}) as { readonly restart?: boolean };
-    if (restart === true) seen.restartedWindows.add(windowKey(name, window));
   }
+  const { restart } = (observations.writer().payload.input ?? {}) as { readonly restart?: boolean };
+  // Also if the run before has completed since the operator decided.
+  if (begins && restart === true) seen.restartedWindows.add(windowKey(name, window));
   const result = state.lastCompleted?.result;
   if (result === undefined || result.run === previous?.lastCompleted?.result.run) return;
   if (result.watermark !== null) {
