@@ -49,6 +49,7 @@ export function entryItem(page: number, pages: number): Item {
     totals: { reports: page * reportsPerPage, bytes: page * bytesPerPage },
     cycle: page === pages ? null : { tortoise: cursorAfter(1), power: 2 ** 20, steps: page },
     repeats: false,
+    emptyPages: 0,
   };
   return toEntryItem(serviceName, entry, 1_800_000_000);
 }

@@ -115,6 +115,8 @@ interface ReportExpectations {
 export interface RunLimits {
   /** A run with more pages than this fails. Absent: no limit. */
   readonly maxPages?: number | undefined;
+  /** A run with so many consecutive pages without reports fails: it may never end. */
+  readonly maxEmptyPages: number;
   /** Iterations of the loop after which the run continues in a new execution. */
   readonly iterationsPerExecution: number;
   /** How many pages one invocation exports at most, while its time allows. */
@@ -365,6 +367,8 @@ export interface PageEntry extends CompressedForm {
   readonly cycle: CycleState | null;
   /** Whether `nextCursor` occurred earlier in the run. Then its pages repeat, and the run must never be published. */
   readonly repeats: boolean;
+  /** Consecutive pages without reports up to and including this one; 0 if it has some, or they are not counted. */
+  readonly emptyPages: number;
 }
 
 /** The content of `latest.json`: a pointer to the newest manifest. */

@@ -217,6 +217,12 @@ export type ExportEvent =
       readonly page: number;
       readonly seconds: number;
     })
+  | (RunRef & {
+      /** The newest of `emptyPages` consecutive pages. The run may never end. */
+      readonly event: 'pages-without-reports';
+      readonly page: number;
+      readonly emptyPages: number;
+    })
   | ({
       readonly event: 'run-completed';
       /** Since the newest run with reports completed: 0 if this one has reports. Set with `expect.reportsEvery`. */

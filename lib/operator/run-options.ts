@@ -31,6 +31,7 @@ export interface SettingOptions {
   readonly filterUntil?: string;
   readonly rootElement?: string;
   readonly maxPages?: string;
+  readonly maxEmptyPages?: string;
   readonly proxyUrl?: string;
   readonly ca?: string;
   readonly clientCertificate?: string;
@@ -162,6 +163,7 @@ export function readOverrides(options: SettingOptions, problems: string[]): Over
       container,
       size: options.size === undefined ? undefined : parseWholeNumber(options.size),
       maxPages: options.maxPages === undefined ? undefined : parseWholeNumber(options.maxPages),
+      maxEmptyPages: options.maxEmptyPages === undefined ? undefined : parseWholeNumber(options.maxEmptyPages),
     }) as Overrides['export'],
     overlap,
   };

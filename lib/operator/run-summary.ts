@@ -55,6 +55,7 @@ export function observe(observed: ObservedRun, event: ExportEvent): ObservedRun 
       return { ...observed, pages: event.page, reports: event.totalReports, bytes: event.totalBytes };
     case 'service-asked-to-wait':
     case 'waiting-for-slot':
+    case 'pages-without-reports':
     case 'run-completed':
     case 'run-failed':
     case 'run-skipped':

@@ -502,6 +502,12 @@ export interface ExportProps {
    */
   readonly maxPages?: number | undefined;
   /**
+   * A run fails after so many consecutive pages without reports: the end of its API may be described wrongly. Without effect if reports are not counted. Unit: pages.
+   *
+   * @default 1000
+   */
+  readonly maxEmptyPages?: number | undefined;
+  /**
    * The number of iterations after which a run continues in a new execution. Unit: iterations.
    *
    * @default 150

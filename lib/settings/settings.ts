@@ -205,6 +205,11 @@ const exportFields = {
     unit: 'pages',
     example: 100_000,
   }),
+  maxEmptyPages: field(
+    'A run fails after so many consecutive pages without reports: the end of its API may be described wrongly. Without effect if reports are not counted.',
+    count(1_000),
+    { unit: 'pages' },
+  ),
   // An iteration takes 7 events, and 3 for each of up to 50 failed attempts.
   iterationsPerExecution: field(
     'The number of iterations after which a run continues in a new execution.',
@@ -356,6 +361,7 @@ export function exportDefinition(
     ...(compression === undefined ? {} : { compression }),
     limits: {
       maxPages: settings.maxPages,
+      maxEmptyPages: settings.maxEmptyPages,
       iterationsPerExecution: settings.iterationsPerExecution,
       pagesPerInvocation: settings.pagesPerInvocation,
       maxCursorRestarts: settings.maxCursorRestarts,

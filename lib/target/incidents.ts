@@ -227,6 +227,7 @@ function positionAfter(event: ExportEvent, before: RunPosition | undefined): Run
       return { export: event.export, run: event.run, page: event.page + 1 };
     case 'service-asked-to-wait':
     case 'waiting-for-slot':
+    case 'pages-without-reports':
     case 'run-completed':
     case 'run-failed':
     case 'run-skipped':

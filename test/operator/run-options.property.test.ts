@@ -28,6 +28,7 @@ const validOptions: LocalOptions = {
   cursorIn: 'query',
   out: './exports',
   maxPages: '100',
+  maxEmptyPages: '100',
 };
 const env = { THE_KEY: 'the-key-of-this-test', ODD_KEY: 'odd key', EMPTY_KEY: '' };
 

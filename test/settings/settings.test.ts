@@ -38,6 +38,7 @@ describe('settings', () => {
       publishEmptyRuns: true,
       limits: {
         maxPages: undefined,
+        maxEmptyPages: 1_000,
         iterationsPerExecution: 150,
         pagesPerInvocation: 1,
         maxCursorRestarts: 1,

@@ -53,6 +53,7 @@ export function someLimits(overrides: Partial<RunLimits> = {}): RunLimits {
     maxInlineWaitSeconds: 10,
     maxRetryAfterSeconds: 86_400,
     maxConsecutiveWaits: 5,
+    maxEmptyPages: 1_000,
     ...overrides,
   };
 }
@@ -213,6 +214,7 @@ export function aPageEntry(overrides: Partial<PageEntry> = {}): PageEntry {
     totals: { reports: reports === null ? null : reports * identity.page, bytes: bytes * identity.page },
     cycle: null,
     repeats: false,
+    emptyPages: 0,
     ...overrides,
   };
 }

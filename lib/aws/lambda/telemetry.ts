@@ -146,6 +146,8 @@ function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])
       return [['CursorRestarts', 1]];
     case 'run-skipped':
       return [['RunsSkipped', 1]];
+    case 'pages-without-reports':
+      return [];
     case 'run-completed':
       // The alarm for a stale export counts these: a window of a backfill does not make it fresh.
       return [

@@ -107,11 +107,15 @@ export function toLogEntry(
     totals: addPage(predecessor?.totals ?? zeroTotals, stored),
     cycle: cycle?.state ?? null,
     repeats: cycle?.repeats ?? false,
+    emptyPages: reports === 0 ? (predecessor?.emptyPages ?? 0) + 1 : 0,
   };
 }
 
 /** Whether the run continues after this page. A run whose cursors repeat does not: it must never be published. */
 export const hasNextPage = ({ nextCursor, repeats }: UnloggedEntry): boolean => nextCursor !== null && !repeats;
+
+/** A run warns at each multiple of so many consecutive pages without reports. */
+const emptyPagesPerWarning = 100;
 
 /**
  * Logs the page: from here on it counts as exported. Logging it again returns the entry that is already there.
@@ -135,6 +139,10 @@ export async function logPage(
     totalReports: entry.totals.reports,
     totalBytes: entry.totals.bytes,
   });
+  const { export: exportName, run, page, emptyPages } = entry;
+  if (emptyPages > 0 && emptyPages % emptyPagesPerWarning === 0) {
+    emit({ event: 'pages-without-reports', export: exportName, run, page, emptyPages });
+  }
   return entry;
 }
 

@@ -131,7 +131,7 @@ function assertSameService({ run, request }: Run, definition: ExportDefinition):
 }
 
 /** How the run continues after a logged page. Depends on the log entry alone, so a retry returns the same. */
-function nextOutcome({ limits }: ExportDefinition, loop: LoopState, entry: PageEntry): ExportPageOutcome {
+function nextOutcome({ limits, request }: ExportDefinition, loop: LoopState, entry: PageEntry): ExportPageOutcome {
   const next: LoopState = { ...loop, page: entry.page + 1, iterations: loop.iterations + 1, waits: 0 };
   if (entry.nextCursor === null) return { next: 'finish', ...next };
   if (entry.repeats) {
@@ -146,6 +146,18 @@ function nextOutcome({ limits }: ExportDefinition, loop: LoopState, entry: PageE
       'ConfigurationError',
       `Run ${entry.run} reached the limit of ${limits.maxPages} pages (maxPages), and the service has more. ` +
         'Raise maxPages and start again: the run resumes after its last page',
+    );
+  }
+  if (entry.emptyPages >= limits.maxEmptyPages) {
+    const hint =
+      request.api === undefined
+        ? ''
+        : 'The end of its pages may be described wrongly (api.next.end): if so, correct it and start with --restart. ';
+    throw new ExportError(
+      'ConfigurationError',
+      `Run ${entry.run} reached the limit of ${limits.maxEmptyPages} pages without reports in a row (maxEmptyPages), and the ` +
+        `service has more. ${hint}If so many pages can be empty, raise maxEmptyPages and start again: the run resumes ` +
+        'after its last page',
     );
   }
   return { next: next.iterations >= limits.iterationsPerExecution ? 'continue' : 'page', ...next };

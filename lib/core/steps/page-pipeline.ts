@@ -72,8 +72,8 @@ function committedPredecessor(entry: PageEntry | undefined): Predecessor {
 }
 
 /**
- * Exports pages until the run ends, `pagesPerInvocation` or `maxPages` is reached, time is up, or an error occurs. Never
- * rejects. When it resolves, nothing is in flight any more.
+ * Exports pages until the run ends, `pagesPerInvocation`, `maxPages` or `maxEmptyPages` is reached, time is up, or an error
+ * occurs. Never rejects. When it resolves, nothing is in flight any more.
  */
 export async function exportPages(
   deps: ExportPageDependencies,
@@ -83,7 +83,7 @@ export async function exportPages(
   const { run, execution } = pipeline;
   await using requests = createPageRequests(deps, run, invocation);
   const { maxInFlight = 2, signal: interruption } = invocation;
-  const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY } = deps.definition.limits;
+  const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY, maxEmptyPages } = deps.definition.limits;
   const lastPage = Math.min((pipeline.lastLogged?.page ?? 0) + pagesPerInvocation, maxPages);
   const hasTime = () => invocation.hasTime?.() ?? true;
   /** Oldest first. */
@@ -99,7 +99,8 @@ export async function exportPages(
       lastLogged = await task.logged;
       inFlight.shift();
       await cancelUnlessContinued(lastLogged);
-      if (lastLogged.page >= lastPage || !hasNextPage(lastLogged)) break;
+      const isAtLimit = lastLogged.page >= lastPage || lastLogged.emptyPages >= maxEmptyPages;
+      if (isAtLimit || !hasNextPage(lastLogged)) break;
       if (inFlight.length === 0 && hasTime()) {
         // The page just logged was adopted, so the attempt that stored it may have stored the next one, too.
         const options = { isFirst: false, checkExisting: true };

@@ -174,6 +174,7 @@ const entrySchema = z.object({
   totals: z.object({ reports: z.nullable(count), bytes: count }),
   cycle: z.nullable(z.object({ tortoise: cursor, power: ordinal, steps: count })),
   repeats: z.boolean(),
+  emptyPages: count,
 }) satisfies z.ZodMiniType<PageEntry>;
 
 const storedCursor = z.nullable(z.union([cursor, z.object({ sha256 })]));

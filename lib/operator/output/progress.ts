@@ -62,6 +62,10 @@ export function createProgressDisplay(
           return status.print(style('yellow', `Waiting ${event.seconds} s before page ${event.page} (Retry-After)`));
         case 'waiting-for-slot':
           return status.update(`Page ${event.page} waits for its turn: other exports use all slots of the service`);
+        case 'pages-without-reports':
+          return status.print(
+            style('yellow', `${event.emptyPages} pages without reports in a row, up to page ${event.page}`),
+          );
         // The summary says how the run ended.
         case 'run-completed':
         case 'run-failed':

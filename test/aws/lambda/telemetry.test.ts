@@ -68,6 +68,7 @@ describe('an event', () => {
       ],
     ],
     [{ event: 'waiting-for-slot', seconds: 5 }, [{ ...ofExport, SlotWaits: 1, SlotWaitSeconds: 5 }]],
+    [{ event: 'pages-without-reports', emptyPages: 100 }, []],
   ])('%j is logged with its invocation, and counted', (event, metrics) => {
     const { telemetry, lines, published } = anInvocation();
     telemetry.emit(event as ExportEvent);

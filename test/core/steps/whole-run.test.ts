@@ -5,10 +5,10 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportState, LatestPointer, RunId, RunResult } from '../../../lib/core/model.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
-import { aFetchedPage, at, sha256Of } from '../../support/builders.ts';
+import { aFetchedPage, anExportRequest, at, sha256Of } from '../../support/builders.ts';
 import { anExportBench, type Bench, executionId, pageAt, reportIdsOf } from '../../support/export/export-bench.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
-import { cursorAt, failsAtRequest, someReports } from '../../support/export/scripted-service.ts';
+import { cursorAt, failsAtRequest, type Script, someReports } from '../../support/export/scripted-service.ts';
 import { manifestKeyOf } from '../../support/builders.ts';
 import { beginBackfill } from '../../../lib/backfill/plan.ts';
 import { exportWindows, operatorOf, root, windowManifestsOf } from '../../support/export/backfill-bench.ts';
@@ -1001,5 +1001,60 @@ describe('a cursor that the service rejects or repeats', () => {
 
   it('completes a run of exactly maxPages pages', async () => {
     expect(completed(await anExportBench({ limits: { maxPages: 3 } }).start()).pages).toBe(3);
+  });
+});
+
+describe('a run whose pages have no reports', () => {
+  /** A service of so many pages, of which only page 2 has a report, if they are counted. */
+  const emptyPages =
+    (pages: number, reports: number | null = 0): Script =>
+    ({ cursor }) => {
+      const page = 1 + Number.parseInt(cursor?.split('-').at(-1) ?? '0', 16);
+      return aFetchedPage({
+        reports: page === 2 && reports !== null ? 1 : reports,
+        nextCursor: page < pages ? cursorAt(page) : null,
+      });
+    };
+
+  it.each([1, 25])(
+    'stops at maxEmptyPages of them in a row, and resumes once that is raised (%i pages per invocation)',
+    async (pagesPerInvocation) => {
+      const bench = anExportBench({ script: emptyPages(40), limits: { pagesPerInvocation, maxEmptyPages: 3 } });
+      const { pages, ...end } = failed(await bench.start());
+      expect(end).toMatchObject({ error: 'ConfigurationError', resumable: true });
+      expect(end.message).toContain('limit of 3 pages without reports in a row (maxEmptyPages)');
+      // Others may have been in flight.
+      const maxInFlight = 8;
+      expect(pages).toBeGreaterThanOrEqual(5);
+      expect(pages).toBeLessThan(5 + maxInFlight);
+      const unchanged = bench.with({});
+      expect(failed(await unchanged.start())).toMatchObject({ error: 'ConfigurationError', pages });
+      expect(unchanged.service.requests).toEqual([]);
+      const more = bench.with({ limits: { pagesPerInvocation, maxEmptyPages: 50 } });
+      expect(completed(await more.start())).toMatchObject({ pages: 40, reports: 1 });
+      expect(more.service.requests.length).toBeLessThanOrEqual(40 - pages);
+    },
+  );
+
+  it('names the description of the end if the API is described', async () => {
+    const api = { pagination: 'link', sha256: sha256Of('api'), requestSha256: sha256Of('request') };
+    const definition = { request: anExportRequest({ api }) };
+    const end = await anExportBench({ script: emptyPages(9), limits: { maxEmptyPages: 3 }, definition }).start();
+    expect(failed(end).message).toContain('api.next.end');
+  });
+
+  it('completes if they are not counted, or if they are the last ones', async () => {
+    const limits = { maxEmptyPages: 3 };
+    expect(completed(await anExportBench({ script: emptyPages(9, null), limits }).start()).pages).toBe(9);
+    expect(completed(await anExportBench({ script: emptyPages(5), limits }).start()).pages).toBe(5);
+  });
+
+  it('warns at each hundred of them', async () => {
+    const bench = anExportBench({ script: emptyPages(250) });
+    completed(await bench.start());
+    expect(bench.events.filter(({ event }) => event === 'pages-without-reports')).toMatchObject([
+      { page: 102, emptyPages: 100 },
+      { page: 202, emptyPages: 200 },
+    ]);
   });
 });

@@ -153,6 +153,7 @@ describe('a page-log entry', () => {
     ['totals.bytes', { totals: { reports: 0, bytes: '0' } }],
     ['cycle.power', { cycle: { tortoise: 'c', power: 0, steps: 0 } }],
     ['repeats', { repeats: 'no' }],
+    ['emptyPages', { emptyPages: -1 }],
   ])('is rejected for its %s, even if its checksum matches', (field, changed) => {
     const entry = { ...aFullEntry(), ...changed };
     expect(() => parsePageEntry(aFullEntry(), store, withChecksum(entry))).toThrow(

@@ -93,10 +93,12 @@ describe('the progress of a run', () => {
     display.onEvent({ event: 'waiting-for-slot', export: 'daily', run, page: 2, seconds: 5 });
     expect(display.output()).toBe('');
     display.onEvent({ event: 'service-asked-to-wait', export: 'daily', run, page: 2, seconds: 60, inside: false });
+    display.onEvent({ event: 'pages-without-reports', export: 'daily', run, page: 120, emptyPages: 100 });
     display.onRetry({ state: 'ExportPage', error: 'E', message: 'm', attempt: 1, maxAttempts: 20, delaySeconds: 8 });
     display.end();
     expect(display.lines()).toEqual([
       'Waiting 60 s before page 2 (Retry-After)',
+      '100 pages without reports in a row, up to page 120',
       'Retrying in 8 s (attempt 2 of 21): E: m',
     ]);
   });

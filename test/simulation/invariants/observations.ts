@@ -186,7 +186,9 @@ export interface LogEntry {
   readonly revision: string | null;
   readonly cursor: string | null;
   readonly nextCursor: string | null;
+  readonly reports: number | null;
   readonly repeats: boolean;
+  readonly emptyPages: number;
 }
 
 export interface Manifest {

@@ -27,6 +27,9 @@ export function checkLogEntry(
     world.violate('the page log has no gaps', `${label} after page ${last?.page ?? 0}`);
   }
   if (entry.cursor !== (last?.nextCursor ?? null)) world.violate('cursors form a chain', label);
+  if (entry.emptyPages !== (entry.reports === 0 ? (last?.emptyPages ?? 0) + 1 : 0)) {
+    world.violate('the page log agrees with the stored pages', `${label}: ${entry.emptyPages} pages without reports`);
+  }
   if (last?.repeats === true) world.violate('no page is logged after a cursor cycle closes', label);
   // As the functions have stored it: someone may have deleted or replaced it meanwhile, and then it was stored again.
   const versions = s3().versions(prefix + entry.key);
