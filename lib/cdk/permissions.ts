@@ -257,7 +257,7 @@ function grant(role: Role, actions: string[], resource: string): void {
 }
 
 /** Allows the key's use through `service` only. */
-function grantKey(role: Role, key: IKey, service: string, actions: string[]): void {
+export function grantKey(role: Role, key: IKey, service: string, actions: string[]): void {
   const { region, urlSuffix } = Stack.of(role);
   role.addToPolicy(
     new PolicyStatement({

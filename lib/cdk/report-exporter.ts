@@ -37,7 +37,7 @@ import { lifecycleRules } from './storage/lifecycle.ts';
 import { exportMetric, isServiceMetric, serviceMetric } from './metrics.ts';
 import { createPermissions, grantReaderAccounts, grantReadObjects, type StorageKeys } from './permissions.ts';
 import { checkBucket, keyOfLogs } from './provided-resources.ts';
-import { createSchedules } from './schedule.ts';
+import { createSchedules, createSchedulesLast } from './schedule.ts';
 import { functionSettings, serviceMetadata } from './settings/deployed-export.ts';
 import { withoutCdkValues } from './settings/cdk-values.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
@@ -357,7 +357,7 @@ export class ReportExporter extends Construct implements IConnectable {
       network: this.#network,
     });
     const metadata = serviceMetadata(deployedService, given.exports);
-    const machine = createStateMachine(this, {
+    this.stateMachine = createStateMachine(this, {
       functions: this.functions,
       bucket,
       prefix,
@@ -368,7 +368,6 @@ export class ReportExporter extends Construct implements IConnectable {
       logKey,
       tracing,
     });
-    this.stateMachine = machine.stateMachine;
     this.backfillStateMachine = hasBackfills(service)
       ? createBackfillStateMachine(this, {
           stateMachine: this.stateMachine,
@@ -390,7 +389,7 @@ export class ReportExporter extends Construct implements IConnectable {
     }));
     const schedules = createSchedules(
       this,
-      machine,
+      this.stateMachine,
       scoped.flatMap(({ schedule, ...each }) => (schedule === undefined ? [] : [{ ...each, schedule }])),
       props.encryptionKey,
     );
@@ -424,6 +423,7 @@ export class ReportExporter extends Construct implements IConnectable {
       backfill: this.backfillStateMachine,
     });
     if (settings.readerAccounts !== undefined) this.#grantReaderAccounts(settings.readerAccounts);
+    if (this.scheduleGroup !== undefined) createSchedulesLast(this.scheduleGroup, this);
   }
 
   /**

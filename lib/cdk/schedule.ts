@@ -3,7 +3,7 @@
  * same scheduled time in their input, so BeginRun recognizes them.
  */
 
-import { Duration, RemovalPolicy, Stack, TimeZone } from 'aws-cdk-lib';
+import { CfnResource, Duration, RemovalPolicy, Stack, TimeZone } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   ContextAttribute,
@@ -16,10 +16,11 @@ import {
 import { StepFunctionsStartExecution } from 'aws-cdk-lib/aws-scheduler-targets';
 import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { acknowledge } from './nag-suppressions.ts';
+import { grantKey } from './permissions.ts';
 import type { ScheduleSettings } from '../settings/schedule-settings.ts';
-import type { ServiceStateMachine } from './state-machine.ts';
 
 export interface ScheduledExport {
   readonly name: string;
@@ -38,7 +39,7 @@ export interface ServiceSchedules {
 /** Creates the schedules and what they share; nothing if there are none. */
 export function createSchedules(
   scope: Construct,
-  target: ServiceStateMachine,
+  target: StateMachine,
   exports: readonly ScheduledExport[],
   key: IKey | undefined,
 ): ServiceSchedules | undefined {
@@ -46,8 +47,8 @@ export function createSchedules(
   const group = new ScheduleGroup(scope, 'Schedules', { removalPolicy: RemovalPolicy.DESTROY });
   const deadLetterQueue = createDeadLetterQueue(scope, key);
   const role = createRole(scope, group);
-  // Some permissions of the target are in separate policies, and must exist before the first start.
-  role.node.addDependency(...target.separatePolicies);
+  // Scheduler sends messages with this role. SQS encrypts them on its behalf, or Scheduler drops them without an alarm.
+  if (key !== undefined) grantKey(role, key, 'sqs', ['kms:Decrypt', 'kms:GenerateDataKey']);
   const shared = { group, deadLetterQueue, role, target };
   return {
     group,
@@ -56,11 +57,22 @@ export function createSchedules(
   };
 }
 
+/**
+ * Delays the schedules of `group` until all other resources in `scope` exist. A rate starts a run at once, and its pages would keep
+ * the bucket of a first deployment that is rolled back.
+ */
+export function createSchedulesLast(group: ScheduleGroup, scope: Construct): void {
+  const isOfSchedules = ({ node }: CfnResource): boolean =>
+    node.scopes.some((each) => each instanceof Schedule || each instanceof ScheduleGroup || each.node.id === roleId);
+  const all = scope.node.findAll().filter((each) => CfnResource.isCfnResource(each));
+  group.node.addDependency(...all.filter((each) => !isOfSchedules(each)));
+}
+
 interface SharedBySchedules {
   readonly group: ScheduleGroup;
   readonly deadLetterQueue: Queue;
   readonly role: Role;
-  readonly target: ServiceStateMachine;
+  readonly target: StateMachine;
 }
 
 function createSchedule({ name, scope, schedule: settings }: ScheduledExport, shared: SharedBySchedules): Schedule {
@@ -75,7 +87,7 @@ function createSchedule({ name, scope, schedule: settings }: ScheduledExport, sh
         ? TimeWindow.off()
         : TimeWindow.flexible(Duration.millis(settings.flexibleWindow)),
     enabled: settings.enabled,
-    target: new StepFunctionsStartExecution(target.stateMachine, {
+    target: new StepFunctionsStartExecution(target, {
       // Otherwise each target would create its own.
       role,
       input: ScheduleTargetInput.fromObject({ export: name, scheduledTime: ContextAttribute.scheduledTime }),
@@ -86,7 +98,8 @@ function createSchedule({ name, scope, schedule: settings }: ScheduledExport, sh
       deadLetterQueue,
     }),
   });
-  // A schedule does not refer to the role's policy, nor to the group, except by its name. The role refers to the group.
+  // A schedule does not refer to the role's policy, nor to the group, except by its name. The role refers to the group, which is
+  // created last.
   schedule.node.addDependency(role);
   return schedule;
 }
@@ -103,9 +116,11 @@ function createDeadLetterQueue(scope: Construct, key: IKey | undefined): Queue {
   return queue;
 }
 
+const roleId = 'SchedulerRole';
+
 /** Scheduler assumes the role for schedules of this group only. */
 function createRole(scope: Construct, group: ScheduleGroup): Role {
-  return new Role(scope, 'SchedulerRole', {
+  return new Role(scope, roleId, {
     assumedBy: new ServicePrincipal('scheduler.amazonaws.com', {
       conditions: {
         StringEquals: { 'aws:SourceAccount': Stack.of(scope).account, 'aws:SourceArn': group.scheduleGroupArn },

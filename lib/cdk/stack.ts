@@ -18,6 +18,7 @@ import { lifecycleRules } from './storage/lifecycle.ts';
 import { type ExistingNetwork, importNetwork } from './network.ts';
 import { readerKeyStatement } from './permissions.ts';
 import { ReportExporter } from './report-exporter.ts';
+import { createSchedulesLast } from './schedule.ts';
 import { toPascalCase } from './service-output.ts';
 import { deploymentSettings } from './settings/deployment-settings.ts';
 import { createBucket, createPageLogTable, importSecret } from './storage/stores.ts';
@@ -110,6 +111,11 @@ export class ReportExporterStack extends Stack {
     });
     createTableAlarms(this, this.table, { topic: this.alarmTopic, runbookUrl: settings.alarms.runbookUrl });
     this.dashboard = createDashboard(this, this.services);
+    const [first, ...others] = this.services.flatMap(({ scheduleGroup }) => scheduleGroup ?? []);
+    if (first !== undefined) {
+      createSchedulesLast(first, this);
+      for (const group of others) group.node.addDependency(first);
+    }
 
     this.#addOutput('BucketName', this.bucket.bucketName, 'The bucket for pages and manifests');
     this.#addOutput('TableName', this.table.tableName, 'The table of the page log');

@@ -41,12 +41,6 @@ export interface ServiceStateMachineProps {
   readonly tracing: boolean;
 }
 
-export interface ServiceStateMachine {
-  readonly stateMachine: StateMachine;
-  /** The permissions that refer to the state machine itself. In the roles' own policies they would form a cycle. */
-  readonly separatePolicies: readonly Policy[];
-}
-
 /** The names of what CloudFormation replaces in the definitions. */
 const arnVariable = (step: StepName) => `${step}Arn`;
 const stateMachineVariable = 'StateMachineArn';
@@ -54,7 +48,7 @@ const bucketVariable = 'BucketName';
 const eventBusVariable = 'EventBusArn';
 const placeholder = (variable: string) => `\${${variable}}`;
 
-export function createStateMachine(scope: Construct, props: ServiceStateMachineProps): ServiceStateMachine {
+export function createStateMachine(scope: Construct, props: ServiceStateMachineProps): StateMachine {
   const { functions, bucket, prefix, eventBus } = props;
   const machine = createStandardStateMachine(scope, 'StateMachine', {
     ...props,
@@ -70,13 +64,9 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
   });
   (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, serviceMetadataText(props.metadata));
   grantInvokeAndPutEvents(machine, functions, eventBus);
-  return {
-    stateMachine: machine,
-    separatePolicies: [
-      grantStartExecution(scope, machine),
-      ...grantDescribeExecution(scope, machine, functions.BeginRun),
-    ],
-  };
+  grantStartExecution(scope, machine);
+  grantDescribeExecution(scope, machine, functions.BeginRun);
+  return machine;
 }
 
 /**
@@ -243,20 +233,17 @@ function grantInvokeAndPutEvents(
 }
 
 /** Lets the state machine continue a run in a new execution of itself. */
-function grantStartExecution(scope: Construct, machine: StateMachine): Policy {
-  return new Policy(scope, 'StartExecutionPolicy', {
+/** A separate policy: in the role's own one, it would form a cycle. */
+function grantStartExecution(scope: Construct, machine: StateMachine): void {
+  new Policy(scope, 'StartExecutionPolicy', {
     roles: [machine.role],
     statements: [new PolicyStatement({ actions: ['states:StartExecution'], resources: [machine.stateMachineArn] })],
   });
 }
 
-/** Lets BeginRun find out whether another execution of the state machine is running. */
-function grantDescribeExecution(
-  scope: Construct,
-  machine: StateMachine,
-  { role }: ServiceFunctions['BeginRun'],
-): readonly Policy[] {
-  if (role === undefined) return [];
+/** Lets BeginRun find out whether another execution of the state machine is running. A separate policy, as above. */
+function grantDescribeExecution(scope: Construct, machine: StateMachine, { role }: ServiceFunctions['BeginRun']): void {
+  if (role === undefined) return;
   const executions = executionArns(machine, ':*');
   const policy = new Policy(scope, 'DescribeExecutionPolicy', {
     roles: [role],
@@ -267,5 +254,4 @@ function grantDescribeExecution(
     executions,
     'The executions of this state machine only; their names are generated at run time',
   );
-  return [policy];
 }

@@ -180,6 +180,8 @@ describe('permissions', () => {
       ['secretsmanager', ['kms:Decrypt']],
     ]);
     expect(keysOf('ServicesacmeFailRunRole')).toEqual([['dynamodb', forTable]]);
+    // Otherwise Scheduler drops the starts that it cannot deliver, and no alarm is raised.
+    expect(keysOf('ServicesacmeSchedulerRole')).toEqual([['sqs', ['kms:Decrypt', 'kms:GenerateDataKey']]]);
   });
 
   it('allow each key only for what it encrypts, if there are several', () => {
@@ -205,6 +207,7 @@ describe('permissions', () => {
     expect(keysOf('ServicesacmeFinishRunRole')).toEqual({ ...ofTable, ...ofBucket });
     expect(keysOf('ServicesacmeBeginRunRole')).toEqual(ofTable);
     expect(keysOf('ServicesacmeFailRunRole')).toEqual(ofTable);
+    expect(keysOf('ServicesacmeSchedulerRole')).toEqual({ sqs: keyArn('common') });
   });
 
   it('refer to an existing secret by its ARN, or by its name and a wildcard for the random suffix', () => {

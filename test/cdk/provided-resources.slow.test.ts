@@ -63,6 +63,10 @@ describe('a key of the app', () => {
     const { stack } = aService((scope) => ({ encryptionKey: new Key(scope, 'Key') }));
     const template = Template.fromStack(stack);
     template.hasResourceProperties('AWS::SQS::Queue', { KmsMasterKeyId: Match.anyValue() });
+    const scheduler = Object.entries(template.findResources('AWS::IAM::Policy')).find(([id]) =>
+      id.includes('Scheduler'),
+    );
+    expect(JSON.stringify(scheduler)).toContain('"kms:GenerateDataKey"');
     for (const group of logGroupsOf(stack)) expect(group).toHaveProperty('KmsKeyId');
     const [key] = Object.values(template.findResources('AWS::KMS::Key'));
     const statement = key?.Properties.KeyPolicy.Statement.find(({ Sid }: { Sid: string }) => Sid === 'EncryptLogs');
