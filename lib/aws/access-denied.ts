@@ -1,6 +1,6 @@
 /** Recognizes that AWS denied a request, and says what to do about it. */
 
-import { isExportError } from '../core/errors.ts';
+import { type ExportError, isExportError } from '../core/errors.ts';
 
 const accessDeniedErrors: ReadonlySet<string> = new Set(['AccessDenied', 'AccessDeniedException']);
 
@@ -10,14 +10,29 @@ export function isAccessDenied(error: unknown): error is Error {
   return error instanceof Error && accessDeniedErrors.has(error.name);
 }
 
+/** Whether AWS denied what this error is about, also without the name of an error: the response to a HEAD request has no body. */
+function isDenial(error: ExportError): boolean {
+  const { $metadata: response } = (error.cause ?? {}) as { readonly $metadata?: { readonly httpStatusCode?: number } };
+  return isAccessDenied(error.cause) || response?.httpStatusCode === 403;
+}
+
 /**
- * Adds the remedy to the message of AWS, which names the action and the resource. The name of the error stays: the state
- * machine decides by it.
+ * Adds the remedy to the message of AWS, which names the action and the resource. An error that is explained already gets the name of the
+ * denial instead of ConfigurationError. The state machine decides by the name, and retries a denial, which may pass soon after a deployment.
  */
 export function explainAccessDenied(error: unknown): void {
-  if (isExportError(error) || !isAccessDenied(error)) return;
+  if (isExportError(error)) {
+    if (isDenial(error)) Object.assign(error, { name: 'AccessDenied' });
+    return;
+  }
+  if (!isAccessDenied(error)) return;
   const [, action] = /not authorized to perform: ([a-z0-9-]+:\w+)/i.exec(error.message) ?? [];
+  const hint = action?.startsWith('kms:') === true ? bucketKeyHint : '';
   error.message =
-    `${error.message.replace(/\.?\s*$/, '')}. AWS denied ${action ?? 'the request'} to a function of the stack. Restore the permission ` +
+    `${error.message.replace(/\.?\s*$/, '')}. AWS denied ${action ?? 'the request'} to a function of the stack. ${hint}Restore the permission ` +
     '(cdk diff shows changes of its own policies; check bucket, key and endpoint policies and permissions boundaries), then start again';
 }
+
+/** Nothing in the stack names the key of a bucket that it does not create. */
+const bucketKeyHint =
+  'If an existing bucket encrypts with this key by default, set bucket.kmsKeyArn to it and deploy. ';

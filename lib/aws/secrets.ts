@@ -129,8 +129,11 @@ async function readSecret(client: SecretsManagerClient, secretId: string): Promi
     if (!permanentErrors.has(cause.name)) throw cause;
     throw new ExportError(
       'ConfigurationError',
-      `The secret ${secretId} cannot be read (${cause.name}). Check that it exists, and allow ` +
-        'secretsmanager:GetSecretValue on it, and kms:Decrypt if a customer managed key encrypts it; then start again',
+      cause.name === 'ResourceNotFoundException'
+        ? `The secret ${secretId} has no value yet, or does not exist. Store the value: read -rs VALUE && printf %s "$VALUE" | aws ` +
+            `secretsmanager put-secret-value --secret-id ${secretId} --secret-string file:///dev/stdin; then start again`
+        : `The secret ${secretId} cannot be read (${cause.name}). Allow secretsmanager:GetSecretValue on it, and kms:Decrypt if a ` +
+            'customer managed key encrypts it; then start again',
       { cause },
     );
   }

@@ -1,10 +1,17 @@
+import { HeadObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { mockClient } from 'aws-sdk-client-mock';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { explainAccessDenied } from '../../lib/aws/access-denied.ts';
 import { createAttemptRecorder } from '../../lib/aws/lambda/attempt-recorder.ts';
 import { stepHandler } from '../../lib/aws/lambda/step-handler.ts';
+import { headObject } from '../../lib/aws/s3/objects.ts';
+import { createSecretApiKey } from '../../lib/aws/secrets.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { ExportError } from '../../lib/core/errors.ts';
+import { stepRetries } from '../../lib/core/state-machine/retry-policy.ts';
 import { createMemoryIncidentLog } from '../support/export/memory-adapters.ts';
+import { failureOf } from '../support/service/service-client.ts';
 
 const denied = (name: string, message: string) => Object.assign(new Error(message), { name });
 const role = 'arn:aws:sts::123456789012:assumed-role/ReportExporter-ExportPage/ExportPage';
@@ -14,6 +21,20 @@ beforeEach(() => {
   vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   return () => vi.restoreAllMocks();
 });
+
+const deniedSecret = denied('AccessDeniedException', 'Access to KMS is not allowed');
+function secretOptions(error: Error) {
+  const client = new SecretsManagerClient({ region: 'us-east-1' });
+  mockClient(client).on(GetSecretValueCommand).rejects(error);
+  return { client, secretId: 'reports/api-key', field: '', now: () => 0 };
+}
+function deniedObject() {
+  const client = new S3Client({ region: 'us-east-1' });
+  mockClient(client)
+    .on(HeadObjectCommand)
+    .rejects(Object.assign(denied('Unknown', 'UnknownError'), { $metadata: { httpStatusCode: 403 } }));
+  return client;
+}
 
 /** The error of a step that fails with `cause`, as Step Functions sees it. */
 async function errorOfStep(cause: unknown): Promise<Error> {
@@ -48,16 +69,41 @@ describe('a request that AWS denies to a function', () => {
     );
   });
 
+  it('names the setting for the key of an existing bucket', async () => {
+    const message = `User: ${role} is not authorized to perform: kms:GenerateDataKey on resource: arn:aws:kms:eu-central-1:1:key/2`;
+    expect((await errorOfStep(denied('AccessDenied', message))).message).toContain(
+      'set bucket.kmsKeyArn to it and deploy',
+    );
+  });
+
   it('has the remedy even if AWS names no action', async () => {
     const { message } = await errorOfStep(denied('AccessDenied', 'Access Denied.'));
     expect(message).toMatch(/^Access Denied\. AWS denied the request to a function of the stack\. Restore/);
   });
 
+  it.each([
+    [
+      'a secret',
+      async () => await createSecretApiKey(secretOptions(deniedSecret)).get(),
+      /secret reports\/api-key cannot be read/,
+    ],
+    // The response to a HEAD request has no body, so no name either.
+    [
+      'an object',
+      async () => await headObject({ client: deniedObject(), Bucket: 'b', Key: 'k' }),
+      /s3:\/\/b\/k \(403\)/,
+    ],
+  ])('is retried like any other if it is to read %s, and keeps the explanation', async (_, read, message) => {
+    const error = await errorOfStep(await failureOf(read()));
+    expect(stepRetries('ExportPage').find(({ ErrorEquals }) => ErrorEquals.includes(error.name))?.MaxAttempts).toBe(2);
+    expect(error.message).toMatch(message);
+  });
+
   it('is not mistaken for an error of the export, or for another error of AWS', async () => {
-    const explained = new ExportError('ConfigurationError', 'S3 denied access', { cause: denied('AccessDenied', 'x') });
-    for (const error of [explained, denied('SlowDown', 'Reduce your request rate')]) {
-      const { message } = error;
-      expect((await errorOfStep(error)).message).toBe(message);
+    const other = new ExportError('ConfigurationError', 'No', { cause: denied('ResourceNotFoundException', 'x') });
+    for (const error of [other, denied('SlowDown', 'Reduce your request rate')]) {
+      const { name, message } = error;
+      expect(await errorOfStep(error)).toMatchObject({ name, message });
     }
     expect(() => explainAccessDenied('no error')).not.toThrow();
   });

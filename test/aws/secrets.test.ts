@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
@@ -84,7 +85,7 @@ describe('the API key in Secrets Manager', () => {
     expect(await failureOf(key.get())).toMatchObject({ name: 'ConfigurationError' });
   });
 
-  it.each(['ResourceNotFoundException', 'AccessDeniedException', 'DecryptionFailure', 'InvalidRequestException'])(
+  it.each(['AccessDeniedException', 'DecryptionFailure', 'InvalidRequestException'])(
     'is a configuration error if the secret cannot be read: %s',
     async (name) => {
       const { key, secrets } = aSecret();
@@ -95,6 +96,19 @@ describe('the API key in Secrets Manager', () => {
       });
     },
   );
+
+  it('is reported with the command that stores it if the secret has no value yet', async () => {
+    const { key, secrets } = aSecret();
+    secrets.on(GetSecretValueCommand).rejects(Object.assign(new Error(), { name: 'ResourceNotFoundException' }));
+    const { name, message } = await failureOf(key.get());
+    expect(name).toBe('ConfigurationError');
+    expect(message).toMatch(
+      /^The secret reports\/api-key has no value yet, or does not exist\. Store the value: read -rs/,
+    );
+    // The same as in the documented steps, but for the names.
+    const documented = readFileSync('docs/deployment.md', 'utf8').match(/read -rs KEY .*/)?.[0] ?? '';
+    expect(message).toContain(documented.replaceAll('KEY', 'VALUE').replace('<AcmeApiKeySecretId>', 'reports/api-key'));
+  });
 
   it('is read again after a transient error, which is rethrown unchanged', async () => {
     const { key, secrets, holds } = aSecret();
@@ -149,7 +163,7 @@ describe('the client certificate and the credentials for the proxy', () => {
       JSON.stringify(other.issue({ name: 'a', passphrase })),
       /the key is encrypted\. Set its passphrase: field "passphrase" of secret reports\/client/,
     ],
-    ['not been created', undefined, /^The secret reports\/client cannot be read \(ResourceNotFoundException\)/],
+    ['not been created', undefined, /^The secret reports\/client has no value yet, or does not exist\./],
   ])('cannot be used if the secret has %s: the error says what to do', async (_, secret, message) => {
     const error = await errorWith({ tls: { clientCertificateSecret: 'reports/client' } }, secret);
     expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringMatching(message) });
