@@ -24,7 +24,7 @@ import { coarseDuration, plural } from './output/format.ts';
 
 export interface CheckResult {
   /**
-   * `alarms`, `concurrency`, `settings`, `state`, `store`, `runs`, `backfill`, `schedule`, `network`, `key`, `service`, `clock` or
+   * `alarms`, `concurrency`, `bucket`, `settings`, `state`, `store`, `runs`, `backfill`, `schedule`, `network`, `key`, `service`, `clock` or
    * `function`.
    */
   readonly check: string;
@@ -79,6 +79,7 @@ export async function* runHealthChecks(
   if (alarms !== undefined) yield of(null, 'alarms', alarms);
   const executions = await checkConcurrency(deployment);
   if (executions !== undefined) yield of(null, 'concurrency', executions);
+  for (const outcome of await checkBuckets(deployment)) yield of(null, 'bucket', outcome);
   const checked = await mapConcurrently(names, concurrency, (name) => checkExport(deployment, name, program));
   for (const { name, results } of checked) {
     for (const [check, outcome] of results) yield of(name, check, outcome);
@@ -183,6 +184,17 @@ function concurrencyOutcome({ unreserved, scheduledExports, hasBackfills }: Conc
   return warning(
     `${message}. The others wait for up to ten hours, and then fail`,
     `request a higher quota of concurrent executions, or let them run at different times; ${concurrencyDocs}`,
+  );
+}
+
+/** Whether the functions may write to the buckets. If it cannot be read, the first run finds it: its message has the remedy, too. */
+export async function checkBuckets(deployment: Deployment): Promise<readonly Outcome[]> {
+  const found = (await deployment.unwritableBuckets?.().catch(() => [])) ?? [];
+  return found.map(({ bucket, key }) =>
+    warning(
+      `the bucket ${bucket} encrypts with the key ${key} by default, which the functions may not use: every write is denied`,
+      'set bucket.kmsKeyArn to the key and deploy; nothing to do if it is the AWS managed key aws/s3. docs/bucket.md#an-existing-bucket',
+    ),
   );
 }
 

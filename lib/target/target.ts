@@ -31,6 +31,14 @@ export interface Deployment extends AsyncDisposable {
   alarmTopic(): Promise<AlarmTopic | undefined>;
   /** How many functions may run at the same time. Undefined: exports run in this process. */
   concurrency(): Promise<Concurrency | undefined>;
+  /** The buckets whose default key the functions may not use, so that every write is denied. Absent: exports write files. */
+  unwritableBuckets?(): Promise<readonly EncryptedBucket[]>;
+}
+
+export interface EncryptedBucket {
+  readonly bucket: string;
+  /** The key that encrypts its objects by default. */
+  readonly key: string;
 }
 
 /** The concurrent executions of Lambda, without those that are reserved for a function. */

@@ -2,9 +2,10 @@
 
 import { type CloudFormationClient, DescribeStacksCommand, type Stack } from '@aws-sdk/client-cloudformation';
 import { GetAccountSettingsCommand, type LambdaClient } from '@aws-sdk/client-lambda';
+import { GetBucketEncryptionCommand, type S3Client } from '@aws-sdk/client-s3';
 import { GetTopicAttributesCommand, type SNSClient } from '@aws-sdk/client-sns';
 import { ExportError } from '../../core/errors.ts';
-import type { AlarmTopic, Concurrency, Deployment } from '../../target/target.ts';
+import type { AlarmTopic, Concurrency, Deployment, EncryptedBucket } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { listNames } from '../../core/sanitize.ts';
 import type { ServiceOutput } from '../../settings/stack-output.ts';
@@ -51,6 +52,7 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
       openAll: async () => await openAllExports([...(await exports()).values()], clients, runtime),
       alarmTopic: async () => (alarmTopic === undefined ? undefined : await readAlarmTopic(clients.sns, alarmTopic)),
       concurrency: async () => await readConcurrency(clients.lambda, [...(await exports()).values()]),
+      unwritableBuckets: async () => await findUnwritableBuckets(clients.s3, services),
       async [Symbol.asyncDispose]() {
         clients.close();
       },
@@ -159,6 +161,24 @@ async function readAlarmTopic(client: SNSClient, TopicArn: string): Promise<Alar
     pending: Number(SubscriptionsPending ?? 0),
     hasUnusableKey: keyOfSns.test(KmsMasterKeyId),
   };
+}
+
+/** The key that S3 manages, which needs no permission. */
+const keyOfS3 = /^(arn:.*:)?alias\/aws\/s3$/;
+
+/** The functions name no key in their requests, and have no permission for the default one. Needs s3:GetEncryptionConfiguration. */
+async function findUnwritableBuckets(client: S3Client, services: readonly ServiceOutput[]): Promise<EncryptedBucket[]> {
+  const buckets = new Set(services.flatMap(({ bucket, bucketKeyArn }) => (bucketKeyArn === undefined ? [bucket] : [])));
+  const found = await Promise.all(
+    [...buckets].map(async (bucket) => {
+      const { ServerSideEncryptionConfiguration: encryption } = await client.send(
+        new GetBucketEncryptionCommand({ Bucket: bucket }),
+      );
+      const key = encryption?.Rules?.[0]?.ApplyServerSideEncryptionByDefault?.KMSMasterKeyID ?? '';
+      return key === '' || keyOfS3.test(key) ? [] : [{ bucket, key }];
+    }),
+  );
+  return found.flat();
 }
 
 /**
