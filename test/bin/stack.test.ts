@@ -1,5 +1,6 @@
 /** The commands that act on a deployment, on a stack of a hundred exports in two services. Its AWS services are mocked. */
 
+import { readFileSync } from 'node:fs';
 import { Readable } from 'node:stream';
 import {
   GetItemCommand,
@@ -8,7 +9,12 @@ import {
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
 import { GetAccountSettingsCommand, InvokeCommand } from '@aws-sdk/client-lambda';
-import { GetObjectCommand, type GetObjectCommandInput, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import {
+  GetObjectCommand,
+  type GetObjectCommandInput,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+} from '@aws-sdk/client-s3';
 import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, StartExecutionCommand, type StartExecutionCommandInput } from '@aws-sdk/client-sfn';
@@ -341,5 +347,35 @@ describe('doctor', () => {
     const { findings } = JSON.parse((await runOnStack('doctor', '--json')).stdout) as { findings: { check: string }[] };
     expect(findings.find(({ check }) => check === 'function')).toMatchObject(expected);
     expect(findings.find(({ check }) => check === 'key')).toMatchObject({ state: 'problem' });
+  });
+});
+
+describe('the documented permissions', () => {
+  /** The permissions in the table of docs/deployment.md for the commands whose cell begins so, and those for all commands. */
+  const permissionsFor = (commands: string) =>
+    readFileSync('docs/deployment.md', 'utf8')
+      .split('\n')
+      .filter((line) => line.startsWith('| all |') || line.startsWith(`| ${commands}`))
+      .join();
+  const actionOf: Readonly<Record<string, string>> = {
+    HeadObject: 'GetObject',
+    ListObjectsV2: 'ListBucket',
+    GetBucketEncryption: 'GetEncryptionConfiguration',
+    Invoke: 'InvokeFunction',
+  };
+
+  it.each([
+    ['`status` of all exports', ['status']],
+    ['`plan --all`, `verify --all`', ['plan', '--all']],
+    ['`plan --all`, `verify --all`', ['verify', '--all']],
+  ])('%s: allow every request of %j', async (commands, args) => {
+    aws.s3.on(HeadObjectCommand).rejects(awsError('NotFound'));
+    aws.s3.on(GetObjectCommand).rejects(awsError('NoSuchKey'));
+    aws.s3.on(ListObjectsV2Command).resolves({});
+    await runOnStack(...args);
+    const requests = Object.keys(aws.requests()).map((name) => actionOf[name] ?? name);
+    expect(requests).toContain('BatchGetItem');
+    const documented = permissionsFor(commands);
+    expect(requests.filter((action) => !documented.includes(`:${action}\``))).toEqual([]);
   });
 });
