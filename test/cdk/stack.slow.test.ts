@@ -29,6 +29,7 @@ import {
   textOf,
 } from '../support/aws/cdk-deployment.ts';
 import { aPageEntry, aRun, at, collect } from '../support/builders.ts';
+import { textOf as textOfPage } from '../support/docs/doc-pages.ts';
 
 const deployment = deploy({
   service: { baseUrl: 'https://reports.example.com', vendor: 'ACME', totalTimeout: 'PT2M' },
@@ -513,6 +514,16 @@ function dependenciesOf(of: Template, id: string): string[] {
   );
   return [...references, ...[DependsOn].flat()];
 }
+
+it('has the resources and outputs that the checks of a first deployment name', () => {
+  const page = textOfPage('docs/first-deployment.md');
+  const named = [...page.matchAll(/\bresource (AWS::[\w:]+) (\w+)/g)];
+  expect(named.length).toBeGreaterThan(2);
+  for (const [, type = '', id = ''] of named) expect(resource(template, type, id).id).toContain(id);
+  const outputs = [...page.matchAll(/\$\(output (\w+)\)/g), ...page.matchAll(/\$\(output (\w+) \|/g)];
+  expect(new Set(outputs.map(([, name]) => name))).toEqual(new Set(['BucketName', 'AcmeService']));
+  expect(Object.keys(outputsOf(template))).toEqual(expect.arrayContaining(outputs.map(([, name]) => name)));
+});
 
 it('has no circular dependency between resources, which only a deployment would report', () => {
   const dependencies = new Map(Object.keys(resourcesOf(template)).map((id) => [id, dependenciesOf(template, id)]));
