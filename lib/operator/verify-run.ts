@@ -4,6 +4,7 @@
  */
 
 import { hash } from 'node:crypto';
+import { secondOf } from '../core/filter.ts';
 import { addPage, type RunTotals, type StoredCursor, type StoredPage, zeroTotals } from '../core/model.ts';
 import {
   createMeter,
@@ -83,7 +84,9 @@ function headerProblems(header: PublishedRun['header'], manifest: string): strin
     ...(toSecond(startedAt) === toSecond(startOf(run))
       ? []
       : [`its startedAt, ${startedAt}, is not that of its run ID`]),
-    ...(api !== undefined || filter.date?.gte === since ? [] : [`its since, ${since}, is not that of its filter`]),
+    ...(api !== undefined || filter.date?.gte === secondOf(since)
+      ? []
+      : [`its since, ${since}, is not that of its filter`]),
   ];
 }
 

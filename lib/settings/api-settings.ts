@@ -337,11 +337,22 @@ const jsonPointer = /^(\/([^~/]|~[01])*)+$/;
 
 const dateForms = ['iso', 'iso-ms', 'epoch', 'epoch-ms', 'date'] as const;
 
+const dateUnitsMs: Readonly<Record<Api['dates'], number>> = {
+  iso: 1_000,
+  'iso-ms': 1,
+  epoch: 1_000,
+  'epoch-ms': 1,
+  date: 86_400_000,
+};
+
+/** The milliseconds between two dates that a request can have. The Report Export Service has whole seconds. */
+export const unitOfDates = (api: Pick<Api, 'dates'> | undefined): number => dateUnitsMs[api?.dates ?? 'iso'];
+
 export const apiSchema = z
   .strictObject({
     request: field('What every request is.', requestSchema),
     dates: field(
-      'How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`; with milliseconds; as seconds or milliseconds since 1970; or as `2026-11-20`, in UTC.',
+      'How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as `2026-11-20`, in UTC. `{since}` is rounded down, and `{until}` up.',
       z._default(z.enum(dateForms, `must be one of ${dateForms.join(', ')}`), 'iso'),
     ),
     auth: field('How requests are authenticated. The key itself is never in the settings.', authSchema),

@@ -152,7 +152,7 @@ export interface ApiProps {
   /** What every request is. */
   readonly request: RequestProps;
   /**
-   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`; with milliseconds; as seconds or milliseconds since 1970; or as `2026-11-20`, in UTC.
+   * How `{since}` and `{until}` are written: `2026-11-20T02:00:00Z`, always in whole seconds; with milliseconds; as seconds or milliseconds since 1970; or as `2026-11-20`, in UTC. `{since}` is rounded down, and `{until}` up.
    *
    * @default 'iso'
    */

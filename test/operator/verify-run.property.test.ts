@@ -76,6 +76,16 @@ describe('verifying an unchanged run', () => {
     expect(findings).toEqual([]);
   });
 
+  it('finds nothing if its since has milliseconds, and its requests whole seconds', async () => {
+    const bench = anExportBench();
+    await bench.start({ since: '2026-11-19T02:00:00.250Z' });
+    expect(bench.manifest(keyOf(bench, 'manifest.json'))).toMatchObject({
+      since: '2026-11-19T02:00:00.250Z',
+      filter: { date: { gte: '2026-11-19T02:00:00Z' } },
+    });
+    expect(await verify(bench)).toMatchObject({ findings: [] });
+  });
+
   test.prop([fc.subarray([1, 2, 3])])(
     'finds nothing while the entries of its log expire, in any order',
     async (pagesLeft) => {

@@ -110,7 +110,7 @@ export const manifestHeaderSchema = z.object({
   filter: described(
     z.looseObject({
       date: described(
-        z.looseObject({ gte: described(instant, 'Equal to `since`.').optional() }),
+        z.looseObject({ gte: described(instant, '`since`, rounded down to a whole second.').optional() }),
         'The conditions on the date. With `api`, there need not be any.',
       ).optional(),
     }),

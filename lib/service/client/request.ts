@@ -7,8 +7,8 @@ import { ExportError } from '../../core/errors.ts';
 import type { Cursor, ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
 import type { PageRequest } from '../../core/ports.ts';
 import { filterOf } from '../../core/filter.ts';
-import { epochMsOf } from '../../core/timestamps.ts';
-import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
+import { epochMsOf, instantOf } from '../../core/timestamps.ts';
+import { type Api, mediaTypesOf, unitOfDates } from '../../settings/api-settings.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { type ContentEncoding, decodable } from './content-encoding.ts';
@@ -152,11 +152,11 @@ function withValueAt(parent: unknown, [key = '', ...rest]: readonly string[], va
 /** The value of each placeholder, undefined if it has none. */
 type Values = (name: string) => JsonValue | undefined;
 
-function valuesOf({ dates }: Api, { request, since, until }: PageRequest): Values {
+function valuesOf(api: Api, { request, since, until }: PageRequest): Values {
   const { size, format, container, filter } = request;
   const values: Readonly<Record<string, JsonValue | undefined>> = {
-    since: writeDate(dates, since, Math.floor),
-    until: until === undefined ? undefined : writeDate(dates, until, Math.ceil),
+    since: writeDate(api, since, Math.floor),
+    until: until === undefined ? undefined : writeDate(api, until, Math.ceil),
     size,
     format,
     container,
@@ -171,23 +171,21 @@ function valuesOf({ dates }: Api, { request, since, until }: PageRequest): Value
 }
 
 /** `since` is rounded down and `until` up, so that a request for whole seconds or days includes no less than they say. */
-function writeDate(form: Api['dates'], instant: Instant, round: (value: number) => number): string | number {
-  const ms = epochMsOf(instant);
-  switch (form) {
+function writeDate(api: Pick<Api, 'dates'>, instant: Instant, round: (value: number) => number): string | number {
+  const unitMs = unitOfDates(api);
+  const units = round(epochMsOf(instant) / unitMs);
+  switch (api.dates) {
     case 'iso':
-      return instant;
+      return instantOf(units * unitMs);
     case 'iso-ms':
-      return new Date(ms).toISOString();
+      return new Date(units).toISOString();
     case 'epoch':
-      return round(ms / 1_000);
     case 'epoch-ms':
-      return ms;
+      return units;
     case 'date':
-      return new Date(round(ms / dayMs) * dayMs).toISOString().slice(0, 'yyyy-mm-dd'.length);
+      return instantOf(units * unitMs).slice(0, 'yyyy-mm-dd'.length);
   }
 }
-
-const dayMs = 86_400_000;
 
 const placeholder = /\{([A-Za-z][\w.-]*)\}/g;
 

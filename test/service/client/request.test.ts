@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
 import { apiFor, requestPath } from '../../../lib/service/client/request.ts';
 import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
+import { at } from '../../support/builders.ts';
 import { fc } from '../../support/property.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
@@ -46,6 +47,13 @@ describe('the request', () => {
       expect(error?.issues.map(({ path }) => path)).toEqual([['userAgent']]);
     },
   );
+
+  it('has whole seconds, as the contract shows, also if the watermark has milliseconds', async () => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server);
+    await readPage(client.fetchPage({ ...pageRequest(), since: at('2026-11-20T02:00:00.999Z') }));
+    expect(JSON.parse(server.requests[0]?.body ?? '').filter).toEqual({ date: { gte: '2026-11-20T02:00:00Z' } });
+  });
 
   it('contains size and further filter fields only if they are set', async () => {
     await using server = await startRawServer(rawResponse());

@@ -151,11 +151,12 @@ export function scheduleBackfill({
     }
     if (world.injectFault('backfill-with-other-windows', site)) {
       const { from, to, windowMs } = plan;
+      const halfMs = Math.ceil(windowMs / 2_000) * 1_000;
       const other = {
         ...plan,
-        from: from + rng.pick([0, 0, 1, -60 * minute, Math.floor(windowMs / 2)]),
-        to: to + rng.pick([0, -1, -60 * minute]),
-        windowMs: rng.pick([windowMs * 2, windowMs * 2, Math.ceil(windowMs / 2), windowMs + 1]),
+        from: from + rng.pick([0, 0, 1_000, -60 * minute, halfMs]),
+        to: to + rng.pick([0, -1_000, -60 * minute]),
+        windowMs: rng.pick([windowMs * 2, windowMs * 2, halfMs, windowMs + 1_000]),
       };
       if (other.to > other.from)
         run(

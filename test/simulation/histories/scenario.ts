@@ -205,6 +205,9 @@ function ofDescribedApi({ input, settings, service, ...rest }: ExportScenario, a
 
 const day = 24 * hour;
 
+/** Bounds of windows have no milliseconds, as those of requests have none. */
+const wholeSecond = (ms: number): number => Math.floor(ms / 1_000) * 1_000;
+
 /** Its own generator: what is added later must not change the rest of the scenario. */
 function createBackfill(
   seed: string,
@@ -215,13 +218,13 @@ function createBackfill(
   if (!rng.chance(0.3) || service.paddingBytes > 100_000) return undefined;
   // All reports that exist at the start are dated within the day before.
   const newest = start + service.skewMs;
-  const from = newest - day + Math.floor(rng.pick([0, 0, -hour, rng.between(0, 4 * hour)]));
-  const to = newest - hour - Math.floor(rng.pick([0, rng.between(0, 6 * hour), rng.between(0, 1_000)]));
+  const from = wholeSecond(newest - day + rng.pick([0, 0, -hour, rng.between(0, 4 * hour)]));
+  const to = wholeSecond(newest - hour - rng.pick([0, rng.between(0, 6 * hour), rng.between(0, 1_000)]));
   return {
     upperBounds: rng.chance(0.1) ? rng.pick(['ignored', 'rejected']) : 'honoured',
     from,
     to,
-    windowMs: rng.pick([3 * hour, 4 * hour, 4 * hour + 1, 6 * hour, 7_654_321, 10 * hour, 2 * day]),
+    windowMs: rng.pick([3 * hour, 4 * hour, 4 * hour + 1_000, 6 * hour, 7_654_000, 10 * hour, 2 * day]),
     parallel: 1 + rng.integerBelow(4),
     startsAt: start + Math.floor(rng.between(2, 100) * minute),
     isGivenUp: rng.chance(0.2),

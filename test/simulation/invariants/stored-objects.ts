@@ -136,7 +136,8 @@ function checkManifest(
   if (listed !== logged) world.violate('a manifest lists exactly the page log of its run', key);
 
   const bounds = {
-    since: Date.parse(manifest.since),
+    // Requests have whole seconds, rounded down.
+    since: Math.floor(Date.parse(manifest.since) / 1_000) * 1_000,
     until: manifest.until === undefined ? Number.POSITIVE_INFINITY : Date.parse(manifest.until),
   };
   const served: ServedPage[] = [];
