@@ -165,7 +165,8 @@ describe('a local deployment', () => {
 
     await using deployment = openLocalDeployment(options);
     const lock = acquireExportLock(directory.path, 'running');
-    const overview = await readStatuses(deployment, Date.now());
+    // Long after the runs: at another reading of this clock, reports might not be overdue yet.
+    const overview = await readStatuses(deployment, Date.UTC(2100, 0, 1));
     lock?.release();
     const completed = { service: 'simulator', state: 'completed', pages: 3, stale: false, next: { kind: 'manual' } };
     const unfinished = { service: failing.baseUrl, pages: 1, reports: 2, completedAt: null, freshnessSeconds: null };
