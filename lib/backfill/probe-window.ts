@@ -38,10 +38,6 @@ export async function probeWindow(
   const excludeBound = isDescribed
     ? 'Use a parameter that excludes the bound'
     : 'Set filterUntil to an operator that excludes the bound, such as date.lt';
-  /** Bounds between two dates of a coarse form are rounded, so that the windows overlap. */
-  const roundedBounds = isDescribed
-    ? '. If api.dates is date, windows must begin and end at midnight (UTC); if it is epoch, at a whole second'
-    : '';
   const retry = createRetries(runtime, signal);
   let expectedRoot = await rootOfFirstProbe(definition, log);
   const hasReports = async (window: Window) => {
@@ -86,11 +82,11 @@ export async function probeWindow(
   // Only a service that ignores the bound has reports of every empty window.
   if (await hasReportsAt(instantOf(epochMsOf(since) - 1_000))) {
     throw refuse(
-      `it ignores ${bound}. It sent reports for the empty window from ${since} to ${since}, so every window would contain all later reports${roundedBounds}`,
+      `it ignores ${bound}${isDescribed ? ', or includes a whole day (api.dates)' : ''}. It sent reports for the empty window from ${since} to ${since}, so windows would overlap`,
     );
   }
   throw refuse(
-    `${bound} is inclusive. The window from ${since} to ${since} has a report, which is dated ${since} and would be in two windows. ${excludeBound}${roundedBounds}`,
+    `${bound} is inclusive. The window from ${since} to ${since} has a report, which is dated ${since} and would be in two windows. ${excludeBound}`,
   );
 }
 

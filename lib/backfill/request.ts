@@ -2,6 +2,7 @@
 
 import { ExportError } from '../core/errors.ts';
 import { epochMsOf } from '../core/timestamps.ts';
+import { type Api, findDateProblem } from '../settings/api-settings.ts';
 import type { Backfill } from './store.ts';
 import { countWindows } from './windows.ts';
 
@@ -22,6 +23,18 @@ export function findBackfillProblem(
   const windows = countWindows(request);
   if (windows <= maxWindows) return undefined;
   return `--window: results in ${windows.toLocaleString('en')} windows, more than ${maxWindows.toLocaleString('en')}. Choose longer windows, or a shorter period`;
+}
+
+/** @throws ConfigurationError if requests would round these bounds, so that windows overlap. `api` is that of the service */
+export function assertFitsDates(
+  { from, to, windowMs }: Pick<BackfillRequest, 'from' | 'to' | 'windowMs'>,
+  api: Pick<Api, 'dates'> | undefined,
+): void {
+  const problems = Object.entries({ '--from': from, '--to': to, '--window': windowMs }).flatMap(([option, value]) => {
+    const problem = findDateProblem(api, value);
+    return problem === undefined ? [] : [`${option}: ${problem}`];
+  });
+  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('; '));
 }
 
 export const defaultParallel = 4;

@@ -13,8 +13,9 @@
  */
 
 import * as z from 'zod/mini';
-import type { ExportRequest, JsonObject, JsonValue } from '../core/model.ts';
+import type { ExportRequest, Instant, JsonObject, JsonValue } from '../core/model.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
+import { epochMsOf } from '../core/timestamps.ts';
 import { checkedText, field, flag, optionalField, text } from './fields.ts';
 import { findFilterProblems } from './filter-problems.ts';
 import { headerNamePattern } from './network-settings.ts';
@@ -348,6 +349,18 @@ const dateUnitsMs: Readonly<Record<Api['dates'], number>> = {
 /** The milliseconds between two dates that a request can have. The Report Export Service has whole seconds. */
 export const unitOfDates = (api: Pick<Api, 'dates'> | undefined): number => dateUnitsMs[api?.dates ?? 'iso'];
 
+/**
+ * What is wrong with a bound, or a length in milliseconds, of parts of a period; undefined if it fits the dates of requests. Otherwise
+ * requests would round it (`unitOfDates`), and the reports between two dates would be in two parts.
+ */
+export function findDateProblem(api: Pick<Api, 'dates'> | undefined, value: Instant | number): string | undefined {
+  const unitMs = unitOfDates(api);
+  if ((typeof value === 'number' ? value : epochMsOf(value)) % unitMs === 0) return undefined;
+  const units = unitMs === dateUnitsMs.date ? 'whole days (UTC)' : 'whole seconds';
+  const why = api === undefined ? '' : ` (api.dates is ${api.dates})`;
+  return `must be in ${units}: requests have no finer dates${why}, so windows would overlap`;
+}
+
 export const apiSchema = z
   .strictObject({
     request: field('What every request is.', requestSchema),
@@ -377,6 +390,13 @@ function* findContradictions({
 }: Api): Generator<{ readonly path: Path; readonly message: string }> {
   const { from, at, is = from === 'link' ? 'url' : 'cursor', to, alone, end } = next;
   const { format, types, reports, error, empty } = page;
+  if (uses({ request }, 'until') && !uses({ request }, 'since')) {
+    yield {
+      path: ['request'],
+      message:
+        'must have {since} beside {until}: with an upper bound alone, each part of a period would have all earlier reports',
+    };
+  }
   if (from !== 'link' && at === undefined) yield { path: ['next', 'at'], message: `is required for ${from}` };
   if (from === 'header' && at !== undefined && !headerNamePattern.test(at)) {
     yield { path: ['next', 'at'], message: 'is not a valid header name' };

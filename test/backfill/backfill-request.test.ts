@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { chooseParallel, findBackfillProblem } from '../../lib/backfill/request.ts';
+import { assertFitsDates, chooseParallel, findBackfillProblem } from '../../lib/backfill/request.ts';
+import { isExportError } from '../../lib/core/errors.ts';
+import type { Api } from '../../lib/settings/api-settings.ts';
 import { at } from '../support/builders.ts';
 
 describe('the period of a backfill', () => {
@@ -13,6 +15,41 @@ describe('the period of a backfill', () => {
 
   it('must not end in the future: windows that are done get no later reports', () => {
     expect(problemOf('2026-11-20T00:00:00.001Z')).toMatch(/^--to: must not be in the future/);
+  });
+});
+
+describe('bounds that requests would round, so that windows overlap', () => {
+  const period = { from: at('2026-11-01T00:00:00Z'), to: at('2026-11-03T00:00:00Z'), windowMs: 86_400_000 };
+  const problemsOf = (dates: Api['dates'] | undefined, changes: Partial<typeof period> = {}) => {
+    try {
+      assertFitsDates({ ...period, ...changes }, dates && { dates });
+      return [];
+    } catch (error) {
+      return isExportError(error, 'ConfigurationError') ? error.message.split('; ') : [error];
+    }
+  };
+
+  it.each([undefined, 'iso', 'iso-ms', 'epoch', 'epoch-ms', 'date'] as const)('are none in whole days: %s', (dates) => {
+    expect(problemsOf(dates)).toEqual([]);
+  });
+
+  it('are refused for dates without a time, each with its option and the reason', () => {
+    const halves = { from: at('2026-11-01T12:00:00Z'), to: at('2026-11-02T23:59:59Z'), windowMs: 43_200_000 };
+    expect(problemsOf('date', halves)).toEqual(
+      ['--from', '--to', '--window'].map(
+        (option) =>
+          `${option}: must be in whole days (UTC): requests have no finer dates (api.dates is date), so windows would overlap`,
+      ),
+    );
+    expect(problemsOf('iso', halves)).toEqual([]);
+  });
+
+  it.each(['iso', 'epoch', undefined] as const)('are refused if they have milliseconds: %s', (dates) => {
+    const why = dates === undefined ? '' : ` (api.dates is ${dates})`;
+    const refused = [expect.stringContaining(`must be in whole seconds: requests have no finer dates${why},`)];
+    expect(problemsOf(dates, { windowMs: 1_500 })).toEqual(refused);
+    expect(problemsOf(dates, { from: at('1969-12-31T23:59:59.999Z') })).toEqual(refused);
+    expect(problemsOf('epoch-ms', { windowMs: 1_500 })).toEqual([]);
   });
 });
 

@@ -30,21 +30,22 @@ import type { MemoryLog } from '../support/export/memory-adapters.ts';
 import { type ScriptedReport, someReports } from '../support/export/scripted-service.ts';
 import { cases, fc, test } from '../support/property.ts';
 
+const second = 1_000;
 const minute = 60_000;
 /** Of the first report; each later one is a minute after the one before. */
 const firstReportAt = Date.UTC(2026, 10, 1);
 
 const request = fc
   .record({
-    // Also before the first report, and between two.
+    // Also before the first report, and between two. In whole seconds, as requests are.
     fromMs: fc.oneof(
       fc.integer({ min: -10, max: 30 }).map((n) => n * minute),
-      fc.integer({ min: -5, max: 30 * minute }),
+      fc.integer({ min: -5, max: 30 * 60 }).map((n) => n * second),
     ),
-    lengthMs: fc.integer({ min: 1, max: 45 * minute }),
+    lengthMs: fc.integer({ min: 1, max: 45 * 60 }).map((n) => n * second),
     windowMs: fc.oneof(
       fc.integer({ min: 1, max: 20 }).map((n) => n * minute),
-      fc.integer({ min: 40_001, max: 1_200_000 }),
+      fc.integer({ min: 41, max: 1_200 }).map((n) => n * second),
     ),
     parallel: fc.integer({ min: 1, max: 4 }),
   })

@@ -159,6 +159,7 @@ describe('a description', () => {
       auth({ kind: 'oauth2', clientId: 'a', tokenUrl: 'https://a:b@a.example/' }),
       'auth.tokenUrl: must not contain a user',
     ],
+    ['an upper bound alone', query({ a: '{until}' }), 'request: must have {since} beside {until}'],
     ['an unknown placeholder', query({ a: '{from}' }), 'request.query.a: {from} is unknown; there are {since}'],
     ['the cursor as placeholder', query({ a: '{cursor}' }), 'request.query.a: {cursor} is unknown'],
     ['a contract placeholder', query({ a: '{container}' }), 'request.query.a: {container} is unknown'],

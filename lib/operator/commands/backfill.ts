@@ -3,7 +3,7 @@
 import * as z from 'zod/mini';
 import { systemRuntime } from '../../core/clock.ts';
 import { planBackfill } from '../../backfill/plan.ts';
-import { type BackfillRequest, chooseParallel, findBackfillProblem } from '../../backfill/request.ts';
+import { assertFitsDates, type BackfillRequest, chooseParallel, findBackfillProblem } from '../../backfill/request.ts';
 import { type BackfillStatus, readBackfillStatus } from '../../backfill/status.ts';
 import type { BackfillProgress } from '../../backfill/window-states.ts';
 import type { BackfillEnd, DeployedExport, Deployment, Retry } from '../../target/target.ts';
@@ -47,6 +47,7 @@ export async function backfillCommand(
     async (deployment) => {
       if (request === undefined) throw new Error('A problem with the options was not reported');
       const deployed = await openExport(deployment, exportName);
+      assertFitsDates(request, deployed.service.settings.api);
       const period = { ...request, parallel: chooseParallel(request.parallel, deployed.service) };
       if (options.plan === true) return await printPlan(deployed, period, options, context);
       const follow = options.follow === true || options.stack === undefined;

@@ -1,8 +1,9 @@
 /** The command line of a backfill in a directory, with the simulator. */
 
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { apiSchema } from '../../../lib/settings/api-settings.ts';
 import { errorResponse, type FaultScript } from '../../support/service/faults.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import { problemsIn } from '../../support/docs/published-schemas.ts';
@@ -184,6 +185,42 @@ describe('the command backfill', () => {
     expect((await runInProcess(reversed)).stderr).toContain('--to: must be after --from');
     const many = ['backfill', '--out', out, '--from', '2020-01-01', '--to', '2026-01-01', '--window', 'PT1H'];
     expect((await runInProcess(many)).stderr).toContain('--window: results in 52,608 windows, more than 10,000');
+  });
+
+  it('is refused with bounds that its requests would round, before it requests anything', async () => {
+    const api = {
+      request: { path: '/events', query: { from: '{since}', to: '{until}' } },
+      dates: 'date' as const,
+      auth: { kind: 'bearer' as const },
+      next: { from: 'link' as const },
+      page: { format: 'json' as const, reports: '/events/*' },
+    };
+    const simulator = await startTestSimulator({ reports: inMemoryReports([]), api: apiSchema.parse(api) });
+    onTestFinished(() => simulator.close());
+    const out = await aDirectory();
+    const settings = join(out, 'settings.json');
+    const services = { acme: { baseUrl: simulator.baseUrl, api } };
+    await writeFile(settings, JSON.stringify({ services, exports: [{ name: 'nightly' }] }));
+    const env = { REPORT_EXPORT_API_KEY: simulatorApiKey };
+    expect((await runInProcess(['local', '--settings', settings, '--out', out], env)).status).toBe(0);
+    const before = simulator.exchanges.length;
+    const words = [
+      'backfill',
+      '--out',
+      out,
+      '--from',
+      '2020-01-01',
+      '--to',
+      '2020-01-03T12:00:00Z',
+      '--window',
+      'PT12H',
+    ];
+    for (const refused of [await runInProcess([...words, '--plan'], env), await runInProcess(words, env)]) {
+      expect(refused).toMatchObject({ status: 2, stdout: '' });
+      expect(refused.stderr).toContain('--to: must be in whole days (UTC)');
+      expect(refused.stderr).toContain('--window: must be in whole days (UTC)');
+    }
+    expect(simulator.exchanges).toHaveLength(before);
   });
 
   it('is refused without filterUntil, and if the filter has its own condition', async () => {

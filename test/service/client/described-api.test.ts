@@ -239,7 +239,7 @@ describe('a request', () => {
     ['a missing field beside the lower bound', { q: 'from {since} of {filter.kind}' }, {}],
     ['a missing field in the path', {}, {}, '/{filter.kind}'],
     ['an object in a text', { q: '{filter.kind}' }, { kind: {} }],
-    ['an upper bound that is not known', { q: '{until}' }, {}],
+    ['an upper bound that is not known', { q: '{since} to {until}' }, {}],
   ])('is not sent without all that selects its reports: %s', async (_, query, filter, path = '/logs') => {
     expect(await failureOf(received({ request: { path, query } }, { filter }))).toMatchObject({
       name: 'ConfigurationError',

@@ -112,11 +112,13 @@ export const describedApis: fc.Arbitrary<DescribedApi> = choices.map((choice) =>
     same: isSame ? { same: true } : undefined,
     none: undefined,
   }[choice.end ?? 'none'];
+  // An upper bound needs a lower one.
+  const since = at.since === 'none' && at.until !== 'none' && at.until !== 'text' ? 'query' : at.since;
   const place = (where: string) => (where === 'body' && !isPost ? 'query' : where);
 
   const query = {
     'fixed name': 'a "b" & {1}',
-    ...(place(at.since) === 'query' && { since: times[0] }),
+    ...(place(since) === 'query' && { since: times[0] }),
     ...(place(at.until) === 'query' && { $to: times[2] }),
     ...(place(at.until) === 'text' && { filter: times[1] }),
     ...(place(at.size) === 'query' && { limit: 'n={size}' }),
@@ -125,7 +127,7 @@ export const describedApis: fc.Arbitrary<DescribedApi> = choices.map((choice) =>
   };
   const body = {
     fixed: [1, null, ['x', [2]], { yes: true }],
-    ...(at.since === 'body' && { since: times[0] }),
+    ...(since === 'body' && { since: times[0] }),
     ...(at.until === 'body' && { range: [{ until: times[2] }] }),
     ...(at.size === 'body' && { limit: '{size}', text: 'n={size}' }),
     ...(at.type === 'body' && { type: ['{filter.type}', 'other'] }),
@@ -133,7 +135,7 @@ export const describedApis: fc.Arbitrary<DescribedApi> = choices.map((choice) =>
     ...(to === 'body' && choice.hasInitial && { 'cursor/a': '*' }),
   };
   const hasTypeInPath = at.type === 'path';
-  const path = `/v1${at.since === 'path' ? '/after-{since}' : ''}/reports${hasTypeInPath ? '/{filter.type}' : ''}`;
+  const path = `/v1${since === 'path' ? '/after-{since}' : ''}/reports${hasTypeInPath ? '/{filter.type}' : ''}`;
   const api = apiSchema.parse({
     request: {
       method,
