@@ -485,7 +485,8 @@ const templatesOf = ({ path, query = {}, body = {} }: Api['request']): readonly 
   ...textsIn(body, []).map(({ value }) => value),
 ];
 
-const uses = ({ request }: Pick<Api, 'request'>, name: string): boolean =>
+/** Whether a request has the placeholder. */
+export const uses = ({ request }: Pick<Api, 'request'>, name: string): boolean =>
   templatesOf(request).some((one) => placeholdersIn(one).includes(name));
 
 /** The content types that a page may have; empty for any. */

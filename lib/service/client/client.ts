@@ -30,6 +30,7 @@ import {
   firstCursor,
   headerNames,
   httpRequest,
+  partsOf,
   type RequestSettings,
 } from './request.ts';
 import { createPageBody } from './response-body.ts';
@@ -135,6 +136,7 @@ export function serviceClient(
         method: api.request.method,
         path,
         excerpt,
+        ...(sentCursor ? {} : { sent: partsOf(base, api, request) }),
       };
       const error = statusError(responseSubject, response, context);
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();

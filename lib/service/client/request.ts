@@ -8,7 +8,7 @@ import type { Cursor, ExportRequest, Instant, JsonObject, JsonValue } from '../.
 import type { PageRequest } from '../../core/ports.ts';
 import { filterOf } from '../../core/filter.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import { type Api, mediaTypesOf, unitOfDates } from '../../settings/api-settings.ts';
+import { type Api, mediaTypesOf, unitOfDates, uses } from '../../settings/api-settings.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { type ContentEncoding, decodable } from './content-encoding.ts';
@@ -106,6 +106,40 @@ function requestBody(api: Api, request: PageRequest): string | undefined {
   if (cursor === null || next.to?.body === undefined) return JSON.stringify(body);
   return JSON.stringify(withValueAt(body, keysOf(next.to.body), jsonCursor(api, cursor)));
 }
+
+/** What a first request that the service rejects consists of. */
+export interface SentParts {
+  /** The names of parameters, and of fields of the body: `filter.date.gte`. */
+  readonly fields: readonly string[];
+  readonly since?: Instant | undefined;
+  readonly until?: Instant | undefined;
+  /** The bounds as they were sent, in the form that `api.dates` names. */
+  readonly dates: readonly (string | number)[];
+}
+
+export function partsOf(base: URL, api: Api, request: PageRequest): SentParts {
+  const [, ...query] = requestPath(base, api, request).split('?');
+  const parameters = new URLSearchParams(query.join('?')).keys();
+  const body = requestBody(api, request);
+  const fields = new Set([...parameters, ...(body === undefined ? [] : fieldsIn(JSON.parse(body)))]);
+  // The contract has `since` in its filter.
+  if (request.request.api === undefined) return { fields: [...fields], since: request.since, dates: [] };
+  const bounds = (['since', 'until'] as const).filter((name) => uses(api, name));
+  const values = valuesOf(api, request);
+  return {
+    fields: [...fields],
+    ...Object.fromEntries(bounds.map((name) => [name, request[name]])),
+    dates: bounds.map((name) => values(name) as string | number),
+  };
+}
+
+/** The paths of all fields of an object; of a list, only its own. */
+const fieldsIn = (object: JsonObject): readonly string[] =>
+  Object.entries(object).flatMap(([name, value]) =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? fieldsIn(value as JsonObject).map((inner) => `${name}.${inner}`)
+      : [name],
+  );
 
 /** The keys of a JSON Pointer. */
 const keysOf = (pointer: string): readonly string[] =>

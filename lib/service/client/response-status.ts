@@ -16,10 +16,13 @@
 
 import type { Dispatcher } from 'undici';
 import type { ErrorName, ExportError } from '../../core/errors.ts';
+import type { Instant } from '../../core/model.ts';
+import { truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { Api } from '../../settings/api-settings.ts';
 import { presentable } from '../redaction/withhold.ts';
 import { failure, nameOf, type Subject } from './errors.ts';
+import type { SentParts } from './request.ts';
 import { readHttpDate, singleValue } from './response-headers.ts';
 
 type Response = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers'>;
@@ -36,6 +39,8 @@ interface Context {
   readonly path: string;
   /** The beginning of the response's body, if it is text. */
   readonly excerpt: string;
+  /** Absent: the request was not for a page. */
+  readonly sent?: SentParts;
 }
 
 export function isSuccess(statusCode: number): boolean {
@@ -61,11 +66,10 @@ export function statusError(subject: Subject, response: Response, context: Conte
 function explain(
   subject: Subject,
   { statusCode: status, headers }: Response,
-  { auth, sentCursor, base, method, path }: Context,
+  { auth, sentCursor, base, method, path, now, sent }: Context,
   retryAfterSeconds: number | undefined,
 ): readonly [name: ErrorName, explanation: string] {
   const address = subject.server?.setting ?? 'the base URL';
-  const requestSettings = subject.server?.setting ?? 'filter, format, container and size';
   if (isKeyRejected(status)) {
     return ['ConfigurationError', rejectedCredentials[auth]];
   }
@@ -81,7 +85,10 @@ function explain(
     if (sentCursor) return ['CursorRejectedError', `${method} ${url} no longer accepts the cursor`];
     return status === 404
       ? ['RequestRejectedError', `${url} does not exist. Check ${address}`]
-      : ['RequestRejectedError', `the request was rejected. Check ${requestSettings}`];
+      : [
+          'RequestRejectedError',
+          `the request was rejected. ${advise(status, sent, respondedAt(headers, now), address)}`,
+        ];
   }
   if (status >= 300 && status < 400) {
     const target = redirectTarget(subject, headers.location, base);
@@ -100,6 +107,29 @@ const rejectedCredentials = {
   oauth2: 'the access token was rejected, and so was a new one. Check scope, and what the client may do',
 };
 
+const maxFields = 10;
+const recentMs = 3_600_000;
+
+/** What to check after the rejection of a first request, which was sent with `sent`; without it, the setting `address`. */
+function advise(status: number, sent: SentParts | undefined, at: number, address: string): string {
+  if (sent === undefined) return `Check ${address}`;
+  const { fields, since, until, dates } = sent;
+  const more = fields.length > maxFields ? ` and ${fields.length - maxFields} more` : '';
+  const isRecent = (bound: Instant | undefined) => bound !== undefined && at - epochMsOf(bound) < recentMs;
+  const remedy = isRecent(since)
+    ? 'start later or less often, or with an earlier --since'
+    : isRecent(until) && 'leave {until} out, which is when the run began';
+  return [
+    fields.length === 0
+      ? 'Check api.request'
+      : `Check its fields: ${truncate(fields.slice(0, maxFields).join(', '), 300)}${more}`,
+    ...(dates.length > 0 && (status === 400 || status === 422)
+      ? [`Its dates were ${dates.join(' and ')}; api.dates has other forms`]
+      : []),
+    ...(remedy === false ? [] : [`Some APIs refuse recent dates: ${remedy}`]),
+  ].join('. ');
+}
+
 /** Only the origin: the rest of the URL may contain secrets. */
 function redirectTarget({ keys }: Subject, location: string | string[] | undefined, base: URL): string {
   const target = typeof location === 'string' ? URL.parse(location, base.href) : null;
@@ -116,7 +146,11 @@ function parseRetryAfter(headers: Response['headers'], now: number): number | un
   if (/^\d+$/.test(value)) return Math.min(Number(value), Number.MAX_SAFE_INTEGER);
   const until = readHttpDate(headers['retry-after']);
   if (until === null) return undefined;
-  const respondedAt = readHttpDate(headers.date);
-  const from = respondedAt === null ? now : epochMsOf(respondedAt);
-  return Math.max(0, Math.ceil((epochMsOf(until) - from) / 1_000));
+  return Math.max(0, Math.ceil((epochMsOf(until) - respondedAt(headers, now)) / 1_000));
+}
+
+/** By the service's clock; by the local one if the response has no Date. */
+function respondedAt(headers: Response['headers'], now: number): number {
+  const date = readHttpDate(headers.date);
+  return date === null ? now : epochMsOf(date);
 }

@@ -55,7 +55,7 @@ describe('the files of a local run', () => {
     const filter = ['--filter', '{"date":{"lt":"2200-01-01T00:00:00Z"}}'];
     expect(await runAndValidate(out, [])).toMatchObject({ size: null, totals: { pages: 3 } });
     expect(await runAndValidate(out, ['--size', '10', '--since', '1970-01-01T00:00:00Z'])).toMatchObject({ size: 10 });
-    expect(await runAndValidate(out, ['--since', new Date(Date.now() + 240_000).toISOString()])).toMatchObject({
+    expect(await runAndValidate(await aDirectory(), ['--filter', '{"type":"none"}'])).toMatchObject({
       totals: { pages: 1, reports: 0 },
     });
     expect(await runAndValidate(await aDirectory(), filter)).toMatchObject({

@@ -84,6 +84,38 @@ const received = async (parts: object, request?: RequestParts, path?: string) =>
   return (await fetchPage(parts, response, request, path)).received;
 };
 
+describe('a first request that is rejected', () => {
+  const query = { start_time: '{since}', end_time: '{until}', limit: '{size}', kind: 'a' };
+  const described = { request: { path: '/logs?v=1', query }, dates: 'epoch' };
+  /** The message, without its beginning. The response says when it was sent. */
+  const messageOf = async (status: number, time: string, parts: object = described, request: RequestParts = {}) => {
+    const response = { status, body: '', headers: { date: `Fri, 20 Nov 2026 ${time} GMT` } };
+    const { message } = await failureOf(fetchPage(parts, response, request));
+    return message.replace(/^.*: the request was rejected\. /, '');
+  };
+  const until = { until: '2026-11-20T02:30:00Z' };
+  const fields = 'Check its fields: v, start_time, end_time, kind';
+  const dates = 'Its dates were 1795140000 and 1795141800; api.dates has other forms';
+
+  it('is described by its fields, and the form of its dates', async () => {
+    expect(await messageOf(400, '23:00:00', described, until)).toBe(`${fields}. ${dates}`);
+    expect(await messageOf(415, '23:00:00', described, until)).toBe(fields);
+    const inBody = { request: { method: 'POST', path: '/logs', body: { query: { kinds: ['a'], limit: '{size}' } } } };
+    expect(await messageOf(400, '02:00:00', inBody, { size: 7 })).toBe('Check its fields: query.kinds, query.limit');
+    expect(await messageOf(400, '02:00:00', {})).toBe('Check api.request');
+  });
+
+  it('mentions bounds that are recent by the clock of the service', async () => {
+    const refused = 'Some APIs refuse recent dates: start later or less often, or with an earlier --since';
+    expect(await messageOf(422, '02:59:59', described, until)).toBe(`${fields}. ${dates}. ${refused}`);
+    expect(await messageOf(409, '02:59:59', described, until)).toBe(`${fields}. ${refused}`);
+    expect(await messageOf(409, '03:00:00', described, until)).toBe(
+      `${fields}. Some APIs refuse recent dates: leave {until} out, which is when the run began`,
+    );
+    expect(await messageOf(409, '03:30:00', described, until)).toBe(fields);
+  });
+});
+
 describe('a request', () => {
   it.each([
     [
