@@ -175,7 +175,7 @@ function withoutValueAt(object: JsonObject, [name = '', ...rest]: readonly strin
 }
 
 const dateForms: Readonly<Record<Api['dates'], { readonly pattern: string; readonly unitMs: number | undefined }>> = {
-  iso: { pattern: String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z`, unitMs: undefined },
+  iso: { pattern: String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, unitMs: undefined },
   'iso-ms': { pattern: String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`, unitMs: undefined },
   epoch: { pattern: String.raw`-?\d+`, unitMs: 1_000 },
   'epoch-ms': { pattern: String.raw`-?\d+`, unitMs: 1 },
