@@ -33,7 +33,7 @@ import { field, fieldsOf, flag, optionalField, text, variableName } from './fiel
 import { secretIdPattern, secretIdProblem } from './network-settings.ts';
 import type { AsText, ExportProps, ServiceProps, SettingsFile } from './props.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
-import { exportSettingsSchema, findMismatches, serviceSettingsSchema } from './settings.ts';
+import { exportSettingsSchema, findMismatches, needsSecret, serviceSettingsSchema } from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
 import { suggestFields } from './unknown-fields.ts';
 import { formatPath } from '../core/validation-errors.ts';
@@ -95,7 +95,7 @@ const serviceDeploymentFields = {
     z._default(apiKeySecretSchema, {}),
   ),
   apiKeyEnv: field(
-    'The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Never the key itself.',
+    'The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Never the key itself. Services of different vendors must each name theirs.',
     z._default(apiKeyEnvSchema, defaultApiKeyEnv),
     { example: 'ACME_API_KEY' },
   ),
@@ -432,6 +432,7 @@ function findCombinations(value: unknown): SettingsIssue[] {
         ),
       ),
     ...findServiceMismatches(value),
+    ...findSharedVariables(value),
     ...findTooManyReaders(entries),
     ...findElsewhere(value, envSchema.safeParse(env).data ?? {}),
   ];
@@ -452,6 +453,28 @@ function findServiceMismatches(value: unknown): SettingsIssue[] {
         ? issueAt(['services', name, ...path], message)
         : issueAt(['exports', own[Number(position)]?.index ?? 0, ...rest], message);
     });
+  });
+}
+
+/** Services whose key would be sent to two vendors, as both use the default variable. On AWS, each has a secret of its own. */
+function findSharedVariables(value: unknown): SettingsIssue[] {
+  const services = Object.entries(fieldsOf(fieldsOf(value).services)).flatMap(([name, entry]) => {
+    const { apiKeyEnv, baseUrl, api } = fieldsOf(entry);
+    const { kind, tokenUrl } = fieldsOf(fieldsOf(api).auth);
+    const address = kind === 'oauth2' ? tokenUrl : baseUrl;
+    const usesDefault = apiKeyEnv === undefined || apiKeyEnv === defaultApiKeyEnv;
+    if (!usesDefault || !needsSecret(entry) || typeof address !== 'string' || !URL.canParse(address)) return [];
+    return [{ path: ['services', name], isNamed: apiKeyEnv !== undefined, origin: new URL(address).origin }];
+  });
+  return services.flatMap(({ path, isNamed, origin }, index) => {
+    if (isNamed) return [];
+    // Of two that are not named, the later one is the problem.
+    const other = services.find((each, at) => each.origin !== origin && (each.isNamed || at < index));
+    if (other === undefined) return [];
+    const message =
+      `is required: without it, the key of ${formatPath(other.path)} for ${truncate(other.origin, 100)}, in ${defaultApiKeyEnv}, ` +
+      `would also be sent to ${truncate(origin, 100)}. Name a variable for each service, or the same one for both`;
+    return [issueAt([...path, 'apiKeyEnv'], message)];
   });
 }
 

@@ -385,7 +385,7 @@ export interface ServiceEntry extends ServiceProps {
   /** The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret. */
   readonly apiKeySecret?: ApiKeySecretProps | undefined;
   /**
-   * The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Never the key itself.
+   * The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Never the key itself. Services of different vendors must each name theirs.
    *
    * @default 'REPORT_EXPORT_API_KEY'
    * @example 'ACME_API_KEY'

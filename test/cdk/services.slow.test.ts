@@ -16,7 +16,11 @@ const { template, stack } = deployWith(
     bucket: { prefix: 'team/' },
     services: {
       'eu-reports': { baseUrl: 'https://eu.example.com' },
-      us: { baseUrl: 'https://us.example.com', apiKeySecret: { existing: 'our/key', field: 'us' } },
+      us: {
+        baseUrl: 'https://us.example.com',
+        apiKeySecret: { existing: 'our/key', field: 'us' },
+        apiKeyEnv: 'US_KEY',
+      },
     },
     exports: [
       { name: 'nightly', service: 'eu-reports', schedule: aSchedule() },

@@ -216,14 +216,53 @@ describe('the settings of several services', () => {
     expect(deploymentSettings(someServices()).services.map(({ prefix }) => prefix)).toEqual(['eu/', 'us/']);
   });
 
+  const [here, there] = [{ baseUrl: 'https://a.example/v1' }, { baseUrl: 'https://b.example' }];
+  const oauth2 = (tokenUrl: string) => ({ api: { auth: { kind: 'oauth2', tokenUrl, clientId: 'me' } } });
+  const shared = { apiKeyEnv: 'REPORT_EXPORT_API_KEY' };
+  it.each<[string, object, object, string?]>([
+    ['the variable that both have by default', here, there, 'us'],
+    ['the default and the same name', shared, there, 'us'],
+    ['the same name and the default', here, { ...there, ...shared }, 'eu'],
+    ['a variable that is named for both', { ...here, ...shared }, { ...there, ...shared }],
+    ['variables of their own', here, { ...there, apiKeyEnv: 'US_KEY' }],
+    ['the same service', here, { baseUrl: 'https://a.example/v2' }],
+    ['a service without a secret', here, { ...there, api: { auth: { kind: 'none' } } }],
+    [
+      'one authorization server',
+      { ...here, ...oauth2('https://c.example/a') },
+      { ...there, ...oauth2('https://c.example/b') },
+    ],
+    [
+      'two authorization servers',
+      { ...here, ...oauth2('https://c.example') },
+      { ...here, ...oauth2('https://d.example') },
+      'us',
+    ],
+  ])('name the variable of each key that would go to two vendors: %s', (_, eu, us, unnamed) => {
+    const exports = ['eu', 'us'].map((name) => ({ name, service: name }));
+    const services = { eu: { ...here, ...eu }, us: { ...there, ...us } };
+    const problems = problemsOf({ services, exports }).join();
+    expect(/services\.(\w+)\.apiKeyEnv: is required/.exec(problems)?.[1]).toBe(unnamed);
+  });
+
+  it('say which key would be sent where', () => {
+    const services = { eu: here, us: { ...there, ...oauth2('https://login.example/token') } };
+    const exports = ['eu', 'us'].map((name) => ({ name, service: name }));
+    expect(problemsOf({ services, exports })).toContain(
+      'cdk.json reportExporter.services.us.apiKeyEnv: is required: without it, the key of services.eu for https://a.example, in ' +
+        'REPORT_EXPORT_API_KEY, would also be sent to https://login.example. Name a variable for each service, or the same one for both',
+    );
+  });
+
   it('keep the keys of a service when another one is added', () => {
     const one = deploymentSettings(someSettings()).services[0];
     const { acme } = someSettings().services;
+    const us = { ...service, apiKeyEnv: 'US_KEY' };
     const exports = [
       { name: 'nightly', service: 'acme', schedule: aSchedule() },
       { name: 'orders', service: 'us' },
     ];
-    expect(deploymentSettings({ services: { us: service, acme }, exports }).services[1]).toEqual(one);
+    expect(deploymentSettings({ services: { us, acme }, exports }).services[1]).toEqual(one);
   });
 
   it('are validated completely: one line per problem, with its path', () => {
@@ -254,6 +293,8 @@ describe('the settings of several services', () => {
       'cdk.json reportExporter.exports[2].service',
       'cdk.json reportExporter.exports[3].service',
       'cdk.json reportExporter.exports[5].service',
+      'cdk.json reportExporter.services.ok.apiKeyEnv',
+      'cdk.json reportExporter.services.slow.apiKeyEnv',
       'cdk.json reportExporter.exports[1]',
     ]);
   });

@@ -32,7 +32,10 @@ export const someSettings = ({ service = aService, apiKeySecret, ...overrides }:
 /** Settings with two services, `eu` and `us`, each with one export. */
 export const someServices = (overrides: object = {}) => ({
   services: Object.fromEntries(
-    ['eu', 'us'].map((name) => [name, { baseUrl: `https://${name}.example.com`, vendor: 'ACME' }]),
+    ['eu', 'us'].map((name) => [
+      name,
+      { baseUrl: `https://${name}.example.com`, vendor: 'ACME', apiKeyEnv: `${name.toUpperCase()}_KEY` },
+    ]),
   ),
   exports: ['eu', 'us'].map((service) => ({ name: `${service}-nightly`, service, schedule: aSchedule() })),
   ...overrides,
