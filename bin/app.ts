@@ -2,12 +2,12 @@
 
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { contextKey, defaultStackName, deploymentSettings } from '../lib/cdk/settings/deployment-settings.ts';
+import { contextKey, defaultStackName, inContext, readSettings } from '../lib/cdk/settings/deployment-settings.ts';
 import { ReportExporterStack } from '../lib/cdk/stack.ts';
 
 const app = new App();
 try {
-  const settings = deploymentSettings(app.node.tryGetContext(contextKey));
+  const settings = readSettings(app.node.tryGetContext(contextKey), inContext);
   new ReportExporterStack(app, settings.stackName ?? defaultStackName, { settings });
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
   app.synth();

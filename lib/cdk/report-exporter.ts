@@ -296,7 +296,7 @@ export class ReportExporter extends Construct implements IConnectable {
   /** Undefined: the props were rejected. */
   readonly #identity: ServiceIdentity | undefined;
 
-  /** @throws ConfigurationError that names every problem in the settings */
+  /** @throws ConfigurationError with a line for every problem in the settings */
   constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
     const given = { service: withoutCdkValues(props.service), exports: withoutCdkValues(props.exports) };
@@ -690,7 +690,7 @@ export class ReportExporter extends Construct implements IConnectable {
       .filter((each): each is ReportExporter => each instanceof ReportExporter && each !== this)
       .flatMap((other) => (other.#identity === undefined ? [] : findIdentityConflicts(own, other.#identity)))
       .map((problem) => `${this.node.path} ${problem}`);
-    if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('; '));
+    if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
     return own;
   }
 

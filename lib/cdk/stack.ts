@@ -20,7 +20,7 @@ import { readerKeyStatement } from './permissions.ts';
 import { ReportExporter } from './report-exporter.ts';
 import { createSchedulesLast } from './schedule.ts';
 import { toPascalCase } from './service-output.ts';
-import { deploymentSettings } from './settings/deployment-settings.ts';
+import { contextKey, inContext, readSettings } from './settings/deployment-settings.ts';
 import { createBucket, createPageLogTable, importSecret } from './storage/stores.ts';
 
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
@@ -76,7 +76,9 @@ export class ReportExporterStack extends Stack {
   /** @throws ConfigurationError with a line for every problem in the settings */
   constructor(scope: Construct, id: string, props: ReportExporterStackProps) {
     const { settings: given, ...stackProps } = props;
-    const settings = deploymentSettings(given);
+    const isContext = given === scope.node.tryGetContext(contextKey);
+    const path = [scope.node.path, id].filter(Boolean).join('/');
+    const settings = readSettings(given, isContext ? inContext : { subject: path, path: ['settings'] });
     const { stackName = settings.stackName } = props;
     super(scope, id, {
       description: 'Report Exporter: exports reports from a paginated service to S3, on a schedule',

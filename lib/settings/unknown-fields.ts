@@ -49,11 +49,17 @@ function objectsIn({ properties, items, additionalProperties }: Schema, path: re
 const matches = (pattern: readonly string[], path: readonly PropertyKey[]): boolean =>
   pattern.length === path.length && pattern.every((part, index) => part === '*' || part === path[index]);
 
+const secretName = /^(api[_-]?key|(client[_-]?)?secret|(access[_-]?)?token|pass(word|phrase)|credentials?)$/i;
+const secretAdvice =
+  'a secret does not belong in the settings, but in AWS Secrets Manager and, for runs on this machine, in the environment variable ' +
+  'that apiKeyEnv names';
+
 /** A longer name is no mistyped field. */
 const maxLength = 40;
 
 function suggest(name: string, here: SettingsObject, objects: readonly SettingsObject[]): string | undefined {
   if (name.length > maxLength) return undefined;
+  if (secretName.test(name)) return secretAdvice;
   const distanceTo = (field: string) => editDistance(name.toLowerCase(), field.toLowerCase());
   const [nearest] = here.fields.toSorted((one, other) => distanceTo(one) - distanceTo(other));
   const farthest = nearest === undefined ? Number.POSITIVE_INFINITY : distanceTo(nearest);

@@ -66,7 +66,7 @@ function problemsOf(settings: object): string[] {
     return [];
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
-    return error.message.split('\n').map((line) => line.replace('cdk.json reportExporter.', ''));
+    return error.message.split('\n').map((line) => line.replace('settings ', ''));
   }
 }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Stage } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
-import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
+import { contextKey, deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { ReportExporterStack, type ReportExporterStackProps } from '../../lib/cdk/stack.ts';
 import { anApp, resourcesOf, someSettings } from '../support/aws/cdk-deployment.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -39,7 +39,12 @@ describe('the props of the stack', () => {
   it('are rejected with every problem in the settings', () => {
     const settings = someSettings({ exports: [{ name: 'a b' }, { name: 'c', size: 0 }], unknown: 1 });
     const create = () => aStack({ settings });
-    expect(create).toThrow(/exports\[0\]\.name: .*\n.*exports\[1\]\.size: .*\n.*unknown/s);
+    const lines = (place: string) =>
+      new RegExp(`^${place}exports\\[0\\]\\.name: .*\n${place}exports\\[1\\]\\.size: .*\n.*unknown`);
+    expect(create).toThrow(lines('Reports settings\\.'));
+    const app = anApp({ [contextKey]: settings });
+    const fromContext = () => aStack({ settings: app.node.tryGetContext(contextKey) }, 'Reports', app);
+    expect(fromContext).toThrow(lines('cdk\\.json reportExporter\\.'));
     expect(create).toThrow(expect.objectContaining({ name: 'ConfigurationError' }));
     // Parsed settings that were changed since are settings like any others.
     expect(() => aStack({ settings: { ...deploymentSettings(someSettings()), exports: [] } })).toThrow(

@@ -4,6 +4,8 @@ import { valueDocument } from '../../lib/settings/settings-document.ts';
 
 const schedule = { expression: 'rate(1 hour)' };
 
+const anApi = { request: { path: '/v1' }, next: { from: 'link' }, page: { format: 'ndjson' } };
+
 /** What is wrong with a settings file that has these fields, too. */
 function problemsOf(added: { readonly [place in 'file' | 'service' | 'export' | 'schedule']?: object }): string[] {
   const value = {
@@ -18,6 +20,10 @@ function problemsOf(added: { readonly [place in 'file' | 'service' | 'export' | 
     return (error as Error).message.split('\n');
   }
 }
+
+const elsewhere =
+  'a secret does not belong in the settings, but in AWS Secrets Manager and, for runs on this machine, in the environment variable ' +
+  'that apiKeyEnv names';
 
 describe('an unknown field of the settings', () => {
   it.each([
@@ -64,6 +70,12 @@ describe('an unknown field of the settings', () => {
       { export: { ['maxPages'.repeat(9)]: 1 } },
       `exports[0]: unknown field: "${'maxPages'.repeat(5)}"`,
     ],
+    [
+      'a secret',
+      { service: { api: { ...anApi, auth: { kind: 'bearer', clientSecret: 's' } } } },
+      `services.acme.api.auth.clientSecret: unknown field; ${elsewhere}`,
+    ],
+    ['an API key', { service: { apiKey: 'k' } }, `services.acme.apiKey: unknown field; ${elsewhere}`],
   ])('is probably %s', (_, added, problem) => {
     expect(problemsOf(added)).toEqual([`settings ${problem}`]);
   });

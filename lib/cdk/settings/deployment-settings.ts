@@ -1,5 +1,5 @@
 /**
- * The settings of a deployment, from the context of cdk.json. They are validated completely before anything is synthesized, and
+ * The settings of a deployment, from the context of cdk.json or from the code of an app. They are validated completely before anything is synthesized, and
  * every problem is reported, one line each: those of the settings file, and those that only AWS has.
  */
 
@@ -33,17 +33,28 @@ const isParsed = (value: unknown): value is DeploymentSettings =>
   typeof value === 'object' && value !== null && parsedSettings.has(value);
 
 /**
- * Parses the value of the context key: the path of a settings file, relative to the working directory (`-c
+ * Parses the settings of a deployment: the path of a settings file, relative to the working directory (`-c
  * reportExporter=prod.json`), or the settings themselves, as an object or as JSON text. Returns settings that it has parsed
  * before as they are.
  *
  * @throws ConfigurationError with a line for every problem
  */
-export function deploymentSettings(given: unknown): DeploymentSettings {
+export const deploymentSettings = (given: unknown): DeploymentSettings => readSettings(given, { subject: 'settings' });
+
+/** Where settings that are not in a file were written, for messages. */
+export interface SettingsPlace {
+  readonly subject: string;
+  readonly path?: readonly string[];
+}
+/** The value of the context key. */
+export const inContext: SettingsPlace = { subject: 'cdk.json', path: [contextKey] };
+
+/** `deploymentSettings` of a value that was written at `place`. */
+export function readSettings(given: unknown, place: SettingsPlace): DeploymentSettings {
   if (isParsed(given)) return given;
   const value = withoutCdkValues(given);
   try {
-    return parseSettingsOf(value);
+    return parseSettingsOf(value, place);
   } catch (error) {
     // An app need not catch it: the problems are then printed without the frames of this package.
     if (error instanceof ExportError) error.stack = `${error.name}: ${error.message}`;
@@ -51,8 +62,8 @@ export function deploymentSettings(given: unknown): DeploymentSettings {
   }
 }
 
-function parseSettingsOf(value: unknown): DeploymentSettings {
-  const document = documentOf(value);
+function parseSettingsOf(value: unknown, place: SettingsPlace): DeploymentSettings {
+  const document = documentOf(value, place);
   const directory = isFilePath(value) ? dirname(value) : '.';
   const parsed = parseDeployment(document, (found) => findServiceIssues(found, directory));
   const settings = {
@@ -67,7 +78,7 @@ function parseSettingsOf(value: unknown): DeploymentSettings {
 const isFilePath = (value: unknown): value is string =>
   typeof value === 'string' && value.trim() !== '' && !value.trimStart().startsWith('{');
 
-function documentOf(value: unknown): SettingsDocument {
+function documentOf(value: unknown, { subject, path = [] }: SettingsPlace): SettingsDocument {
   if (value === undefined) {
     throw new ExportError(
       'ConfigurationError',
@@ -76,8 +87,8 @@ function documentOf(value: unknown): SettingsDocument {
     );
   }
   if (isFilePath(value)) return fileDocument(value, readTextFile);
-  if (typeof value !== 'string' || value.trim() === '') return valueDocument(value, 'cdk.json', [contextKey]);
-  return valueDocument(parseJson(value, `cdk.json ${contextKey}:`), 'cdk.json', [contextKey]);
+  const isText = typeof value === 'string' && value.trim() !== '';
+  return valueDocument(isText ? parseJson(value, `${[subject, ...path].join(' ')}:`) : value, subject, path);
 }
 
 /** The problems of each service that the schemas do not report. */

@@ -3,7 +3,7 @@
 import { Token } from 'aws-cdk-lib';
 import * as z from 'zod/mini';
 import { ExportError } from '../../core/errors.ts';
-import { describeProblems } from '../../core/validation-errors.ts';
+import { problemLines } from '../../core/validation-errors.ts';
 import {
   type CombinationProblem,
   exportPageSchema,
@@ -44,7 +44,7 @@ const exporterSettingsSchema = z.strictObject({
 });
 type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
 
-/** `subject` names the construct. @throws ConfigurationError that names every problem, with its path */
+/** `subject` names the construct. @throws ConfigurationError with a line for every problem */
 export function parseExporterSettings(props: Readonly<Record<string, unknown>>, subject: string): ExporterSettings {
   const given = Object.fromEntries(Object.keys(exporterSettingsSchema.shape).map((name) => [name, props[name]]));
   // First, because a token is not a valid value of most settings, which would be reported instead.
@@ -55,7 +55,7 @@ export function parseExporterSettings(props: Readonly<Record<string, unknown>>, 
     ...suggestFields(exporterSettingsSchema, error?.issues ?? []),
     ...mismatches.map(({ path, message }) => issueAt(path, message)),
   ];
-  if (data === undefined) throw new ExportError('ConfigurationError', describeProblems(subject, { issues }));
+  if (data === undefined) throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
   const { exports, lifecycle, storageClass } = data;
   assertNoProblems(subject, [
     ...(isChecked(props)
@@ -82,7 +82,7 @@ export function parseExporterSettings(props: Readonly<Record<string, unknown>>, 
 function assertNoProblems(subject: string, problems: readonly CombinationProblem[]): void {
   if (problems.length === 0) return;
   const issues = problems.map(({ path, message }) => issueAt(path, message));
-  throw new ExportError('ConfigurationError', describeProblems(subject, { issues }));
+  throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
 }
 
 function findTokens(input: unknown): CombinationProblem[] {

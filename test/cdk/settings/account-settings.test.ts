@@ -15,7 +15,7 @@ function problemsOf(settings: object): string[] {
     return [];
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
-    return error.message.split('\n').map((line) => line.replace('cdk.json reportExporter.', ''));
+    return error.message.split('\n').map((line) => line.replace('settings ', ''));
   }
 }
 const problems = (settings: SomeSettings) => problemsOf(someSettings(settings));
@@ -319,7 +319,7 @@ describe('limits that concern several settings', () => {
           '(filterUntil)',
         'Stack/Reports lifecycle.expireAfterDays: must be after the last transition, so more than 3',
         'Stack/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/bucket.md, "Age of pages")',
-      ].join('; '),
+      ].join('\n'),
     );
     expect(() =>
       parseExporterSettings(

@@ -121,7 +121,7 @@ describe('arbitrary deployment settings', () => {
     const isPath = typeof value === 'string' && value.trim() !== '' && !value.trimStart().startsWith('{');
     const form = isPath
       ? /^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*: (does not exist|is |may not be read|cannot be read)/u
-      : /^cdk\.json[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*: [^\p{C}]+$/u;
+      : /^settings[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*: [^\p{C}]+$/u;
     for (const line of problemsIn(value)) expect(line).toMatch(form);
   });
 
@@ -139,7 +139,7 @@ describe('arbitrary deployment settings', () => {
     const exports = Array.from({ length: 14 }, () => ({ ...invalid, ...Object.fromEntries(Array(50).entries()) }));
     const lines = problemsIn(someSettings({ exports }));
     expect(lines).toHaveLength(101);
-    expect(lines.at(-1)).toMatch(/^cdk\.json: and \d+ more$/);
+    expect(lines.at(-1)).toMatch(/^settings: and \d+ more$/);
     expect(lines).toContainEqual(expect.stringMatching(/exports\[0\]: unknown fields: "0", .* and 40 more$/));
   });
 
@@ -148,7 +148,7 @@ describe('arbitrary deployment settings', () => {
     const text = JSON.stringify(withFilter('here')).replace('"here"', `${'['.repeat(100_000)}${']'.repeat(100_000)}`);
     for (const settings of [withFilter(nested(100_000)), text]) {
       expect(problemsIn(settings)).toEqual([
-        expect.stringMatching(/^cdk\.json reportExporter\.exports\[0\]\.filter\.deep.*: is nested deeper than 32$/),
+        expect.stringMatching(/^settings exports\[0\]\.filter\.deep.*: is nested deeper than 32$/),
       ]);
     }
   });

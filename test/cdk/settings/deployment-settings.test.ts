@@ -48,29 +48,29 @@ describe('the settings of a deployment', () => {
         { name: 'Nightly', size: 11, schedule: { expression: 'daily', freshness: 'P9D', flexibleWindow: 'PT30S' } },
       ],
     });
-    const paths = lines.map((line) => /^cdk\.json (\S+): ./.exec(line)?.[1]);
+    const paths = lines.map((line) => /^settings (\S+): ./.exec(line)?.[1]);
     expect(new Set(paths)).toEqual(
       new Set([
-        'reportExporter.stackName',
-        'reportExporter.services.acme.baseUrl',
-        'reportExporter.services.acme.apiKeyEnv',
-        'reportExporter.services.acme',
-        'reportExporter.bucket.existing',
-        'reportExporter.bucket.prefix',
-        'reportExporter.bucket.kmsKeyArn',
-        'reportExporter.services.acme.apiKeySecret.kmsKeyArn',
-        'reportExporter.kmsKeyArn',
-        'reportExporter.alarms.email',
-        'reportExporter.alarms.perExport',
-        'reportExporter.alarms.runbookUrl',
-        'reportExporter.logRetentionDays',
-        'reportExporter.exports[0].schedule.expression',
-        'reportExporter.exports[0].schedule.timeZone',
-        'reportExporter.exports[1].name',
-        'reportExporter.exports[1].size',
-        'reportExporter.exports[1].schedule.expression',
-        'reportExporter.exports[1].schedule.freshness',
-        'reportExporter.exports[1].schedule.flexibleWindow',
+        'stackName',
+        'services.acme.baseUrl',
+        'services.acme.apiKeyEnv',
+        'services.acme',
+        'bucket.existing',
+        'bucket.prefix',
+        'bucket.kmsKeyArn',
+        'services.acme.apiKeySecret.kmsKeyArn',
+        'kmsKeyArn',
+        'alarms.email',
+        'alarms.perExport',
+        'alarms.runbookUrl',
+        'logRetentionDays',
+        'exports[0].schedule.expression',
+        'exports[0].schedule.timeZone',
+        'exports[1].name',
+        'exports[1].size',
+        'exports[1].schedule.expression',
+        'exports[1].schedule.freshness',
+        'exports[1].schedule.flexibleWindow',
       ]),
     );
     expect(lines).toHaveLength(20);
@@ -90,7 +90,7 @@ describe('the settings of a deployment', () => {
 
   it.each([undefined, null, [], 7, '', ' '])('are required: %j', (value) => {
     expect(problemsOf(value)).toEqual([
-      expect.stringMatching(/^cdk\.json reportExporter: (must be an object with the settings|is missing)/),
+      expect.stringMatching(/^(settings: must be an object with the settings|cdk\.json reportExporter: is missing)/),
     ]);
   });
 
@@ -140,16 +140,14 @@ describe('the settings of a deployment', () => {
     ['ab', 'a-b', tooSimilar],
   ])('reject two exports with the names %s and %s', (one, other, problem) => {
     expect(problemsOf(someSettings({ exports: [{ name: one }, { name: other }] }))).toEqual([
-      `cdk.json reportExporter.exports[1].name: ${problem}`,
+      `settings exports[1].name: ${problem}`,
     ]);
   });
 
   it('report similar names along with other problems', () => {
     const lines = problemsOf(someSettings({ exports: [{ name: 'a', size: 0 }, { name: 'a' }] }));
     expect(lines).toHaveLength(2);
-    expect(lines).toContainEqual(
-      expect.stringContaining('cdk.json reportExporter.exports[1].name: is the same as exports[0].name'),
-    );
+    expect(lines).toContainEqual(expect.stringContaining('settings exports[1].name: is the same as exports[0].name'));
   });
 
   it('may have filters of any size that a template holds', () => {
@@ -162,10 +160,10 @@ describe('the settings of a deployment', () => {
     const exports = ['a', 'b', 'c'].map((name) => ({ name }));
     expect(
       problemsOf(someSettings({ service: { baseUrl: 'https://a.example', totalTimeout: 'PT14M' }, exports })),
-    ).toEqual([expect.stringMatching(/reportExporter\.exports\[0\]: .*but a Lambda function may run for 900 s/)]);
+    ).toEqual([expect.stringMatching(/settings exports\[0\]: .*but a Lambda function may run for 900 s/)]);
     const patient = { name: 'patient', maxInlineWait: 'PT14M' };
     expect(problemsOf(someSettings({ exports: [...exports, patient] }))).toEqual([
-      expect.stringMatching(/reportExporter\.exports\[3\]: .*but a Lambda function may run for 900 s/),
+      expect.stringMatching(/settings exports\[3\]: .*but a Lambda function may run for 900 s/),
     ]);
     const maxPageBytes = 10 * 1024 ** 3;
     expect(
@@ -175,7 +173,7 @@ describe('the settings of a deployment', () => {
 
   it('reject an email address for an existing topic', () => {
     const alarms = { email: 'a@example.com', existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:alarms' };
-    expect(problemsOf(someSettings({ alarms }))).toEqual([expect.stringContaining('reportExporter.alarms.email: ')]);
+    expect(problemsOf(someSettings({ alarms }))).toEqual([expect.stringContaining('alarms.email: ')]);
   });
 });
 
@@ -249,7 +247,7 @@ describe('the settings of several services', () => {
     const services = { eu: here, us: { ...there, ...oauth2('https://login.example/token') } };
     const exports = ['eu', 'us'].map((name) => ({ name, service: name }));
     expect(problemsOf({ services, exports })).toContain(
-      'cdk.json reportExporter.services.us.apiKeyEnv: is required: without it, the key of services.eu for https://a.example, in ' +
+      'settings services.us.apiKeyEnv: is required: without it, the key of services.eu for https://a.example, in ' +
         'REPORT_EXPORT_API_KEY, would also be sent to https://login.example. Name a variable for each service, or the same one for both',
     );
   });
@@ -281,21 +279,21 @@ describe('the settings of several services', () => {
       'none',
     ];
     expect(problemsOf({ services, exports, logRetentionDays: 4 }).map((line) => line.split(': ')[0])).toEqual([
-      'cdk.json reportExporter.services.EU.baseUrl',
-      'cdk.json reportExporter.services.ok.apiKeySecret.existing',
-      'cdk.json reportExporter.services.ok.prefix',
-      'cdk.json reportExporter.services.none',
-      'cdk.json reportExporter.exports[0].size',
-      'cdk.json reportExporter.exports[4].service',
-      'cdk.json reportExporter.exports[5]',
-      'cdk.json reportExporter.logRetentionDays',
-      'cdk.json reportExporter.services.EU',
-      'cdk.json reportExporter.exports[2].service',
-      'cdk.json reportExporter.exports[3].service',
-      'cdk.json reportExporter.exports[5].service',
-      'cdk.json reportExporter.services.ok.apiKeyEnv',
-      'cdk.json reportExporter.services.slow.apiKeyEnv',
-      'cdk.json reportExporter.exports[1]',
+      'settings services.EU.baseUrl',
+      'settings services.ok.apiKeySecret.existing',
+      'settings services.ok.prefix',
+      'settings services.none',
+      'settings exports[0].size',
+      'settings exports[4].service',
+      'settings exports[5]',
+      'settings logRetentionDays',
+      'settings services.EU',
+      'settings exports[2].service',
+      'settings exports[3].service',
+      'settings exports[5].service',
+      'settings services.ok.apiKeyEnv',
+      'settings services.slow.apiKeyEnv',
+      'settings exports[1]',
     ]);
   });
 
@@ -303,25 +301,23 @@ describe('the settings of several services', () => {
     const services = { eu: service, us: service };
     const exports = [{ name: 'a', service: 'asia' }, { name: 'b' }];
     expect(problemsOf({ services, exports })).toEqual([
-      'cdk.json reportExporter.exports[0].service: there is no such service. The services: eu, us',
-      'cdk.json reportExporter.exports[1].service: must name one of the services: eu, us',
+      'settings exports[0].service: there is no such service. The services: eu, us',
+      'settings exports[1].service: must name one of the services: eu, us',
     ]);
     expect(problemsOf({ services: { eu: service }, exports })).toEqual([
-      'cdk.json reportExporter.exports[0].service: there is no such service. The services: eu',
+      'settings exports[0].service: there is no such service. The services: eu',
     ]);
   });
 
   it('reject a service without exports', () => {
     expect(problemsOf({ services: { eu: service, us: service }, exports: [{ name: 'a', service: 'us' }] })).toEqual([
-      'cdk.json reportExporter.services.eu: has no export: add one, or remove the service',
+      'settings services.eu: has no export: add one, or remove the service',
     ]);
   });
 
   it.each([[], {}, null, 'eu'])('must be an object with at least one: %j', (services) => {
     expect(problemsOf({ services, exports: [{ name: 'a' }] })).toEqual([
-      expect.stringMatching(
-        /^cdk\.json reportExporter\.services: must (be an object that maps|have at least one service)/,
-      ),
+      expect.stringMatching(/^settings services: must (be an object that maps|have at least one service)/),
     ]);
   });
 
@@ -329,9 +325,7 @@ describe('the settings of several services', () => {
     'reject the service name %j',
     (name) => {
       expect(problemsOf({ services: { [name]: service }, exports: [{ name: 'a' }] })).toEqual([
-        expect.stringMatching(
-          /^cdk\.json reportExporter\.services\S+: the name (must be 1 to 30 lower-case|is reserved)/,
-        ),
+        expect.stringMatching(/^settings services\S+: the name (must be 1 to 30 lower-case|is reserved)/),
       ]);
     },
   );
@@ -352,7 +346,7 @@ describe('the settings of several services', () => {
     const services = { [one]: service, [other]: service };
     const exports = [one, other].map((name, index) => ({ name: `a${index}`, service: name }));
     expect(problemsOf({ services, exports })).toEqual([
-      `cdk.json reportExporter.services.${other}: is too similar to services.${one}: names must differ in more than case, hyphens and underscores`,
+      `settings services.${other}: is too similar to services.${one}: names must differ in more than case, hyphens and underscores`,
     ]);
   });
 
@@ -362,7 +356,7 @@ describe('the settings of several services', () => {
       { name: 'daily', service: 'us' },
     ];
     expect(problemsOf({ services: { eu: service, us: service }, exports })).toEqual([
-      'cdk.json reportExporter.exports[1].name: is the same as exports[0].name: names must be unique',
+      'settings exports[1].name: is the same as exports[0].name: names must be unique',
     ]);
   });
 });
@@ -402,9 +396,7 @@ describe('a settings file', () => {
     expect(problemsOf(path('broken.json'))).toEqual([
       `${path('broken.json')}:3:3 is not valid JSON: unexpected character 'o'. Correct it there or just before`,
     ]);
-    expect(problemsOf('{"services": }')).toEqual([
-      expect.stringMatching(/^cdk\.json reportExporter:1:14 is not valid JSON: /),
-    ]);
+    expect(problemsOf('{"services": }')).toEqual([expect.stringMatching(/^settings:1:14 is not valid JSON: /)]);
   });
 });
 
