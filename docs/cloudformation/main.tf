@@ -27,7 +27,7 @@ variable "files" {
 
 locals {
   # The name of an asset has a hash of its content, so an object never changes. The name of the template gets one here.
-  assets   = setsubtract(fileset(var.files, "**"), ["template.json"])
+  assets   = setsubtract(fileset(var.files, "**"), ["template.json", "tags.json"])
   template = "${var.files}/template.json"
 }
 
@@ -38,18 +38,28 @@ resource "aws_s3_object" "asset" {
   bucket   = var.bucket
   key      = each.value
   source   = "${var.files}/${each.value}"
+
+  # Old objects are deleted after the update of the stack, which needs them if it is rolled back.
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "aws_s3_object" "template" {
   bucket = var.bucket
   key    = "${var.stack}-${filesha256(local.template)}.template.json"
   source = local.template
+
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "aws_cloudformation_stack" "report_exporter" {
   name         = var.stack
   template_url = "https://s3.${data.aws_region.current.name}.amazonaws.com/${var.bucket}/${aws_s3_object.template.key}"
   capabilities = ["CAPABILITY_IAM"]
+  tags         = { for tag in jsondecode(file("${var.files}/tags.json")) : regex("^[^=]*", tag) => regex("=(.*)$", tag)[0] }
   depends_on   = [aws_s3_object.asset]
 }
 

@@ -1,7 +1,7 @@
 /** Deployments without the CDK CLI: with the scripts in docs/cloudformation, by CloudFormation alone and by Terraform. */
 
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
@@ -33,7 +33,7 @@ async function runTool(command: string, words: readonly string[], cwd = folder):
 }
 
 /** Synthesizes the app in the docs with a stack of this name, and collects its template and assets in `dist`. */
-async function packageStack(stackName: string): Promise<string> {
+async function packageStack(stackName: string, size = 2): Promise<string> {
   const app = join(folder, 'app.ts');
   const example = exampleIn('docs/deploy-without-cdk.md', 'app.js');
   await writeFile(
@@ -46,13 +46,15 @@ async function packageStack(stackName: string): Promise<string> {
   const settings = {
     stackName,
     services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
-    exports: [{ name: 'nightly', size: 2, pagesPerInvocation: 25 }],
+    exports: [{ name: 'nightly', size, pagesPerInvocation: 25 }],
+    tags,
   };
   const outdir = join(folder, 'cdk.out');
   const env = { CDK_OUTDIR: outdir, CDK_CONTEXT_JSON: JSON.stringify({ ...context, [contextKey]: settings }) };
   await execute(process.execPath, [app], { cwd: folder, env });
   await adaptToMiniStack(templateFile('ReportExporter', outdir));
   const dist = join(folder, `dist-${stackName}`);
+  await rm(dist, { recursive: true, force: true });
   await runTool('bash', [script('package.sh'), 'ReportExporter', 'cdk.out', dist]);
   return dist;
 }
@@ -66,6 +68,15 @@ async function exportNightly(stackName: string, secretId: string): Promise<strin
   const verified = await run(['verify', 'nightly', '--stack', stackName], env);
   return started.stdout + verified.stdout;
 }
+
+async function tagsOf(stackName: string): Promise<unknown> {
+  const describeStack = ['cloudformation', 'describe-stacks', '--stack-name', stackName, '--query', 'Stacks[0].Tags'];
+  const tags: { Key: string; Value: string }[] = JSON.parse(
+    await runTool('aws', [...describeStack, '--output', 'json']),
+  );
+  return Object.fromEntries(tags.map(({ Key, Value }) => [Key, Value]));
+}
+const tags = { team: 'finance', note: 'a=b c' };
 
 const exported = /Completed: 3 pages, 5 reports[^]*Verified: /;
 
@@ -85,9 +96,10 @@ describe('a stack that is deployed without the CDK CLI', () => {
     const secretId = (await runTool('aws', [...describeStack, '--query', query])).trim();
     expect(await exportNightly(stackName, secretId)).toMatch(exported);
     await runTool('bash', deploy);
+    expect(await tagsOf(stackName)).toEqual(tags);
   });
 
-  it('by Terraform exports', async ({ skip }) => {
+  it('by Terraform exports, and keeps the old assets until an update has succeeded', async ({ skip }) => {
     const stackName = 'WithTerraform';
     const module = join(folder, 'terraform');
     await mkdir(module, { recursive: true });
@@ -100,16 +112,21 @@ describe('a stack that is deployed without the CDK CLI', () => {
     const canRun = await runTool('terraform', init, module).catch(() => undefined);
     if (canRun === undefined) return skip('Terraform or its provider for AWS is not installed');
     await runTool('terraform', ['validate'], module);
-    const variables = [
-      '-var',
-      `stack=${stackName}`,
-      '-var',
-      `bucket=${bucket}`,
-      '-var',
-      `files=${await packageStack(stackName)}`,
-    ];
-    await runTool('terraform', ['apply', '-auto-approve', '-input=false', ...variables], module);
+    const apply = async (size: number) => {
+      const values = { stack: stackName, bucket, files: await packageStack(stackName, size) };
+      const variables = Object.entries(values).flatMap(([name, value]) => ['-var', `${name}=${value}`]);
+      return runTool('terraform', ['apply', '-auto-approve', '-input=false', '-no-color', ...variables], module);
+    };
+    await apply(2);
     const outputs = JSON.parse(await runTool('terraform', ['output', '-json', 'stack'], module));
     expect(await exportNightly(stackName, outputs['AcmeApiKeySecretId'])).toMatch(exported);
+    expect(await tagsOf(stackName)).toEqual(tags);
+
+    const steps = (await apply(3)).match(/^aws_.*: (Modifications complete|Destroying)/gm) ?? [];
+    const [updated = '', ...deleted] = steps.map((step) => step.replace(/ ?[[(].*:/, ':'));
+    expect(updated).toBe('aws_cloudformation_stack.report_exporter: Modifications complete');
+    expect(new Set(deleted)).toEqual(
+      new Set(['aws_s3_object.asset: Destroying', 'aws_s3_object.template: Destroying']),
+    );
   });
 });
