@@ -597,9 +597,9 @@ export interface ExpectProps {
 /** When runs start on AWS. */
 export interface ScheduleProps {
   /**
-   * When runs start, as an expression of EventBridge Scheduler: `cron(0 2 * * ? *)` or `rate(6 hours)`.
+   * When runs start, as an expression of EventBridge Scheduler: `cron(0 4 * * ? *)` or `rate(6 hours)`.
    *
-   * @example 'cron(0 2 * * ? *)'
+   * @example 'cron(0 4 * * ? *)'
    */
   readonly expression: string | ScheduleLike;
   /**

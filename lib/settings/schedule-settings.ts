@@ -18,9 +18,9 @@ const freshnessError =
 /** A schedule of EventBridge Scheduler, and the freshness alarm. Parsed durations are in milliseconds. */
 export const scheduleSettingsSchema = z.strictObject({
   expression: field(
-    'When runs start, as an expression of EventBridge Scheduler: `cron(0 2 * * ? *)` or `rate(6 hours)`.',
+    'When runs start, as an expression of EventBridge Scheduler: `cron(0 4 * * ? *)` or `rate(6 hours)`.',
     checkedText(findExpressionProblem),
-    { example: 'cron(0 2 * * ? *)' },
+    { example: 'cron(0 4 * * ? *)' },
   ),
   timeZone: field(
     'The IANA time zone of a cron expression.',
@@ -81,6 +81,52 @@ function regularIntervalMs(expression: string): number | undefined {
   return value === undefined ? undefined : Number(value) * rateUnits[unit as keyof typeof rateUnits];
 }
 
+const fixedTimePattern = /^cron\(([\d,]+)\s+([\d,]+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\)$/;
+
+/** The next start that EventBridge Scheduler skips, because clocks go forward over its local time, within a year of `now`. */
+export function findSkippedStart({ expression, timeZone }: ScheduleSettings, now: number): string | undefined {
+  const [, minutes, hours, ...dateFields] = fixedTimePattern.exec(expression) ?? [];
+  if (minutes === undefined || hours === undefined) return undefined;
+  const times = hours.split(',').flatMap((hour) => minutes.split(',').map((minute) => [+hour, +minute] as const));
+  for (const { from, to } of gapsWithinAYear(timeZone, now)) {
+    const skipped = times.map((time) => new Date(from).setUTCHours(...time)).find((time) => time >= from && time < to);
+    if (skipped === undefined) continue;
+    const date = new Date(skipped);
+    const values = [date.getUTCDate(), date.getUTCMonth() + 1, date.getUTCDay() + 1, date.getUTCFullYear()];
+    if (!values.every((value, index) => includesValue(dateFields[index] ?? '', value, dateNames[index]))) continue;
+    const [day, time] = date.toISOString().slice(0, 16).split('T');
+    return (
+      `On ${day}, clocks in ${timeZone} skip ${time}, and EventBridge Scheduler skips the start of ${expression}. ` +
+      'Choose another time, or UTC'
+    );
+  }
+  return undefined;
+}
+
+/** The local times that do not exist, as if they were UTC. Clocks change at a quarter of an hour. */
+function gapsWithinAYear(timeZone: string, now: number): { readonly from: number; readonly to: number }[] {
+  const format = new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
+  const localTime = (at: number) => Date.parse(`${format.format(at).replace(' ', 'T')}Z`);
+  const goForward = (at: number, ms: number) => localTime(at + ms) - localTime(at) > ms;
+  const quarterMs = 15 * minuteMs;
+  const today = Math.floor(now / dayMs) * dayMs;
+  const days = Array.from({ length: 366 }, (_, index) => today + index * dayMs);
+  return days
+    .filter((day) => goForward(day, dayMs))
+    .flatMap((day) => Array.from({ length: dayMs / quarterMs }, (_, index) => day + index * quarterMs))
+    .filter((quarter) => goForward(quarter, quarterMs))
+    .map((quarter) => ({ from: localTime(quarter) + quarterMs, to: localTime(quarter + quarterMs) }));
+}
+
+/** Whether a field of a cron expression has the value. False for forms such as `L` or `1/5`: their starts are not checked. */
+function includesValue(field: string, value: number, names: readonly string[] = []): boolean {
+  const valueOf = (text: string) => names.indexOf(text.toUpperCase()) + 1 || Number(text);
+  return field.split(',').some((part) => {
+    const [first = '', last = first] = part.split('-');
+    return part === '*' || part === '?' || (valueOf(first) <= value && value <= valueOf(last));
+  });
+}
+
 function findExpressionProblem(text: string): string | undefined {
   const rate = ratePattern.exec(text);
   if (rate !== null) {
@@ -90,7 +136,7 @@ function findExpressionProblem(text: string): string | undefined {
   }
   const fields = /^cron\((.*)\)$/.exec(text)?.[1]?.split(/\s+/);
   if (fields?.length !== cronFields.length) {
-    return 'must be rate(value unit), such as rate(6 hours), or cron(minutes hours day-of-month month day-of-week year), such as cron(0 2 * * ? *)';
+    return 'must be rate(value unit), such as rate(6 hours), or cron(minutes hours day-of-month month day-of-week year), such as cron(0 4 * * ? *)';
   }
   const invalid = cronFields.filter(({ accepts }, index) => !accepts(fields[index] ?? ''));
   if (invalid.length > 0) return `has an invalid value for ${invalid.map(({ name }) => name).join(' and ')}`;
@@ -101,6 +147,9 @@ function findExpressionProblem(text: string): string | undefined {
 
 export const months = ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC'];
 export const weekdays = ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'];
+
+/** Of day-of-month, month, day-of-week. */
+const dateNames = [[], months, weekdays];
 
 /** A field that accepts `*`, values, ranges, steps and lists of them. `special` are forms that only this field has. */
 function cronField(name: string, min: number, max: number, names: readonly string[] = [], special = /^$/) {

@@ -162,7 +162,7 @@ describe('the alarms', () => {
   );
 
   it('evaluate a freshness of P14D in calendar weeks of the time zone of the schedule', () => {
-    const weekly = aSchedule({ expression: 'cron(0 2 ? * SUN *)', timeZone: 'Europe/Berlin', freshness: 'P14D' });
+    const weekly = aSchedule({ expression: 'cron(0 4 ? * SUN *)', timeZone: 'Europe/Berlin', freshness: 'P14D' });
     const { template: of } = deploy({ exports: [{ name: 'a', schedule: weekly }] });
     const { EvaluationPeriods, ...rest } = alarm('ServicesacmeExportsaNotFresh', of);
     expect([metricOf(rest).Period, EvaluationPeriods]).toEqual([604_800, 1]);
@@ -175,9 +175,9 @@ describe('the alarms', () => {
 
   it.each([
     ['PT25H', []],
-    ['PT24H', [expect.stringContaining('freshness raises an alarm although no run is late: cron(0 2 * * ? *)')]],
+    ['PT24H', [expect.stringContaining('freshness raises an alarm although no run is late: cron(0 4 * * ? *)')]],
   ])('warn of a freshness that is not longer than the time between two starts: %s', (freshness, warnings) => {
-    const schedule = aSchedule({ expression: 'cron(0 2 * * ? *)', freshness });
+    const schedule = aSchedule({ freshness });
     const { stack } = deploy({ exports: [{ name: 'a', schedule }] });
     const found = Annotations.fromStack(stack).findWarning('*', Match.stringLikeRegexp('freshness'));
     expect(found.map(({ entry }) => entry.data)).toEqual(warnings);

@@ -7,7 +7,7 @@ import { Template } from 'aws-cdk-lib/assertions';
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 
 export const aSchedule = (overrides: object = {}) => ({
-  expression: 'cron(0 2 * * ? *)',
+  expression: 'cron(0 4 * * ? *)',
   timeZone: 'Europe/Berlin',
   freshness: 'PT26H',
   ...overrides,
