@@ -3,14 +3,14 @@
  * trace. Hence plain JavaScript, without recent syntax.
  *
  * The checkout needs the version in `devEngines`, which loads TypeScript. `npm ci` installs it, unless `ignore-scripts` is set or
- * development dependencies are omitted. The installed command needs SQLite without a flag. `engines` has a lower version: that
- * of the construct.
+ * development dependencies are omitted. The installed package needs the one in `engines`.
  */
 
 import { existsSync, readFileSync } from 'node:fs';
 
 const isCheckout = existsSync(new URL('./report-exporter.ts', import.meta.url));
-const required = isCheckout ? checkoutVersion() : '22.13';
+const { devEngines, engines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+const required = (isCheckout ? devEngines.runtime.version : engines.node).replace('>=', '');
 
 if (isOlder(process.versions.node, required)) {
   process.stderr.write(
@@ -21,11 +21,6 @@ if (isOlder(process.versions.node, required)) {
       'and try again.\n',
   );
   process.exit(1);
-}
-
-function checkoutVersion() {
-  const { devEngines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
-  return /\d+/.exec(devEngines.runtime.version)[0];
 }
 
 function isOlder(version, minimum) {

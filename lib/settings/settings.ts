@@ -31,9 +31,8 @@ const countUpTo = (max: number, defaultValue: number, error = `must be at most $
 
 /** https, or http on the loopback interface. No user, query or fragment: those could hold secrets, and URLs are logged. */
 const baseUrlSchema = checkedText((address) => {
-  // Not URL.parse: CDK apps run on Node.js 20, too.
-  if (!URL.canParse(address)) return 'must be a URL, such as https://reports.example.com';
-  const url = new URL(address);
+  const url = URL.parse(address);
+  if (url === null) return 'must be a URL, such as https://reports.example.com';
   if (url.username !== '' || url.password !== '')
     return 'must not contain a user or password; the API key has its own setting';
   if (url.search !== '' || url.hash !== '') return 'must not contain a query or fragment';

@@ -137,6 +137,14 @@ describe('the package', () => {
     expect(pages.filter((page) => !files.includes(page))).toEqual([]);
   });
 
+  it('needs the Node.js that its pages name', () => {
+    const { engines } = JSON.parse(textOf('package.json')) as { readonly engines: { readonly node: string } };
+    const named = [...pages, 'docs/recipes/node/catch-up.ts'].flatMap((page) =>
+      [...textOf(page).matchAll(/Node\.js\s+(\d+[.\d]*) (or|and)/g)].map(([, version]) => `>=${version}`),
+    );
+    expect(new Set(named)).toEqual(new Set([engines.node]));
+  });
+
   it('has everything that its pages link to or show', () => {
     const links = files
       .filter((file) => file.endsWith('.md'))

@@ -4,7 +4,7 @@
  * start.
  * Usage: node catch-up.ts SOURCE EXPORT COPY, where SOURCE is s3://BUCKET/PREFIX or a directory. Do not start two at
  * the same time.
- * Needs Node.js 22.18 and the packages report-exporter, ajv and @aws-sdk/client-s3. Ends with status 1 and a message at
+ * Needs Node.js 22.19 and the packages report-exporter, ajv and @aws-sdk/client-s3. Ends with status 1 and a message at
  * a run that it cannot read or verify.
  */
 

@@ -32,7 +32,6 @@ export function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync
     createDirectoryDurably(directory, directory);
     isFilePresent(file);
     database = new DatabaseSync(file);
-    // Not the option `timeout`, which Node.js 22.13 ignores.
     database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
     // Commits must survive a power loss. EXTRA is FULL in WAL mode, and as safe where the file system has no WAL.
     database.exec('PRAGMA synchronous = EXTRA');
@@ -121,15 +120,8 @@ function openForReading(file: string, format: SqliteFormat, revision: Revision):
   }
 }
 
-function openImmutable(file: string): DatabaseSync {
-  try {
-    return new DatabaseSync(`${pathToFileURL(file).href}?immutable=1`, { readOnly: true });
-  } catch (error) {
-    // Node.js before 22.15 takes the URL for the name of a file.
-    if (!isUnopenable(error)) throw error;
-    return new DatabaseSync(file, { readOnly: true });
-  }
-}
+const openImmutable = (file: string): DatabaseSync =>
+  new DatabaseSync(`${pathToFileURL(file).href}?immutable=1`, { readOnly: true });
 
 function readError(file: string, cause: unknown, { whenMovedAway }: SqliteFormat): ExportError {
   if (!isUnopenable(cause) || !existsSync(`${file}-wal`) || existsSync(`${file}-shm`)) {

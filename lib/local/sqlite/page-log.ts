@@ -177,7 +177,7 @@ const sql = {
   statesAfter: `SELECT export, version AS number, state AS json, checksum FROM export_states WHERE export > ? AND export < ? ORDER BY export LIMIT ${batchSize}`,
   insertState:
     'INSERT INTO export_states (export, version, state, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
-  // With the parameters in the same order. Node.js 22.13 does not accept numbered ones.
+  // With the parameters in the same order as `insertState`.
   updateState:
     'WITH given (export, version, state, checksum) AS (VALUES (?, ?, ?, ?)) ' +
     'UPDATE export_states SET version = given.version, state = given.state, checksum = given.checksum FROM given ' +

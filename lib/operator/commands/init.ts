@@ -76,7 +76,7 @@ function readProject(
   overrideSettings({ service: {}, export: { name: 'any' } }, readOverrides(options, problems), problems);
   const source = collectProblems(() => findPackage(options), problems);
   if (source === undefined || problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
-  const { devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));
+  const { engines, devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));
   const caret = (name: string) => `^${devDependencies[name]}`;
   const { reportExporter: _, ...featureFlags } = readJson<CdkJson>(join(packageFolder, 'cdk.json')).context;
   const { version, tarball } = source;
@@ -85,6 +85,7 @@ function readProject(
     serviceName: serviceNameOf(vendor),
     baseUrl: baseUrl ?? (api ? 'https://api.example.com' : 'https://reports.example.com'),
     vendor: api ? undefined : (vendor ?? 'ACME'),
+    node: engines.node,
     versions: {
       'report-exporter': version,
       'aws-cdk': caret('aws-cdk'),
@@ -100,6 +101,7 @@ function readProject(
 
 interface PackageJson {
   readonly version: string;
+  readonly engines: { readonly node: string };
   readonly devDependencies: Readonly<Record<string, string>>;
 }
 

@@ -8,6 +8,8 @@ export interface ProjectTemplate {
   readonly baseUrl: string;
   /** Undefined: the settings describe another API, by an example. */
   readonly vendor: string | undefined;
+  /** The oldest Node.js, such as `>=22.19`. */
+  readonly node: string;
   /** The versions of its packages, as in a package.json. */
   readonly versions: Readonly<Record<'report-exporter' | 'aws-cdk' | 'aws-cdk-lib' | 'constructs', string>>;
   /** The feature flags of CDK that the package is developed with. */
@@ -28,11 +30,11 @@ export function projectFiles(template: ProjectTemplate): Readonly<Record<string,
 
 const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 
-const packageJson = ({ name, versions }: ProjectTemplate) => ({
+const packageJson = ({ name, node, versions }: ProjectTemplate) => ({
   name,
   private: true,
   type: 'module',
-  engines: { node: '>=22.13' },
+  engines: { node },
   scripts: {
     start: 'report-exporter local --settings report-exporter.json --simulate',
     synth: 'cdk synth --quiet',
@@ -113,14 +115,14 @@ const howToDescribeApi = `\`api\` in \`report-exporter.json\` is an example. Rep
 [Other APIs](node_modules/report-exporter/docs/apis.md) explains them, and has a dozen examples. \`probe\` requests two pages and shows
 what was sent and found; it stores nothing. Then set address and key:`;
 
-const readme = ({ name, serviceName, vendor }: ProjectTemplate) => `# ${name}
+const readme = ({ name, serviceName, vendor, node }: ProjectTemplate) => `# ${name}
 
 Exports reports on a schedule, with [Report Exporter](node_modules/report-exporter/README.md). \`report-exporter.json\` has the service
 and its exports; [Settings](node_modules/report-exporter/docs/settings.md) explains every setting.
 
 ## On this machine
 
-You need Node.js 22.13 or newer, and no AWS account.
+You need Node.js ${node.replace('>=', '')} or newer, and no AWS account.
 
 \`\`\`console
 $ npm install

@@ -12,11 +12,8 @@ import * as zlib from 'node:zlib';
 import { contractError, failure, type Subject } from './errors.ts';
 import { allValues, type Header, quote } from './response-headers.ts';
 
-export type ContentEncoding = 'gzip' | 'br' | 'zstd';
-
-/** What this Node.js decodes: zstd from 22.15 on. */
-export const decodable: readonly ContentEncoding[] =
-  'createZstdDecompress' in zlib ? ['gzip', 'br', 'zstd'] : ['gzip', 'br'];
+export const decodable = ['gzip', 'br', 'zstd'] as const;
+export type ContentEncoding = (typeof decodable)[number];
 
 /**
  * The encoding of a body; undefined if it was sent as it is. `x-gzip` is another name of `gzip` (RFC 9110, section 8.4.1.3).

@@ -65,7 +65,7 @@ export function openTunnel(
     path: authority,
     headers: { host: authority, connection: 'keep-alive', ...authorizationOf(proxy) },
     agent: false,
-    ...(isTls && ca !== undefined ? { ca: [...defaultAuthorities(), ca] } : {}),
+    ...(isTls && ca !== undefined ? { ca: [...tls.getCACertificates('default'), ca] } : {}),
   });
   const timer = setTimeout(
     () => request.destroy(Object.assign(new Error('Timeout'), { code: 'ETIMEDOUT' })),
@@ -98,10 +98,4 @@ function authorizationOf({ credentials }: Proxy): Readonly<Record<string, string
   if (credentials === undefined) return {};
   const { username, password } = credentials;
   return { 'proxy-authorization': `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` };
-}
-
-/** The authorities that Node.js trusts. Node.js 22.13 and 22.14 can list only those that they contain. */
-function defaultAuthorities(): readonly string[] {
-  const { getCACertificates }: { getCACertificates?: typeof tls.getCACertificates } = tls;
-  return getCACertificates?.('default') ?? tls.rootCertificates;
 }

@@ -7,7 +7,7 @@ import type { PreparedResponse } from './response.ts';
 const encoders: Readonly<Record<string, () => Transform>> = {
   gzip: () => zlib.createGzip(),
   br: () => zlib.createBrotliCompress({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }),
-  ...('createZstdCompress' in zlib ? { zstd: () => zlib.createZstdCompress() } : {}),
+  zstd: () => zlib.createZstdCompress(),
 };
 
 /** The response as it is if the client accepts no encoding that this Node.js has. */

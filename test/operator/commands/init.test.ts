@@ -47,8 +47,8 @@ describe('a new project', () => {
     expect(ended.stdout).toContain(`Created: ${project} (6 files)\n  cd '${project}'\n  npm install\n`);
     expect((await readdir(project)).sort()).toEqual(files);
 
-    const { name, dependencies, devDependencies } = await readJson(project, 'package.json');
-    expect(name).toBe('my-exports');
+    const { name, engines, dependencies, devDependencies } = await readJson(project, 'package.json');
+    expect({ name, engines }).toEqual({ name: 'my-exports', engines: packageJson.engines });
     expect({ ...dependencies, ...devDependencies }).toEqual({
       'aws-cdk': `^${packageJson.devDependencies['aws-cdk']}`,
       'aws-cdk-lib': `^${packageJson.devDependencies['aws-cdk-lib']}`,

@@ -11,6 +11,7 @@ export const root = join(import.meta.dirname, '../../..');
 
 interface PackageJson {
   readonly version: string;
+  readonly engines: { readonly node: string };
   readonly exports: Readonly<Record<string, unknown>>;
   readonly dependencies: Readonly<Record<string, string>>;
   readonly peerDependencies: Readonly<Record<string, string>>;
@@ -67,7 +68,7 @@ interface RunOptions {
   readonly variables?: Readonly<Record<string, string>>;
 }
 
-/** The path of a Node.js 20 that can run the construct, if the machine has one. */
+/** The path of a Node.js 20, which is too old, if the machine has one. */
 export async function findNode20(): Promise<string | undefined> {
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
     const node = join(folder, 'node');
@@ -75,8 +76,7 @@ export async function findNode20(): Promise<string | undefined> {
       ({ stdout }) => stdout,
       () => '',
     );
-    const [, minor = '0'] = /^v20\.(\d+)\./.exec(version) ?? [];
-    if (Number(minor) >= 19) return node;
+    if (version.startsWith('v20.')) return node;
   }
   return undefined;
 }
