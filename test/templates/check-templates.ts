@@ -20,7 +20,7 @@ const root = join(import.meta.dirname, '../..');
 const keyArn = (digit: string) =>
   `arn:aws:kms:us-east-1:123456789012:key/${'11111111-1111-1111-1111-111111111111'.replaceAll('1', digit)}`;
 const schedule = {
-  expression: 'cron(0 2 * * ? *)',
+  expression: 'cron(0 4 * * ? *)',
   timeZone: 'Europe/Berlin',
   flexibleWindow: 'PT15M',
   freshness: 'PT26H',
