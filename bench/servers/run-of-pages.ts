@@ -5,6 +5,7 @@ import { type Item, toEntryItem, toStateItem } from '../../lib/aws/dynamodb/item
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import { asCursor, asRunId, type ExportState, type Instant, type PageEntry, type Run } from '../../lib/core/model.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
+import { apiOfRequest } from '../../lib/settings/settings.ts';
 
 export const serviceName = 'bench';
 const execution = 'arn:aws:states:us-east-1:123456789012:execution:Bench:measured';
@@ -18,7 +19,7 @@ export const run: Run = {
   run: asRunId('20261120T020000Z-1f3a5c'),
   sequence: 1,
   since: '2026-11-19T02:00:00Z' as Instant,
-  request: { source: 'http://127.0.0.1', filter: {}, format: 'XML', container: 'NONE' },
+  request: { source: 'http://127.0.0.1', filter: {}, format: 'XML', container: 'NONE', api: apiOfRequest({}) },
   startedAt,
   startedBy: execution,
   execution,

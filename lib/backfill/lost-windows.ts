@@ -83,7 +83,8 @@ async function requestChecksum(
     filter: filterOf(request, window.since),
     format: request.format,
     container: request.container,
-    requestSha256: request.api?.requestSha256,
+    // Only manifests of described APIs have it.
+    requestSha256: request.api.pagination && request.api.requestSha256,
   };
   const requestSha256 = api?.requestSha256;
   const isSame = isDeepStrictEqual({ source, filter, format, container, requestSha256 }, current);

@@ -93,5 +93,5 @@ export function windowRequestChecksum(
   { request: { source, filter, format, container, api } }: Pick<ExportDefinition, 'request'>,
   untilOperator: string | undefined,
 ): string {
-  return checksumOf({ source, filter, format, container, untilOperator, requestSha256: api?.requestSha256 });
+  return checksumOf({ source, filter, format, container, untilOperator, requestSha256: api.requestSha256 });
 }

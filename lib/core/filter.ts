@@ -5,7 +5,7 @@ import { epochMsOf, instantOf } from './timestamps.ts';
 
 /** The filter of the requests of a run, as its manifest says. Of an API that the settings describe, `since` is not part of the filter. */
 export const filterOf = ({ filter, api }: ExportRequest, since: Instant): JsonObject =>
-  api === undefined ? filterSince(filter, since) : filter;
+  api.pagination === undefined ? filterSince(filter, since) : filter;
 
 /** In place of an operator: the request has an upper bound apart from its filter. */
 export const untilPlaceholder = '{until}';

@@ -42,17 +42,18 @@ export interface ExportRequest {
   readonly container: string;
   /** Reports per page, 1 to 10. Absent: the service's default, at most 100 (docs/service-contract.md, section 4.1). */
   readonly size?: number | undefined;
-  /** Set if the service is another API, which the settings describe (docs/apis.md). Its filter then has values for its requests. */
-  readonly api?:
-    | {
-        /** Where responses have the next page, and what is there: `body cursor`. */
-        readonly pagination: string;
-        /** Of the description. It changes with everything that decides what a page or the next page is. */
-        readonly sha256: string;
-        /** Of the description of requests, which select reports. */
-        readonly requestSha256: string;
-      }
-    | undefined;
+  /** What else of the service's settings decides what is requested. Headers may be confidential, so only checksums are kept. */
+  readonly api: {
+    /**
+     * Set if the service is another API, which the settings describe (docs/apis.md): where responses have the next page, and what is
+     * there, such as `body cursor`. Its filter then has values for its requests.
+     */
+    readonly pagination?: string | undefined;
+    /** Changes with everything that decides what is requested, what a page is, and how the next one is requested. */
+    readonly sha256: string;
+    /** Changes with what decides which reports are selected: the description of requests, headers, public parts of credentials. */
+    readonly requestSha256: string;
+  };
 }
 
 /** How a run's `since` is chosen if the start input does not specify one. */
@@ -176,13 +177,13 @@ export interface RunFailure {
   readonly at: Instant;
 }
 
-/** The lower bound of the next run. It applies only to the service and the filter it was measured with. */
+/** The lower bound of the next run. It applies only to the service, its settings and the filter it was measured with. */
 export interface Watermark {
   readonly instant: Instant;
   readonly source: string;
   readonly filter: JsonObject;
   /** That of the request's `api`. */
-  readonly requestSha256?: string | undefined;
+  readonly requestSha256: string;
 }
 
 /** How much a run has exported. `reports` is null if they are not counted. */

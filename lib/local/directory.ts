@@ -205,9 +205,9 @@ const pagesPerInvocation = 1_000;
 
 function definitionOf({ export: settings, service, compression }: LocalExport, source: string): ExportDefinition {
   // The simulator of the Report Export Service has a root element of its own.
-  const { api, rootElement } = service;
-  const root = service.baseUrl === undefined && api === undefined ? {} : { rootElement };
-  return exportDefinition({ ...settings, pagesPerInvocation }, source, { ...root, api }, compression);
+  const hasOwnRoot = service.baseUrl === undefined && service.api === undefined;
+  const known = hasOwnRoot ? { ...service, rootElement: undefined } : service;
+  return exportDefinition({ ...settings, pagesPerInvocation }, source, known, compression);
 }
 
 async function startRun(

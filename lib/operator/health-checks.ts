@@ -229,7 +229,7 @@ function settingsOutcome({
   if (cause !== undefined) return problem(cause, 'no run starts before the file can be used');
   const { format, container, api } = definition.request;
   const origin = settings === undefined ? '' : `; ${file ?? noSettingsFile}`;
-  return ok(`${api === undefined ? `${format} in ${container}` : format} from ${service.address}${origin}`);
+  return ok(`${api.pagination === undefined ? `${format} in ${container}` : format} from ${service.address}${origin}`);
 }
 
 /** What an export has stored, and its schedule. */

@@ -13,8 +13,7 @@
  */
 
 import * as z from 'zod/mini';
-import type { ExportRequest, Instant, JsonObject, JsonValue } from '../core/model.ts';
-import { checksumOf } from '../core/storage/stored-records.ts';
+import type { Instant, JsonObject, JsonValue } from '../core/model.ts';
 import { epochMsOf } from '../core/timestamps.ts';
 import { checkedText, field, flag, optionalField, text } from './fields.ts';
 import { findFilterProblems } from './filter-problems.ts';
@@ -496,16 +495,6 @@ export const mediaTypesOf = ({ format, types }: Api['page']): readonly string[] 
 export function hasUntil(api: unknown): boolean {
   const { success, data } = apiSchema.safeParse(api);
   return success && uses(data, 'until');
-}
-
-/** What a run and its watermark keep of the description: enough to notice that it has changed. */
-export function apiOfRequest(api: Api): NonNullable<ExportRequest['api']> {
-  const { request, dates, next, page } = api;
-  return {
-    pagination: `${next.from} ${next.is ?? (next.from === 'link' ? 'url' : 'cursor')}`,
-    sha256: checksumOf({ request, dates, next, page }),
-    requestSha256: checksumOf({ request, dates }),
-  };
 }
 
 /** The format of a run: `JSON`. It becomes the extension of its pages. */

@@ -7,9 +7,10 @@ import * as z from 'zod/mini';
 import { asDocumentRoot } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
 import { untilPlaceholder } from '../core/filter.ts';
-import type { ExportDefinition, JsonObject } from '../core/model.ts';
+import type { ExportDefinition, ExportRequest, JsonObject } from '../core/model.ts';
+import { checksumOf } from '../core/storage/stored-records.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
-import { apiOfRequest, apiSchema, findApiProblems, formatOf, hasUntil } from './api-settings.ts';
+import { apiSchema, findApiProblems, formatOf, hasUntil } from './api-settings.ts';
 import { checkedText, field, fieldsOf, flag, optionalField, text, wholeNumber } from './fields.ts';
 import { findFilterProblems } from './filter-problems.ts';
 import { networkFields } from './network-settings.ts';
@@ -329,14 +330,36 @@ export function sourceOf(baseUrl: string): string {
   return `${origin}${pathname.replace(/\/+$/, '')}`;
 }
 
+/** Those settings of a service that a definition depends on. */
+type DefiningSettings = {
+  readonly [Field in 'api' | 'cursorIn' | 'headers' | 'rootElement' | 'vendor']?: ServiceSettings[Field] | undefined;
+};
+
+/** What a run and its watermark keep of the service's settings: enough to notice that requests have changed. Secrets are not among them. */
+export function apiOfRequest({ api, vendor, cursorIn, headers = {} }: DefiningSettings): ExportRequest['api'] {
+  const sentHeaders = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  if (api === undefined) {
+    const selection = { headers: sentHeaders, vendor: vendor?.toLowerCase() };
+    return { sha256: checksumOf({ ...selection, cursorIn }), requestSha256: checksumOf(selection) };
+  }
+  const { request, dates, auth, next, page } = api;
+  const selection = { headers: sentHeaders, request, dates, auth };
+  return {
+    pagination: `${next.from} ${next.is ?? (next.from === 'link' ? 'url' : 'cursor')}`,
+    sha256: checksumOf({ ...selection, next, page }),
+    requestSha256: checksumOf(selection),
+  };
+}
+
 /** The definition that the steps use. `source` is `sourceOf` the service's base URL, or `simulator`; `compression` that of the store. */
 export function exportDefinition(
   settings: ExportSettings,
   source: string,
-  { rootElement, api }: Pick<ServiceSettings, 'rootElement' | 'api'> = {},
+  service: DefiningSettings = {},
   compression?: ExportDefinition['compression'],
 ): ExportDefinition {
   const { since } = settings;
+  const { rootElement, api } = service;
   return {
     name: settings.name,
     stateName: settings.name,
@@ -346,7 +369,7 @@ export function exportDefinition(
       format: api === undefined ? settings.format : formatOf(api),
       container: settings.container,
       ...(settings.size === undefined ? {} : { size: settings.size }),
-      ...(api === undefined ? {} : { api: apiOfRequest(api) }),
+      api: apiOfRequest(service),
     },
     since:
       since.lookbackWindow === undefined

@@ -5,7 +5,8 @@ import { probeWindow } from '../../lib/backfill/probe-window.ts';
 import { isExportError } from '../../lib/core/errors.ts';
 import { untilPlaceholder } from '../../lib/core/filter.ts';
 import type { DocumentRoot } from '../../lib/core/model.ts';
-import { apiOfRequest, apiSchema } from '../../lib/settings/api-settings.ts';
+import { apiSchema } from '../../lib/settings/api-settings.ts';
+import { apiOfRequest } from '../../lib/settings/settings.ts';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import { fixedApiKey } from '../../lib/service/client/api-key.ts';
 import {
@@ -92,7 +93,7 @@ describe('the probe of a service that honors the upper bound', () => {
     });
     await using simulator = await startTestSimulator({ reports: inMemoryReports(reports), api });
     await using service = clientFor({ url: simulator.baseUrl }, { apiKey: fixedApiKey(simulatorApiKey), api });
-    const request = anExportRequest({ api: apiOfRequest(api), format: 'JSON' });
+    const request = anExportRequest({ api: apiOfRequest({ api }), format: 'JSON' });
     const probing = probeWindow(
       {
         definition: { ...definition, request },

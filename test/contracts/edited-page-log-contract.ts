@@ -14,7 +14,7 @@ import {
   anExportName,
   aPageEntry,
   aRun,
-  at,
+  aWatermark,
   collect,
 } from '../support/builders.ts';
 import { fieldsOf, type Path, withField, withoutField } from '../support/fields.ts';
@@ -40,7 +40,7 @@ const aFullState = (exportName = anExportName()): ExportState => ({
   version: 1,
   sequence: 7,
   active: aFullRun({ export: exportName, sequence: 7 }),
-  watermark: { instant: at('2026-11-19T02:00:00Z'), source: 'simulator', filter: { type: 'invoice' } },
+  watermark: aWatermark({ filter: { type: 'invoice' } }),
   lastScheduledTime: '2026-11-20T02:00:00Z',
   lastCompleted: aCompletion('execution-6', { export: exportName }),
   lastAbandoned: anAbandonedRun(),

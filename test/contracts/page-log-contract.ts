@@ -24,6 +24,7 @@ import {
   aPlan,
   aRun,
   aRunId,
+  aWatermark,
   at,
   collect,
 } from '../support/builders.ts';
@@ -92,11 +93,11 @@ export function pageLogContract(
           sequence: 7,
           active: aFullRun({ export: exportName, sequence: 7 }),
           plan: aPlan({ abandonedAt: at('2026-11-20T03:00:00Z') }),
-          watermark: {
+          watermark: aWatermark({
             instant: at('2026-11-19T02:00:00.500Z'),
             source: 'https://service.example/api',
             filter: { 'z before a': [1.5, null], a: { '': '' } },
-          },
+          }),
           documentRoot: asDocumentRoot('{https://service.example/}reports'),
           lastScheduledTime: '2026-11-20T02:00:00Z',
           lastCompleted: aCompletion('execution-6', { export: exportName }),

@@ -12,7 +12,12 @@ import { beginBackfill } from '../../lib/backfill/plan.ts';
 import type { BackfillRequest } from '../../lib/backfill/request.ts';
 import { readBackfillStatus } from '../../lib/backfill/status.ts';
 import { remainingWindows } from '../../lib/backfill/window-states.ts';
-import { exportDefinition, exportSettingsSchema, sourceOf } from '../../lib/settings/settings.ts';
+import {
+  exportDefinition,
+  exportSettingsSchema,
+  serviceSettingsSchema,
+  sourceOf,
+} from '../../lib/settings/settings.ts';
 import { backfillStateMachine, type WindowInput } from '../../lib/core/state-machine/backfill-definition.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
@@ -87,7 +92,11 @@ async function aDeployment({ settings = {}, upperBounds }: DeploymentOptions = {
         isRunning: async (execution) => aws.executions.get(execution) === 'RUNNING',
         hasEnded: async () => false,
       },
-      definition: exportDefinition(exportSettingsSchema.parse(settingsOfExport), sourceOf(service.baseUrl)),
+      definition: exportDefinition(
+        exportSettingsSchema.parse(settingsOfExport),
+        sourceOf(service.baseUrl),
+        serviceSettingsSchema.parse(settingsWith({}).service),
+      ),
       untilOperator: 'lt',
     },
     async [Symbol.asyncDispose]() {

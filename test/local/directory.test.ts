@@ -8,14 +8,14 @@ import { systemRuntime } from '../../lib/core/clock.ts';
 import { readStatuses } from '../../lib/operator/run-status.ts';
 import type { ManifestPage } from '../../lib/core/storage/published-schemas.ts';
 import type { Incident } from '../../lib/target/incidents.ts';
-import type { StartOptions } from '../../lib/target/target.ts';
+import type { StartOptions, StartRequest } from '../../lib/target/target.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
 import { openLocalDeployment, startLocalExport } from '../../lib/local/directory.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { combineScripts, errorResponse, onPage, throttled } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
-import { collect } from '../support/builders.ts';
+import { at, collect } from '../support/builders.ts';
 import { startRawServer } from '../support/service/raw-server.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -62,6 +62,25 @@ describe('a local deployment', () => {
     const timings = (await collect(daily.log.entries(span))).map(({ timing }) => timing);
     for (const timing of timings)
       expect(timing).toEqual({ requestedAt: expect.any(String), latencyMs: expect.any(Number) });
+  });
+
+  it('refuses to start another tenant at the watermark of the one before, and shows no value of a header', async () => {
+    await using directory = await temporaryDirectory();
+    const reports = inMemoryReports(someReports(5));
+    await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports });
+    const start = (tenant: string, request: StartRequest = {}) => {
+      const headers = { 'X-Tenant': tenant };
+      const settings = { ...simulated('a'), service: { baseUrl: service.baseUrl, vendor: 'ACME', headers } };
+      return startLocalExport(optionsFor(directory.path), settings, request, startOptions);
+    };
+    expect(await start('acme-eu')).toMatchObject({ status: 'completed', result: { reports: 5 } });
+    const refused = await start('acme-us');
+    expect(refused).toMatchObject({
+      failed: { message: expect.stringMatching(/\(headers, vendor.*start with --since/) },
+    });
+    expect(JSON.stringify(refused)).not.toContain('acme-');
+    const since = at('2026-01-01T00:00:00Z');
+    expect(await start('acme-us', { since })).toMatchObject({ status: 'completed', result: { reports: 5 } });
   });
 
   it('stores pages that travelled compressed as they were, and says in the manifest how small they were', async () => {

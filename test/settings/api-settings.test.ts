@@ -3,7 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { loadPageCheck } from '../../lib/service/formats/formats.ts';
-import { apiOfRequest, apiSchema, formatOf, hasUntil } from '../../lib/settings/api-settings.ts';
+import { apiSchema, formatOf, hasUntil } from '../../lib/settings/api-settings.ts';
+import { apiOfRequest } from '../../lib/settings/settings.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
 import { mutationsOf } from '../support/mutations.ts';
@@ -104,7 +105,7 @@ describe('a description', () => {
     const parsed = Object.values(described).map((one) => apiSchema.parse(one));
     expect(parsed.map(formatOf)).toEqual(['JSON', 'NDJSON', 'CSV', 'JSON', 'BIN', 'XML', 'XML', 'JSON']);
     expect(parsed.map(hasUntil)).toEqual([true, false, false, false, false, false, false, true]);
-    expect(new Set(parsed.map((one) => apiOfRequest(one).pagination))).toEqual(
+    expect(new Set(parsed.map((one) => apiOfRequest({ api: one }).pagination))).toEqual(
       new Set(['body cursor', 'link url', 'header cursor', 'body url']),
     );
   });
@@ -376,12 +377,12 @@ describe('any description', () => {
         const parsed = apiSchema.parse(one);
         const again = apiSchema.parse(JSON.parse(JSON.stringify(parsed)));
         expect(again).toEqual(parsed);
-        expect(apiOfRequest(again)).toEqual(apiOfRequest(parsed));
+        expect(apiOfRequest({ api: again })).toEqual(apiOfRequest({ api: parsed }));
         const isSame = (...fields: readonly (keyof typeof data)[]) =>
           fields.every((name) => sorted(data[name]) === sorted(parsed[name]));
-        const [a, b] = [apiOfRequest(parsed), apiOfRequest(data)];
-        expect(a.requestSha256 === b.requestSha256).toBe(isSame('request', 'dates'));
-        expect(a.sha256 === b.sha256).toBe(isSame('request', 'dates', 'next', 'page'));
+        const [a, b] = [apiOfRequest({ api: parsed }), apiOfRequest({ api: data })];
+        expect(a.requestSha256 === b.requestSha256).toBe(isSame('request', 'dates', 'auth'));
+        expect(a.sha256 === b.sha256).toBe(isSame('request', 'dates', 'auth', 'next', 'page'));
       }),
       { numRuns: cases(1_000) },
     );

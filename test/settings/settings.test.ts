@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import { type FunctionVariable, stepVariables } from '../../lib/settings/environment.ts';
 import {
+  apiOfRequest,
   exportDefinition,
   exportSettingsSchema,
   parseSettings,
@@ -33,7 +34,7 @@ describe('settings', () => {
     expect(exportDefinition(anExport({}), 'simulator')).toEqual({
       name: 'reports',
       stateName: 'reports',
-      request: { source: 'simulator', filter: {}, format: 'XML', container: 'NONE' },
+      request: { source: 'simulator', filter: {}, format: 'XML', container: 'NONE', api: apiOfRequest({}) },
       since: { from: 'watermark', initial: undefined, overlapMs: 0 },
       publishEmptyRuns: true,
       limits: {
@@ -97,6 +98,52 @@ describe('settings', () => {
     const spellings = ['https://A.example', 'https://a.example/', 'HTTPS://a.example:443//'];
     expect(new Set(spellings.map(sourceOf))).toEqual(new Set(['https://a.example']));
     expect(sourceOf('https://a.example/eu/')).toBe('https://a.example/eu');
+  });
+
+  describe('that decide what is requested', () => {
+    const described = {
+      request: { path: '/reports', query: { from: '{since}' } },
+      auth: { kind: 'oauth2', tokenUrl: 'https://login.example', clientId: 'a', scope: 'read' },
+      next: { from: 'link' },
+      page: { format: 'xml' },
+    };
+    const contract = { baseUrl: 'https://a.example', vendor: 'ACME', headers: { 'X-Tenant': 'acme-eu-7' } };
+    const withApi = (api: object) => ({ ...contract, vendor: undefined, api: { ...described, ...api } });
+    const auth = (parts: object) => withApi({ auth: { ...described.auth, ...parts } });
+    const requestOf = (settings: object) => exportDefinition(anExport({}), 's', service(settings)).request;
+
+    it.each<[what: string, selects: boolean, before: object, after: object]>([
+      ['the value of a header', true, contract, { ...contract, headers: { 'X-Tenant': 'acme-us-1' } }],
+      ['another header', true, contract, { ...contract, headers: { ...contract.headers, 'X-Region': 'eu' } }],
+      ['no headers', true, contract, { ...contract, headers: undefined }],
+      ['the vendor', true, contract, { ...contract, vendor: 'OTHER' }],
+      ['the place of the cursor', false, contract, { ...contract, cursorIn: 'body' }],
+      ['a header of a described API', true, withApi({}), { ...withApi({}), headers: { 'X-Tenant': 'acme-us-1' } }],
+      ['how requests are authenticated', true, withApi({}), withApi({ auth: { kind: 'bearer' } })],
+      ['the URL of tokens', true, withApi({}), auth({ tokenUrl: 'https://other.example' })],
+      ['the client', true, withApi({}), auth({ clientId: 'b' })],
+      ['the scope', true, withApi({}), auth({ scope: 'read all' })],
+      [
+        'a query parameter',
+        true,
+        withApi({}),
+        withApi({ request: { ...described.request, query: { to: '{until}' } } }),
+      ],
+      ['where the next page is', false, withApi({}), withApi({ next: { from: 'link', at: 'following' } })],
+      ['an API instead of the contract', true, contract, withApi({})],
+    ])('are in the checksums of a request, and secrets are not: %s', (_, selects, before, after) => {
+      const [a, b] = [requestOf(before), requestOf(after)];
+      expect(a.api.sha256).not.toBe(b.api.sha256);
+      expect(a.api.requestSha256 !== b.api.requestSha256).toBe(selects);
+      // Headers may be confidential.
+      expect(JSON.stringify([a, b])).not.toMatch(/tenant|acme-|login|oauth2/i);
+    });
+
+    it('do not include how they are spelled, and what is no part of a request', () => {
+      const others = { userAgent: 'other', compression: false, totalTimeout: 'PT1M', maxConcurrentPages: 1 };
+      const same = { ...contract, vendor: 'acme', headers: { 'x-tenant': 'acme-eu-7' }, ...others };
+      expect(requestOf(same)).toEqual(requestOf(contract));
+    });
   });
 
   it('reject a lookback window together with settings of the watermark', () => {

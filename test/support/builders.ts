@@ -21,6 +21,7 @@ import {
   type RunId,
   type RunLimits,
   type RunResult,
+  type Watermark,
 } from '../../lib/core/model.ts';
 import type { FetchedPage, PageIdentity } from '../../lib/core/ports.ts';
 
@@ -42,7 +43,9 @@ export function aCursor(): Cursor {
 }
 
 export function anExportRequest(overrides: Partial<ExportRequest> = {}): ExportRequest {
-  return { source: 'simulator', filter: {}, format: 'XML', container: 'NONE', ...overrides };
+  const sha256 = sha256Of('the settings of the service');
+  const api = { sha256, requestSha256: sha256 };
+  return { source: 'simulator', filter: {}, format: 'XML', container: 'NONE', api, ...overrides };
 }
 
 export function someLimits(overrides: Partial<RunLimits> = {}): RunLimits {
@@ -119,6 +122,12 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
 export function manifestKeyOf({ manifest }: Pick<RunResult, 'manifest'>): string {
   if (manifest === null) throw new Error('the run was not published');
   return manifest;
+}
+
+/** That of `anExportRequest`. */
+export function aWatermark(overrides: Partial<Watermark> = {}): Watermark {
+  const { source, filter, api } = anExportRequest();
+  return { instant: at('2026-11-19T02:00:00Z'), source, filter, requestSha256: api.requestSha256, ...overrides };
 }
 
 /** Of a window, with a unique checksum. */

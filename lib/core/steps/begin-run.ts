@@ -8,14 +8,11 @@
  * What is exported once begins only as its state says that it is planned.
  */
 
-import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import {
   type ExportDefinition,
-  type ExportRequest,
   type ExportState,
-  type Instant,
   type LoopState,
   type PageEntry,
   type Run,
@@ -23,9 +20,9 @@ import {
 } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { epochMsOf } from '../timestamps.ts';
-import { identifyRun, type StateChange, updateState } from './export-state.ts';
+import { changedRequestError, contradictionOf, identifyRun, type StateChange, updateState } from './export-state.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
-import { chooseSince, summarize } from './watermark.ts';
+import { chooseSince } from './watermark.ts';
 
 export type BeginRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime' | 'emit'>;
 
@@ -122,15 +119,11 @@ export async function decide(
   const last = await deps.log.last(active);
   // Such a run must never be published.
   if (last?.repeats || hasTooFewReports(deps.definition, active, last)) return start(deps, state, input, execution);
-  // What is exported once has one request, so it must complete if it may be published. It sends no further request.
-  const isPublishing = deps.definition.once !== undefined && active.completion !== undefined;
-  const contradictions = isPublishing ? [] : contradictionsOf(active, deps.definition.request, input.since);
-  if (contradictions.length > 0) {
+  const contradiction = contradictionOf(active, last, deps.definition, input.since);
+  if (contradiction !== undefined) {
     // A run without a logged page can be replaced: nothing is lost.
     if (last === undefined) return start(deps, state, input, execution);
-    throw deps.definition.once === undefined
-      ? contradictionError(active, contradictions)
-      : changedRequestError(active.export, contradictions.join('; '));
+    throw contradiction;
   }
   const taken = { ...state, recentExecutions: withExecution(state, execution) };
   return resume(deps, taken, takeOver(active, execution, input.scheduledTime));
@@ -264,40 +257,4 @@ const newestScheduledTime = (time: string | undefined, { lastScheduledTime }: Ex
 
 function takeOver(run: Run, execution: string, scheduledTime = run.scheduledTime): Run {
   return { ...run, execution, executionNumber: run.executionNumber + 1, scheduledTime, lastFailure: undefined };
-}
-
-function contradictionsOf(run: Run, request: ExportRequest, since: Instant | undefined): string[] {
-  const contradictions = (['source', 'filter', 'format', 'container', 'size'] as const)
-    .filter((field) => !isDeepStrictEqual(run.request[field], request[field]))
-    .map((field) => {
-      const [before, now] = [run.request[field], request[field]].map((value) =>
-        value === undefined ? 'not set' : summarize(value),
-      );
-      return `${field === 'source' ? 'service' : field} was ${before} and is now ${now}`;
-    });
-  // Its checksum says nothing to a person.
-  if (!isDeepStrictEqual(run.request.api, request.api))
-    contradictions.push('the description of its API (api) was another one');
-  if (since !== undefined && since !== run.since) contradictions.push(`since was ${run.since} and is now ${since}`);
-  return contradictions;
-}
-
-/** What is planned together has one request: windows with different ones would not be the past of any export. */
-const changedRequestError = (
-  exportName: string,
-  changes = 'the service, the filter or the format is another one',
-): ExportError =>
-  new ExportError(
-    'ConfigurationError',
-    `The settings of export ${exportName} have changed since its backfill began: ${changes}. Restore them, and start the backfill again; ` +
-      'or abandon the backfill (abandon --backfill)',
-  );
-
-function contradictionError(run: Run, contradictions: readonly string[]): ExportError {
-  return new ExportError(
-    'ConfigurationError',
-    `Run ${run.run} of export ${run.export} is unfinished and was started with another request: ` +
-      `${contradictions.join('; ')}. A cursor is valid only with the request that returned it. Restore these values to ` +
-      'finish the run, or start with --restart to abandon it (and with --since, if the filter or the service has changed)',
-  );
 }

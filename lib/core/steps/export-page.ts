@@ -6,7 +6,7 @@
 import { ExportError, isExportError } from '../errors.ts';
 import type { ExportDefinition, Invocation, LoopState, PageEntry, Run } from '../model.ts';
 import { assertRootOfSettings, rootOfFirstPage } from '../document-root.ts';
-import { ownedRun } from './export-state.ts';
+import { contradictionOf, ownedRun } from './export-state.ts';
 import { NoFreeSlot } from '../slots/held-slot.ts';
 import { type ExportPageDependencies, exportPages } from './page-pipeline.ts';
 import { restartRun } from './restart-run.ts';
@@ -30,9 +30,10 @@ export async function exportPage(
   const { execution } = command;
   const state = await log.exportState(definition.stateName);
   const run = ownedRun(state, execution, definition.name);
-  assertSameService(run, definition);
   const isSameRun = run.run === command.loop.run;
   const last = await log.last(run);
+  const contradiction = contradictionOf(run, last, definition);
+  if (contradiction !== undefined) throw contradiction;
   const { iterations, waits } = command.loop;
   const page = (last?.page ?? 0) + 1;
   const loop: LoopState = {
@@ -120,16 +121,6 @@ function queue({ emit }: ExportPageDependencies, run: Run, loop: LoopState, wait
   return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
 }
 
-/** A deployment may have changed the service's address during the run. Its cursors are valid only where they came from. */
-function assertSameService({ run, request }: Run, definition: ExportDefinition): void {
-  if (request.source === definition.request.source) return;
-  throw new ExportError(
-    'ConfigurationError',
-    `Run ${run} was started at ${request.source}, but the export now points to ${definition.request.source}, where the ` +
-      "run's cursors are not valid. Restore the address to finish the run, or start with --restart to abandon it",
-  );
-}
-
 /** How the run continues after a logged page. Depends on the log entry alone, so a retry returns the same. */
 function nextOutcome({ limits, request }: ExportDefinition, loop: LoopState, entry: PageEntry): ExportPageOutcome {
   const next: LoopState = { ...loop, page: entry.page + 1, iterations: loop.iterations + 1, waits: 0 };
@@ -150,7 +141,7 @@ function nextOutcome({ limits, request }: ExportDefinition, loop: LoopState, ent
   }
   if (entry.emptyPages >= limits.maxEmptyPages) {
     const hint =
-      request.api === undefined
+      request.api.pagination === undefined
         ? ''
         : 'The end of its pages may be described wrongly (api.next.end): if so, correct it and start with --restart. ';
     throw new ExportError(

@@ -3,11 +3,22 @@
  * update reads it, decides, and replaces it only if it has not changed; otherwise it decides again from the new state.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
-import { type ExportDefinition, type ExportState, emptyState, type Run, type RunId } from '../model.ts';
+import {
+  type ExportDefinition,
+  type ExportRequest,
+  type ExportState,
+  emptyState,
+  type Instant,
+  type PageEntry,
+  type Run,
+  type RunId,
+} from '../model.ts';
 import type { PageLog, Runtime } from '../ports.ts';
 import { createRunId } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
+import { summarize } from './watermark.ts';
 
 export interface StateChange<Result> {
   /** The new state; its version is set by {@link updateState}. Absent: nothing changes. */
@@ -61,6 +72,63 @@ function whyNotOwned(active: Run | undefined, execution: string, exportName: str
     ? `Run ${active.run} of export ${exportName} has replaced run ${run}`
     : `Run ${active.run} of export ${exportName} now belongs to execution ${active.execution}`;
 }
+
+/**
+ * The ConfigurationError of an unfinished run that cannot continue with `definition`, or with the `since` of a start; undefined if it can.
+ * All its pages have one request, although a deployment may change the settings in mid-run, one function after the other: a cursor is valid
+ * only with its own request. A run that has all its pages, of which `last` is the last one that is logged, sends no further request.
+ */
+export function contradictionOf(
+  run: Run,
+  last: PageEntry | undefined,
+  { request, once }: Pick<ExportDefinition, 'request' | 'once'>,
+  since?: Instant,
+): ExportError | undefined {
+  const contradictions = [
+    ...(last?.nextCursor === null ? [] : differences(run.request, request)),
+    ...(since === undefined || since === run.since ? [] : [`since was ${run.since} and is now ${since}`]),
+  ].join('; ');
+  if (contradictions === '') return undefined;
+  if (once !== undefined) return changedRequestError(run.export, contradictions);
+  return new ExportError(
+    'ConfigurationError',
+    `Run ${run.run} of export ${run.export} is unfinished and was started with another request: ` +
+      `${contradictions}. A cursor is valid only with the request that returned it. Restore these values to finish the run, or ` +
+      'start with --restart to abandon it (and with --since, if the filter, the service or its settings have changed)',
+  );
+}
+
+/** What messages call each field of a request. All of them are compared. */
+const labels: Readonly<Record<keyof ExportRequest, string>> = {
+  source: 'service',
+  filter: 'filter',
+  format: 'format',
+  container: 'container',
+  size: 'size',
+  api: 'the settings of the service (headers, vendor, cursorIn or api)',
+};
+
+const differences = (before: ExportRequest, now: ExportRequest): readonly string[] =>
+  (Object.keys(labels) as (keyof ExportRequest)[])
+    .filter((field) => !isDeepStrictEqual(before[field], now[field]))
+    .map((field) =>
+      field === 'api'
+        ? `${labels.api} were others`
+        : `${labels[field]} was ${describe(before[field])} and is now ${describe(now[field])}`,
+    );
+
+const describe = (value: unknown): string => (value === undefined ? 'not set' : summarize(value));
+
+/** What is planned together has one request: windows with different ones would not be the past of any export. */
+export const changedRequestError = (
+  exportName: string,
+  changes = 'the service, its settings, the filter or the format is another one',
+): ExportError =>
+  new ExportError(
+    'ConfigurationError',
+    `The settings of export ${exportName} have changed since its backfill began: ${changes}. Restore them, and start the backfill again; ` +
+      'or abandon the backfill (abandon --backfill)',
+  );
 
 /**
  * The ID and the sequence of a new run of `definition`, whose state is `state`. The sequence follows the clock if that is ahead, so that

@@ -113,8 +113,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     const { request } = run;
     const { watermark: instant } = completion;
     const { source, filter, api } = request;
-    const requestSha256 = api === undefined ? {} : { requestSha256: api.requestSha256 };
-    const watermark = instant && { instant, source, filter, ...requestSha256 };
+    const watermark = instant && { instant, source, filter, requestSha256: api.requestSha256 };
     const lastCompleted = {
       execution: command.execution,
       completedAt: completion.at,

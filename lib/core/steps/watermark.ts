@@ -18,7 +18,7 @@ const epochStart = instantOf(0);
 
 /**
  * Where a new run starts: at the `since` of the start input, else where the export's settings say.
- * @throws ConfigurationError if the watermark belongs to another service or filter, and the input has no `since`; or if that or
+ * @throws ConfigurationError if the watermark belongs to another service, to other settings of it or to another filter, and the input has no `since`; or if that or
  *   `since.initial` is in the future
  */
 export function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): Since {
@@ -85,9 +85,8 @@ function sinceWatermark(
 function watermarkMismatch(exportName: string, watermark: Watermark, request: ExportRequest): ExportError {
   const describe = ({ source, filter }: Pick<Watermark, 'source' | 'filter'>) =>
     `${source} with filter ${summarize(filter)}`;
-  const isOnlyDescription = describe(watermark) === describe(request);
-  const mismatch = isOnlyDescription
-    ? 'another description of the API (api.request, api.dates)'
+  const mismatch = appliesTo({ ...watermark, requestSha256: request.api.requestSha256 }, request)
+    ? 'other settings of the service (headers, vendor, api.request, api.dates or api.auth)'
     : `${describe(watermark)} and does not apply to ${describe(request)}`;
   return new ExportError(
     'ConfigurationError',
@@ -134,15 +133,15 @@ export function watermarkAfter(
 function completedUpTo({ startedAt, request }: Run, { serviceTime, timing }: PageEntry): Instant {
   if (serviceTime === null) return startedAt;
   // Requests of another API may have asked for what is dated before the run began.
-  const requestedAt = request.api === undefined ? (timing?.requestedAt ?? startedAt) : startedAt;
+  const requestedAt = request.api.pagination === undefined ? (timing?.requestedAt ?? startedAt) : startedAt;
   return epochMsOf(serviceTime) < epochMsOf(requestedAt) ? serviceTime : requestedAt;
 }
 
-/** Whether the watermark bounds what `request` selects: another service or filter may have older reports, never exported. */
-function appliesTo(watermark: Watermark, { source, filter, api }: ExportRequest): boolean {
+/** Whether the watermark bounds what `request` selects: another service, tenant or filter may have older reports, never exported. */
+export function appliesTo(watermark: Watermark, { source, filter, api }: ExportRequest): boolean {
   return (
     watermark.source === source &&
     isDeepStrictEqual(watermark.filter, filter) &&
-    watermark.requestSha256 === api?.requestSha256
+    watermark.requestSha256 === api.requestSha256
   );
 }

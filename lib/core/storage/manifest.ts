@@ -48,7 +48,7 @@ export async function* manifestChunks(
     filter: filterOf(run.request, run.since),
     format: run.request.format,
     container: run.request.container,
-    ...(run.request.api === undefined ? {} : { api: run.request.api }),
+    ...(run.request.api.pagination === undefined ? {} : { api: run.request.api }),
     ...(run.compression === undefined ? {} : { compression: run.compression }),
     size: run.request.size ?? null,
     source: run.request.source,

@@ -121,8 +121,14 @@ export const manifestHeaderSchema = z.object({
   api: described(
     z.object({
       pagination: described(text, 'Where responses have the next page, and what is there, for example `body cursor`.'),
-      sha256: described(sha256, 'The checksum of the description.'),
-      requestSha256: described(sha256, 'The checksum of the description of requests.'),
+      sha256: described(
+        sha256,
+        'The checksum of the description and of the headers. It has no secret, and changes with each of them.',
+      ),
+      requestSha256: described(
+        sha256,
+        'The checksum of what selects reports: `request`, `dates` and `auth` of the description, and the headers.',
+      ),
     }),
     'Only if the service is another API than the Report Export Service, which the settings describe.',
   ).optional(),

@@ -196,7 +196,7 @@ const metadataSchema = z.object({
 
 const failureSchema = z.object({ error: text, message: text, at: instant });
 
-const watermarkSchema = z.object({ instant, source: text, filter, requestSha256: z.optional(text) });
+const watermarkSchema = z.object({ instant, source: text, filter, requestSha256: sha256 });
 
 const runSchema = z.object({
   export: text,
@@ -210,7 +210,7 @@ const runSchema = z.object({
     format: text,
     container: text,
     size: z.optional(ordinal),
-    api: z.optional(z.object({ pagination: text, sha256, requestSha256: sha256 })),
+    api: z.object({ pagination: z.optional(text), sha256, requestSha256: sha256 }),
   }),
   compression,
   startedAt: instant,

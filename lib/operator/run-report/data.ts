@@ -44,7 +44,7 @@ export interface RunFacts extends Pick<
   readonly manifest: string | null;
   readonly folder: string;
   /** Its filter includes the lower bound of the date. */
-  readonly request: (Omit<ExportRequest, 'size'> & { readonly size?: number | null | undefined }) | null;
+  readonly request: (Omit<ExportRequest, 'size' | 'api'> & { readonly size?: number | null | undefined }) | null;
   /** When the export starts next. */
   readonly next: NextStart | null;
   /** How the next run's `since` is chosen. */

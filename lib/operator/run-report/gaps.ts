@@ -4,8 +4,8 @@
  * completed runs, `since` or where they reached is not known.
  */
 
-import { isDeepStrictEqual } from 'node:util';
 import type { ExportDefinition, ExportState, Instant, RunId } from '../../core/model.ts';
+import { appliesTo } from '../../core/steps/watermark.ts';
 import { isComplete, type RunStatus } from '../run-status.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 
@@ -96,10 +96,7 @@ function closedBy(
   const { active, watermark } = state ?? {};
   const isBefore = (instant: Instant) => epochMsOf(instant) <= epochMsOf(gapStart);
   if (active !== undefined && isBefore(active.since)) return 'unfinished-run';
-  // A watermark of another service or filter does not apply: the next start needs a --since.
-  const applies =
-    watermark !== undefined &&
-    watermark.source === request.source &&
-    isDeepStrictEqual(watermark.filter, request.filter);
+  // One that does not apply is not where the next run starts: that needs a --since.
+  const applies = watermark !== undefined && appliesTo(watermark, request);
   return applies && isBefore(watermark.instant) ? 'next-run' : null;
 }

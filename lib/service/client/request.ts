@@ -123,7 +123,7 @@ export function partsOf(base: URL, api: Api, request: PageRequest): SentParts {
   const body = requestBody(api, request);
   const fields = new Set([...parameters, ...(body === undefined ? [] : fieldsIn(JSON.parse(body)))]);
   // The contract has `since` in its filter.
-  if (request.request.api === undefined) return { fields: [...fields], since: request.since, dates: [] };
+  if (request.request.api.pagination === undefined) return { fields: [...fields], since: request.since, dates: [] };
   const bounds = (['since', 'until'] as const).filter((name) => uses(api, name));
   const values = valuesOf(api, request);
   return {

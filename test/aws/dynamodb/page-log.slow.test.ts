@@ -28,6 +28,7 @@ import {
   anExportState,
   aPageEntry,
   aRun,
+  aWatermark,
   collect,
 } from '../../support/builders.ts';
 import { dummyAccount } from '../endpoint.ts';
@@ -308,7 +309,7 @@ describe('the requests of the DynamoDB page log', () => {
     async (_, attribute) => {
       const state = anExportState({
         active: aRun(),
-        watermark: { instant: aRun().since, source: 'simulator', filter: {} },
+        watermark: aWatermark(),
       });
       const item = toStateItem('orders', state, 'token');
       const request = { M: { ...item.active?.M?.request?.M, filter: attribute } };

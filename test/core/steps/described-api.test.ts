@@ -7,6 +7,7 @@ import type { FetchedPage, PageRequest, PageStore, ReportService } from '../../.
 import { watermarkAfter } from '../../../lib/core/steps/watermark.ts';
 import {
   anExportDefinition,
+  anExportRequest,
   anExportState,
   aPageEntry,
   aRun,
@@ -19,7 +20,10 @@ import { someReports } from '../../support/export/scripted-service.ts';
 
 const refusal = {
   status: 'failed',
-  failed: { error: 'ConfigurationError', message: expect.stringContaining('another description of the API') },
+  failed: {
+    error: 'ConfigurationError',
+    message: expect.stringMatching(/other settings of the service.*start with --since/),
+  },
 };
 
 const described = (description: string, request = 'the request'): Pick<ExportRequest, 'api'> => ({
@@ -130,7 +134,7 @@ describe('a description that has changed', () => {
       status: 'failed',
       failed: {
         error: 'ConfigurationError',
-        message: expect.stringContaining('the description of its API (api) was another one'),
+        message: expect.stringContaining('the settings of the service (headers, vendor, cursorIn or api) were others'),
       },
     });
     expect(await withApi(bench, described('a')).start()).toMatchObject({ status: 'completed', result: { pages: 3 } });
@@ -139,7 +143,7 @@ describe('a description that has changed', () => {
   it.each([
     ['applies if the request is the same', described('b'), { status: 'completed' }],
     ['does not apply to another request', described('b', 'another request'), refusal],
-    ['does not apply to the Report Export Service', { api: undefined }, refusal],
+    ['does not apply to the Report Export Service', { api: anExportRequest().api }, refusal],
   ])('has a watermark that %s', async (_, change, expected) => {
     const bench = anExportBench({ reports: someReports(1) });
     await withApi(bench, described('a')).start();

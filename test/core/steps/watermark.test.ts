@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { watermarkAfter } from '../../../lib/core/steps/watermark.ts';
-import { anExportDefinition, anExportState, aPageEntry, aRun, at } from '../../support/builders.ts';
+import { anExportDefinition, anExportState, aPageEntry, aRun, at, aWatermark } from '../../support/builders.ts';
 
 describe('the watermark', () => {
   it.each([
@@ -31,8 +31,7 @@ describe('the watermark', () => {
   ])('is right after a run that %s', (_, since, expected) => {
     const definition = anExportDefinition({ since: { from: 'watermark', overlapMs: 600_000 } });
     const run = aRun({ since: at(since) });
-    const { source, filter } = run.request;
-    const state = anExportState({ watermark: { instant: at('2026-11-20T01:00:00Z'), source, filter } });
+    const state = anExportState({ watermark: aWatermark({ instant: at('2026-11-20T01:00:00Z') }) });
     const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:00Z') });
     expect(watermarkAfter(state, definition, run, first)).toBe(expected);
   });

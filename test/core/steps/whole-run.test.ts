@@ -2,8 +2,17 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { ExportState, LatestPointer, RunId, RunResult } from '../../../lib/core/model.ts';
+import {
+  asRunId,
+  type ExportRequest,
+  type ExportState,
+  type LatestPointer,
+  type RunId,
+  type RunResult,
+} from '../../../lib/core/model.ts';
+import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { aFetchedPage, anExportRequest, at, sha256Of } from '../../support/builders.ts';
 import { anExportBench, type Bench, executionId, pageAt, reportIdsOf } from '../../support/export/export-bench.ts';
@@ -729,16 +738,65 @@ describe('a run that is started again', () => {
     completed(await bench.with({ size: 3, script: () => undefined }).start({ restart: true }));
   });
 
-  it('stops if a deployment has changed the service’s address during the run', async () => {
-    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 1 } });
-    const first = await bench.execute({ name: 'first', input: {} });
-    if (first.status !== 'continued') throw new Error('expected the run to continue');
-    const request = { ...bench.deps.definition.request, source: 'https://other.example.com' };
-    const moved = bench.with({ definition: { request } });
-    const end = failed(await moved.execute(first.next));
-    expect(end).toMatchObject({ error: 'ConfigurationError', resumable: true, pages: 1 });
-    expect(moved.service.requests).toEqual([]);
-    completed(await bench.start());
+  describe('during which a deployment changes its request', () => {
+    const otherSha256 = sha256Of('other settings of the service');
+    const { api } = anExportRequest();
+
+    it.each<[what: string, change: Partial<ExportRequest>, says: string]>([
+      ['the address', { source: 'https://other.example.com' }, 'service was "simulator" and is now "https://other.'],
+      ['the filter', { filter: { type: 'invoice' } }, 'filter was {} and is now {"type":"invoice"}'],
+      ['the format', { format: 'CSV' }, 'format was "XML" and is now "CSV"'],
+      ['the container', { container: 'ZIP' }, 'container was "NONE" and is now "ZIP"'],
+      ['the size', { size: 3 }, 'size was 2 and is now 3'],
+      ['what a page is', { api: { ...api, sha256: otherSha256 } }, '(headers, vendor, cursorIn or api) were others'],
+      [
+        'the headers',
+        { api: { sha256: otherSha256, requestSha256: otherSha256 } },
+        '(headers, vendor, cursorIn or api) were others',
+      ],
+    ])('requests nothing with the other one, whatever it is: %s', async (_, change, says) => {
+      const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 1 } });
+      const first = await bench.execute({ name: 'first', input: {} });
+      if (first.status !== 'continued') throw new Error('expected the run to continue');
+      const deployed = bench.with({ definition: { request: { ...bench.deps.definition.request, ...change } } });
+      const end = failed(await deployed.execute(first.next));
+      expect(end).toMatchObject({ error: 'ConfigurationError', resumable: true, pages: 1 });
+      expect(end.message).toContain(says);
+      expect(end.message).toMatch(/Restore these values to finish the run, or start with --restart/);
+      expect(deployed.service.requests).toEqual([]);
+      const { manifest } = completed(await bench.start());
+      expect(reportIdsOf(bench, manifest ?? '')).toHaveLength(9);
+    });
+
+    it('requests nothing if only one of BeginRun and ExportPage is updated, and begins again at the next start', async () => {
+      const bench = anExportBench();
+      const updated = bench.with({ definition: { request: { ...bench.deps.definition.request, filter: { a: 1 } } } });
+      for (const [begins, exports] of [
+        [bench, updated],
+        [updated, bench],
+      ] as const) {
+        const execution = executionId(`of ${begins === bench ? 'the old' : 'the new'} BeginRun`);
+        const loop = await beginRun(begins.deps, { input: {}, execution });
+        if (loop.next !== 'export') throw new Error(loop.next);
+        await expect(exportPage(exports.deps, { loop, execution })).rejects.toThrow(/filter was .* and is now /);
+      }
+      expect([...bench.service.requests, ...updated.service.requests]).toEqual([]);
+      completed(await bench.start());
+    });
+
+    it('completes once its last page is logged, as what it requested', async () => {
+      const bench = anExportBench({ reports: someReports(1) });
+      const execution = executionId('one');
+      const loop = await beginRun(bench.deps, { input: {}, execution });
+      if (loop.next !== 'export') throw new Error(loop.next);
+      await exportPage(bench.deps, { loop, execution });
+      const updated = bench.with({ definition: { request: { ...bench.deps.definition.request, filter: { a: 1 } } } });
+      // Its response was lost.
+      expect(await exportPage(updated.deps, { loop, execution })).toMatchObject({ next: 'finish' });
+      const { manifest } = await finishRun(updated.deps, { run: asRunId(loop.run), execution });
+      expect(bench.manifest(manifest ?? '').filter).toEqual({ date: { gte: '1970-01-01T00:00:00Z' } });
+      expect((await bench.state()).watermark?.filter).toEqual({});
+    });
   });
 
   it('is replaced if the export’s request has changed and it has no page to lose', async () => {

@@ -16,6 +16,7 @@ import {
   anExportName,
   aPageEntry,
   aRunId,
+  aWatermark,
   at,
 } from '../../support/builders.ts';
 import { fieldsOf, withField, withoutField } from '../../support/fields.ts';
@@ -30,11 +31,7 @@ const aFullState = (name = anExportName()): ExportState => ({
   version: 12,
   sequence: 7,
   active: aFullRun({ export: name, sequence: 7 }),
-  watermark: {
-    instant: at('2026-11-19T02:00:00.500Z'),
-    source: 'simulator',
-    filter: { z: [1.5, null], a: { '': '' } },
-  },
+  watermark: aWatermark({ instant: at('2026-11-19T02:00:00.500Z'), filter: { z: [1.5, null], a: { '': '' } } }),
   lastScheduledTime: '2026-11-20T02:00:00Z',
   lastCompleted: aCompletion('execution-6', { export: name }),
   lastAbandoned: anAbandonedRun(),

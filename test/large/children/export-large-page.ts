@@ -18,7 +18,8 @@ import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { serviceClient } from '../../../lib/service/client/client.ts';
-import { apiOfRequest, apiSchema, formatOf } from '../../../lib/settings/api-settings.ts';
+import { apiSchema, formatOf } from '../../../lib/settings/api-settings.ts';
+import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { anExportDefinition, anExportRequest } from '../../support/builders.ts';
 import { type Format, largePageBytes } from '../large-page.ts';
 import { residentBytes, watchMemory } from '../resident-memory.ts';
@@ -84,7 +85,7 @@ const log = createSqlitePageLog(join(temporary, 'state.sqlite'));
 const deps: StepDependencies = {
   definition: anExportDefinition({
     name: 'reports',
-    request: anExportRequest({ source: serviceUrl, ...(api && { api: apiOfRequest(api), format: formatOf(api) }) }),
+    request: anExportRequest({ source: serviceUrl, ...(api && { api: apiOfRequest({ api }), format: formatOf(api) }) }),
   }),
   service: client,
   store: target.startsWith('http') ? s3Store() : createDirectoryPageStore(target),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { asRunId, type ExportState } from '../../../lib/core/model.ts';
 import { type CoveringRun, findGaps, hasUnknownDates, reachOf } from '../../../lib/operator/run-report/gaps.ts';
-import { anExportDefinition, anExportState, aRun, at } from '../../support/builders.ts';
+import { anExportDefinition, anExportState, aRun, at, aWatermark } from '../../support/builders.ts';
 
 const definition = anExportDefinition();
 const day = (number: number) => at(`2026-11-${String(number).padStart(2, '0')}T00:00:00Z`);
@@ -79,12 +79,12 @@ describe('the gaps of an export', () => {
 
   it('say what will close them: the unfinished run, the next one, or nothing', () => {
     const runs = [aCoveringRun(12, 13), aCoveringRun(9, 10)];
-    const { source, filter } = definition.request;
     const closing = (state: Partial<ExportState>) => gapsOf(runs, anExportState(state)).map(({ closedBy }) => closedBy);
-    const watermark = { instant: day(10), source, filter };
+    const watermark = aWatermark({ instant: day(10) });
     expect(closing({ watermark })).toEqual(['next-run']);
     expect(closing({ watermark: { ...watermark, instant: day(13) } })).toEqual([null]);
     expect(closing({ watermark: { ...watermark, filter: { type: 'other' } } })).toEqual([null]);
+    expect(closing({ watermark: { ...watermark, requestSha256: 'other headers' } })).toEqual([null]);
     expect(closing({ active: aRun({ since: day(10) }) })).toEqual(['unfinished-run']);
     expect(closing({ active: aRun({ since: day(13) }) })).toEqual([null]);
   });

@@ -27,7 +27,8 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { asCursor, type Instant } from '../../../lib/core/model.ts';
 import { nextCursorOf } from '../../../lib/core/ports.ts';
-import { apiOfRequest, apiSchema } from '../../../lib/settings/api-settings.ts';
+import { apiSchema } from '../../../lib/settings/api-settings.ts';
+import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import { clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service/service-client.ts';
 
@@ -65,7 +66,7 @@ async function fetchPage(parts: object, response: Parts | Buffer | undefined, re
   await using client = clientFor({ url: `${server.url}${path}` }, { api });
   const { since, until, cursor, ...rest } = request;
   const sent = {
-    ...pageRequest({ ...rest, api: apiOfRequest(api), cursor: cursor ?? null }),
+    ...pageRequest({ ...rest, api: apiOfRequest({ api }), cursor: cursor ?? null }),
     ...(since !== undefined && { since: since as Instant }),
     until: until as Instant | undefined,
   };

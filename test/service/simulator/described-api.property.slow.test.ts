@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import { apiOfRequest, formatOf } from '../../../lib/settings/api-settings.ts';
+import { formatOf } from '../../../lib/settings/api-settings.ts';
+import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { type ExecutionOutcome, type ExecutionStart, runExecution } from '../../../lib/local/execution.ts';
 import type { Cursor, Instant } from '../../../lib/core/model.ts';
@@ -84,7 +85,7 @@ function setUp({ described, ticks, since, until, size, type, compression }: Scen
       format: formatOf(api),
       container: 'NONE',
       ...(hasSize && { size }),
-      api: apiOfRequest(api),
+      api: apiOfRequest({ api }),
     },
     since: instant(sinceMs),
     until: instant(untilMs),

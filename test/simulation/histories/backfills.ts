@@ -9,7 +9,7 @@ import { beginBackfill } from '../../../lib/backfill/plan.ts';
 import type { BackfillRequest } from '../../../lib/backfill/request.ts';
 import { remainingWindows } from '../../../lib/backfill/window-states.ts';
 import { probeWindow } from '../../../lib/backfill/probe-window.ts';
-import { exportDefinition } from '../../../lib/settings/settings.ts';
+import { exportDefinition, serviceSettingsSchema, sourceOf } from '../../../lib/settings/settings.ts';
 import type { Backfill } from '../../../lib/backfill/store.ts';
 import { type Window, windowName } from '../../../lib/backfill/windows.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
@@ -18,7 +18,7 @@ import { settleAbandonment } from '../invariants/windows.ts';
 import type { ExecutionEvent } from '../step-functions/step-functions.ts';
 import { createContainer } from '../world/container.ts';
 import { text } from '../world/dynamodb.ts';
-import { createOperatorTools, type Endpoints } from '../world/functions.ts';
+import { createOperatorTools, deployedSettings, type Endpoints } from '../world/functions.ts';
 import { createProcess } from '../world/process.ts';
 import { createWindowScheduler } from '../world/window-scheduler.ts';
 import type { BackfillScenario, Scenario } from './scenario.ts';
@@ -49,7 +49,8 @@ export function scheduleBackfill({
   if (plan === undefined) return undefined;
   const { world } = observations;
   const { time } = world;
-  const definition = exportDefinition(scenario.settings, 'https://reports.example.com', deployment);
+  const service = serviceSettingsSchema.parse(deployedSettings(deployment, []).service);
+  const definition = exportDefinition(scenario.settings, sourceOf(service.baseUrl), service);
   const scheduler = createWindowScheduler(world, () => stepFunctions);
 
   const run = (command: string, at: number, act: (tools: Tools, id: string) => Promise<void>) => {

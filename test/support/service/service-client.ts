@@ -7,6 +7,7 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
 import type { FetchedPage, PageRequest } from '../../../lib/core/ports.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
+import { anExportRequest } from '../builders.ts';
 import {
   type ClientOptions,
   type ClientSettings,
@@ -55,7 +56,7 @@ export function pageRequest({
   ...request
 }: Partial<ExportRequest> & { readonly cursor?: Cursor | null } = {}): PageRequest {
   return {
-    request: { source: 'test', filter: {}, format: 'XML', container: 'NONE', ...request },
+    request: anExportRequest({ source: 'test', ...request }),
     since: '2026-11-20T02:00:00Z' as Instant,
     cursor,
     label: cursor === null ? 'page 1 of run R' : 'page 2 of run R',
