@@ -127,10 +127,12 @@ const pathOf = ({ pathname, search }: URL): string => `${pathname}${search}`;
 
 /**
  * The target of the only link with the relation `relation` in a header `Link` (RFC 8288); undefined if there is none. A header that
- * cannot be read is an error: the link may be in it.
+ * cannot be read is an error, and so is a link that a reader may or may not take for it: one with an anchor (it leads on from
+ * another resource), or with a relation such as `'next'` or `https://example.com/next`.
  */
 function linkTo(subject: Subject, relation: string, header: string): string | undefined {
   const targets: string[] = [];
+  const wanted = relation.toLowerCase();
   let position = 0;
   // In steps, each of which is over after a single pass: a pattern of all links takes exponential time for some headers.
   const read = (pattern: RegExp): RegExpExecArray | null => {
@@ -140,20 +142,38 @@ function linkTo(subject: Subject, relation: string, header: string): string | un
     return match;
   };
   while (position < header.length) {
+    const start = position;
     const target = read(/\s*<([^>]*)>/y)?.[1];
-    let relations: string | undefined;
+    const relations: (readonly string[])[] = [];
+    const names = new Set<string>();
     for (
       let match;
       (match = read(/\s*;\s*([\w!#$&+.^`|~-]+\*?)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*)))?/y)) !== null;
     ) {
       const [, name = '', quoted, token = ''] = match;
-      // The first one counts (RFC 8288, section 3.3).
-      if (name.toLowerCase() === 'rel') relations ??= quoted ?? token;
+      names.add(name.toLowerCase());
+      const value = quoted?.replaceAll(/\\(.)/g, '$1') ?? token;
+      if (name.toLowerCase() === 'rel') relations.push(value.toLowerCase().split(/\s+/));
     }
     if (target === undefined || read(/\s*(?:,|$)/y) === null)
       throw contractError(subject, 'the header Link is not valid');
-    if ((relations ?? '').toLowerCase().split(/\s+/).includes(relation.toLowerCase())) targets.push(target);
+    // The first one counts (RFC 8288, section 3.3), but not for every reader.
+    const [first = [], ...others] = relations;
+    const isWanted = first.includes(wanted);
+    const isUnclear =
+      names.has('rel*') ||
+      (isWanted ? names.has('anchor') : others.flat().includes(wanted)) ||
+      relations.flat().some((one) => resembles(one, wanted));
+    if (isUnclear) {
+      const shown = presentable(header.slice(start, position).replace(/,$/, '').trim(), subject.keys, 150);
+      throw contractError(subject, `the header Link has a link that may lead to ${relation}, or not: ${shown}`);
+    }
+    if (isWanted) targets.push(target);
   }
   if (targets.length > 1) throw contractError(subject, `there is more than one link to ${relation}`);
   return targets[0];
 }
+
+/** Whether it is the wanted relation in quotes, in a list, or at the end of a URI. */
+const resembles = (relation: string, wanted: string): boolean =>
+  relation !== wanted && (relation.replaceAll(/['"]/g, '') === wanted || relation.split(/[^\w.-]+/).includes(wanted));
