@@ -161,6 +161,8 @@ export interface Run {
   readonly completion?: RunCompletion | undefined;
   /** Why the run's last execution failed, for the operator. */
   readonly lastFailure?: RunFailure | undefined;
+  /** The page that was not accepted (ContractError) when the execution before this one failed. */
+  readonly refusedPage?: number | undefined;
 }
 
 export interface RunCompletion {

@@ -126,7 +126,8 @@ export async function decide(
     throw contradiction;
   }
   const taken = { ...state, recentExecutions: withExecution(state, execution) };
-  return resume(deps, taken, takeOver(active, execution, input.scheduledTime));
+  const refusedPage = active.lastFailure?.error === 'ContractError' ? (last?.page ?? 0) + 1 : undefined;
+  return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), refusedPage });
 }
 
 const skip = (reason: string, done?: SkippedStart['done']) => ({
@@ -256,5 +257,12 @@ const newestScheduledTime = (time: string | undefined, { lastScheduledTime }: Ex
   time === undefined || hasBegun(time, lastScheduledTime) ? lastScheduledTime : time;
 
 function takeOver(run: Run, execution: string, scheduledTime = run.scheduledTime): Run {
-  return { ...run, execution, executionNumber: run.executionNumber + 1, scheduledTime, lastFailure: undefined };
+  return {
+    ...run,
+    execution,
+    executionNumber: run.executionNumber + 1,
+    scheduledTime,
+    lastFailure: undefined,
+    refusedPage: undefined,
+  };
 }

@@ -32,21 +32,23 @@ export async function failRun(
   { definition, log, runtime, emit }: FailRunDependencies,
   command: { readonly failure: unknown; readonly execution: string },
 ): Promise<FailedRun> {
-  const { error, message } = parseFailure(command.failure);
+  const { error, message: reason } = parseFailure(command.failure);
   const { since: policy, until } = definition;
   const bounds = { since: policy.from === 'fixed' ? policy.instant : null, ...(until === undefined ? {} : { until }) };
   let page: number | null | undefined;
   const failed = await updateState<FailedRun>(log, definition.stateName, async (state) => {
-    const about = { export: definition.name, error, message };
     const { active, ...idle } = state;
     if (active?.execution !== command.execution) {
       page = undefined;
+      const about = { export: definition.name, error, message: reason };
       return {
         result: { ...about, run: null, ...bounds, ...zeroTotals, resumable: active !== undefined },
       };
     }
     const last = await log.last(active);
     page = last?.nextCursor === null ? null : (last?.page ?? 0) + 1;
+    const message = withRestart(reason, error, page, definition.once === undefined ? active.refusedPage : undefined);
+    const about = { export: definition.name, error, message };
     const resumable = !finalErrors.has(error) && last?.repeats !== true && !hasTooFewReports(definition, active, last);
     const failure = { error, message, at: instantOf(runtime.now()) };
     const { run, since } = active;
@@ -59,6 +61,14 @@ export async function failRun(
   });
   emit({ event: 'run-failed', ...(page === undefined ? {} : { page }), ...failed });
   return failed;
+}
+
+/** A page that is not accepted at two starts in a row will not be at the third, unless its cursor is another one. */
+function withRestart(reason: string, error: string, page: number | null, refusedPage: number | undefined): string {
+  // From page 1, a restart would send the same request.
+  if (error !== 'ContractError' || page === null || page === 1 || page !== refusedPage) return reason;
+  const advice = `. Page ${page} failed like this at the previous start, too. If its cursor has expired, start with --restart`;
+  return `${reason.slice(0, maxMessageLength - advice.length).toWellFormed()}${advice}`;
 }
 
 /** What the state machine adds to the error, which it has already: it sends both in one event. */

@@ -35,6 +35,7 @@ export async function restartRun(
       ...active,
       // Of the run before.
       lastFailure: undefined,
+      refusedPage: undefined,
       ...identifyRun(definition, state, runtime),
       cursorRestarts: active.cursorRestarts + 1,
       documentRoot: last?.documentRoot ?? active.documentRoot,

@@ -222,6 +222,7 @@ const runSchema = z.object({
   documentRoot: z.optional(documentRoot),
   completion: z.optional(z.object({ at: instant, watermark: z.optional(instant), isPublished: z.boolean() })),
   lastFailure: z.optional(failureSchema),
+  refusedPage: z.optional(ordinal),
 });
 
 export const resultSchema = z.object({

@@ -65,6 +65,26 @@ describe('a cursor in the body', () => {
     expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(someReports(9).map(({ id }) => id));
   });
 
+  it.each([
+    ['once, so the run starts over', 1, { status: 'completed', result: { reports: 9 } }],
+    ['always, so the run fails', 9, { status: 'failed', failed: { error: 'CursorRejectedError', resumable: false } }],
+  ])('is rejected by a body with status 200 %s', async (_, times, expected) => {
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { pagesPerInvocation: 25 } });
+    const service = withCursorsInBodies(bench.service);
+    let left = times;
+    async function fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage> {
+      const page = await service.fetchPage(request, signal);
+      async function* body() {
+        yield* page.body;
+        if (request.cursor !== null && (left -= 1) >= 0) throw new ExportError('CursorRejectedError', 'expired');
+      }
+      return { ...page, body: body() };
+    }
+    Object.assign(bench.deps, { service: { ...service, fetchPage } });
+    expect(await bench.start()).toMatchObject(expected);
+    expect(service.requests.filter(({ cursor }) => cursor === null).length).toBe(2);
+  });
+
   it('lets the next page be requested once it is received, before its page is visible', async () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { pagesPerInvocation: 25 } });
     const service = withCursorsInBodies(bench.service);
