@@ -52,7 +52,7 @@ function findTemplateProblem(template: string, inBody: boolean): string | undefi
 
 const template = checkedText((value) => findTemplateProblem(value, false));
 const keyName = /^(api[-_]?key|(access[-_]?)?token|key|secret|password|sig|signature)$/i;
-const offsetName = /^(offset|page|page[-_]?(number|no|index)|skip|\$skip|start[-_]?(at|index))$/i;
+const offsetName = /^(offset|page|page[-_[]?(number|num|no|index|offset)\]?|skip|\$skip|start[-_]?(at|index))$/i;
 
 function findParameterProblem(name: string, value: string): string | undefined {
   if (keyName.test(name)) return noKeyInUrl;
@@ -78,8 +78,9 @@ const bodySchema = z.pipe(
       const problems = findFilterProblems(body, { isFilter: false });
       for (const { path, message } of problems) context.addIssue({ code: 'custom', path: [...path], message });
       if (problems.length > 0) return;
-      for (const { path, value } of textsIn(body, [])) {
-        const message = findTemplateProblem(value, true);
+      for (const { path, value } of scalarsIn(body, [])) {
+        const isOffset = offsetName.test(String(path.at(-1))) && /^\d+$/.test(String(value));
+        const message = isOffset ? noOffsets : typeof value === 'string' ? findTemplateProblem(value, true) : undefined;
         if (message !== undefined) context.addIssue({ code: 'custom', path: [...path], message });
       }
     }),
@@ -90,13 +91,14 @@ const bodySchema = z.pipe(
 
 type Path = readonly (string | number)[];
 
-function textsIn(value: JsonValue, path: Path): readonly { readonly path: Path; readonly value: string }[] {
-  if (typeof value === 'string') return [{ path, value }];
-  if (typeof value !== 'object' || value === null) return [];
+type Scalar = Exclude<JsonValue, object>;
+
+function scalarsIn(value: JsonValue, path: Path): readonly { readonly path: Path; readonly value: Scalar }[] {
+  if (typeof value !== 'object' || value === null) return [{ path, value }];
   const entries: (readonly [string | number, JsonValue])[] = Array.isArray(value)
     ? [...(value as readonly JsonValue[]).entries()]
     : Object.entries(value);
-  return entries.flatMap(([key, item]) => textsIn(item, [...path, key]));
+  return entries.flatMap(([key, item]) => scalarsIn(item, [...path, key]));
 }
 
 const requestSchema = z
@@ -200,6 +202,10 @@ function tokenUrlSchema() {
   });
 }
 
+const pathText = z
+  .string()
+  .check(z.minLength(1, 'must not be empty'), z.maxLength(1_000, 'must have at most 1,000 characters'));
+
 const places = ['header', 'link', 'body'] as const;
 const endKinds = 'absent, value, flag or same';
 const nextSchema = z.strictObject({
@@ -212,7 +218,7 @@ const nextSchema = z.strictObject({
   ),
   at: optionalField(
     'The name of the header; the relation of the link; or the path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as `/feed/link[@rel=next]/@href`. Without it, `next`, for a link.',
-    z.string().check(z.minLength(1, 'must not be empty'), z.maxLength(1_000, 'must have at most 1,000 characters')),
+    pathText,
     { example: '/meta/next' },
   ),
   is: optionalField(
@@ -233,7 +239,9 @@ const nextSchema = z.strictObject({
         header: optionalField('The name of the header.', headerName, { example: 'X-Continuation' }),
         body: optionalField(
           'The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.',
-          text(/^(\/([^~/]|~[01])+)+$/, 'must be a JSON Pointer, such as /cursor'),
+          text(/^(\/([^~/]|~[01])+)+$/, 'must be a JSON Pointer, such as /cursor').check(
+            z.refine((pointer) => !offsetName.test(pointer.slice(pointer.lastIndexOf('/') + 1)), noOffsets),
+          ),
           { example: '/cursor' },
         ),
       })
@@ -291,10 +299,6 @@ const mediaTypes: Readonly<Record<PageFormat, readonly string[]>> = {
   csv: ['text/csv'],
   bytes: [],
 };
-
-const pathText = z
-  .string()
-  .check(z.minLength(1, 'must not be empty'), z.maxLength(1_000, 'must have at most 1,000 characters'));
 
 const pageSchema = z.strictObject({
   format: field(
@@ -381,6 +385,9 @@ export const apiSchema = z
 /** With the defaults of all fields. */
 export type Api = z.infer<typeof apiSchema>;
 
+const noSelection =
+  'must not have brackets: in JSON, a value of a list can only be selected by its index, such as /links/0/url';
+
 /** What is wrong with fields that are valid by themselves. */
 function* findContradictions({
   request,
@@ -438,12 +445,15 @@ function* findContradictions({
       yield { path, message: 'must be a path of elements without prefixes, such as /feed/link[@rel=next]/@href' };
     else if (format === 'json' && !jsonPointer.test(value))
       yield { path, message: 'must be a JSON Pointer, such as /meta/next' };
+    else if (format === 'json' && /[[\]]/.test(value)) yield { path, message: noSelection };
   }
-  const inReport = format === 'json' ? reports?.replace(/\*$/, '') : reports && `${reports}/`;
-  if (from === 'body' && at !== undefined && inReport !== undefined && `${at}/`.startsWith(inReport)) {
+  if (from === 'body' && at !== undefined && isInReport(at, page)) {
     yield {
       path: ['next', 'at'],
-      message: `is in a report, so that a short page would count as the last one. ${vendorAdvice}`,
+      message:
+        reports === undefined
+          ? 'is in a child element of the root, which counts as a report. Set page.reports'
+          : `is in a report, so that a short page would count as the last one. ${vendorAdvice}`,
     };
   }
   if (format === 'bytes' && types === undefined) {
@@ -472,16 +482,31 @@ function* findContradictions({
           ? 'must be the JSON Pointer of a list, followed by /*, such as /data/*'
           : 'must be a path of elements without prefixes, such as /feed/entry',
     };
+  } else if (format === 'json' && /[[\]]/.test(reports)) {
+    yield { path: ['page', 'reports'], message: noSelection };
   } else if (format !== 'json' && format !== 'xml') {
     yield { path: ['page', 'reports'], message: `has no meaning in ${format}` };
   }
 }
 
+/** Whether a path leads to a report, or into one. Without `reports`, the reports of XML are the child elements of the root. */
+function isInReport(path: string, { format, reports = '/*/*' }: z.infer<typeof pageSchema>): boolean {
+  if (format === 'json') return `${path}/`.startsWith(reports.replace(/\*$/, ''));
+  const names = namesOf(path);
+  const reportNames = namesOf(reports);
+  const isSame = (one: string, other: string | undefined) => one === other || [one, other].includes('*');
+  return reportNames.length <= names.length && reportNames.every((name, index) => isSame(name, names[index]));
+}
+
+/** The names of the elements in a path of XML: `feed` and `link` of `/feed/link[@rel=next]/@href`. */
+const namesOf = (path: string): readonly string[] =>
+  [...path.matchAll(/\/([^/@[\]]+)(?:\[[^\]]*\])?/g)].map(([, name = '']) => name);
+
 /** Every text of a request in which placeholders are replaced. */
 const templatesOf = ({ path, query = {}, body = {} }: Api['request']): readonly string[] => [
   path,
   ...Object.values(query),
-  ...textsIn(body, []).map(({ value }) => value),
+  ...scalarsIn(body, []).flatMap(({ value }) => (typeof value === 'string' ? [value] : [])),
 ];
 
 /** Whether a request has the placeholder. */

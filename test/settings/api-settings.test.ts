@@ -122,11 +122,31 @@ describe('a description', () => {
     page: { ...xml, ...of },
   });
 
+  it.each([
+    ['a date with the name of an offset', inBody({ start_at: '{since}', query: { page: '/pricing' } })],
+    ['a part of the body with the name of an offset', inBody({ page: { limit: 2 } })],
+    ['an attribute of the root, without reports', inXml({ at: '/feed/@next' }, { reports: undefined })],
+  ])('may have %s', (_, description) => {
+    expect(problemsOf(description)).toEqual([]);
+  });
+
   it.each<[string, unknown, string]>([
     ['an offset', query({ start: '{offset}' }), 'request.query.start: {offset}: offsets and page numbers are refused'],
     ['a page number', query({ p: '{page}' }), 'request.query.p: {page}: offsets and page numbers are refused'],
     ['an offset that never changes', query({ offset: '0' }), 'request.query.offset: offsets and page numbers'],
     ['an offset in the path', request({ path: '/logs?page=1' }), 'request.path: page: offsets and page numbers'],
+    [
+      'an offset in the page of a query',
+      query({ 'page[number]': '1' }),
+      'request.query.page[number]: offsets and page',
+    ],
+    ['an offset in the body', inBody({ a: [{ b: { skip: 0 } }] }), 'request.body.a.0.b.skip: offsets and page numbers'],
+    ['an offset in the body, as text', inBody({ startAt: '10' }), 'request.body.startAt: offsets and page numbers'],
+    [
+      'a cursor as offset in the body',
+      { ...base, request: post, next: { ...body, to: { body: '/query/offset' } } },
+      'next.to.body: offsets and page numbers are refused',
+    ],
     ['a cursor as page number', next({ to: { query: 'page' } }), 'next.to.query: offsets and page numbers'],
     ['the next page as a number', next({ from: 'page' }), 'next.from: offsets and page numbers are refused'],
     [
@@ -141,6 +161,23 @@ describe('a description', () => {
     ],
     ['a cursor in a report of XML', inXml({ at: '/feed/entry/next' }), 'next.at: is in a report'],
     ['the reports as cursor', next({ at: '/data' }), 'next.at: is in a report'],
+    ...(
+      [
+        ['/feed/entry[@x=1]/next'],
+        ['/feed/*/next'],
+        ['/*/entry/next'],
+        ['/feed/entry/@id'],
+        ['/feed/link[@rel=next]/@href', '/feed/*'],
+        ['/feed/link[@rel=next]/@href', undefined],
+        ['/feed/next', undefined],
+      ] as const
+    ).map(([at, ...rest]): [string, unknown, string] => [
+      `a cursor in reports of XML: ${at} ${rest.length === 0 ? '' : `in ${rest[0] ?? 'the root'}`}`,
+      inXml({ at }, rest.length === 0 ? {} : { reports: rest[0] }),
+      rest.length === 1 && rest[0] === undefined
+        ? 'next.at: is in a child element of the root'
+        : 'next.at: is in a report',
+    ]),
     ['a key in the query', query({ api_key: 'x' }), 'request.query.api_key: a key in the URL is refused'],
     ['a key in the path', request({ path: '/logs?v=1&token=x' }), 'request.path: token: a key in the URL is refused'],
     ['a key as placeholder', query({ k: '{apiKey}' }), 'request.query.k: {apiKey}: a key in the URL is refused'],
@@ -266,6 +303,9 @@ describe('a description', () => {
       'page.reports: has no meaning in csv',
     ],
     ['a path of XML in JSON', next({ at: 'meta.next' }), 'next.at: must be a JSON Pointer, such as /meta/next'],
+    ['a selection in JSON', next({ at: '/link[relation=next]/url' }), 'next.at: must not have brackets'],
+    ['a selection of reports in JSON', page({ reports: '/data[0]/*' }), 'page.reports: must not have brackets'],
+    ['a selection of an error in JSON', page({ error: '/errors[0]' }), 'page.error: must not have brackets'],
     ['a pointer with a wrong escape', page({ error: '/~2' }), 'page.error: must be a JSON Pointer'],
     ['a path of JSON in XML', inXml({ at: '/feed//link' }), 'next.at: must be a path of elements'],
     [
