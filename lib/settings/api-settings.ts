@@ -262,17 +262,19 @@ const nextSchema = z.strictObject({
       .strictObject(
         {
           absent: optionalField(
-            'There is none: no header, no field, or null in JSON. Beside `value`, both mean the end.',
-            z.literal(true, 'must be true'),
+            'There is none: no header, no field, or null in JSON. If the last page also lacks what contains the field, the path of what is absent. Beside `value`, both mean the end.',
+            z.union([z.literal(true), pathText], 'must be true or a path'),
+            { example: '/paging' },
           ),
           value: optionalField('A certain value, such as `null` or an empty text.', z.string().check(z.maxLength(200))),
           flag: optionalField(
-            'The path of a flag in the body, which is false on the last page only.',
+            'The path of a flag in the body, which has another value on the last page than on all others.',
             z.string().check(z.minLength(1)),
             {
               example: '/has_more',
             },
           ),
+          is: optionalField('The value of the flag on the last page. Without it, false.', flag()),
           same: optionalField('It is the cursor of the request.', z.literal(true, 'must be true')),
         },
         {
@@ -282,9 +284,17 @@ const nextSchema = z.strictObject({
       .check(
         z.refine(({ absent, value, flag: path, same }) => {
           const others = [value, path, same].filter((one) => one !== undefined).length;
-          return others === 0 ? absent === true : others === 1 && (absent === undefined || value !== undefined);
+          return others === 0 ? absent !== undefined : others === 1 && (absent === undefined || value !== undefined);
         }, `must have one of ${endKinds}, or absent beside value`),
+        z.refine(({ flag: path, is }) => is === undefined || path !== undefined, { path: ['is'], error: 'needs flag' }),
       ),
+  ),
+  rejected: optionalField(
+    'What says, in a response with status 200, that the cursor of the request is not valid any more. The run then starts over, as after a cursor that is rejected with a status.',
+    z.strictObject({
+      at: field('A path.', pathText, { example: '/OAI-PMH/error/@code' }),
+      is: field('The text there.', z.string(), { example: 'badResumptionToken' }),
+    }),
   ),
 });
 
@@ -394,7 +404,7 @@ function* findContradictions({
   next,
   page,
 }: Api): Generator<{ readonly path: Path; readonly message: string }> {
-  const { from, at, is = from === 'link' ? 'url' : 'cursor', to, alone, end } = next;
+  const { from, at, is = from === 'link' ? 'url' : 'cursor', to, alone, end, rejected } = next;
   const { format, types, reports, error, empty } = page;
   if (uses({ request }, 'until') && !uses({ request }, 'since')) {
     yield {
@@ -430,10 +440,31 @@ function* findContradictions({
       yield { path: ['request', 'path'], message: `must not have ${name}, which is sent, too` };
   }
   if (end?.flag !== undefined && from !== 'body') yield { path: ['next', 'end', 'flag'], message: 'needs from: body' };
+  if (rejected !== undefined && from !== 'body' && (end ?? { absent: true }).absent === undefined) {
+    yield {
+      path: ['next', 'rejected'],
+      message:
+        'needs absent in next.end: a response without a next page in its headers would be an error before its body is read',
+    };
+  }
+
+  const absent = typeof end?.absent === 'string' ? end.absent : undefined;
+  if (absent !== undefined) {
+    const message = findAbsenceProblem(absent, next, page);
+    if (message !== undefined) yield { path: ['next', 'end', 'absent'], message };
+    if (reports === undefined && format === 'xml') {
+      yield {
+        path: ['page', 'reports'],
+        message: 'is required with a path in next.end.absent: any other document also lacks what is there',
+      };
+    }
+  }
 
   const paths: (readonly [Path, string | undefined])[] = [
     [['next', 'at'], from === 'body' ? at : undefined],
+    [['next', 'end', 'absent'], absent],
     [['next', 'end', 'flag'], end?.flag],
+    [['next', 'rejected', 'at'], rejected?.at],
     [['page', 'error'], error],
     [['page', 'empty', 'at'], empty?.at],
   ];
@@ -487,6 +518,17 @@ function* findContradictions({
   } else if (format !== 'json' && format !== 'xml') {
     yield { path: ['page', 'reports'], message: `has no meaning in ${format}` };
   }
+}
+
+function findAbsenceProblem(
+  absent: string,
+  { from, at = '' }: z.infer<typeof nextSchema>,
+  { reports = '' }: z.infer<typeof pageSchema>,
+): string | undefined {
+  if (from !== 'body') return 'must be true: only a body has paths';
+  if (!`${at}/`.startsWith(`${absent}/`))
+    return 'must be next.at or what contains it: that anything else is absent does not say that there is no next page';
+  return reports.startsWith(`${absent}/`) ? 'must not contain the reports, which every page has' : undefined;
 }
 
 /** Whether a path leads to a report, or into one. Without `reports`, the reports of XML are the child elements of the root. */

@@ -261,6 +261,8 @@ export interface NextProps {
    * @default - it has no next page at this place
    */
   readonly end?: EndProps | undefined;
+  /** What says, in a response with status 200, that the cursor of the request is not valid any more. The run then starts over, as after a cursor that is rejected with a status. */
+  readonly rejected?: RejectedProps | undefined;
 }
 
 /** Where the next request sends a cursor. */
@@ -287,18 +289,44 @@ export interface ToProps {
 
 /** How the last page says that it is the last. */
 export interface EndProps {
-  /** There is none: no header, no field, or null in JSON. Beside `value`, both mean the end. */
-  readonly absent?: true | undefined;
+  /**
+   * There is none: no header, no field, or null in JSON. If the last page also lacks what contains the field, the path of what is absent. Beside `value`, both mean the end.
+   *
+   * @example '/paging'
+   */
+  readonly absent?: true | string | undefined;
   /** A certain value, such as `null` or an empty text. */
   readonly value?: string | undefined;
   /**
-   * The path of a flag in the body, which is false on the last page only.
+   * The path of a flag in the body, which has another value on the last page than on all others.
    *
    * @example '/has_more'
    */
   readonly flag?: string | undefined;
+  /**
+   * The value of the flag on the last page.
+   *
+   * @default - false
+   */
+  readonly is?: boolean | undefined;
   /** It is the cursor of the request. */
   readonly same?: true | undefined;
+}
+
+/** What says, in a response with status 200, that the cursor of the request is not valid any more. The run then starts over, as after a cursor that is rejected with a status. */
+export interface RejectedProps {
+  /**
+   * A path.
+   *
+   * @example '/OAI-PMH/error/@code'
+   */
+  readonly at: string;
+  /**
+   * The text there.
+   *
+   * @example 'badResumptionToken'
+   */
+  readonly is: string;
 }
 
 /** What a page is. */

@@ -80,6 +80,18 @@ const described = {
       empty: { at: '/O/error/@code', is: 'noRecordsMatch' },
     },
   },
+  'a part that the last page lacks': {
+    request: { path: '/contacts' },
+    auth: { kind: 'bearer' },
+    next: { from: 'body', at: '/paging/next/after', to: { query: 'after' }, end: { absent: '/paging' } },
+    page: { format: 'json', reports: '/results/*' },
+  },
+  'a flag that is true at the end, and a cursor that expires': {
+    request: { path: '/search' },
+    auth: { kind: 'bearer' },
+    next: { ...body, end: { flag: '/isLast', is: true }, rejected: { at: '/error/code', is: '410' } },
+    page: json,
+  },
   'the same cursor again': {
     request: {
       path: '/select',
@@ -103,8 +115,19 @@ describe('a description', () => {
 
   it('knows its format, whether it has windows, and its pagination', () => {
     const parsed = Object.values(described).map((one) => apiSchema.parse(one));
-    expect(parsed.map(formatOf)).toEqual(['JSON', 'NDJSON', 'CSV', 'JSON', 'BIN', 'XML', 'XML', 'JSON']);
-    expect(parsed.map(hasUntil)).toEqual([true, false, false, false, false, false, false, true]);
+    expect(parsed.map(formatOf)).toEqual([
+      'JSON',
+      'NDJSON',
+      'CSV',
+      'JSON',
+      'BIN',
+      'XML',
+      'XML',
+      'JSON',
+      'JSON',
+      'JSON',
+    ]);
+    expect(parsed.map(hasUntil)).toEqual([true, ...Array.from({ length: 8 }, () => false), true]);
     expect(new Set(parsed.map((one) => apiOfRequest({ api: one }).pagination))).toEqual(
       new Set(['body cursor', 'link url', 'header cursor', 'body url']),
     );
@@ -270,6 +293,48 @@ describe('a description', () => {
       'absence beside a flag',
       next({ end: { flag: '/more', absent: true } }),
       'next.end: must have one of absent, value, flag or same',
+    ],
+    ['a value of no flag', next({ end: { absent: true, is: true } }), 'next.end.is: needs flag'],
+    ['absence of no path', next({ end: { absent: false } }), 'next.end.absent: must be true or a path'],
+    [
+      'absence of another field',
+      next({ end: { absent: '/paging' } }),
+      'next.end.absent: must be next.at or what contains',
+    ],
+    [
+      'absence of a longer name',
+      next({ end: { absent: '/me' } }),
+      'next.end.absent: must be next.at or what contains it',
+    ],
+    [
+      'absence of what is inside',
+      next({ end: { absent: '/meta/next/x' } }),
+      'next.end.absent: must be next.at or what',
+    ],
+    [
+      'absence of what the reports are in',
+      next({ at: '/data/next', end: { absent: '/data' } }),
+      'next.end.absent: must not contain the reports',
+    ],
+    [
+      'absence of a path without a body',
+      next({ from: 'header', at: 'x-next', end: { absent: '/x-next' } }),
+      'next.end.absent: must be true: only a body has paths',
+    ],
+    [
+      'absence of a path, in XML of any kind',
+      inXml({ at: '/feed/@next', end: { absent: '/feed/@next' } }, { reports: undefined }),
+      'page.reports: is required with a path in next.end.absent',
+    ],
+    [
+      'a rejected cursor in CSV',
+      { ...described['a link'], next: { from: 'link', rejected: { at: '/code', is: 'x' } } },
+      'next.rejected.at: has no meaning in ndjson',
+    ],
+    [
+      'a rejected cursor in a body that is not read',
+      next({ from: 'header', at: 'x-next', end: { value: 'null' }, rejected: { at: '/code', is: 'x' } }),
+      'next.rejected: needs absent in next.end',
     ],
     ['no end', next({ end: {} }), 'next.end: must have one of absent, value, flag or same'],
     ['JSON without reports', page({ reports: undefined }), 'page.reports: is required for json, such as /data/*'],

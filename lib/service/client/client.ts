@@ -22,7 +22,12 @@ import { type CreateInflate, readContentEncoding } from './content-encoding.ts';
 import { type Deadline, startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import { contractError, type Subject } from './errors.ts';
-import { nextCursorInBody as readNextCursor, nextCursorInHeaders, nextHeader } from './next-page.ts';
+import {
+  assertCursorAccepted,
+  nextCursorInBody as readNextCursor,
+  nextCursorInHeaders,
+  nextHeader,
+} from './next-page.ts';
 import {
   acceptedEncodings,
   apiFor,
@@ -240,6 +245,8 @@ export function serviceClient(
         if (containsKey(check.rootName ?? '', subject.keys)) {
           throw contractError(subject, 'the name of the root element contains the API key');
         }
+        // Before anything else: such a document is no page.
+        if (request.cursor !== null) assertCursorAccepted(place, check);
         const judged = judgePage(api, check, present, { isFirst: request.cursor === null });
         if (judged.problem !== undefined) throw contractError(subject, judged.problem);
         ({ isEmpty } = judged);

@@ -14,7 +14,7 @@ import { asCursor, type Cursor } from '../../core/model.ts';
 import type { Api } from '../../settings/api-settings.ts';
 import type { FormatCheck, PathValue } from '../formats/format-check.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
-import { contractError, type Subject } from './errors.ts';
+import { contractError, failure, nameOf, type Subject } from './errors.ts';
 import { isJsonText, isUrl } from './request.ts';
 import { allValues, type Headers, isPrintableAscii, singleValue } from './response-headers.ts';
 
@@ -58,29 +58,34 @@ export function nextCursorInBody(
 ): Cursor | null {
   const { subject, api } = context;
   const { at = '', end } = api.next;
-  // XML that is indented has white space around its values.
-  const textOf = (value: PathValue) => (api.page.format === 'xml' ? value.text?.trim() : value.text);
   const value = check.value(at);
-  const text = textOf(value);
-  const { parent, found, literal, type } = value;
+  const text = textOf(api, value);
+  const { literal, type } = value;
   if (type === 'object' || type === 'array')
     throw contractError(subject, `the value at ${at} is an ${type}, and no cursor`);
   // Sent back as text, `false` would select the first page again, or nothing.
   if (type === 'boolean' && text !== end?.value)
     throw contractError(subject, `the value at ${at} is a boolean, and no cursor`);
-  const isThere = found && type !== 'null';
+  const isThere = hasValue(value);
+  const flag = end?.flag === undefined ? undefined : textOf(api, check.value(end.flag));
+  const flagAtEnd = end?.is ?? false;
+  /** What is absent on the last page: the value itself, or what contains it. */
+  const absentPath = typeof end?.absent === 'string' ? end.absent : at;
+  const part = check.value(absentPath);
+  const isPartThere = absentPath !== at && hasValue(part);
   // A document that says that there are no reports may have no place for a next page.
-  if (isEmpty && !isThere && (end?.flag === undefined || textOf(check.value(end.flag)) !== 'true')) return null;
+  const saysMore = end?.flag === undefined ? isPartThere : flag === String(!flagAtEnd);
+  if (isEmpty && !isThere && !saysMore) return null;
   if (end?.flag === undefined) {
-    if (!parent) throw contractError(subject, `it has no place for a next page: nothing contains ${at}`);
+    if (!part.parent) throw contractError(subject, withoutPlace(api, check, absentPath));
+    if (isPartThere && !isThere) throw contractError(subject, `it has ${absentPath}, but no next page at ${at}`);
     return toCursor(context, isThere ? text : undefined, `value at ${at}`, literal);
   }
-  const flag = textOf(check.value(end.flag));
   if (flag !== 'true' && flag !== 'false') {
     throw contractError(subject, `the flag at ${end.flag} is neither true nor false`);
   }
   const hasNext = isThere && text !== '';
-  if (hasNext !== (flag === 'true')) {
+  if (hasNext === (flag === String(flagAtEnd))) {
     throw contractError(
       subject,
       `the flag at ${end.flag} is ${flag}, but there is ${hasNext ? 'a' : 'no'} next page at ${at}`,
@@ -89,12 +94,36 @@ export function nextCursorInBody(
   return hasNext ? toCursor(context, text, `value at ${at}`, literal) : null;
 }
 
+/** @throws CursorRejectedError if the document, the response to a request with a cursor, says that the cursor is not valid any more */
+export function assertCursorAccepted({ subject, api }: NextPageContext, check: Pick<FormatCheck, 'value'>): void {
+  const { rejected } = api.next;
+  if (rejected === undefined || textOf(api, check.value(rejected.at)) !== rejected.is) return;
+  const reason = `its response for ${subject.label} has ${rejected.is} at ${rejected.at}`;
+  throw failure(subject, 'CursorRejectedError', `${nameOf(subject)} no longer accepts the cursor: ${reason}`);
+}
+
+/** XML that is indented has white space around its values. */
+const textOf = ({ page }: Api, { text }: PathValue) => (page.format === 'xml' ? text?.trim() : text);
+
+const hasValue = ({ found, type }: PathValue): boolean => found && type !== 'null';
+
+/** The problem, and its remedy if it is only the last page that is like this. */
+function withoutPlace({ page, next: { end } }: Api, check: Pick<FormatCheck, 'value'>, path: string): string {
+  const problem = `it has no place for a next page: nothing contains ${path}`;
+  const parents = path.split('/').map((_, index, parts) => parts.slice(0, index).join('/'));
+  // The topmost one that is missing. In XML, only the paths of the description are known.
+  const missing = parents.slice(2).find((parent) => !hasValue(check.value(parent)));
+  if (missing === undefined || end?.same === true) return problem;
+  const remedy = page.format === 'json' ? `"${missing}"` : 'the path of what it lacks';
+  return `${problem}. If the last page, and no other, is like this, set api.next.end.absent to ${remedy}`;
+}
+
 /** `what` is what the value is called in messages. `literal` is the value as JSON. */
 function toCursor(context: NextPageContext, value: string | undefined, what: string, literal?: string): Cursor | null {
   const { subject, api, sent } = context;
   const { absent, value: last, flag, same } = api.next.end ?? { absent: true };
   if (value === undefined) {
-    if (absent === true) return null;
+    if (absent !== undefined) return null;
     throw contractError(
       subject,
       flag === undefined ? `it has no ${what}, and that is not how the last page is described` : `it has no ${what}`,

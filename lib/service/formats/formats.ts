@@ -36,8 +36,16 @@ export async function loadPageCheck({ page, next }: Api): Promise<CreatePageChec
   if (page.format === 'bytes') return () => undefined;
   const { document, load } = formats[page.format];
   const createCheck = await load();
-  const wanted = [next.from === 'body' ? next.at : undefined, next.end?.flag, page.error, page.empty?.at];
-  const paths = [...new Set(wanted.filter((path) => path !== undefined))];
+  const { at, end, rejected } = next;
+  const wanted = [
+    next.from === 'body' ? at : undefined,
+    end?.absent,
+    end?.flag,
+    rejected?.at,
+    page.error,
+    page.empty?.at,
+  ];
+  const paths = [...new Set(wanted.filter((path) => typeof path === 'string'))];
   return (present) => Object.assign(createCheck({ paths, reports: page.reports, present }), { document });
 }
 

@@ -11,7 +11,7 @@
 import { createHmac } from 'node:crypto';
 import type { JsonObject, JsonValue } from '../../core/model.ts';
 import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
-import { createPageWriter, type PageValue, segmentsOf } from './described-page.ts';
+import { createPageWriter, type PageContent, type PageValue, segmentsOf } from './described-page.ts';
 import { Rejection } from './rejection.ts';
 import type { Position, ReportSource } from './report-source.ts';
 import { isFields, isSameSecret, parseJson, receivedBody, type ReceivedRequest } from './request.ts';
@@ -50,6 +50,10 @@ export function describedApi(api: Api, { apiKey, reports, seed = 1 }: ApiOptions
       isForPage: true,
       answer(time) {
         const issued = cursor === undefined ? undefined : cursors.decode(cursor, values);
+        if (cursor !== undefined && issued === undefined) {
+          if (api.next.rejected === undefined) throw unknownCursor();
+          return respond({ reports: [], hasNext: false, next: undefined, instead: api.next.rejected });
+        }
         const selection = readSelection(api, issued?.values ?? values, reports);
         const start = issued?.position ?? { date: Math.max(selection.since, reports.oldest), ordinal: 0 };
         const page = selectPage(reports, selection, { start, limit: selection.size, at: time });
@@ -60,23 +64,32 @@ export function describedApi(api: Api, { apiKey, reports, seed = 1 }: ApiOptions
             : next && cursors.encode(next, issued?.values ?? values);
         const variant = token === undefined ? 0 : cursors.variant(token);
         const value = token !== undefined && isUrl(api) ? linkTo(received, String(token), variant) : token;
-        const { chunks, length } = writePage({
+        const isEmpty = cursor === undefined && page.reports.length === 0;
+        const content = {
           reports: page.reports,
           next: value ?? api.next.end?.value,
           hasNext: value !== undefined,
-          isEmpty: cursor === undefined && page.reports.length === 0,
-        });
-        const headers: Headers = [
-          ...nextHeaders(api, value, variant),
-          ['content-type', mediaTypesOf(api.page)[0] ?? 'application/octet-stream'],
-          ...(length === undefined ? [] : ([['content-length', String(length)]] as const)),
-        ];
-        const reportIds = page.reports.map(({ id }) => id);
-        return (now) => ({ status: 200, headers: [...commonHeaders(now), ...headers], body: chunks, reportIds });
+          instead: isEmpty ? api.page.empty : undefined,
+        };
+        return respond(content, nextHeaders(api, value, variant));
       },
     };
   };
+
+  function respond(content: PageContent, nextHeaders: Headers = []) {
+    const { chunks, length } = writePage(content);
+    const headers: Headers = [
+      ...nextHeaders,
+      ['content-type', mediaTypesOf(api.page)[0] ?? 'application/octet-stream'],
+      ...(length === undefined ? [] : ([['content-length', String(length)]] as const)),
+    ];
+    const reportIds = content.reports.map(({ id }) => id);
+    return (now: number) => ({ status: 200, headers: [...commonHeaders(now), ...headers], body: chunks, reportIds });
+  }
 }
+
+const unknownCursor = () =>
+  new Rejection('invalid_cursor', 'This service did not issue the cursor for a request with these values');
 
 /**
  * Where the next page starts. Where an end is a cursor that stays the same, every page has one, and the last page, which has no
@@ -317,7 +330,8 @@ function createCursors(api: Api, sign: (text: string) => Buffer) {
     return `${prefixes[form % 2] ?? ''}${bytes.toString('base64')}`;
   }
 
-  function decode(cursor: PageValue, received: Values): { readonly position: Position; readonly values: Values } {
+  /** Undefined if the cursor is not one of a request with these values. */
+  function decode(cursor: PageValue, received: Values) {
     const text = String(cursor);
     const bytes = /^\d{30,}$/.test(text)
       ? Buffer.from(BigInt(text).toString(16).slice(1), 'hex')
@@ -332,7 +346,7 @@ function createCursors(api: Api, sign: (text: string) => Buffer) {
     } catch {
       // It is none of ours.
     }
-    throw new Rejection('invalid_cursor', 'This service did not issue the cursor for a request with these values');
+    return undefined;
   }
 
   return { encode, decode, variant };

@@ -15,13 +15,13 @@ import type { Chunks } from './response.ts';
 /** A cursor, a URL or a flag. A BigInt is a JSON number. */
 export type PageValue = string | number | boolean | bigint;
 
-interface PageContent {
+export interface PageContent {
   readonly reports: readonly Report[];
   /** What stands in the place of the next page, also at the end; undefined: nothing. */
   readonly next: PageValue | null | undefined;
   readonly hasNext: boolean;
-  /** Whether no report matches at all. */
-  readonly isEmpty: boolean;
+  /** A document that is no page: no report matches at all, or the cursor is rejected. */
+  readonly instead?: { readonly at: string; readonly is: string } | undefined;
 }
 
 interface WrittenPage {
@@ -67,15 +67,19 @@ function documentWriter(
   render: (report: Report) => Chunks | Promise<Chunks>,
   separator: string,
 ): WritePage {
-  const placedIn = ({ next: value, hasNext, reports }: Omit<PageContent, 'isEmpty'>): readonly Placed[] => [
-    ...(next.end?.flag === undefined ? [] : [[next.end.flag, hasNext] as const]),
-    // In JSON, null is as good as no field.
-    ...(next.from !== 'body' || next.at === undefined
-      ? []
-      : [[next.at, value ?? (page.format === 'json' && reports.length % 2 === 0 ? null : undefined)] as const]),
-  ];
-  const write: WritePage = ({ isEmpty, ...content }) => {
-    const message = isEmpty ? page.empty : undefined;
+  const { absent, flag, is = false } = next.end ?? {};
+  const placedIn = ({ next: value, hasNext, reports }: PageContent): readonly Placed[] => {
+    const place = value === undefined && typeof absent === 'string' ? absent : next.at;
+    return [
+      ...(flag === undefined ? [] : [[flag, hasNext !== is] as const]),
+      // In JSON, null is as good as no field.
+      ...(next.from !== 'body' || place === undefined
+        ? []
+        : [[place, value ?? (page.format === 'json' && reports.length % 2 === 0 ? null : undefined)] as const]),
+    ];
+  };
+  const write: WritePage = (content) => {
+    const message = content.instead;
     const {
       start,
       end,
@@ -98,7 +102,7 @@ function documentWriter(
     const each = Buffer.byteLength(reportStart) + Buffer.byteLength(reportEnd);
     return { chunks, ...(page.format === 'xml' && { length: around + reports.length * each + bytesOf(reports) }) };
   };
-  write({ reports: [], next: '', hasNext: false, isEmpty: false });
+  write({ reports: [], next: '', hasNext: false });
   return write;
 }
 

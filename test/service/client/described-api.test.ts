@@ -287,6 +287,13 @@ const xml = (at: string, rest: object = {}) => ({
 const inBody = (rest: object) => ({ next: { ...body, ...rest } });
 const inHeader = (end?: object) => ({ next: { from: 'header', at: 'X-Next', to: { query: 'cursor' }, end } });
 const flagged = inBody({ end: { flag: '/more' } });
+const flaggedLast = inBody({ end: { flag: '/isLast', is: true } });
+const absentPart = inBody({ at: '/paging/next/after', end: { absent: '/paging' } });
+const absentElement = xml('/r/paging/next', { end: { absent: '/r/paging' } });
+const rejecting = {
+  next: { ...body, rejected: { at: '/error/code', is: 'expired' } },
+  page: { ...json, error: '/error' },
+};
 const same = {
   request: { path: '/logs', query: { cursor: '*' } },
   ...inBody({ end: { same: true } }),
@@ -313,13 +320,6 @@ describe('the next page', () => {
     ['is at a relative link', { next: link }, linked('<?after=2>; rel="next"'), '/logs?after=2'],
     ['is at an absolute path', { next: link }, linked('</eu/logs?after=%2C>; rel=next'), '/eu/logs?after=%2C'],
     ['is at a path with two slashes', { next: link }, linked('<//logs//a>; rel=other, <//a:b>; rel=c'), null],
-    [
-      'is one of several links, whose values contain commas',
-      { next: link },
-      linked('</1,2>; title="a, <b>; \\"c"; rel=prev , <?b,c>; x; rel="last Next"; title="z",</3>;rel=first'),
-      '/logs?b,c',
-    ],
-    ['is beside a relation in quotes', { next: link }, linked('<?b>; title="x; rel=prev"; rel=next'), '/logs?b'],
     ['has spaces around its relation', { next: link }, linked('<?a> ; rel = "Next"'), '/logs?a'],
     ['has a relation with an escape', { next: link }, linked('<?a>; rel="ne\\xt"'), '/logs?a'],
     [
@@ -335,6 +335,13 @@ describe('the next page', () => {
       linked('<?a>; rel="https://example.com/NEXT"'),
       '/logs?a',
     ],
+    [
+      'is one of several links, whose values contain commas',
+      { next: link },
+      linked('</1,2>; title="a, <b>; \\"c"; rel=prev , <?b,c>; x; rel="last Next"; title="z",</3>;rel=first'),
+      '/logs?b,c',
+    ],
+    ['is beside a relation in quotes', { next: link }, linked('<?b>; title="x; rel=prev"; rel=next'), '/logs?b'],
     ['is not what a title says', { next: link }, linked('<?b>; title="x; rel=next"; rel=prev'), null],
     [
       'is at another relation',
@@ -367,6 +374,19 @@ describe('the next page', () => {
     ['is announced by a flag', flagged, data('"next":"a","more":true'), 'a'],
     ['is not announced by a flag', flagged, data('"next":null,"more":false'), null],
     ['is not announced, and empty', flagged, data('"next":"","more":false'), null],
+    ['is announced by a flag that is true at the end', flaggedLast, data('"next":"a","isLast":false'), 'a'],
+    ['is not announced by a flag that is true at the end', flaggedLast, data('"isLast":true'), null],
+    ['is not there, like all that contains it', absentPart, data('"x":1'), null],
+    ['has null in the place of all that contains it', absentPart, data('"paging":null'), null],
+    ['is in a part that may be absent', absentPart, data('"paging":{"next":{"after":"a"}}'), 'a'],
+    ['is not in XML, like all that contains it', absentElement, item(''), null],
+    ['is in an element that may be absent', absentElement, item('<paging><next>a</next></paging>'), 'a'],
+    [
+      'is absent or empty, like all that contains it',
+      inBody({ at: '/p/next', end: { absent: '/p', value: '' } }),
+      data('"p":{"next":""}'),
+      null,
+    ],
     ['is not the one that was sent', same, data('"next":"b"'), 'b', sent('a')],
     ['is the one that was sent', same, data('"next":"a"'), null, sent('a')],
     ['is that of the first page', same, data('"next":"*"'), null],
@@ -492,26 +512,6 @@ describe('the next page', () => {
       linked(value),
       'Link is not valid',
     ]),
-    [
-      'is in an invalid header that takes no longer to read than others',
-      { next: link },
-      linked(`<?a>${'; a= '.repeat(2_000)}"`),
-      'Link is not valid',
-    ],
-    ['contains the key', {}, data(`"next":"x${Buffer.from(trickyApiKey).toString('base64')}"`), 'contains the API key'],
-    [
-      'is a URL with the key',
-      { next: link },
-      linked(`<?k=${encodeURIComponent(trickyApiKey)}>; rel=next`),
-      'contains the API key',
-    ],
-    ['is empty in JSON', {}, data('"next":""'), 'is empty'],
-    [
-      'is missing, and that is not the end',
-      inBody({ end: { value: '' } }),
-      data('"x":1'),
-      'not how the last page is described',
-    ],
     ...[
       `<?a>; rel='next'`,
       `<?a>; rel='prev next'`,
@@ -533,6 +533,26 @@ describe('the next page', () => {
       'the header Link',
     ]),
     [
+      'is in an invalid header that takes no longer to read than others',
+      { next: link },
+      linked(`<?a>${'; a= '.repeat(2_000)}"`),
+      'Link is not valid',
+    ],
+    ['contains the key', {}, data(`"next":"x${Buffer.from(trickyApiKey).toString('base64')}"`), 'contains the API key'],
+    [
+      'is a URL with the key',
+      { next: link },
+      linked(`<?k=${encodeURIComponent(trickyApiKey)}>; rel=next`),
+      'contains the API key',
+    ],
+    ['is empty in JSON', {}, data('"next":""'), 'is empty'],
+    [
+      'is missing, and that is not the end',
+      inBody({ end: { value: '' } }),
+      data('"x":1'),
+      'not how the last page is described',
+    ],
+    [
       'is null, and that is not the end',
       inBody({ end: { value: '' } }),
       data('"next":null'),
@@ -548,7 +568,18 @@ describe('the next page', () => {
       data('"meta":{"next":"a"},"meta":{}'),
       'two values at /meta',
     ],
-    ['has no place in the document', inBody({ at: '/meta/next' }), data('"x":1'), 'nothing contains /meta/next'],
+    [
+      'has no place in the document',
+      inBody({ at: '/meta/next' }),
+      data('"x":1'),
+      'nothing contains /meta/next. If the last page, and no other, is like this, set api.next.end.absent to "/meta"',
+    ],
+    [
+      'has no place in what its place is in',
+      inBody({ at: '/meta/paging/next' }),
+      data('"meta":{}'),
+      'set api.next.end.absent to "/meta/paging"',
+    ],
     ['has null as its place', inBody({ at: '/meta/next' }), data('"meta":null'), 'nothing contains /meta/next'],
     [
       'has a list as its place',
@@ -568,6 +599,37 @@ describe('the next page', () => {
       flagged,
       data('"next":null,"more":true'),
       'is true, but there is no next page',
+    ],
+    [
+      'contradicts the flag that is true at the end: no cursor, but false',
+      flaggedLast,
+      data('"isLast":false'),
+      'is false, but there is no next page',
+    ],
+    [
+      'contradicts the flag that is true at the end: a cursor, but true',
+      flaggedLast,
+      data('"next":"a","isLast":true'),
+      'is true, but there is a next page',
+    ],
+    [
+      'is missing in a part that may be absent',
+      absentPart,
+      data('"paging":{"prev":1}'),
+      'it has /paging, but no next page at /paging/next/after',
+    ],
+    ['is absent like all, in no page', absentPart, { body: '{"error":1}' }, 'nothing that contains reports'],
+    [
+      'is missing in an element that may be absent',
+      absentElement,
+      item('<paging/>'),
+      'it has /r/paging, but no next page',
+    ],
+    [
+      'is in a part of which more is absent than the description says',
+      inBody({ at: '/a/b/next', end: { absent: '/a/b' } }),
+      data('"x":1'),
+      'nothing contains /a/b',
     ],
     ['has a flag that is missing', flagged, data('"next":"a"'), 'neither true nor false'],
     ['has a flag that is a number', flagged, data('"next":null,"more":0'), 'neither true nor false'],
@@ -613,6 +675,7 @@ const oai = {
     at: '/OAI-PMH/ListRecords/resumptionToken',
     to: { query: 'token' },
     end: { absent: true, value: '' },
+    rejected: { at: '/OAI-PMH/error/@code', is: 'badResumptionToken' },
   },
   page: {
     format: 'xml',
@@ -625,6 +688,33 @@ const total = judged({ empty: { at: '/total', is: '0' } });
 const oaiError = (code: string): Parts => ({ body: `<OAI-PMH><request/><error code="${code}">No.</error></OAI-PMH>` });
 const of = (format: string, rest: object = {}) => ({ next: link, page: { format, ...rest } });
 const pdf = of('bytes', { types: ['application/pdf'] });
+
+describe('a rejected cursor', () => {
+  const expired: Parts = { body: '{"error":{"code":"expired"}}' };
+  const oaiExpired = oaiError('\n badResumptionToken');
+
+  it.each<[string, object, Parts]>([
+    ['in JSON', rejecting, expired],
+    ['in XML, with white space around', oai, oaiExpired],
+    ['in a page', { ...rejecting, page: json }, data('"error":{"code":"expired"}')],
+    ['where the next page is a link', { ...rejecting, next: { ...link, rejected: rejecting.next.rejected } }, expired],
+  ])('is a CursorRejectedError: %s', async (_, parts, response) => {
+    expect(await failureOf(fetchPage(parts, response, sent('/t')))).toMatchObject({
+      name: 'CursorRejectedError',
+      message: expect.stringContaining('no longer accepts the cursor'),
+    });
+  });
+
+  it.each<[string, object, Parts, RequestParts?]>([
+    ['without a cursor', rejecting, expired],
+    ['without a cursor, in XML', oai, oaiExpired],
+    ['with another error', rejecting, { body: '{"error":{"code":"other"}}' }, sent('t')],
+    ['in a document that is cut off', rejecting, { body: '{"error":{"code":"expired"}' }, sent('t')],
+    ['without a description', {}, expired, sent('t')],
+  ])('is a ContractError %s', async (_, parts, response, request) => {
+    expect(await failureOf(fetchPage(parts, response, request))).toMatchObject({ name: 'ContractError' });
+  });
+});
 
 describe('a page', () => {
   it.each<[string, object, Parts, number | null, string | null]>([

@@ -173,14 +173,31 @@ const breakings: Readonly<Record<string, (described: DescribedApi) => Fault | un
     page.error === undefined
       ? undefined
       : fault.withBody(page.format === 'json' ? '{"problem":"later"}' : '<feed><problem>later</problem></feed>'),
+  // On page 1, which has no cursor, it is an error only if that is described.
+  'says that its cursor is not valid': (described) =>
+    described.api.page.error === undefined ? undefined : rejectedCursor(described),
 };
+
+/** With status 200, as the description says. */
+function rejectedCursor({ api: { page, next } }: DescribedApi): Fault | undefined {
+  if (next.rejected === undefined) return undefined;
+  return fault.withBody(
+    page.format === 'json' ? '{"problem":"expired"}' : '<feed><problem>\n expired</problem></feed>',
+  );
+}
+
 const interruptions = fc.record({
-  outageNames: fc.array(fc.constantFrom('fails', 'breaks', 'works'), { maxLength: 8 }),
+  outageNames: fc.array(fc.constantFrom('fails', 'breaks', 'rejects', 'works'), { maxLength: 8 }),
   /** Which effects of the run a process does not survive. */
   crashes: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 5 }),
   isCompressed: fc.boolean(),
 });
-const outages = { fails: fault.errorResponse(503), breaks: fault.truncated(1), works: undefined } as const;
+const outages: Readonly<Record<string, (described: DescribedApi) => Fault | undefined>> = {
+  fails: () => fault.errorResponse(503),
+  breaks: () => fault.truncated(1),
+  rejects: rejectedCursor,
+  works: () => undefined,
+};
 const breakingNames = fc.constantFrom(...Object.keys(breakings));
 
 describe('for any description, reports and request', () => {
@@ -255,7 +272,13 @@ describe('for any description, reports and request', () => {
         const left = [...outageNames];
         await using simulator = await simulate({
           now: () => runStart,
-          faults: ({ page }) => (page === undefined ? undefined : outages[left.shift() ?? 'works']),
+          faults({ page, cursor }) {
+            // Not of a request for an access token.
+            const outage = page === undefined && cursor === undefined ? undefined : left.shift();
+            // Only a request with a cursor can be rejected like this.
+            if (outage === undefined || (outage === 'rejects' && cursor === undefined)) return undefined;
+            return outages[outage]?.(scenario.described);
+          },
         });
         await using client = connect(simulator);
         const { request, since } = requestFor(null);

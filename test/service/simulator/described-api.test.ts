@@ -108,6 +108,29 @@ describe('a request', () => {
     expect(await status(`${url}&limit=2&cursor=${cursor}`, { headers: { authorization } })).toBe(400);
   });
 
+  it('with an unknown cursor gets a document that says so, if the description has one', async () => {
+    const next = {
+      ...auditLog.next,
+      end: { flag: '/isLast', is: true },
+      rejected: { at: '/error/code', is: 'expired' },
+    };
+    await using simulator = await simulate({ ...auditLog, next });
+    const url = `${simulator.baseUrl}/logs?since=${since}&kind=audit&limit=10`;
+    const rejected = await fetch(`${url}&cursor=abc`, { headers: { authorization } });
+    expect([rejected.status, await rejected.json()]).toEqual([200, { error: { code: 'expired' } }]);
+    const last = await fetch(url, { headers: { authorization } });
+    expect(await last.json()).toMatchObject({ isLast: true });
+  });
+
+  it('gets a last page without what the description says is absent', async () => {
+    const next = { ...auditLog.next, end: { absent: '/meta' } };
+    await using simulator = await simulate({ ...auditLog, next });
+    const response = await fetch(`${simulator.baseUrl}/logs?since=${since}&kind=audit&limit=3`, {
+      headers: { authorization },
+    });
+    expect(Object.keys((await response.json()) as object)).toEqual(['data']);
+  });
+
   it('has the only method, and a GET no body', async () => {
     await using simulator = await simulate(auditLog);
     const response = await fetch(`${simulator.baseUrl}/logs`, { method: 'PUT', headers: { authorization } });

@@ -96,7 +96,8 @@ function typeOf(schema: Schema, field: string, inner: string[]): string {
   if (values !== undefined) return values.map(literal).join(' | ');
   if (anyOf !== undefined) {
     const types = anyOf.map((each) => typeOf(each, field, inner));
-    return types.includes('string') ? 'string' : types.join(' | ');
+    // Any text includes a certain one.
+    return types.filter((one) => !(types.includes('string') && one.startsWith("'"))).join(' | ');
   }
   if (items !== undefined) return `readonly ${inParentheses(typeOf(items, item, inner))}[]`;
   if (typeof additionalProperties === 'object') {

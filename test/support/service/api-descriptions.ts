@@ -32,6 +32,7 @@ const jsonPaths = fc
       reports: `${isDeep ? '/results' : ''}${escapePointer(list)}/*`,
       next: `${around}${escapePointer(next)}`,
       flag: `${around}/more`,
+      absent: isNested ? around : `${around}${escapePointer(next)}`,
       error: '/problem',
       empty: '/message/code',
     };
@@ -50,7 +51,13 @@ const xmlPaths = fc
     ),
     flag: fc.constantFrom('/feed/more', '/feed/@more', '/feed/meta/more'),
   })
-  .map((paths) => ({ ...paths, error: '/feed/problem', empty: '/feed/message/@code' }));
+  .map((paths) => ({
+    ...paths,
+    // What contains it, unless that is the root.
+    absent: paths.next.replace(/(?<=\/feed\/.*)\/[^/]*$/, ''),
+    error: '/feed/problem',
+    empty: '/feed/message/@code',
+  }));
 
 const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
   { kind: 'none' },
@@ -69,10 +76,11 @@ const choices = fc.record({
   to: fc.constantFrom('query', 'header', 'body', 'body'),
   hasInitial: fc.boolean(),
   alone: fc.constantFrom(undefined, true, false),
-  end: fc.constantFrom(undefined, 'absent', 'value', 'either', 'flag', 'same'),
+  end: fc.constantFrom(undefined, 'absent', 'part', 'value', 'either', 'flag', 'last flag', 'same'),
   fixedQuery: fc.constantFrom('', '?verb=List%20Records', '?v=1&of={type}'),
   hasError: fc.boolean(),
   hasEmpty: fc.boolean(),
+  hasRejected: fc.boolean(),
   hasReports: fc.boolean(),
   types: fc.constantFrom(undefined, ['application/vnd.acme+data', 'application/octet-stream']),
   dates: fc.constantFrom('iso', 'iso-ms', 'epoch', 'epoch-ms', 'date'),
@@ -106,14 +114,18 @@ export const describedApis: fc.Arbitrary<DescribedApi> = choices.map((choice) =>
   const isSame = choice.end === 'same' && format !== 'ndjson';
   const end = {
     absent: { absent: true },
+    part: from === 'body' ? { absent: paths.absent } : undefined,
     value: { value: 'null' },
     either: { absent: true, value: '' },
     flag: from === 'body' ? { flag: paths.flag } : undefined,
+    'last flag': from === 'body' ? { flag: paths.flag, is: true } : undefined,
     same: isSame ? { same: true } : undefined,
     none: undefined,
   }[choice.end ?? 'none'];
   // An upper bound needs a lower one.
   const since = at.since === 'none' && at.until !== 'none' && at.until !== 'text' ? 'query' : at.since;
+  const isReadToItsEnd = from === 'body' || end === undefined || 'absent' in end;
+  const hasRejected = hasPaths && choice.hasReports && choice.hasRejected && isReadToItsEnd;
   const place = (where: string) => (where === 'body' && !isPost ? 'query' : where);
 
   const query = {
@@ -160,6 +172,7 @@ export const describedApis: fc.Arbitrary<DescribedApi> = choices.map((choice) =>
         ...(choice.alone !== undefined && { alone: choice.alone }),
       }),
       ...(end !== undefined && { end }),
+      ...(hasRejected && { rejected: { at: paths.error, is: 'expired' } }),
     },
     page: {
       format,
