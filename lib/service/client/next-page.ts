@@ -191,8 +191,9 @@ function linkTo(subject: Subject, relation: string, header: string): string | un
     const isWanted = first.includes(wanted);
     const isUnclear =
       names.has('rel*') ||
-      (isWanted ? names.has('anchor') : others.flat().includes(wanted)) ||
-      relations.flat().some((one) => resembles(one, wanted));
+      (isWanted
+        ? names.has('anchor')
+        : others.flat().includes(wanted) || relations.flat().some((one) => resembles(one, wanted)));
     if (isUnclear) {
       const shown = presentable(header.slice(start, position).replace(/,$/, '').trim(), subject.keys, 150);
       throw contractError(subject, `the header Link has a link that may lead to ${relation}, or not: ${shown}`);
