@@ -13,6 +13,9 @@
  * `reports` is any element. Names are compared without their prefix, whatever its namespace. The text of an element
  * includes that of the elements inside it.
  *
+ * An entity or the default of an attribute could hide a value, so with paths of values, a DOCTYPE with declarations or the
+ * address of a DTD is refused.
+ *
  * Without paths, the child elements of the root are the reports, and the fast path reads most documents. With paths,
  * saxes reads them, more than ten times as slowly.
  */
@@ -164,6 +167,10 @@ function followPaths(targets: readonly Target[], counted: Target | undefined): X
       }
       depth -= 1;
     },
+    declarations: () =>
+      targets.some((target) => target !== counted)
+        ? 'the DOCTYPE has declarations or names a DTD, which is not read and could hide the next page or an error'
+        : undefined,
   };
 }
 

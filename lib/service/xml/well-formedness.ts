@@ -32,6 +32,8 @@ export interface XmlListener {
   endTag(): string | undefined;
   text(text: string): string | undefined;
   closeElement(): void;
+  /** The DOCTYPE has declarations, or names an external DTD that may have them. They are not read. */
+  declarations(): string | undefined;
   /** Whether the values or the text that follow are needed. They are dropped, wholly or in part, if not. */
   isReading(): boolean;
 }
@@ -143,9 +145,10 @@ function createParser(quote: (name: string) => string, listener: XmlListener | u
       reportProblem(`declares the encoding ${quote(encoding)}`);
     }
   });
-  parser.on('doctype', () => {
+  parser.on('doctype', (text) => {
     hasDoctype = true;
     isPlain = false;
+    if (mayDeclare(text)) reportProblem(listener?.declarations());
   });
   parser.on('opentagstart', ({ name }) => {
     root ??= name;
@@ -204,7 +207,7 @@ function createParser(quote: (name: string) => string, listener: XmlListener | u
     }
     const buffers = parser as unknown as ParserBuffers;
     const isReading = listener?.isReading() === true;
-    if (!isReading && !declaresRoot(buffers.name)) dropBufferedText(buffers);
+    if (!isReading && !declaresRoot(buffers.name)) dropBufferedText(buffers, root === undefined);
     if (bufferedNameLength(buffers) > maxNameLength) {
       reportProblem(`a ${isReading ? 'value' : 'name'} longer than ${maxNameLength} characters`);
     }
@@ -269,12 +272,16 @@ interface ParserBuffers {
   readonly piTarget: string;
 }
 
+/** Whether the text of a DOCTYPE has more than the name of the root: an internal subset, or the address of a DTD. */
+const mayDeclare = (doctype: string): boolean => /["'[]/.test(doctype);
+
 /**
  * Drops the text that saxes has buffered; otherwise it would hold a comment of a gigabyte, although there is no listener for
- * it. saxes never looks into that text, except in the XML declaration. An attribute is then reported without it.
+ * it. saxes never looks into that text, except in the XML declaration. An attribute is then reported without it. In the
+ * prolog, the text may be a part of the DOCTYPE: if it may declare something, a bracket remains.
  */
-function dropBufferedText(buffers: ParserBuffers): void {
-  if (buffers.piTarget !== 'xml') buffers.text = '';
+function dropBufferedText(buffers: ParserBuffers, isInProlog: boolean): void {
+  if (buffers.piTarget !== 'xml') buffers.text = isInProlog && mayDeclare(buffers.text) ? '[' : '';
 }
 
 function bufferedNameLength({ text, name, entity, piTarget }: ParserBuffers): number {

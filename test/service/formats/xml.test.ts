@@ -34,6 +34,7 @@ describe('reports', () => {
     ['in several containers', '<r><l><i/></l><l><i/><i/></l></r>', '/r/l/i', 3],
     ['not inside others of the same name', '<r><r><r/></r><r/></r>', '/r/r', 2],
     ['as children of the root', s3Page, undefined, 4],
+    ['at a path, in a document with declarations', '<!DOCTYPE r [<!ELEMENT i ANY>]><r><i/></r>', '/r/i', 1],
   ])('are counted: %s', (_, document, path, reports) => {
     expect(check(document, [], path)).toMatchObject({ problem: undefined, reports });
   });
@@ -56,6 +57,7 @@ describe('the value at a path', () => {
     ['the text of all elements inside', '<r><n>a<b>c<d/></b>e</n></r>', '/r/n', 'ace'],
     ['text with its blanks', '<r><n>\n a\r\n </n></r>', '/r/n', '\n a\n '],
     ['the text of an element selected in quotes', `<r><l a="x/y]">1</l></r>`, `/r/l[@a='x/y]']`, '1'],
+    ['in a document whose DOCTYPE only names the root', `<!-- "[' --><!DOCTYPE r\n><r n="a"/>`, '/r/@n', 'a'],
     ['text that is not in ASCII', '<отчёты><n>ä😀</n></отчёты>', '/отчёты/n', 'ä😀'],
   ])('is %s', (_, document, path, text) => {
     const expected = { parent: true, found: true, type: 'string', text };
@@ -94,8 +96,22 @@ describe('the value at a path', () => {
       '/r/l[@rel=next]/@href',
       'has no attribute href',
     ],
-    ['an entity is in it', '<!DOCTYPE r [<!ENTITY e "x">]><r><n>&e;</n></r>', '/r/n', 'undefined entity'],
-    ['an entity is in the attribute', '<!DOCTYPE r [<!ENTITY e "x">]><r n="&e;"/>', '/r/@n', 'undefined entity'],
+    [
+      'an entity may stand for its element',
+      '<!DOCTYPE r [<!ENTITY e "<n>1</n>">]><r>&e;</r>',
+      '/r/n',
+      'the DOCTYPE has declarations',
+    ],
+    [
+      'it may be a default',
+      `<!-- ${'x'.repeat(9_000)}"[ --><!DOCTYPE r [<!ATTLIST r n CDATA '1'>]><r/>`,
+      '/r/@n',
+      'has declarations',
+    ],
+    ['an external DTD may declare it', '<!DOCTYPE r SYSTEM "r.dtd"><r/>', '/r/@n', 'has declarations'],
+    ['a public DTD may declare it', `<!DOCTYPE r PUBLIC '-//r' 'r.dtd'\n><r/>`, '/r/@n', 'has declarations'],
+    ['an entity is in it', '<!DOCTYPE r><r><n>&e;</n></r>', '/r/n', 'undefined entity'],
+    ['an entity is in the attribute', '<!DOCTYPE r><r n="&e;"/>', '/r/@n', 'undefined entity'],
   ])('is rejected if %s', (_, document, path, problem) => {
     expect(check(document, [path]).problem).toContain(problem);
   });
