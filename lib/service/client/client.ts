@@ -12,7 +12,7 @@ import type { Cursor } from '../../core/model.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
-import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
+import type { Api } from '../../settings/api-settings.ts';
 import { type CreatePageCheck, judgePage, loadPageCheck, showsEnd } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
@@ -212,7 +212,7 @@ export function serviceClient(
     if (settings.api !== undefined && statusCode !== 200)
       throw contractError(subject, `status ${statusCode}, which is not that of a page`);
     const encoding = readContentEncoding(subject, headers['content-encoding'], acceptedEncodings(settings));
-    const contentType = readContentType(subject, headers, mediaTypesOf(api.page));
+    const contentType = readContentType(subject, headers, api.page);
     assertFraming(subject, headers, showsEnd(api.page) || encoding !== undefined, maxPageBytes);
     const place = {
       subject,

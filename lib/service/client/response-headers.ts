@@ -5,6 +5,7 @@ import type { Dispatcher } from 'undici';
 import type { ExportError } from '../../core/errors.ts';
 import type { Instant } from '../../core/model.ts';
 import { epochMsOf, instantOf, parseHttpDate } from '../../core/timestamps.ts';
+import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { contractError, failure, type Subject } from './errors.ts';
 
@@ -38,13 +39,18 @@ export function assertNoOtherCursor(
 
 /**
  * The content type as received, or `application/octet-stream`.
- * @throws ContractError if it is none of `types`, of which an empty list allows any, in UTF-8; or if the content type, which is
- *   stored with the page, contains the API key
+ * @throws ContractError if it is not that of a page, or not in UTF-8, unless its bytes may be anything; or if the content type,
+ *   which is stored with the page, contains the API key
  */
-export function readContentType(subject: Subject, headers: Headers, types: readonly string[]): string {
+export function readContentType(subject: Subject, headers: Headers, page: Api['page']): string {
   const type = allValues(headers['content-type']);
-  if (types.length > 0 && !isUtf8(headers['content-type'], types)) {
-    throw contractError(subject, `content type ${quote(subject, type)} instead of ${types.join(' or ')} in UTF-8`);
+  const types = mediaTypesOf(page);
+  const isText = page.format !== 'bytes';
+  const { essence = '', params } = mediaType(headers['content-type']) ?? {};
+  const charset = params?.get('charset') ?? 'utf-8';
+  if (types.length > 0 && !(types.includes(essence) && (!isText || namesUtf8.test(charset)))) {
+    const expected = `${types.join(' or ')}${isText ? ' in UTF-8' : ''}`;
+    throw contractError(subject, `content type ${quote(subject, type)} instead of ${expected}`);
   }
   if (type === '') return 'application/octet-stream';
   if (!isPrintableAscii(type)) throw contractError(subject, 'the content type is not printable ASCII');
@@ -52,10 +58,8 @@ export function readContentType(subject: Subject, headers: Headers, types: reado
   return type;
 }
 
-function isUtf8(contentType: Header, types: readonly string[]): boolean {
-  const type = mediaType(contentType);
-  return type !== undefined && types.includes(type.essence) && /^utf-8$/i.test(type.params.get('charset') ?? 'utf-8');
-}
+/** Aliases in use, and ASCII, which UTF-8 includes: the bytes are checked in any case. */
+const namesUtf8 = /^(utf-?8|csutf8|(us-)?ascii)$/i;
 
 /**
  * Asserts that a truncated body will be noticed. Without a length and chunks, the body ends when the connection closes,

@@ -735,6 +735,20 @@ describe('a page', () => {
     ['of NDJSON', of('ndjson'), { ...linked('<?a>; rel=next'), body: '{}\n[]\n' }, 2, '/logs?a'],
     ['of CSV', of('csv'), { body: 'a,b\n1,"x\ny"\n' }, 1, null],
     ['of bytes', pdf, { body: '%PDF' }, null, null],
+    [
+      'of bytes in another charset',
+      of('bytes', { types: ['text/plain'] }),
+      { body: 'x', headers: { 'content-type': 'text/plain; charset=latin1' } },
+      null,
+      null,
+    ],
+    [
+      'with a common alias of UTF-8',
+      {},
+      { ...ok, headers: { 'content-type': 'application/json; charset="utf8"' } },
+      0,
+      null,
+    ],
     ['with a key that objects inherit', {}, data('"__proto__":{"next":"a"}'), 0, null],
   ])('%s', async (_, parts, response, reports, next) => {
     const fetched = await fetchPage(parts, response);

@@ -222,6 +222,9 @@ describe('the content type of an XML page', () => {
     'application/xml;charset=UTF-8',
     'Application/XML; Charset="utf-8"; profile=x',
     'application/xml ; charset=Utf-8',
+    'application/xml;charset=utf8',
+    'application/xml;charset=csUTF8',
+    'application/xml;charset=US-ASCII',
   ])('may be %s', async (type) => {
     const { page } = await fetchResponse({ headers: { 'content-type': type } });
     expect(page.contentType).toBe(type);
