@@ -337,11 +337,25 @@ const pageSchema = z.strictObject({
     { example: '/errors' },
   ),
   empty: optionalField(
-    'What says that there are no reports. As the first page, such a document is the whole export. Later, it has no meaning.',
-    z.strictObject({
-      at: field('A path.', pathText, { example: '/OAI-PMH/error/@code' }),
-      is: field('The text there.', z.string(), { example: 'noRecordsMatch' }),
-    }),
+    'What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning.',
+    z
+      .strictObject({
+        at: optionalField('A path.', pathText, { example: '/OAI-PMH/error/@code' }),
+        is: optionalField('The text there; in XML, without the white space around it.', z.string(), {
+          example: 'noRecordsMatch',
+        }),
+        status: optionalField(
+          'In place of both, the status of a response without content: the page has no bytes then.',
+          z.literal(204, 'must be 204'),
+        ),
+      })
+      .check(
+        z.refine(
+          ({ at, is, status }) =>
+            status === undefined ? at !== undefined && is !== undefined : (at ?? is) === undefined,
+          'must have at and is, or status',
+        ),
+      ),
   ),
 });
 

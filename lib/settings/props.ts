@@ -353,24 +353,26 @@ export interface PageProps {
    * @example '/errors'
    */
   readonly error?: string | undefined;
-  /** What says that there are no reports. As the first page, such a document is the whole export. Later, it has no meaning. */
+  /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
   readonly empty?: EmptyProps | undefined;
 }
 
-/** What says that there are no reports. As the first page, such a document is the whole export. Later, it has no meaning. */
+/** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
 export interface EmptyProps {
   /**
    * A path.
    *
    * @example '/OAI-PMH/error/@code'
    */
-  readonly at: string;
+  readonly at?: string | undefined;
   /**
-   * The text there.
+   * The text there; in XML, without the white space around it.
    *
    * @example 'noRecordsMatch'
    */
-  readonly is: string;
+  readonly is?: string | undefined;
+  /** In place of both, the status of a response without content: the page has no bytes then. */
+  readonly status?: 204 | undefined;
 }
 
 /** Certificates of the connection to the service. */

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { runProgram } from '../../bin/program.ts';
+import { apiSchema } from '../../lib/settings/api-settings.ts';
 import { always, delayed } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
@@ -177,6 +178,25 @@ describe('report-exporter local --settings', () => {
       stderr: expect.stringContaining('has not published a run yet'),
     });
   });
+
+  it.each([[[]], [['--compress']]])(
+    'publishes 204 for no reports as a page without bytes, which every command reads: %j',
+    async (options) => {
+      const page = { format: 'xml', empty: { status: 204 } };
+      const { services } = described({ page, dates: 'iso', request: { path: '/logs', query: { since: '{since}' } } });
+      const service = await aService({ api: apiSchema.parse(services.acme.api), reports: inMemoryReports([]) });
+      services.acme.baseUrl = service.baseUrl;
+      const { out, local } = await aFile({ services, exports: [{ name: 'nightly' }] });
+      const ended = await runInProcess([...local, ...options, '--json'], env);
+      expect(jsonOf(ended)).toMatchObject({ status: 'completed', pages: 1, reports: 0, bytes: 0 });
+      const manifest = await readManifest(jsonOf(ended).manifest ?? '');
+      expect(manifest.pages).toMatchObject([{ page: 1, bytes: 0, reports: 0 }]);
+      expect(await runInProcess(['verify', '--out', out], env)).toMatchObject({ status: 0 });
+      expect(await runInProcess(['pages', '--out', out, '--cat'], env)).toMatchObject({ status: 0, stdout: '' });
+      // The next one starts at the watermark, and ends the same way.
+      expect(await runInProcess(['start', 'nightly', '--out', out], env)).toMatchObject({ status: 0 });
+    },
+  );
 
   it('stores pages compressed if the file says so for the bucket, or --compress does', async () => {
     const service = await aService();

@@ -386,6 +386,17 @@ describe('a description', () => {
     ],
     ['a cursor in CSV', { ...base, page: { format: 'csv' } }, 'next.at: has no meaning in csv, which has no paths'],
     ['other dates', { ...base, dates: 'rfc' }, 'dates: must be one of iso, iso-ms, epoch, epoch-ms, date'],
+    [
+      'no reports said in two ways',
+      page({ empty: { at: '/total', is: '0', status: 204 } }),
+      'page.empty: must have at and is, or status',
+    ],
+    [
+      'no reports said by a place alone',
+      page({ empty: { at: '/total' } }),
+      'page.empty: must have at and is, or status',
+    ],
+    ['no reports said by another status', page({ empty: { status: 404 } }), 'page.empty.status: must be 204'],
     ['another format', page({ format: 'yaml' }), 'page.format: must be one of xml, json, ndjson, csv, bytes'],
   ])('is refused with %s', (_, description, problem) => {
     expect(problemsOf(description)).toContainEqual(expect.stringContaining(problem));

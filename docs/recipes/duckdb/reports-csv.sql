@@ -2,8 +2,9 @@
 -- the first row as text, or fails.
 -- Needs the variable `source`. Verify the pages first.
 BEGIN;
+-- The first file has the names of the columns. A page without bytes has none.
 SET VARIABLE addresses = (
-  SELECT list(getvariable('source') || '/' || key ORDER BY sequence, page) FROM pages
+  SELECT list(getvariable('source') || '/' || key ORDER BY bytes = 0, sequence, page) FROM pages
 );
 
 CREATE OR REPLACE TABLE reports AS

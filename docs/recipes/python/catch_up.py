@@ -199,6 +199,9 @@ def reports_in(file, page, name):
     format = page["key"].removesuffix(".gz").rpartition(".")[2]
     if format not in READERS:
         sys.exit(f"{name} has the unknown format {format}. Nothing of this run was stored.")
+    # The service sent no document, as there are no reports.
+    if page["bytes"] == 0:
+        return
     try:
         yield from READERS[format](file)
     except (KeyError, TypeError, IndexError) as error:

@@ -78,7 +78,7 @@ const maxResponseBytes = 64 * 1024;
 interface TokenResponse {
   readonly access_token: string;
   readonly token_type: string;
-  /** In seconds. Some servers write it as text. */
+  /** In seconds. Some servers write it as text. With 0, a token is used once. */
   readonly expires_in?: number | string | null;
 }
 
@@ -87,7 +87,7 @@ const isHeaderValue = (token: unknown) => typeof token === 'string' && /^[\x21-\
 function isToken(value: unknown): value is TokenResponse {
   if (typeof value !== 'object' || value === null) return false;
   const { access_token: token, token_type: type, expires_in: seconds } = value as Partial<TokenResponse>;
-  return isHeaderValue(token) && /^bearer$/i.test(String(type)) && Number(seconds ?? 1) > 0;
+  return isHeaderValue(token) && /^bearer$/i.test(String(type)) && /^\d+(\.\d+)?$/.test(String(seconds ?? 0));
 }
 
 /**

@@ -12,7 +12,7 @@ import type { Cursor } from '../../core/model.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
-import type { Api } from '../../settings/api-settings.ts';
+import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
 import { type CreatePageCheck, judgePage, loadPageCheck, showsEnd } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
@@ -24,6 +24,7 @@ import { readExcerpt } from './error-body.ts';
 import { contractError, type Subject } from './errors.ts';
 import {
   assertCursorAccepted,
+  assertNoNextPage,
   nextCursorInBody as readNextCursor,
   nextCursorInHeaders,
   nextHeader,
@@ -209,23 +210,30 @@ export function serviceClient(
   ): FetchedPage {
     const { api, path, statusCode, headers, trailers, body, elapsedMs } = response;
     // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
-    if (settings.api !== undefined && statusCode !== 200)
+    const hasNoContent = statusCode === 204 && api.page.empty?.status === 204 && request.cursor === null;
+    if (settings.api !== undefined && statusCode !== 200 && !hasNoContent)
       throw contractError(subject, `status ${statusCode}, which is not that of a page`);
-    const encoding = readContentEncoding(subject, headers['content-encoding'], acceptedEncodings(settings));
-    const contentType = readContentType(subject, headers, api.page);
-    assertFraming(subject, headers, showsEnd(api.page) || encoding !== undefined, maxPageBytes);
     const place = {
       subject,
       api,
       requested: new URL(`${base.origin}${path}`),
       sent: request.cursor ?? firstCursor(api, request),
     };
-    const nextCursor = nextCursorInHeaders(place, headers);
+    if (hasNoContent) assertNoNextPage(place, headers);
+    const encoding = hasNoContent
+      ? undefined
+      : readContentEncoding(subject, headers['content-encoding'], acceptedEncodings(settings));
+    const contentType = hasNoContent
+      ? (mediaTypesOf(api.page)[0] ?? 'application/octet-stream')
+      : readContentType(subject, headers, api.page);
+    const isFramed = hasNoContent || encoding !== undefined || showsEnd(api.page);
+    assertFraming(subject, headers, isFramed, maxPageBytes);
+    const nextCursor = hasNoContent ? null : nextCursorInHeaders(place, headers);
     if (settings.api === undefined && nextCursor === null)
       assertNoOtherCursor(subject, 'header', Object.keys(headers), cursorName);
     const present = (text: string) => presentable(text, subject.keys, 150);
-    const check = createCheck(present);
-    let isEmpty = false;
+    const check = hasNoContent ? undefined : createCheck(present);
+    let isEmpty = hasNoContent;
     let cursorInBody: Cursor | null = null;
     const pageBody = createPageBody(body, {
       subject,

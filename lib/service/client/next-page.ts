@@ -13,6 +13,7 @@
 import { asCursor, type Cursor } from '../../core/model.ts';
 import type { Api } from '../../settings/api-settings.ts';
 import type { FormatCheck, PathValue } from '../formats/format-check.ts';
+import { textIn } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { contractError, failure, nameOf, type Subject } from './errors.ts';
 import { isJsonText, isUrl } from './request.ts';
@@ -43,6 +44,14 @@ export function nextCursorInHeaders(context: NextPageContext, headers: Headers):
   return toCursor(context, value, 'cursor header');
 }
 
+/** @throws ContractError if a response without content, which says that there are no reports, has a next page */
+export function assertNoNextPage({ api, ...context }: NextPageContext, headers: Headers): void {
+  // Without a next page, it need not have what a document has at its end.
+  const next = { ...api.next, end: { ...api.next.end, absent: true as const } };
+  const cursor = nextCursorInHeaders({ ...context, api: { ...api, next } }, headers) ?? null;
+  if (cursor !== null) throw contractError(context.subject, 'it says that there are no reports, but has a next page');
+}
+
 /** The header that has it; empty if none has. */
 export const nextHeader = ({ next: { from, at = '' } }: Api): string =>
   from === 'link' ? 'link' : from === 'header' ? at : '';
@@ -59,7 +68,7 @@ export function nextCursorInBody(
   const { subject, api } = context;
   const { at = '', end } = api.next;
   const value = check.value(at);
-  const text = textOf(api, value);
+  const text = textIn(api.page, value);
   const { literal, type } = value;
   if (type === 'object' || type === 'array')
     throw contractError(subject, `the value at ${at} is an ${type}, and no cursor`);
@@ -67,7 +76,7 @@ export function nextCursorInBody(
   if (type === 'boolean' && text !== end?.value)
     throw contractError(subject, `the value at ${at} is a boolean, and no cursor`);
   const isThere = hasValue(value);
-  const flag = end?.flag === undefined ? undefined : textOf(api, check.value(end.flag));
+  const flag = end?.flag === undefined ? undefined : textIn(api.page, check.value(end.flag));
   const flagAtEnd = end?.is ?? false;
   /** What is absent on the last page: the value itself, or what contains it. */
   const absentPath = typeof end?.absent === 'string' ? end.absent : at;
@@ -97,13 +106,10 @@ export function nextCursorInBody(
 /** @throws CursorRejectedError if the document, the response to a request with a cursor, says that the cursor is not valid any more */
 export function assertCursorAccepted({ subject, api }: NextPageContext, check: Pick<FormatCheck, 'value'>): void {
   const { rejected } = api.next;
-  if (rejected === undefined || textOf(api, check.value(rejected.at)) !== rejected.is) return;
+  if (rejected === undefined || textIn(api.page, check.value(rejected.at)) !== rejected.is) return;
   const reason = `its response for ${subject.label} has ${rejected.is} at ${rejected.at}`;
   throw failure(subject, 'CursorRejectedError', `${nameOf(subject)} no longer accepts the cursor: ${reason}`);
 }
-
-/** XML that is indented has white space around its values. */
-const textOf = ({ page }: Api, { text }: PathValue) => (page.format === 'xml' ? text?.trim() : text);
 
 const hasValue = ({ found, type }: PathValue): boolean => found && type !== 'null';
 

@@ -6,7 +6,8 @@
  * |---|---|
  * | 2xx except 206 | none |
  * | 206 | ContractError: no partial response was requested |
- * | 3xx | RequestRejectedError |
+ * | 304 | ContractError: the request had no condition |
+ * | other 3xx | RequestRejectedError |
  * | 401, 403 | ConfigurationError, if refreshing the API key did not help |
  * | 408, 5xx | ServiceUnavailableError |
  * | 429, and 503 with a valid Retry-After | ServiceThrottledError |
@@ -90,13 +91,18 @@ function explain(
           `the request was rejected. ${advise(status, sent, respondedAt(headers, now), address)}`,
         ];
   }
-  if (status >= 300 && status < 400) {
+  if (status >= 300 && status < 400 && status !== 304) {
     const target = redirectTarget(subject, headers.location, base);
     const reason = 'redirects are not followed, because they would forward the API key';
     return ['RequestRejectedError', `${reason}. Check ${address}${target}`];
   }
-  return ['ContractError', status === 206 ? 'a partial response was not requested' : 'not a valid HTTP status'];
+  return ['ContractError', unrequested[status] ?? 'not a valid HTTP status'];
 }
+
+const unrequested: Readonly<Record<number, string>> = {
+  206: 'a partial response was not requested',
+  304: 'not modified, although the request has no condition',
+};
 
 const rejectedKey = 'the API key was rejected, even after a refresh. Check the API key';
 const rejectedCredentials = {

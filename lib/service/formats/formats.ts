@@ -2,7 +2,7 @@
 
 import type { Api } from '../../settings/api-settings.ts';
 import { createCsvCheck } from './csv.ts';
-import type { CreateCheck, FormatCheck } from './format-check.ts';
+import type { CreateCheck, FormatCheck, PathValue } from './format-check.ts';
 import { createXmlFormatCheck } from './xml.ts';
 
 interface Format {
@@ -49,6 +49,10 @@ export async function loadPageCheck({ page, next }: Api): Promise<CreatePageChec
   return (present) => Object.assign(createCheck({ paths, reports: page.reports, present }), { document });
 }
 
+/** XML that is indented has white space around its values. */
+export const textIn = ({ format }: Api['page'], { text }: PathValue): string | undefined =>
+  format === 'xml' ? text?.trim() : text;
+
 export const showsEnd = ({ format }: Api['page']): boolean => format !== 'bytes' && formats[format].showsEnd;
 
 /**
@@ -61,10 +65,11 @@ export function judgePage(
   present: (text: string) => string,
   { isFirst }: { readonly isFirst: boolean },
 ): { readonly problem?: string; readonly isEmpty: boolean } {
-  if (isFirst && page.empty !== undefined && check.value(page.empty.at).text === page.empty.is) {
+  const { at, is } = page.empty ?? {};
+  if (isFirst && at !== undefined && textIn(page, check.value(at)) === is) {
     const reports = page.reports === undefined ? null : check.reports;
     if (reports === null || reports === 0) return { isEmpty: true };
-    return { problem: `it says that there are no reports, at ${page.empty.at}, but has ${reports}`, isEmpty: false };
+    return { problem: `it says that there are no reports, at ${at}, but has ${reports}`, isEmpty: false };
   }
   const error = page.error === undefined ? undefined : check.value(page.error);
   if (error?.found === true && error.type !== 'null') {

@@ -65,6 +65,9 @@ export function describedApi(api: Api, { apiKey, reports, seed = 1 }: ApiOptions
         const variant = token === undefined ? 0 : cursors.variant(token);
         const value = token !== undefined && isUrl(api) ? linkTo(received, String(token), variant) : token;
         const isEmpty = cursor === undefined && page.reports.length === 0;
+        if (isEmpty && api.page.empty?.status === 204) {
+          return (now) => ({ status: 204, headers: commonHeaders(now), body: () => [], reportIds: [] });
+        }
         const content = {
           reports: page.reports,
           next: value ?? api.next.end?.value,

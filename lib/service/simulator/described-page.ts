@@ -21,7 +21,7 @@ export interface PageContent {
   readonly next: PageValue | null | undefined;
   readonly hasNext: boolean;
   /** A document that is no page: no report matches at all, or the cursor is rejected. */
-  readonly instead?: { readonly at: string; readonly is: string } | undefined;
+  readonly instead?: { readonly at?: string | undefined; readonly is?: string | undefined } | undefined;
 }
 
 interface WrittenPage {
@@ -79,16 +79,14 @@ function documentWriter(
     ];
   };
   const write: WritePage = (content) => {
-    const message = content.instead;
+    const { at, is } = content.instead ?? {};
     const {
       start,
       end,
       reportStart = '',
       reportEnd = '',
-    } = message === undefined
-      ? frameOf(page.reports, placedIn(content))
-      : frameOf(undefined, [[message.at, message.is]]);
-    const reports = message === undefined ? content.reports : [];
+    } = at === undefined ? frameOf(page.reports, placedIn(content)) : frameOf(undefined, [[at, is]]);
+    const reports = at === undefined ? content.reports : [];
     async function* chunks() {
       yield Buffer.from(start);
       for (const [index, report] of reports.entries()) {

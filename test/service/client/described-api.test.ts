@@ -686,6 +686,7 @@ const oai = {
   },
 };
 const total = judged({ empty: { at: '/total', is: '0' } });
+const noContent = (parts: object = {}) => ({ next: link, ...parts, page: { ...json, empty: { status: 204 } } });
 const oaiError = (code: string): Parts => ({ body: `<OAI-PMH><request/><error code="${code}">No.</error></OAI-PMH>` });
 const of = (format: string, rest: object = {}) => ({ next: link, page: { format, ...rest } });
 const pdf = of('bytes', { types: ['application/pdf'] });
@@ -722,6 +723,29 @@ describe('a page', () => {
     ['without reports, but with a next page', {}, data('"next":"a"'), 0, 'a'],
     ['without reports as the description says', oai, oaiError('noRecordsMatch'), 0, null],
     ['without reports as the description says, with a next page', total, data('"total":0,"next":"a"'), 0, 'a'],
+    ['without reports, with blanks around what says so', oai, oaiError(' noRecordsMatch\n'), 0, null],
+    ['without reports and content', noContent(), { status: 204, body: '' }, 0, null],
+    [
+      'without reports and content, with the cursor in the body',
+      noContent({ next: body }),
+      { status: 204, body: '' },
+      0,
+      null,
+    ],
+    [
+      'without reports and content, with another end',
+      noContent(inHeader({ value: 'null' })),
+      { status: 204, body: '', headers: { 'content-encoding': 'gzip', 'content-type': '' } },
+      0,
+      null,
+    ],
+    [
+      'of bytes without reports and content',
+      of('bytes', { types: ['a/b'], empty: { status: 204 } }),
+      { status: 204, body: '' },
+      0,
+      null,
+    ],
     ['with null in the place of an error', judged({ error: '/error' }), data('"error":null'), 0, null],
     ['after a byte order mark', {}, { body: '\uFEFF{"data":[1]}' }, 1, null],
     [
@@ -753,6 +777,16 @@ describe('a page', () => {
   ])('%s', async (_, parts, response, reports, next) => {
     const fetched = await fetchPage(parts, response);
     expect(fetched).toMatchObject({ reports, next });
+  });
+
+  it('without content has the content type of the description', async () => {
+    const api = apiOf(noContent());
+    await using server = await startRawServer(rawResponse({ status: 204, body: '', headers: {} }));
+    await using client = clientFor(server, { api });
+    const page = await client.fetchPage(pageRequest({ api: apiOfRequest({ api }) }));
+    expect(page.contentType).toBe('application/json');
+    expect(await readPage(page)).toBe('');
+    expect(page.documentRoot()).toBeNull();
   });
 
   const html = '<!DOCTYPE html><html><body>Log in</body></html>';
@@ -791,6 +825,14 @@ describe('a page', () => {
     ['CSV without a length', of('csv'), { body: 'a\n', framing: 'close' }, 'would go unnoticed'],
     ['bytes without a length', pdf, { body: 'x', framing: 'close' }, 'would go unnoticed'],
     ['no content', pdf, { status: 204, body: '' }, 'status 204'],
+    ['no content, where a document says that there are no reports', oai, { status: 204, body: '' }, 'status 204'],
+    ['no content after the first page', noContent(), { status: 204, body: '' }, 'status 204', sent('/logs?a')],
+    [
+      'no content, but a next page',
+      noContent(),
+      { ...linked('<?a>; rel=next'), status: 204, body: '' },
+      'but has a next page',
+    ],
     ['a list that is not ready', {}, { ...ok, status: 202 }, 'status 202'],
     ['a partial response', {}, { ...ok, status: 206 }, 'partial response'],
   ])('is a ContractError: %s', async (_, parts, response, message, request) => {

@@ -172,6 +172,13 @@ describe('client credentials', () => {
     ],
     ['redirects', 302, { location: 'https://elsewhere.example.com/' }, '', { name: 'RequestRejectedError' }],
     ['sends no JSON', 200, {}, '<html>', { name: 'ContractError' }],
+    [
+      'sends an expiry that is no time',
+      200,
+      {},
+      '{"access_token":"a","token_type":"Bearer","expires_in":""}',
+      { name: 'ContractError' },
+    ],
     ['sends no token', 200, {}, '{"token_type":"Bearer"}', { name: 'ContractError' }],
     ['sends a token of another type', 200, {}, '{"access_token":"a","token_type":"mac"}', { name: 'ContractError' }],
     [
@@ -221,6 +228,18 @@ describe('client credentials', () => {
     now = 10 ** 12;
     await readPage(client.fetchPage(request));
     expect(bench.tokenRequests).toHaveLength(1);
+  });
+
+  it.each(['0', '"0"'])('may be exchanged for a token that is used once (%s)', async (seconds) => {
+    await using bench = await start({
+      isValid: () => true,
+      answerToken: (_request, response) =>
+        response.end(`{"access_token":"a-token","token_type":"bearer","expires_in":${seconds}}`),
+    });
+    await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
+    await readPage(client.fetchPage(request));
+    await readPage(client.fetchPage(request));
+    expect(bench.tokenRequests).toHaveLength(2);
   });
 
   it('stop waiting for the server when the caller aborts, and no other caller does', async () => {

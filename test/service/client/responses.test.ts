@@ -292,7 +292,7 @@ describe('a status', () => {
     [206, 'ContractError', 'ContractError'],
     [204, 'ContractError', 'ContractError'],
     [301, 'RequestRejectedError', 'RequestRejectedError'],
-    [304, 'RequestRejectedError', 'RequestRejectedError'],
+    [304, 'ContractError', 'ContractError'],
     [400, 'RequestRejectedError', 'CursorRejectedError'],
     [401, 'ConfigurationError', 'ConfigurationError'],
     [403, 'ConfigurationError', 'ConfigurationError'],
@@ -315,6 +315,12 @@ describe('a status', () => {
       name: further,
       message: expect.stringContaining('page 2 of run R'),
     });
+  });
+
+  it('of 304 is no redirect', async () => {
+    expect((await failureFor({ status: 304, body: '' })).message).toBe(
+      'Report service responded with 304 for page 1 of run R: not modified, although the request has no condition',
+    );
   });
 
   it('of 404 names the URL, which may be wrong', async () => {

@@ -79,7 +79,7 @@ const choices = fc.record({
   end: fc.constantFrom(undefined, 'absent', 'part', 'value', 'either', 'flag', 'last flag', 'same'),
   fixedQuery: fc.constantFrom('', '?verb=List%20Records', '?v=1&of={type}'),
   hasError: fc.boolean(),
-  hasEmpty: fc.boolean(),
+  empty: fc.constantFrom(undefined, 'value', 'status'),
   hasRejected: fc.boolean(),
   hasReports: fc.boolean(),
   types: fc.constantFrom(undefined, ['application/vnd.acme+data', 'application/octet-stream']),
@@ -182,7 +182,8 @@ export const describedApis: fc.Arbitrary<DescribedApi> = choices.map((choice) =>
           reports: format === 'json' && from !== 'body' && !choice.hasReports ? '/*' : paths.reports,
         }),
       ...(hasPaths && choice.hasReports && choice.hasError && { error: paths.error }),
-      ...(hasPaths && choice.hasReports && choice.hasEmpty && { empty: { at: paths.empty, is: 'nothing' } }),
+      ...(hasPaths && choice.hasReports && choice.empty === 'value' && { empty: { at: paths.empty, is: 'nothing' } }),
+      ...(choice.empty === 'status' && { empty: { status: 204 } }),
     },
   });
   const uses = (name: string) => JSON.stringify(api.request).includes(name);
