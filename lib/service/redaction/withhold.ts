@@ -45,7 +45,7 @@ const minDetectableLength = 12;
 export function containsKey(text: string, keys: Iterable<string>, minLength = minDetectableLength): boolean {
   const forms = [...keys].filter((key) => lettersAndDigits(key).length >= minLength).flatMap(formsOf);
   if (forms.length === 0) return false;
-  const layers = decode(text, minLength);
+  const layers = decode(text, minLength, Math.max(maxDecodedLength, maxExpansion * text.length));
   return layers === undefined || layers.some((layer) => forms.some((form) => layer.includes(form)));
 }
 
@@ -61,16 +61,22 @@ const maxDepth = 4;
 const maxDecodedLength = 256 * 1024;
 
 /**
+ * The same for a text whose rejection fails a run, as a multiple of its length. A cursor of 64 Ki characters that is full of
+ * nested escapes needs less.
+ */
+const maxExpansion = 256;
+
+/**
  * The letters and digits of `text`, and of all that it decodes to. Decodes at least `length` characters at a time.
  * undefined if there is too much to search.
  */
-function decode(text: string, length: number): readonly string[] | undefined {
+function decode(text: string, length: number, maxLength = maxDecodedLength): readonly string[] | undefined {
   const depths = new Map([[squeeze(text), 0]]);
   let decodedLength = 0;
   // Visits the entries that are added meanwhile, too.
   for (const [layer, depth] of depths) {
     decodedLength += layer.length;
-    if (decodedLength > maxDecodedLength) return undefined;
+    if (decodedLength > maxLength) return undefined;
     if (depth === maxDepth) continue;
     for (const decoder of decoders) {
       const decoded = squeeze(decoder(layer, length));

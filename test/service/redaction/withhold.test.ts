@@ -224,6 +224,18 @@ describe('a cursor', () => {
     }
   });
 
+  it('may be long, with each character escaped in another way', () => {
+    const key = keys['forty letters and digits'];
+    const url = 'URL, each character';
+    const escapes = [[], [url], ['\\u escapes'], ['HTML, each character'], [url, 'URL']];
+    const escaped = (text: string) =>
+      Array.from(text, (character, index) => encode(character, escapes[index % escapes.length] ?? [], 0)).join('');
+    const cursor = escaped(randomBytes(7_500).toString('base64'));
+    expect(cursor.length).toBeGreaterThan(40_000);
+    expect(containsKey(cursor, [key])).toBe(false);
+    expect(containsKey(`${cursor}${escaped(key)}${cursor}`.slice(-64 * 1024), [key])).toBe(true);
+  });
+
   it('is not searched for a key of fewer than twelve letters and digits', () => {
     expect(containsKey('1588888888888,550e8400-e29', ['550e8400-e29'])).toBe(false);
     expect(containsKey('1588888888888,550e8400-e29b', ['550e8400-e29b'])).toBe(true);
