@@ -13,6 +13,12 @@ type Branded<Name extends string> = string & { readonly [brand]: Name };
 export type Cursor = Branded<'Cursor'>;
 export const asCursor = (value: string): Cursor => value as Cursor;
 
+/**
+ * Of what is stored, in characters, which are ASCII. A page-log entry has up to three cursors: 192 of the 400 KB of an item of
+ * DynamoDB. No other record has any.
+ */
+export const maxCursorLength = 64 * 1024;
+
 /** A UTC instant in canonical ISO 8601 form: `2026-11-20T02:00:00Z`, with `.mmm` only if the milliseconds are not zero. */
 export type Instant = Branded<'Instant'>;
 

@@ -7,7 +7,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Backfill, BackfillStore } from '../../lib/backfill/store.ts';
 import { type Window, windowName, windowsOf } from '../../lib/backfill/windows.ts';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
-import { asCursor, asRunId, type ExportState, type PageEntry, type RunId } from '../../lib/core/model.ts';
+import {
+  asCursor,
+  asRunId,
+  maxCursorLength,
+  type ExportState,
+  type PageEntry,
+  type RunId,
+} from '../../lib/core/model.ts';
 import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
 import { exportSettingsSchema } from '../../lib/settings/settings.ts';
 import { openManifest } from '../../lib/core/storage/manifest-reader.ts';
@@ -229,14 +236,13 @@ export function pageLogContract(
 
       it('keeps long and unusual cursors whole', async () => {
         const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index)).join('');
-        const long = asCursor(printable.repeat(44).slice(0, 4_096));
-        const entry = aPageEntry({
-          cursor: asCursor('  "quoted", %2C, 1588888888888,\\u0041  '),
-          nextCursor: long,
-          cycle: { tortoise: long, power: 1, steps: 0 },
-        });
-        await log.append(entry);
-        expect(await log.last(entry)).toEqual(entry);
+        const longest = asCursor(printable.repeat(690).slice(0, maxCursorLength));
+        const unusual = asCursor('  "quoted", %2C, 1588888888888,\\u0041  ');
+        for (const cursor of [unusual, longest]) {
+          const entry = aPageEntry({ cursor, nextCursor: longest, cycle: { tortoise: longest, power: 1, steps: 0 } });
+          await log.append(entry);
+          expect(await log.last(entry)).toEqual(entry);
+        }
       });
 
       it('returns the existing entry if the page is already logged', async () => {

@@ -10,7 +10,7 @@
  * clearly its absence is an error.
  */
 
-import { asCursor, type Cursor } from '../../core/model.ts';
+import { asCursor, type Cursor, maxCursorLength } from '../../core/model.ts';
 import type { Api } from '../../settings/api-settings.ts';
 import type { FormatCheck, PathValue } from '../formats/format-check.ts';
 import { textIn } from '../formats/formats.ts';
@@ -143,6 +143,8 @@ function toCursor(context: NextPageContext, value: string | undefined, what: str
     throw contractError(subject, `the ${what} is not printable ASCII`);
   const cursor = isUrl(api) ? localPath(context, value, what) : isJsonText(api) ? (literal ?? value) : value;
   if (!isPrintableAscii(cursor)) throw contractError(subject, 'the cursor is not printable ASCII');
+  if (cursor.length > maxCursorLength)
+    throw contractError(subject, `the cursor is longer than ${maxCursorLength} characters, as it is stored`);
   if (same === true && cursor === (isUrl(api) ? pathOf(context.requested) : sent)) return null;
   return asCursor(cursor);
 }

@@ -360,6 +360,12 @@ describe('the next page', () => {
     ['is in JSON', {}, data('"next":"a\\u0020b\\\\u0041"'), 'a b\\u0041'],
     ['is a number in JSON', {}, data('"next":12345678901234567890'), '12345678901234567890'],
     [
+      'is as long as what is stored may be',
+      { ...inBody({ to: { body: '/c' } }), ...post({}) },
+      data(`"next":"${'ä'.repeat(10_922)}"`),
+      `"${'\\u00e4'.repeat(10_922)}"`,
+    ],
+    [
       'keeps its type for the body',
       { ...inBody({ to: { body: '/c' } }), request: { method: 'POST', path: '/logs' } },
       data('"next":"é\\n1"'),
@@ -589,6 +595,18 @@ describe('the next page', () => {
       'nothing contains /meta/next',
     ],
     ['is not printable', {}, data('"next":"a\\nb"'), 'not printable ASCII'],
+    [
+      'is too long as the JSON that is stored',
+      { ...inBody({ to: { body: '/cursor' } }), ...post({}) },
+      data(`"next":"${'ä'.repeat(10_923)}"`),
+      'the cursor is longer than 65536 characters',
+    ],
+    [
+      'is too long as the URL that is stored',
+      inBody({ is: 'url', to: undefined }),
+      data(`"next":"?${'ä'.repeat(10_923)}"`),
+      'the cursor is longer than 65536 characters',
+    ],
     [
       'contradicts the flag: a cursor, but false',
       flagged,
