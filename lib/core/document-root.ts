@@ -1,6 +1,7 @@
 /**
- * The pages of an export all have the same document root. A document with another one is no page: it may be an error
- * document, which has no cursor and so would end pagination. It is refused before it is stored.
+ * The pages of an export all have the same document root: of XML, the name of the root element; of CSV, the first row, which has
+ * the columns. A document with another one is no page: it may be an error document, which has no cursor and so would end
+ * pagination. It is refused before it is stored.
  *
  * The settings may name the root. Otherwise page 1 must have that of completed runs, and every other page that of the page
  * before it.
@@ -14,6 +15,44 @@ import type { FetchedPage, PageIdentity, PageLog } from './ports.ts';
 /** Every store can keep it, the metadata of S3 included: a hash stands for a name that is long, or not printable ASCII. */
 export const asDocumentRoot = (name: string): DocumentRoot =>
   (/^(?!.*=\?)[\x21-\x7e]{1,200}$/.test(name) ? name : `sha256-${hash('sha256', name)}`) as DocumentRoot;
+
+const maxRootLength = 200;
+const columns = 'columns ';
+
+/**
+ * Of the first row of CSV: `columns id,text`. No name of XML has a space. Of a row that not every store can keep, its beginning, and
+ * a hash of it all.
+ */
+export function rootOfColumns(row: string): DocumentRoot {
+  const root = `${columns}${row}`;
+  if (root.length <= maxRootLength && /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(root) && !root.includes('=?'))
+    return root as DocumentRoot;
+  const beginning = row.slice(0, 100).replace(/[^\x21-\x7e]|=\?/g, '_');
+  return `${columns}${beginning}... sha256-${hash('sha256', row)}` as DocumentRoot;
+}
+
+interface RootKind {
+  /** What a root is called in messages. */
+  readonly noun: string;
+  readonly setting: string;
+  /** The setting, and what it is called on the command line. */
+  readonly settings: string;
+}
+
+const rootElement: RootKind = {
+  noun: 'root element',
+  setting: 'service.rootElement',
+  settings: 'service.rootElement (--root-element)',
+};
+const firstRow: RootKind = { noun: 'columns', setting: 'api.page.columns', settings: 'api.page.columns' };
+
+const kindOf = (root: DocumentRoot): RootKind => (root.startsWith(columns) ? firstRow : rootElement);
+
+/** Without what says that these are columns. */
+const nameOf = (root: DocumentRoot): string => (kindOf(root) === firstRow ? root.slice(columns.length) : root);
+
+/** For messages: `root element reports`, `columns id,text`. */
+export const describeRoot = (root: DocumentRoot, name = nameOf(root)): string => `${kindOf(root).noun} ${name}`;
 
 export interface ExpectedRoot {
   readonly root: DocumentRoot;
@@ -29,12 +68,12 @@ export function rootOfFirstPage(
   recorded: DocumentRoot | undefined,
   { documentRoot: earlier }: Pick<Run, 'documentRoot'>,
 ): ExpectedRoot | undefined {
-  if (named !== undefined) return { root: named, reason: 'service.rootElement names it' };
+  if (named !== undefined) return { root: named, reason: `${kindOf(named).setting} names it` };
   if (recorded !== undefined) return ofCompletedRuns(recorded);
   return earlier && { root: earlier, reason: 'the run had it before it started over' };
 }
 
-/** Of the page after `previous`. Undefined: the format is not XML. */
+/** Of the page after `previous`. Undefined: its format has none. */
 export const rootAfter = ({ page, documentRoot: root }: RootOfPage): ExpectedRoot | undefined =>
   root === null ? undefined : { root, reason: `page ${page} has it` };
 
@@ -47,8 +86,8 @@ export function assertRootOfResponse(
   fetched: Pick<FetchedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>,
   expected: ExpectedRoot | undefined,
 ): void {
-  const root = fetched.documentRoot();
-  if (isOther(root, expected)) throw responseError(`page ${page} of run ${run}`, fetched, expected);
+  const other = findOther(fetched.documentRoot(), expected);
+  if (other !== undefined) throw responseError(`page ${page} of run ${run}`, fetched, other);
 }
 
 /**
@@ -61,7 +100,8 @@ export function assertRootOfProbe(
   expected: ExpectedRoot | undefined,
 ): ExpectedRoot | undefined {
   const root = fetched.documentRoot();
-  if (isOther(root, expected)) throw responseError(label, fetched, expected);
+  const other = findOther(root, expected);
+  if (other !== undefined) throw responseError(label, fetched, other);
   return expected ?? (root === null ? undefined : { root, reason: 'an earlier response of this check has it' });
 }
 
@@ -78,11 +118,12 @@ export function assertRootOfStored(
   { page, run, documentRoot: root }: PageOfRun & RootOfPage,
   expected: ExpectedRoot | undefined,
 ): void {
-  if (!isOther(root, expected)) return;
+  const other = findOther(root, expected);
+  if (other === undefined) return;
   throw rootError(
-    `Page ${page} of run ${run} was stored with the root element ${root}`,
-    expected,
-    `The run cannot continue; start with --restart to begin a new one. ${adviceFor(expected)}`,
+    `Page ${page} of run ${run} was stored with the ${describeRoot(other.found)}`,
+    other,
+    'The run cannot continue; start with --restart to begin a new one',
   );
 }
 
@@ -94,7 +135,7 @@ export function assertRootOfSettings(
   if (named === undefined || root === null || root === named) return;
   throw new ExportError(
     'ConfigurationError',
-    `The pages of run ${run} have the root element ${root}, but service.rootElement is ${named}. Correct the setting to finish the run, ` +
+    `The pages of run ${run} have the ${describeRoot(root)}, but ${kindOf(named).setting} is ${nameOf(named)}. Correct the setting to finish the run, ` +
       'or start with --restart to abandon it and begin a new one',
   );
 }
@@ -110,12 +151,8 @@ export function withRootOf(last: PageEntry, state: ExportState, definition: Expo
   assertRootOfSettings(definition, last);
   if (root === null || root === recorded) return state;
   if (recorded !== undefined && definition.documentRoot === undefined) {
-    const expected = ofCompletedRuns(recorded);
-    throw rootError(
-      `The pages of run ${run} have the root element ${root}`,
-      expected,
-      `The run is not published. ${adviceFor(expected)}`,
-    );
+    const other = { found: root, expected: ofCompletedRuns(recorded) };
+    throw rootError(`The pages of run ${run} have the ${describeRoot(root)}`, other, 'The run is not published');
   }
   return { ...state, documentRoot: root };
 }
@@ -123,29 +160,39 @@ export function withRootOf(last: PageEntry, state: ExportState, definition: Expo
 function responseError(
   label: string,
   fetched: Pick<FetchedPage, 'documentRootText' | 'excerpt'>,
-  expected: ExpectedRoot,
+  other: OtherRoot,
 ): ExportError {
   const excerpt = fetched.excerpt();
   return rootError(
-    `Report service sent a document with the root element ${fetched.documentRootText()} for ${label}`,
-    expected,
-    `It was not stored. ${adviceFor(expected)}${excerpt === '' ? '' : `. Response: ${excerpt}`}`,
+    `Report service sent a document with the ${describeRoot(other.found, fetched.documentRootText())} for ${label}`,
+    other,
+    'It was not stored',
+    excerpt === '' ? '' : `. Response: ${excerpt}`,
   );
 }
 
-const isOther = (root: DocumentRoot | null, expected: ExpectedRoot | undefined): expected is ExpectedRoot =>
-  root !== null && expected !== undefined && root !== expected.root;
+interface OtherRoot {
+  readonly found: DocumentRoot;
+  readonly expected: ExpectedRoot;
+}
 
-const rootError = (problem: string, { root, reason }: ExpectedRoot, consequence: string): ExportError =>
-  new ExportError('ContractError', `${problem}, but ${root} is expected: ${reason}. ${consequence}`);
+const findOther = (found: DocumentRoot | null, expected: ExpectedRoot | undefined): OtherRoot | undefined =>
+  found === null || expected === undefined || found === expected.root ? undefined : { found, expected };
 
-const adviceFor = ({ remedy }: ExpectedRoot): string => `${ifChanged}${remedy === undefined ? '' : `. ${remedy}`}`;
-
-const ifChanged =
-  'If the service has really changed its root element, set service.rootElement (--root-element) to the new one and start with --restart';
+function rootError(problem: string, { found, expected }: OtherRoot, consequence: string, end = ''): ExportError {
+  const { root, reason, remedy } = expected;
+  const { noun, settings } = kindOf(found);
+  const sentences = [
+    `${problem}, but ${nameOf(root)} is expected: ${reason}`,
+    consequence,
+    `If the service has really changed its ${noun}, set ${settings} to the new one and start with --restart`,
+    ...(remedy === undefined ? [] : [remedy]),
+  ];
+  return new ExportError('ContractError', `${sentences.join('. ')}${end}`);
+}
 
 const ofCompletedRuns = (root: DocumentRoot): ExpectedRoot => ({
   root,
   reason: 'the export has had it so far',
-  remedy: `If a completed run took a document with ${root} for a page by mistake, also add --since, with the since of that run`,
+  remedy: `If a completed run took a document with ${nameOf(root)} for a page by mistake, also add --since, with the since of that run`,
 });

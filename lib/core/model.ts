@@ -23,7 +23,8 @@ export const maxCursorLength = 64 * 1024;
 export type Instant = Branded<'Instant'>;
 
 /**
- * What kind of document a page is, by the name of its root element: `reports`, or `{http://example.com/ns}reports` in a namespace.
+ * What kind of document a page is, by the name of its root element: `reports`, or `{http://example.com/ns}reports` in a namespace; of
+ * CSV, by its first row.
  * The pages of an export all have the same one (`document-root.ts`).
  */
 export type DocumentRoot = Branded<'DocumentRoot'>;
@@ -322,7 +323,7 @@ export interface PageMetadata extends CompressedForm {
   readonly sha256: string;
   /** The number of reports; null if they are not counted. */
   readonly reports: number | null;
-  /** null if the format is not XML. */
+  /** null if the format has none, or the page has no bytes. */
   readonly documentRoot: DocumentRoot | null;
   /** The cursor of the request for this page; null for page 1. */
   readonly cursor: StoredCursor;

@@ -65,7 +65,7 @@ export interface FetchedPage {
   transferredBytes?(): number;
   /** The number of reports; null if they are not counted. Valid once `body` has ended normally. */
   reports(): number | null;
-  /** null if the format is not XML. Valid once `body` has ended normally. */
+  /** null if the format has none, or the page has no bytes. Valid once `body` has ended normally. */
   documentRoot(): DocumentRoot | null;
   /** The name of the document root, for messages: without secrets. Valid once `body` has ended normally. */
   documentRootText(): string;

@@ -178,7 +178,7 @@ function metadataProblem(
   if (digestProblem(stored, page) !== undefined) return 'has the SHA-256 of other content in its metadata';
   if (stored.reports !== page.reports) return `has ${stored.reports} reports in its metadata, not ${page.reports}`;
   if (entry !== undefined && stored.documentRoot !== entry.documentRoot)
-    return 'has another root element in its metadata';
+    return 'has another document root in its metadata';
   if (stored.transferredBytes !== page.transferredBytes) return 'has another transferredBytes in its metadata';
   if (!isSameCursor(stored.cursor, page.cursor)) return 'has another cursor in its metadata';
   if ((stored.nextCursor === null) !== isLast) {

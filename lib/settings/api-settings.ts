@@ -327,9 +327,14 @@ const pageSchema = z.strictObject({
     { example: ['application/vnd.acme+json'] },
   ),
   reports: optionalField(
-    'Where the reports are: `/data/*` in JSON, which requires it, or `/feed/entry` in XML. Every page must have what contains them. Without it, the child elements of the root.',
+    'Where the reports are: `/data/*` in JSON, which requires it, or `/feed/entry` in XML. Every page must have what contains them. Without it, the child elements of the root. In CSV, `/*` says that pages have no row of column names, so that the first row is a report, too.',
     pathText,
     { example: '/data/*' },
+  ),
+  columns: optionalField(
+    'The first row of every page of CSV, as it is there. A page with another one is a ContractError. Without it, that of earlier pages and runs.',
+    z.string().check(z.minLength(1, 'must not be empty'), z.maxLength(65_536, 'must have at most 65,536 characters')),
+    { example: 'id,date,text' },
   ),
   error: optionalField(
     'A path at which nothing but an error stands. A page that has it is a ContractError, which quotes it.',
@@ -419,7 +424,7 @@ function* findContradictions({
   page,
 }: Api): Generator<{ readonly path: Path; readonly message: string }> {
   const { from, at, is = from === 'link' ? 'url' : 'cursor', to, alone, end, rejected } = next;
-  const { format, types, reports, error, empty } = page;
+  const { format, types, reports, columns, error, empty } = page;
   if (uses({ request }, 'until') && !uses({ request }, 'since')) {
     yield {
       path: ['request'],
@@ -507,6 +512,13 @@ function* findContradictions({
       message: 'is required for bytes: any other response, such as a login page in HTML, would count as the last page',
     };
   }
+  if (columns !== undefined && (format !== 'csv' || reports !== undefined)) {
+    const message =
+      format === 'csv'
+        ? 'has no meaning with reports, which say that the first row is a report'
+        : `has no meaning in ${format}`;
+    yield { path: ['page', 'columns'], message };
+  }
   if (reports === undefined) {
     if (format === 'json') {
       yield {
@@ -515,6 +527,9 @@ function* findContradictions({
           'is required for json, such as /data/*: any other document without a next page, an error for example, would count as the last page',
       };
     }
+  } else if (format === 'csv') {
+    if (reports !== '/*')
+      yield { path: ['page', 'reports'], message: 'must be /* in csv, if the first row is a report' };
   } else if (
     format === 'json'
       ? !reports.endsWith('/*') || !jsonPointer.test(reports)

@@ -343,10 +343,17 @@ export interface PageProps {
   /**
    * Where the reports are: `/data/*` in JSON, which requires it, or `/feed/entry` in XML. Every page must have what contains them.
    *
-   * @default - the child elements of the root
+   * @default - the child elements of the root. In CSV, `/*` says that pages have no row of column names, so that the first row is a report, too
    * @example '/data/*'
    */
   readonly reports?: string | undefined;
+  /**
+   * The first row of every page of CSV, as it is there. A page with another one is a ContractError.
+   *
+   * @default - that of earlier pages and runs
+   * @example 'id,date,text'
+   */
+  readonly columns?: string | undefined;
   /**
    * A path at which nothing but an error stands. A page that has it is a ContractError, which quotes it.
    *

@@ -4,7 +4,7 @@
  */
 
 import * as z from 'zod/mini';
-import { asDocumentRoot } from '../core/document-root.ts';
+import { asDocumentRoot, rootOfColumns } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
 import { untilPlaceholder } from '../core/filter.ts';
 import type { ExportDefinition, ExportRequest, JsonObject } from '../core/model.ts';
@@ -360,6 +360,7 @@ export function exportDefinition(
 ): ExportDefinition {
   const { since } = settings;
   const { rootElement, api } = service;
+  const columns = api?.page.columns;
   return {
     name: settings.name,
     stateName: settings.name,
@@ -380,6 +381,7 @@ export function exportDefinition(
       ? {}
       : { expect: { minReports: settings.expect.minReports, reportsEveryMs: settings.expect.reportsEvery } }),
     ...(rootElement === undefined ? {} : { documentRoot: asDocumentRoot(rootElement) }),
+    ...(columns === undefined ? {} : { documentRoot: rootOfColumns(columns) }),
     ...(compression === undefined ? {} : { compression }),
     limits: {
       maxPages: settings.maxPages,

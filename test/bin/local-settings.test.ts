@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { runProgram } from '../../bin/program.ts';
 import { apiSchema } from '../../lib/settings/api-settings.ts';
-import { always, delayed } from '../support/service/faults.ts';
+import { always, delayed, onRequest, withBody } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
 import { aDirectory, jsonOf, readManifest, run, runInProcess } from '../support/process/command-line.ts';
@@ -176,6 +176,31 @@ describe('report-exporter local --settings', () => {
     expect(await runInProcess(['pages', '--out', out], env)).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('has not published a run yet'),
+    });
+  });
+
+  it('ends no run at a table of errors in CSV, and publishes no pages with other columns together', async () => {
+    const { services } = described({ page: { format: 'csv' }, request: { path: '/logs', query: { n: '{size}' } } });
+    const api = (page: object) => apiSchema.parse({ ...services.acme.api, page });
+    const faults = onRequest(2, withBody('code,message\r\n503,later\r\n'));
+    const service = await aService({ api: api({ format: 'csv' }), faults });
+    services.acme.baseUrl = service.baseUrl;
+    const { local } = await aFile({ services, exports: [{ name: 'nightly', size: 2 }] });
+    expect(await runInProcess([...local, '--max-attempts', '1'], env)).toMatchObject({
+      status: 1,
+      stderr: expect.stringMatching(
+        /the columns code,message for page 2 .* but id,date,type,xml is expected: page 1 has it/,
+      ),
+    });
+
+    // The settings know them before the first page.
+    const columns = { format: 'csv', columns: 'id,text' };
+    const other = await aFile({
+      services: { acme: { ...services.acme, api: { ...services.acme.api, page: columns } } },
+      exports: [{ name: 'nightly', size: 2 }],
+    });
+    expect(await runInProcess([...other.local, '--max-attempts', '1'], env)).toMatchObject({
+      stderr: expect.stringContaining('but id,text is expected: api.page.columns names it'),
     });
   });
 

@@ -6,7 +6,7 @@
 import { Readable } from 'node:stream';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { asDocumentRoot } from '../../lib/core/document-root.ts';
+import { asDocumentRoot, rootOfColumns } from '../../lib/core/document-root.ts';
 import { asCursor, type Cursor, type LatestPointer, type StoredCursor } from '../../lib/core/model.ts';
 import type { PageStore, StoreReader } from '../../lib/core/ports.ts';
 import {
@@ -132,15 +132,20 @@ export function pageStoreContract(
 
       const namespace = 'n'.repeat(190);
       it.each([
-        ['with every character that a URI may have', "{http://a-z.example:80/~_!$&'()*+,;=:@%20?q[1]#f}r"],
-        ['in Cyrillic', '{urn:\u043e}\u043e\u0442\u0447\u0451\u0442\u044b'],
-        ['that looks like an encoded word', '{=?UTF-8?Q?=41?=}r'],
-        ['of 200 characters', `{${namespace}}reports1`],
-        ['of 100 KB', `{${namespace.repeat(550)}}reports`],
-      ])('keeps a document root %s', async (_, name) => {
+        [
+          'with every character that a URI may have',
+          asDocumentRoot("{http://a-z.example:80/~_!$&'()*+,;=:@%20?q[1]#f}r"),
+        ],
+        ['in Cyrillic', asDocumentRoot('{urn:\u043e}\u043e\u0442\u0447\u0451\u0442\u044b')],
+        ['that looks like an encoded word', asDocumentRoot('{=?UTF-8?Q?=41?=}r')],
+        ['of 200 characters', asDocumentRoot(`{${namespace}}reports1`)],
+        ['of 100 KB', asDocumentRoot(`{${namespace.repeat(550)}}reports`)],
+        ['of CSV, with blanks and of 200 characters', rootOfColumns(`id,"Order ID, new",${'x'.repeat(173)}`)],
+        ['of CSV, with blanks at its end and line breaks', rootOfColumns('"a\r\nb",\u043e,c  ')],
+      ])('keeps a document root %s', async (_, root) => {
         const identity = anIdentity();
-        const put = await store.put(identity, aFetchedPage({ documentRoot: name }));
-        expect(put.page.documentRoot).toBe(asDocumentRoot(name));
+        const put = await store.put(identity, { ...aFetchedPage(), documentRoot: () => root });
+        expect(put.page.documentRoot).toBe(root);
         expect(await store.find(identity.key)).toEqual(put.page);
       });
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import { asDocumentRoot } from '../../lib/core/document-root.ts';
+import { asDocumentRoot, rootOfColumns } from '../../lib/core/document-root.ts';
 import type { RunResult } from '../../lib/core/model.ts';
 import { beginBackfill } from '../../lib/backfill/plan.ts';
 import type { FetchedPage } from '../../lib/core/ports.ts';
@@ -61,6 +61,35 @@ function cutOffAt(moment: string, options: BenchOptions = {}) {
 const pagesIn = ({ store }: Bench) => [...store.objects.values()].filter((text) => text.startsWith('<'));
 const allReports = ['r1', 'r2', 'r3', 'r4', 'r5'];
 const named = (name: string): BenchOptions => ({ definition: { documentRoot: asDocumentRoot(name) } });
+
+describe('the root of CSV', () => {
+  it('is its first row, as far as every store can keep it', () => {
+    expect(rootOfColumns('id,Order ID')).toBe('columns id,Order ID');
+    const long = rootOfColumns(`id,größe,${'x'.repeat(300)}`);
+    expect(long).toMatch(/^columns id,gr__e,x{50,}\.\.\. sha256-[0-9a-f]{64}$/);
+    expect(rootOfColumns(`id,größe,${'x'.repeat(301)}`)).not.toBe(long);
+    for (const row of [`${'x'.repeat(300)}`, ' id', 'a  b', 'id ', '=?utf-8?b?', '"a\r\nb"', '"']) {
+      expect(rootOfColumns(row)).toMatch(/^[\x21-\x7e]+( [\x21-\x7e]+)*$/);
+      expect(rootOfColumns(row).length).toBeLessThanOrEqual(200);
+      expect(rootOfColumns(row)).not.toContain('=?');
+    }
+  });
+
+  it('is what the pages of a run have, and the messages say so', async () => {
+    const pageOf = (columns: string, parts: FetchedPageParts = {}): FetchedPage => ({
+      ...aFetchedPage(parts),
+      documentRoot: () => rootOfColumns(columns),
+      documentRootText: () => columns,
+    });
+    const script: Script = (_, nth) =>
+      nth === 1 ? pageOf('id,text', { nextCursor: cursorAt(2) }) : pageOf('code,message', { nextCursor: null });
+    const { error, message } = failed(await anExportBench({ script }).start());
+    expect(error).toBe('ContractError');
+    expect(message).toMatch(
+      /^Report service sent a document with the columns code,message for page 2 of run \S+, but id,text is expected: page 1 has it\. .*set api\.page\.columns to/,
+    );
+  });
+});
 
 describe('a document with another root', () => {
   it.each([

@@ -363,9 +363,20 @@ describe('a description', () => {
     ],
     ['reports that are attributes', inXml({}, { reports: '/feed/@entry' }), 'page.reports: must be a path of elements'],
     [
-      'reports of CSV',
-      { ...described['a link'], page: { format: 'csv', reports: '/*' } },
-      'page.reports: has no meaning in csv',
+      'a path of reports in CSV',
+      { ...described['a link'], page: { format: 'csv', reports: '/data/*' } },
+      'page.reports: must be /* in csv, if the first row is a report',
+    ],
+    [
+      'reports of NDJSON',
+      { ...described['a link'], page: { format: 'ndjson', reports: '/*' } },
+      'page.reports: has no meaning in ndjson',
+    ],
+    ['columns of JSON', page({ columns: 'id,text' }), 'page.columns: has no meaning in json'],
+    [
+      'columns of CSV without a row of them',
+      { ...described['a link'], page: { format: 'csv', reports: '/*', columns: 'id' } },
+      'page.columns: has no meaning with reports, which say that the first row is a report',
     ],
     ['a path of XML in JSON', next({ at: 'meta.next' }), 'next.at: must be a JSON Pointer, such as /meta/next'],
     ['a selection in JSON', next({ at: '/link[relation=next]/url' }), 'next.at: must not have brackets'],

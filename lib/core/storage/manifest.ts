@@ -7,6 +7,7 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
+import { describeRoot } from '../document-root.ts';
 import { ExportError } from '../errors.ts';
 import { addPage, type Instant, type PageEntry, type Run, type RunCompletion, totalsOf, zeroTotals } from '../model.ts';
 import { filterOf } from '../filter.ts';
@@ -144,7 +145,7 @@ export function chainProblem(
   }
   const [root, previousRoot] = [entry.documentRoot, predecessor?.documentRoot];
   if (root && previousRoot && root !== previousRoot) {
-    return `page ${page} has the root element ${root}, and the page before it ${previousRoot}`;
+    return `page ${page} has the ${describeRoot(root)}, and the page before it the ${describeRoot(previousRoot)}`;
   }
   if (entry.repeats) return `page ${page} returned a cursor that occurred earlier in the run`;
   if (!hasExactTotals(predecessor?.totals ?? zeroTotals, entry)) {

@@ -1,9 +1,10 @@
 /** `report-exporter probe`: requests a page or two of an export, and shows what was sent and what was found. Stores nothing. */
 
 import { systemRuntime } from '../../core/clock.ts';
+import { describeRoot } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
 import { type Cursor, emptyState } from '../../core/model.ts';
-import { nextCursorOf, type PageRequest, type ReportService } from '../../core/ports.ts';
+import { type FetchedPage, nextCursorOf, type PageRequest, type ReportService } from '../../core/ports.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { chooseSince } from '../../core/steps/watermark.ts';
 import { instantOf } from '../../core/timestamps.ts';
@@ -114,13 +115,18 @@ async function fetchPage(client: ReportService, request: PageRequest, planned: P
       contentType: page.contentType,
       bytes: size,
       reports: page.reports(),
-      documentRoot: page.documentRoot() === null ? null : page.documentRootText(),
+      documentRoot: rootOf(page),
       serviceTime: page.serviceTime,
       latencyMs,
       next: { at: placeOf(api), cursor },
     };
     return { page: probed, cursor };
   });
+}
+
+function rootOf(page: FetchedPage): string | null {
+  const root = page.documentRoot();
+  return root === null ? null : describeRoot(root, page.documentRootText());
 }
 
 function placeOf({ next: { from, at = 'next' } }: Api): string {
@@ -140,7 +146,7 @@ function responseLines({
     contentType,
     bytes(size),
     reports === null ? 'reports are not counted' : plural(reports, 'report'),
-    ...(documentRoot === null ? [] : [`root element ${documentRoot}`]),
+    ...(documentRoot === null ? [] : [documentRoot]),
     `after ${latencyMs} ms`,
     ...(serviceTime === null ? [] : [`at ${serviceTime}`]),
   ];

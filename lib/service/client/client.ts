@@ -6,7 +6,7 @@
 
 import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
-import { asDocumentRoot } from '../../core/document-root.ts';
+import { asDocumentRoot, rootOfColumns } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { Cursor } from '../../core/model.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
@@ -251,7 +251,8 @@ export function serviceClient(
         if (check === undefined) return;
         // The name is stored with the page.
         if (containsKey(check.rootName ?? '', subject.keys)) {
-          throw contractError(subject, 'the name of the root element contains the API key');
+          const what = api.page.format === 'csv' ? 'first row' : 'name of the root element';
+          throw contractError(subject, `the ${what} contains the API key`);
         }
         // Before anything else: such a document is no page.
         if (request.cursor !== null) assertCursorAccepted(place, check);
@@ -285,7 +286,8 @@ export function serviceClient(
       },
       documentRoot() {
         const name = documentRead()?.rootName ?? null;
-        return name === null ? null : asDocumentRoot(name);
+        if (name === null) return null;
+        return api.page.format === 'csv' ? rootOfColumns(name) : asDocumentRoot(name);
       },
       documentRootText: () => presentable(documentRead()?.rootName ?? '', subject.keys, 200),
       excerpt: () => pageBody.excerpt(),

@@ -6,7 +6,8 @@
  *     1,"two
  *     lines, and a ""quote"""
  *
- * has one report: the first row contains the names. With `"reports": "/*"` it is a report too. There are no paths.
+ * has one report: the first row contains the names of the columns, by which another table is recognized, of an error for
+ * example. With `"reports": "/*"` it is a report too, and a page without rows is empty. There are no paths.
  *
  * Line breaks outside quotes are all CRLF or all LF, and the last row has one, too: otherwise, a row that is cut off
  * in its last field would look complete. A page that is cut off between two rows does: only its length or its transfer
@@ -16,7 +17,7 @@
  * encodings, and hold whole fields in memory.
  */
 
-import { type CreateCheck, readUtf8 } from './format-check.ts';
+import { type CreateCheck, maxValueLength, readUtf8 } from './format-check.ts';
 
 const quote = 0x22;
 const comma = 0x2c;
@@ -27,6 +28,11 @@ const carriageReturn = 0x0d;
 type State = 'row' | 'comma' | 'text' | 'quoted text' | 'quote in quoted text' | 'carriage return';
 
 export const createCsvCheck: CreateCheck = ({ reports }) => {
+  const hasNames = reports === undefined;
+  /** The first row, and where in the text that is being read it ends. */
+  let firstRow = '';
+  let firstRowEnd: number | undefined;
+  let position = 0;
   let state: State = 'row';
   let rows = 0;
   let fields = 1;
@@ -36,6 +42,7 @@ export const createCsvCheck: CreateCheck = ({ reports }) => {
   const endRow = (): string | undefined => {
     const found = state === 'carriage return' ? 'CRLF' : 'LF';
     lineBreak ??= found;
+    if (columns === undefined) firstRowEnd = position;
     columns ??= fields;
     if (found !== lineBreak) return `ends with ${found}, other rows with ${lineBreak}`;
     if (fields !== columns) return `has ${fields} fields, the first row ${columns}`;
@@ -68,32 +75,47 @@ export const createCsvCheck: CreateCheck = ({ reports }) => {
   };
   const inRow = (problem: string | undefined) => (problem === undefined ? undefined : `row ${rows + 1} ${problem}`);
 
+  const readText = (text: string): string | undefined => {
+    for (position = 0; position < text.length; position += 1) {
+      if (state === 'quoted text') {
+        position = text.indexOf('"', position);
+        if (position < 0) return undefined;
+        state = 'quote in quoted text';
+        continue;
+      }
+      const problem = readCharacter(text.charCodeAt(position));
+      if (problem !== undefined) return inRow(problem);
+    }
+    return undefined;
+  };
+
   return {
-    ...readUtf8({
-      read(text) {
-        if (text.includes('\0')) return inRow('or one shortly after it contains a NUL character');
-        for (let position = 0; position < text.length; position += 1) {
-          if (state === 'quoted text') {
-            position = text.indexOf('"', position);
-            if (position < 0) return undefined;
-            state = 'quote in quoted text';
-            continue;
-          }
-          const problem = readCharacter(text.charCodeAt(position));
-          if (problem !== undefined) return inRow(problem);
-        }
-        return undefined;
+    ...readUtf8(
+      {
+        read(text) {
+          if (text.includes('\0')) return inRow('or one shortly after it contains a NUL character');
+          const isInFirstRow = hasNames && columns === undefined;
+          const problem = readText(text);
+          if (isInFirstRow) firstRow += text.slice(0, firstRowEnd);
+          return (
+            problem ??
+            (firstRow.length > maxValueLength ? `the first row is longer than ${maxValueLength} characters` : undefined)
+          );
+        },
+        end() {
+          if (state === 'quoted text') return inRow('has no closing quote');
+          if (state !== 'row') return inRow('has no line break at its end: it may be cut off');
+          return rows === 0 && hasNames ? 'there is no row with the names of the columns' : undefined;
+        },
       },
-      end() {
-        if (state === 'quoted text') return inRow('has no closing quote');
-        if (state !== 'row') return inRow('has no line break at its end: it may be cut off');
-        return rows === 0 ? 'there is no row with the names of the columns' : undefined;
-      },
-    }),
+      { mayBeEmpty: !hasNames },
+    ),
     get reports() {
-      return reports === undefined ? Math.max(0, rows - 1) : rows;
+      return hasNames ? Math.max(0, rows - 1) : rows;
     },
-    rootName: null,
+    get rootName() {
+      return hasNames ? firstRow.replace(/\r$/, '') : null;
+    },
     value: () => ({ parent: false, found: false }),
   };
 };

@@ -14,7 +14,7 @@ export interface FormatCheck {
    * names as their container. This and what follows is valid after `end`, if there is no problem.
    */
   readonly reports: number | null;
-  /** The name of the root element, with its namespace. null: the format is not XML. */
+  /** The name of the root element, with its namespace; of CSV, the first row. null: the format has none. */
   readonly rootName: string | null;
   /** What stands at one of the paths that were asked for. */
   value(path: string): PathValue;

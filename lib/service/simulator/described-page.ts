@@ -42,7 +42,7 @@ export function createPageWriter(api: Api): WritePage {
     case 'ndjson':
       return ({ reports }) => ({ chunks: () => inOrder(reports, async (one) => [`${await jsonReport(one)}\n`]) });
     case 'csv':
-      return ({ reports }) => ({ chunks: () => csvTable(reports) });
+      return ({ reports }) => ({ chunks: () => csvTable(reports, api.page) });
     case 'bytes':
       return ({ reports }) => ({ chunks: () => inOrder(reports, (one) => one.body()), length: bytesOf(reports) });
   }
@@ -229,12 +229,15 @@ async function jsonReport(report: Report): Promise<string> {
   return JSON.stringify({ id, date: instantOf(date), type, xml: await textOf(report) });
 }
 
-const csvTable = (reports: readonly Report[]) =>
-  inOrder([undefined, ...reports], async (report) => {
-    if (report === undefined) return ['id,date,type,xml\r\n'];
-    const fields = [report.id, instantOf(report.date), report.type ?? '', await textOf(report)];
+function csvTable(reports: readonly Report[], { reports: all, columns = 'id,date,type,xml' }: Api['page']) {
+  const count = columns.replace(/"[^"]*"/g, '').split(',').length;
+  return inOrder([...(all === undefined ? [undefined] : []), ...reports], async (report) => {
+    if (report === undefined) return [`${columns}\r\n`];
+    const values = [report.id, instantOf(report.date), report.type ?? '', await textOf(report)];
+    const fields = Array.from({ length: count }, (_, index) => values[index] ?? '');
     return [`${fields.map((field) => `"${field.replaceAll('"', '""')}"`).join(',')}\r\n`];
   });
+}
 
 async function* inOrder<Item>(
   items: readonly Item[],

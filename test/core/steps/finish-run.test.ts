@@ -304,7 +304,7 @@ describe('a page log that is inconsistent', () => {
     [
       'its pages have different root elements',
       [first, { ...last, documentRoot: asDocumentRoot('error') }],
-      /page 2 has the root element error, and the page before it reports/,
+      /page 2 has the root element error, and the page before it the root element reports/,
     ],
     ['the bytes do not add up', [first, { ...last, totals: { reports: 4, bytes: 201 } }], /totals of page 2/],
     ['the reports do not', [first, { ...last, totals: { reports: 5, bytes: 200 } }], /totals of page 2/],

@@ -776,6 +776,7 @@ describe('a page', () => {
     ['of JSON that shows its end', {}, { body: '{"data":[1]}', framing: 'chunked' }, 1, null],
     ['of NDJSON', of('ndjson'), { ...linked('<?a>; rel=next'), body: '{}\n[]\n' }, 2, '/logs?a'],
     ['of CSV', of('csv'), { body: 'a,b\n1,"x\ny"\n' }, 1, null],
+    ['of CSV without a row of names', of('csv', { reports: '/*' }), { body: '1,2\n3,4\n' }, 2, null],
     ['of bytes', pdf, { body: '%PDF' }, null, null],
     [
       'of bytes in another charset',
@@ -805,6 +806,17 @@ describe('a page', () => {
     expect(page.contentType).toBe('application/json');
     expect(await readPage(page)).toBe('');
     expect(page.documentRoot()).toBeNull();
+  });
+
+  it('of CSV has the document root of its first row', async () => {
+    const api = apiOf(of('csv'));
+    await using server = await startRawServer(
+      rawResponse({ headers: { 'content-type': 'text/csv' }, body: 'id,text\n' }),
+    );
+    await using client = clientFor(server, { api });
+    const page = await client.fetchPage(pageRequest({ api: apiOfRequest(api) }));
+    await readPage(page);
+    expect([page.documentRoot(), page.documentRootText()]).toEqual(['columns id,text', 'id,text']);
   });
 
   const html = '<!DOCTYPE html><html><body>Log in</body></html>';
@@ -838,6 +850,12 @@ describe('a page', () => {
     ['gzip that is not declared', {}, { body: gzipSync('{"data":[]}') }, 'not UTF-8'],
     ['cut off', {}, { body: '{"data":[1]' }, 'not complete'],
     ['nothing', {}, { body: '' }, 'the body is empty'],
+    [
+      'the key in its first row',
+      of('csv'),
+      { body: `id,${JSON.stringify(trickyApiKey).replaceAll('\\"', '""')}\n` },
+      'contains the API key',
+    ],
     ['a message after the rows', of('csv'), { body: 'a,b\n1,2\nERROR\n' }, 'row 3'],
     ['NDJSON without a length', of('ndjson'), { body: '{}\n', framing: 'close' }, 'would go unnoticed'],
     ['CSV without a length', of('csv'), { body: 'a\n', framing: 'close' }, 'would go unnoticed'],

@@ -26,8 +26,21 @@ describe('a CSV document', () => {
     expect(check(...bytewise(document))).toMatchObject({ problem: undefined, reports });
   });
 
-  it('counts the first row if all rows are reports', () => {
-    expect(checkPage(createCsvCheck, ['1,2\n3,4\n'], { reports: '/*' }).reports).toBe(2);
+  it.each([
+    ['id,text\n1,2\n', 'id,text'],
+    ['\uFEFFid,Order ID\r\n', 'id,Order ID'],
+    ['"id","a\r\n""b""",größe\n1,2,3\n', '"id","a\r\n""b""",größe'],
+  ])('has its first row as the name of its root: %j', (document, rootName) => {
+    expect(check(document).rootName).toBe(rootName);
+    expect(check(...bytewise(document)).rootName).toBe(rootName);
+  });
+
+  it.each([
+    ['1,2\n3,4\n', 2],
+    ['', 0],
+  ])('has no such row if all rows are reports: %j', (document, reports) => {
+    const expected = { problem: undefined, reports, rootName: null };
+    expect(checkPage(createCsvCheck, [document], { reports: '/*' })).toMatchObject(expected);
   });
 
   it.each([
@@ -68,6 +81,7 @@ describe('a CSV document', () => {
     ['UTF-16', Buffer.from('\uFEFFa,b\n1,2\n', 'utf16le'), 'not UTF-8'],
     ['HTML', '<!DOCTYPE html>\n<html lang="en">\n</html>\n', 'quote in a field without quotes'],
     ['JSON', '{"error": "x", "code": 1}\n', 'quote in a field without quotes'],
+    ['a first row without an end', `"${'x'.repeat(70_000)}`, 'the first row is longer than 65536 characters'],
     ['an error message after the rows', 'a,b\n1,2\nERROR: timeout\n', 'row 3 has 1 fields'],
     ['a second table', 'a,b\n1,2\na,b,c\n1,2,3\n', 'row 3 has 3 fields'],
   ])('is rejected: %s', (_, document, problem) => {

@@ -5,6 +5,7 @@ import type { CheckOptions, CreateCheck, PathValue } from '../../../lib/service/
 export interface Checked {
   readonly problem: string | undefined;
   readonly reports: number | null;
+  readonly rootName: string | null;
   readonly values: readonly PathValue[];
 }
 
@@ -20,6 +21,7 @@ export function check(
   return {
     problem: formatCheck.end(),
     reports: formatCheck.reports,
+    rootName: formatCheck.rootName,
     values: paths.map((path) => formatCheck.value(path)),
   };
 }
