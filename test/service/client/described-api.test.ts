@@ -814,7 +814,7 @@ describe('a page', () => {
       rawResponse({ headers: { 'content-type': 'text/csv' }, body: 'id,text\n' }),
     );
     await using client = clientFor(server, { api });
-    const page = await client.fetchPage(pageRequest({ api: apiOfRequest(api) }));
+    const page = await client.fetchPage(pageRequest({ api: apiOfRequest({ api }) }));
     await readPage(page);
     expect([page.documentRoot(), page.documentRootText()]).toEqual(['columns id,text', 'id,text']);
   });
