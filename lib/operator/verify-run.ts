@@ -6,13 +6,7 @@
 import { hash } from 'node:crypto';
 import { secondOf } from '../core/filter.ts';
 import { addPage, type RunTotals, type StoredCursor, type StoredPage, zeroTotals } from '../core/model.ts';
-import {
-  createMeter,
-  decompress,
-  decompressionProblem,
-  type Digest,
-  objectDigest,
-} from '../core/storage/compression.ts';
+import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
   latestKey,
   manifestKey,
@@ -127,43 +121,14 @@ async function verifyObject(
   try {
     const chunks = await store.read(page.key);
     if (chunks === undefined) return report('is missing');
-    const different = await contentProblem(page, chunks);
-    if (different !== undefined) return report(different);
+    for await (const _ of readPage(page, chunks));
     const stored = await store.find(page.key);
     const problem = stored && metadataProblem(run, expected, stored);
     if (problem !== undefined) report(problem);
   } catch (error) {
+    if (error instanceof DifferentContentError) return report(error.message);
     onFinding(conflictFinding(page.page, error));
   }
-}
-
-/** Where the bytes of the object, or of the page that is compressed in it, contradict the manifest or the log. */
-async function contentProblem(
-  page: ExpectedPage['page'],
-  chunks: AsyncIterable<Uint8Array>,
-): Promise<string | undefined> {
-  if (page.compression === undefined) return digestProblem(await digestOf(chunks), page);
-  const object = createMeter();
-  try {
-    const content = await digestOf(decompress(page, object.passing(chunks)));
-    return digestProblem(object.digest(), objectDigest(page)) ?? digestProblem(content, page, ' after decompression');
-  } catch (error) {
-    const problem = decompressionProblem(error);
-    if (problem === undefined) throw error;
-    return problem;
-  }
-}
-
-async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<Digest> {
-  const meter = createMeter();
-  for await (const _ of meter.passing(chunks));
-  return meter.digest();
-}
-
-function digestProblem({ bytes, sha256 }: Digest, expected: Digest, when = ''): string | undefined {
-  if (bytes !== expected.bytes) return `has ${bytes} bytes${when}, not ${expected.bytes}`;
-  if (sha256 === expected.sha256) return undefined;
-  return `has other content${when}: its SHA-256 is ${sha256}, not ${expected.sha256}`;
 }
 
 /** Where the metadata of the object contradicts the manifest or the log; undefined if it does not. */
@@ -175,7 +140,8 @@ function metadataProblem(
   if (stored.run !== run || stored.page !== page.page) {
     return `has the metadata of page ${stored.page} of run ${stored.run}`;
   }
-  if (digestProblem(stored, page) !== undefined) return 'has the SHA-256 of other content in its metadata';
+  if (stored.bytes !== page.bytes || stored.sha256 !== page.sha256)
+    return 'has the SHA-256 of other content in its metadata';
   if (stored.reports !== page.reports) return `has ${stored.reports} reports in its metadata, not ${page.reports}`;
   if (entry !== undefined && stored.documentRoot !== entry.documentRoot)
     return 'has another document root in its metadata';

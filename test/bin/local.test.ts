@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { gunzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { always, errorResponse } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -82,6 +82,12 @@ describe('report-exporter local', () => {
     expect(await runInProcess(['pages', '--cat', '--out', out])).toMatchObject({
       status: 1,
       stderr: expect.stringContaining(`${damaged} is not a complete gzip file (unexpected end of file). To check`),
+    });
+    await writeFile(damaged, gzipSync(Buffer.alloc(1e6)));
+    expect(await runInProcess(['pages', '--cat', '--out', out])).toMatchObject({
+      status: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/page-000001\.xml\.gz has more than \d+ bytes\. To check/),
     });
 
     const again = jsonOf(await runInProcess(['start', 'reports', '--out', out, '--json']));

@@ -36,7 +36,7 @@ export async function fromMap({ Items }: { readonly Items: readonly ManifestPage
 async function processPage({ key, bytes, sha256, compression }: ManifestPage): Promise<void> {
   const { Body } = await s3.send(new GetObjectCommand({ Bucket: BUCKET, Key: PREFIX + key }));
   const object = (await Body?.transformToByteArray()) ?? new Uint8Array();
-  const xml = compression === 'gzip' ? gunzipSync(object) : object;
+  const xml = compression === 'gzip' ? gunzipSync(object, { maxOutputLength: bytes + 1 }) : object;
   if (xml.length !== bytes || createHash('sha256').update(xml).digest('hex') !== sha256) {
     throw new Error(`${key} does not match its manifest`);
   }

@@ -110,6 +110,8 @@ async function copyPage(page: ManifestPage): Promise<void> {
     for await (const chunk of chunks) {
       hash.update(chunk);
       size += chunk.length;
+      // Stops at once if the page has become larger.
+      if (size > bytes) return;
       yield chunk;
     }
   };

@@ -150,7 +150,8 @@ def open_page(source, page):
 def verify(file, page, name):
     sha256 = hashlib.sha256()
     try:
-        while chunk := file.read(1 << 20):
+        # Stops after the bytes of the page, whatever the file decompresses to.
+        while file.tell() <= page["bytes"] and (chunk := file.read(1 << 20)):
             sha256.update(chunk)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         sys.exit(f"{name} cannot be decompressed: {error}. Nothing of this run was stored.")

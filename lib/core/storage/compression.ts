@@ -44,7 +44,7 @@ export function objectToStore(
 }
 
 /** Determines the digest of what passes. */
-export function createMeter() {
+function createMeter() {
   const hash = createHash('sha256');
   let bytes = 0;
   return {
@@ -70,22 +70,57 @@ export const objectDigest = ({ bytes, sha256, storedBytes, storedSha256 }: Diges
 export const compressedFormOf = ({ compression, storedBytes, storedSha256 }: CompressedForm): CompressedForm =>
   compression === undefined ? {} : { compression, storedBytes, storedSha256 };
 
+/** The object of a page is not what the manifest or the log says. The message is a predicate: `has 3 bytes, not 4`. */
+export class DifferentContentError extends Error {}
+
 /**
- * The content of a page, from the bytes of its object. An error about the compressed bytes has a {@link decompressionProblem}. The caller
- * compares the content, and so all that gzip allows, such as a second file after the first, with the hash.
+ * The content of a page, decompressed, from the bytes of its object. Whatever the object has become, neither is read any further
+ * than the bytes that `page` names.
+ * @throws DifferentContentError, after the last byte at the latest, if object or content differ
  */
-export function decompress(
-  { compression }: CompressedForm,
-  object: AsyncIterable<Uint8Array>,
-): AsyncIterable<Uint8Array> {
-  return compression === undefined ? object : through(createGunzip(), object);
+export async function* readPage(
+  page: Digest & CompressedForm,
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  const object = createCheck(objectDigest(page));
+  if (page.compression === undefined) {
+    yield* object.passing(chunks);
+    return object.assertSame();
+  }
+  const content = createCheck(page, ' after decompression');
+  try {
+    yield* content.passing(through(createGunzip(), object.passing(chunks)));
+  } catch (error) {
+    const isOfZlib = error instanceof Error && 'code' in error && String(error.code).startsWith('Z_');
+    if (!isOfZlib) throw error;
+    throw new DifferentContentError(`is not a complete gzip file (${error.message})`, { cause: error });
+  }
+  object.assertSame();
+  content.assertSame();
 }
 
-/** Why the bytes are not a gzip file, as a predicate; undefined if the error is another one. */
-export const decompressionProblem = (error: unknown): string | undefined =>
-  error instanceof Error && 'code' in error && String(error.code).startsWith('Z_')
-    ? `is not a complete gzip file (${error.message})`
-    : undefined;
+/** Compares what passes with the expected bytes, and stops after their number. */
+function createCheck(expected: Digest, when = '') {
+  const meter = createMeter();
+  let remaining = expected.bytes;
+  return {
+    async *passing(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+      for await (const chunk of meter.passing(chunks)) {
+        remaining -= chunk.byteLength;
+        if (remaining < 0) throw new DifferentContentError(`has more than ${expected.bytes} bytes${when}`);
+        yield chunk;
+      }
+    },
+    assertSame(): void {
+      const { bytes, sha256 } = meter.digest();
+      if (bytes !== expected.bytes) {
+        throw new DifferentContentError(`has ${bytes} bytes${when}, not ${expected.bytes}`);
+      }
+      if (sha256 === expected.sha256) return;
+      throw new DifferentContentError(`has other content${when}: its SHA-256 is ${sha256}, not ${expected.sha256}`);
+    },
+  };
+}
 
 const level = 6;
 

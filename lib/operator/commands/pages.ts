@@ -2,7 +2,7 @@
 
 import { ExportError } from '../../core/errors.ts';
 import type { DeployedExport } from '../../target/target.ts';
-import { decompress, decompressionProblem } from '../../core/storage/compression.ts';
+import { DifferentContentError, readPage } from '../../core/storage/compression.ts';
 import { openPublishedRun } from '../../core/storage/published-runs.ts';
 import type { ManifestPage } from '../../core/storage/published-schemas.ts';
 import { splitReports } from '../../service/xml/split-reports.ts';
@@ -65,7 +65,7 @@ export async function pagesCommand(
   });
 }
 
-/** @throws PageConflictError if the page is missing, or its object does not decompress */
+/** @throws PageConflictError if the page is missing, or is not the one in the manifest: at its last byte at the latest */
 async function* readContent(
   { store }: DeployedExport,
   page: ManifestPage,
@@ -75,10 +75,10 @@ async function* readContent(
   const chunks = await store.read(page.key);
   if (chunks === undefined) throw pageConflict(`${location} does not exist`, verifyCommand);
   try {
-    yield* decompress(page, chunks);
+    yield* readPage(page, chunks);
   } catch (cause) {
-    const problem = decompressionProblem(cause);
-    throw problem === undefined ? cause : pageConflict(`${location} ${problem}`, verifyCommand, cause);
+    if (!(cause instanceof DifferentContentError)) throw cause;
+    throw pageConflict(`${location} ${cause.message}`, verifyCommand, cause);
   }
 }
 

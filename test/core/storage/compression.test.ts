@@ -1,8 +1,8 @@
 /** Pages on their way into the store, compressed as streams. What is stored is tested by the suite in `test/contracts`. */
 
-import { gunzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { objectToStore } from '../../../lib/core/storage/compression.ts';
+import { DifferentContentError, objectToStore, readPage } from '../../../lib/core/storage/compression.ts';
 import { collect, randomBody, sha256Of } from '../../support/builders.ts';
 
 /** Random chunks of 64 KiB, and what has become of them. */
@@ -53,5 +53,42 @@ describe('the object of a compressed page', () => {
     const { state, content } = aContent(1_000);
     for await (const _ of objectToStore('gzip', content).chunks) break;
     expect(state.isEnded).toBe(true);
+  });
+});
+
+describe('a page that is read', () => {
+  const page = randomBody(300_000);
+  const object = gzipSync(page);
+  const expected = { bytes: page.length, sha256: sha256Of(page) };
+  const compressed = {
+    ...expected,
+    compression: 'gzip',
+    storedBytes: object.length,
+    storedSha256: sha256Of(object),
+  } as const;
+  const chunksOf = async function* (bytes: Uint8Array) {
+    for (let start = 0; start < bytes.length; start += 65_536) yield bytes.subarray(start, start + 65_536);
+  };
+
+  it('is the one that was stored', async () => {
+    expect(Buffer.concat(await collect(readPage(expected, chunksOf(page)))).equals(page)).toBe(true);
+    expect(Buffer.concat(await collect(readPage(compressed, chunksOf(object)))).equals(page)).toBe(true);
+  });
+
+  it('is read and decompressed no further than the bytes it should have', async () => {
+    const bomb = gzipSync(Buffer.alloc(10_000_000));
+    const other = aContent(1_000);
+    for (const [description, chunks, message] of [
+      [expected, other.content, 'has more than 300000 bytes'],
+      [{ ...compressed, storedBytes: bomb.length }, chunksOf(bomb), 'has more than 300000 bytes after decompression'],
+    ] as const) {
+      let read = 0;
+      const reading = async () => {
+        for await (const chunk of readPage(description, chunks)) read += chunk.length;
+      };
+      await expect(reading()).rejects.toEqual(new DifferentContentError(message));
+      expect(read).toBeLessThanOrEqual(300_000);
+    }
+    expect(other.state).toEqual({ read: 4, isEnded: true });
   });
 });
