@@ -19,7 +19,7 @@ FROM read_csv(
   columns = {line: 'VARCHAR'}, filename = 'file', hive_partitioning = false,
   auto_detect = false, header = false, delim = '\t', quote = '', escape = ''
 )
-JOIN runs ON file = getvariable('source') || '/' || manifest
+JOIN runs ON regexp_extract(file, '[^/]+/[^/]+/[^/]+/[^/]+$') = manifest
 WHERE CASE
   WHEN line LIKE '    {"page":%' THEN true
   WHEN line LIKE '  "manifestVersion":%' AND line <> '  "manifestVersion": 1,'

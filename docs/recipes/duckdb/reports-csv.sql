@@ -16,7 +16,7 @@ FROM (
     header = true, all_varchar = true, delim = ',', quote = '"', escape = '"', max_line_size = 268435456
   )
 ) AS rows
-JOIN pages ON address = getvariable('source') || '/' || key
+JOIN pages ON regexp_extract(address, '[^/]+/[^/]+/[^/]+/[^/]+$') = key
 ORDER BY place;
 
 SELECT error('Page ' || page || ' of run ' || run || ' does not have ' || pages.reports || ' rows') AS problem

@@ -23,7 +23,7 @@ FROM (
     )
   )
 )
-JOIN pages ON address = getvariable('source') || '/' || key
+JOIN pages ON regexp_extract(address, '[^/]+/[^/]+/[^/]+/[^/]+$') = key
 ORDER BY place;
 
 SELECT error('Page ' || page || ' of run ' || run || ' does not have ' || pages.reports || ' reports: change reportsAt')

@@ -7,5 +7,5 @@ SELECT error('Page ' || page || ' of run ' || run || ' does not match its manife
 FROM pages
 LEFT JOIN (
   SELECT filename AS address, size, sha256(content) AS digest FROM read_blob(getvariable('addresses'))
-) ON address = getvariable('source') || '/' || key
+) ON regexp_extract(address, '[^/]+/[^/]+/[^/]+/[^/]+$') = key
 WHERE size IS DISTINCT FROM coalesce(storedBytes, bytes) OR digest IS DISTINCT FROM coalesce(storedSha256, sha256);

@@ -1,11 +1,12 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { recipe } from '../../support/docs/recipes.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import {
   addAbandonedRun,
   type ConsumedExport,
+  duckdb2Python,
   engineTimeoutMs,
   exportInBucket,
   exportInDirectory,
@@ -176,6 +177,27 @@ describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeou
         return JSON.parse(output.slice(output.lastIndexOf('\n[') + 1) || '[]');
       },
     };
+  }
+});
+
+it.each([
+  ['1.5', recipesPython],
+  ['2.0', duckdb2Python],
+])('the queries work with DuckDB %s, as the docs call them', { timeout: engineTimeoutMs }, async (version, install) => {
+  const python = await install();
+  for (const format of ['json', 'csv'] as const) {
+    const consumed = await exportInDirectory('duckdb', otherFormats[format]);
+    await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
+    await consumed.publish([reportNow('r4')]);
+    const cwd = dirname(consumed.source);
+    const [reports, select] = [join(consumed.source, 'reports.sql'), join(consumed.source, 'select.sql')];
+    const published = await readFile(recipe(`duckdb/reports-${format}.sql`), 'utf8');
+    await writeFile(reports, published.replace("'$.reports[*]'", "'$.data.events[*]'"));
+    await writeFile(select, 'SELECT version() AS version, count(*) AS reports FROM reports');
+    const words = [`${basename(consumed.source)}.duckdb`, `./${basename(consumed.source)}`, consumed.name, '0'];
+    const files = [...verified, reports, select];
+    const output = await consumed.run(python, [recipe('duckdb/run_queries.py'), ...words, ...files], { cwd });
+    expect(JSON.parse(output)).toEqual({ version: expect.stringContaining(`v${version}.`), reports: 4 });
   }
 });
 
