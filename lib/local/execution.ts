@@ -81,7 +81,8 @@ async function runSteps(
   options: ExecutionOptions,
 ): Promise<ExecutionOutcome> {
   const { signal, maxInFlight = defaultMaxInFlight } = options;
-  const step = <Result>(name: StepName, run: () => Promise<Result>) => withRetries(deps, name, run, options);
+  const step = <Result>(name: StepName, run: (onPage: () => void) => Promise<Result>) =>
+    withRetries(deps, name, run, options);
 
   const begun = await step('BeginRun', () => beginRun(deps, { input, execution }));
   if (begun.next === 'skip') return { status: 'skipped', reason: begun.reason };
@@ -89,7 +90,9 @@ async function runSteps(
   let hasMore = begun.next === 'export';
   while (hasMore) {
     const invocation = { loop, execution, signal, maxInFlight };
-    const exported = await step('ExportPage', () => exportPage(deps, { ...invocation, ...invocationLimits(deps) }));
+    const exported = await step('ExportPage', (onPage) =>
+      exportPage(withPageListener(deps, onPage), { ...invocation, ...invocationLimits(deps) }),
+    );
     if (exported.next === 'continue') {
       const next = { export: exported.export, continues: execution, waits: exported.waits };
       return { status: 'continued', next: { name: continuationName(exported), input: next } };
@@ -109,18 +112,31 @@ function invocationLimits({ runtime: { monotonicNow } }: StepDependencies) {
   return { retryAfterDeadline, hasTime: () => monotonicNow() <= retryAfterDeadline };
 }
 
+function withPageListener(deps: StepDependencies, onPage: () => void): StepDependencies {
+  return {
+    ...deps,
+    emit(event) {
+      if (event.event === 'page-exported' || event.event === 'page-adopted') onPage();
+      deps.emit(event);
+    },
+  };
+}
+
 /** Runs the step, and again after an error for as long as the retry policy allows. Each retrier counts its own attempts. */
 async function withRetries<Result>(
-  { runtime }: StepDependencies,
+  { runtime }: Pick<StepDependencies, 'runtime'>,
   step: StepName,
-  run: () => Promise<Result>,
+  run: (onPage: () => void) => Promise<Result>,
   { signal, onRetry, maxAttempts = Number.POSITIVE_INFINITY }: ExecutionOptions,
 ): Promise<Result> {
   const retries = new Map<Retrier, number>();
   for (;;) {
     signal?.throwIfAborted();
+    let hasProgressed = false;
     try {
-      return await run();
+      return await run(() => {
+        hasProgressed = true;
+      });
     } catch (thrown) {
       const { name: error, message } = asError(thrown);
       const retrier = findRetrier(error, step);
@@ -131,7 +147,7 @@ async function withRetries<Result>(
       if (attempt > MaxAttempts) throw thrown;
       // Full jitter, as in the definition.
       const delaySeconds = maxRetryDelaySeconds(retrier, attempt) * randomFraction(runtime);
-      onRetry?.({ state: step, error, message, attempt, maxAttempts: MaxAttempts, delaySeconds });
+      onRetry?.({ state: step, error, message, attempt, maxAttempts: MaxAttempts, hasProgressed, delaySeconds });
       await runtime.sleep(delaySeconds * 1_000, signal);
     }
   }

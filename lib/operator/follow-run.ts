@@ -69,17 +69,19 @@ export async function observeStart(
   { onEvent, ...listeners }: Listeners,
 ): Promise<StartSummary> {
   let observed = unobservedRun(exportName);
+  /** Of the step that is in progress. */
   let lastRetry: Retry | undefined;
   const options: StartOptions = {
     ...listeners,
     follow,
     maxAttempts,
     onRetry(retry) {
-      lastRetry = retry;
-      listeners.onRetry(retry);
+      lastRetry = countedOverErrors(retry, lastRetry);
+      listeners.onRetry(lastRetry);
     },
     emit(event) {
       observed = observe(observed, event);
+      if (event.event === 'page-exported' || event.event === 'page-adopted') lastRetry = undefined;
       onEvent(event, observed);
     },
   };
@@ -88,4 +90,14 @@ export async function observeStart(
   // A caller that waits for the end of a run must not take a run that is still in progress for one that has ended.
   const stoppedWatching = follow && summary.json.status === 'started';
   return stoppedWatching ? { ...summary, exitStatus: exitStatuses.interrupted } : summary;
+}
+
+/**
+ * The retry with the number that it has among all of the same page, whatever their errors, as each sends a request. `maxAttempts` is how
+ * many there are if this error stays.
+ */
+function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
+  const attempt = (previous?.state === retry.state ? previous.attempt : 0) + 1;
+  const remaining = retry.hasProgressed === true ? retry.maxAttempts : retry.maxAttempts - retry.attempt;
+  return { ...retry, attempt, maxAttempts: attempt + remaining };
 }

@@ -81,7 +81,7 @@ export interface StartSummary {
   readonly next: string;
 }
 
-/** `lastRetry` is the newest one that was announced, `maxAttempts` the limit that the start was given. */
+/** `lastRetry` is the newest one of the step that failed, as far as it was announced, `maxAttempts` the limit that the start was given. */
 export function summarizeRun(
   outcome: StartOutcome,
   observed: ObservedRun,
@@ -147,7 +147,9 @@ function retriesInEveryStep(error: string): number {
 /** Says that the retries are used up. A run that fails with an error of the retry policy has had all its retries. */
 function gaveUp(error: string, lastRetry: Retry | undefined, maxAttempts = Number.POSITIVE_INFINITY): string {
   const wasLast = lastRetry?.error === error && lastRetry.attempt === lastRetry.maxAttempts;
-  const retries = wasLast ? lastRetry.maxAttempts : Math.min(retriesInEveryStep(error), maxAttempts - 1);
+  const policy = Math.min(retriesInEveryStep(error), maxAttempts - 1);
+  // The page may have been retried after other errors, too.
+  const retries = wasLast || policy > 0 ? Math.max(policy, lastRetry?.attempt ?? 0) : 0;
   return retries === 0 ? '' : `Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}. `;
 }
 

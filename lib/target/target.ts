@@ -221,9 +221,11 @@ export interface Retry {
   readonly state: string;
   readonly error: string;
   readonly message: string;
-  /** The number of the next retry, from 1. */
+  /** The number of the next retry, from 1, among those of errors that share a retrier. */
   readonly attempt: number;
   readonly maxAttempts: number;
+  /** Whether the attempt has exported pages. Then the retries are counted from 1 again at the page that failed. */
+  readonly hasProgressed?: boolean | undefined;
   /** The delay before it, if it is known. */
   readonly delaySeconds?: number | undefined;
   /** The longest delay before it, if only that is known: Step Functions picks a random one up to this. */

@@ -3,11 +3,14 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import { ExportError } from '../../lib/core/errors.ts';
+import { type ErrorName, ExportError } from '../../lib/core/errors.ts';
+import type { Cursor } from '../../lib/core/model.ts';
+import type { PageRequest, ReportService } from '../../lib/core/ports.ts';
 import { runLocally } from '../../lib/local/run.ts';
 import { followRun } from '../../lib/operator/follow-run.ts';
 import type { StartOptions } from '../../lib/target/target.ts';
-import { anExportDefinition } from '../support/builders.ts';
+import { anExportDefinition, anExportRequest, someLimits } from '../support/builders.ts';
+import { cursorAt, scriptedService, someReports } from '../support/export/scripted-service.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 /** The start of a deployed export that is not watched to the end of its run. */
@@ -43,13 +46,9 @@ describe('a run that is not watched to its end', () => {
 });
 
 describe('a run whose service does not recover', () => {
-  it('announces every retry, and says at the end that it gave up, also if only that is to be shown', async () => {
+  /** Runs an export of two reports per page, without delays, and returns what it says if only warnings and its end are to be shown. */
+  async function follow(service: ReportService) {
     await using directory = await temporaryDirectory();
-    const service = {
-      fetchPage: async (): Promise<never> => {
-        throw new ExportError('ServiceUnavailableError', 'Report service responded with 503');
-      },
-    };
     let stdout = '';
     let stderr = '';
     const context = {
@@ -60,7 +59,8 @@ describe('a run whose service does not recover', () => {
       signal: new AbortController().signal,
       program: 'npx report-exporter',
     };
-    const definition = anExportDefinition({ name: 'nightly' });
+    const limits = { ...someLimits(), pagesPerInvocation: 1_000 };
+    const definition = anExportDefinition({ name: 'nightly', request: anExportRequest({ size: 2 }), limits });
     const start = ({ emit, onRetry }: StartOptions) =>
       runLocally({
         definition,
@@ -74,7 +74,14 @@ describe('a run whose service does not recover', () => {
     const run = { exportName: 'nightly', start, follow: true, next: { help: '', watch: '' } };
     const { exitStatus: status } = await followRun(run, { json: false, quiet: true }, context);
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
-    const written = stderr.replaceAll(/^20\d\d-\S+Z (?=\S)/gm, '');
+    return stderr.replaceAll(/^20\d\d-\S+Z (?=\S)/gm, '');
+  }
+
+  it('announces every retry, and says at the end that it gave up, also if only that is to be shown', async () => {
+    const fetchPage = async (): Promise<never> => {
+      throw new ExportError('ServiceUnavailableError', 'Report service responded with 503');
+    };
+    const written = await follow({ fetchPage });
     const retries = written.split('\n').slice(0, 20);
     expect(retries).toEqual(
       Array.from(
@@ -86,5 +93,37 @@ describe('a run whose service does not recover', () => {
     expect(written).toMatch(
       /\nError: Run .* failed after 0 pages, 0 reports, 0 bytes:\n {2}ServiceUnavailableError: Report service responded with 503\nGave up after 20 retries\. Run again to resume\.\n$/,
     );
+  });
+
+  it.each<[string, Cursor | null, readonly ErrorName[], readonly string[]]>([
+    [
+      'after pages that the same invocation has exported',
+      cursorAt(4),
+      ['ContractError', 'ContractError', 'ContractError', 'ContractError'],
+      ['attempt 2 of 4', 'attempt 3 of 4', 'attempt 4 of 4'],
+    ],
+    [
+      'over different errors',
+      null,
+      ['ServiceUnavailableError', 'ContractError', 'ContractError', 'ContractError'],
+      ['attempt 2 of 21', 'attempt 3 of 4', 'attempt 4 of 4'],
+    ],
+    [
+      'if the last error is not that of the last retry',
+      null,
+      ['ContractError', 'ContractError', 'ServiceUnavailableError', 'ContractError'],
+      ['attempt 2 of 3', 'attempt 3 of 3', 'attempt 4 of 23'],
+    ],
+  ])('counts the requests for a page %s', async (_, failing, errors, attempts) => {
+    const isFailing = ({ cursor }: PageRequest) => cursor === failing;
+    const service = scriptedService(someReports(9), (request) => {
+      const count = service.requests.filter(isFailing).length;
+      if (isFailing(request)) throw new ExportError(errors[count - 1] ?? 'RequestRejectedError', 'failed');
+      return undefined;
+    });
+    const written = await follow(service);
+    expect(service.requests.filter(isFailing)).toHaveLength(4);
+    expect(written.match(/attempt .* of \d+/g)).toEqual(attempts);
+    expect(written).toContain('\nGave up after 3 retries. Run again to resume');
   });
 });
