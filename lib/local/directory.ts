@@ -12,15 +12,16 @@ import {
   unreadableExport,
 } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
-import { listNames, shellQuote } from '../core/sanitize.ts';
+import { listNames, shellQuote, toPrintable, truncate } from '../core/sanitize.ts';
+import { instantOf } from '../core/timestamps.ts';
 import { exportDefinition } from '../settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { startLocalBackfill } from './backfill.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';
 import { acquireExportLock, isBackfillLocked, isExportLocked } from './lock.ts';
-import { observeRun } from './run-observer.ts';
+import { noteFailedStart, observeRun } from './run-observer.ts';
 import { isWindowExecution, runLocally, stateFileIn } from './run.ts';
-import { localService } from './service.ts';
+import { isNameOfVariable, localService } from './service.ts';
 import {
   type LocalExport,
   type LocalExportInput,
@@ -122,8 +123,38 @@ export async function startLocalExport(
   source?: SettingsSource,
 ): Promise<RunEnd> {
   const toSave = source === undefined ? settings : { ...settings, from: source };
-  return await startRun(options, localExportSchema.parse(settings), request, startOptions, toSave);
+  // Only a run shows that the name of the variable is not the key itself.
+  const mayNote = isNameOfVariable(settings.apiKeyEnv);
+  const noted = { exportName: settings.export.name, ...(mayNote && { settings: toSave }) };
+  return await notingFailure(options, noted, startOptions, async () => {
+    return await startRun(options, localExportSchema.parse(settings), request, startOptions, toSave);
+  });
 }
+
+/** Resolves and rejects as `start` does. If that has begun no run, the reason is noted for `status`. */
+async function notingFailure(
+  { out, runtime }: RunOptions,
+  noted: Parameters<typeof noteFailedStart>[1],
+  { signal }: Pick<StartOptions, 'signal'>,
+  start: () => Promise<RunEnd>,
+): Promise<RunEnd> {
+  const note = (error: string, message: string) => {
+    if (signal.aborted) return;
+    const text = truncate(toPrintable(message), maxMessageLength);
+    noteFailedStart(stateFileIn(out), noted, { error, message: text, at: instantOf(runtime.now()) });
+  };
+  try {
+    const end = await start();
+    if (end.status === 'failed' && end.failed.run === null) note(end.failed.error, end.failed.message);
+    return end;
+  } catch (error) {
+    const { name, message } = error instanceof Error ? error : new Error(String(error));
+    note(name, message);
+    throw error;
+  }
+}
+
+const maxMessageLength = 1_000;
 
 /** What a run needs of its directory. */
 type RunOptions = Omit<LocalDeploymentOptions, 'readSettings'>;
@@ -168,11 +199,14 @@ function deployedExport(
       for (const folder of folders) await store.checkWritable(folder);
     },
     nextStart: async () => ({ kind: 'manual', awsSchedule: settings.schedule }),
+    failedStart: notes.failedStart(name),
     incidents: (run) => notes.incidents.read(run),
     async start(request, startOptions) {
-      if (origin.problem !== undefined) throw origin.problem;
-      startOptions.say(`Settings: ${origin.file ?? noSettingsFile}`);
-      return await startRun(options, settings, request, startOptions, toSave);
+      return await notingFailure(options, { exportName: name }, startOptions, async () => {
+        if (origin.problem !== undefined) throw origin.problem;
+        startOptions.say(`Settings: ${origin.file ?? noSettingsFile}`);
+        return await startRun(options, settings, request, startOptions, toSave);
+      });
     },
     async startBackfill(request, backfillOptions) {
       if (origin.problem !== undefined) throw origin.problem;
@@ -227,6 +261,7 @@ async function startRun(
     runtime,
     signal,
     maxAttempts,
-    openObserver: (stateFile) => observeRun(stateFile, listeners, runtime, settingsToSave),
+    openObserver: (stateFile) =>
+      observeRun(stateFile, listeners, runtime, { exportName: settings.export.name, settings: settingsToSave }),
   });
 }

@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import { addIncident, createIncidentRecorder } from '../target/incidents.ts';
+import type { RunFailure } from '../core/model.ts';
 import type { StartOptions } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
 import { instantOf } from '../core/timestamps.ts';
@@ -12,19 +13,25 @@ import type { RunObserver } from './run.ts';
 import type { SavedSettingsInput } from './settings.ts';
 import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
 
+/** A start of an export, and not of a window. */
+interface NotedStart {
+  readonly exportName: string;
+  /** Saved for later commands once the run has begun. Absent: they are saved already. */
+  readonly settings?: SavedSettingsInput | undefined;
+}
+
 /**
- * `settings` are saved for later commands once the run has begun.
  * @throws ConfigurationError if the name of the export differs from that of another one only in case
  */
 export function observeRun(
   stateFile: string,
   listeners: Pick<StartOptions, 'emit' | 'onRetry'>,
   { now }: Pick<Runtime, 'now'>,
-  settings?: SavedSettingsInput,
+  start?: NotedStart,
 ): RunObserver {
   const notes = openRunNotes(stateFile);
   try {
-    if (settings !== undefined) assertDistinctName(settings.export.name, dirname(stateFile), notes);
+    if (start?.settings !== undefined) assertDistinctName(start.exportName, dirname(stateFile), notes);
   } catch (error) {
     notes.close();
     throw error;
@@ -35,7 +42,7 @@ export function observeRun(
     emit(event) {
       // A start that is rejected must not change the settings of the next.
       const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
-      if (hasBegun && settings !== undefined) notes.saveSettings(settings);
+      if (hasBegun && start !== undefined) notes.saveStart(start.exportName, start.settings);
       incidents.onEvent(event);
       listeners.emit(event);
     },
@@ -51,6 +58,21 @@ export function observeRun(
       notes.close();
     },
   };
+}
+
+/** Notes why a start has begun no run. Best effort: that reason is the one to report, not why it could not be noted. */
+export function noteFailedStart(stateFile: string, { exportName, settings }: NotedStart, failure: RunFailure): void {
+  try {
+    const notes = openRunNotes(stateFile);
+    try {
+      if (settings !== undefined) assertDistinctName(exportName, dirname(stateFile), notes);
+      notes.saveFailedStart(exportName, failure, settings);
+    } finally {
+      notes.close();
+    }
+  } catch {
+    // Such as a directory that is not writable.
+  }
 }
 
 /** Reads the folders, too: a directory whose state was moved away keeps them. */

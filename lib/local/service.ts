@@ -1,6 +1,6 @@
 /** The service of an export on this machine: the one in its settings, or a simulator on the loopback interface. */
 
-import { ExportError } from '../core/errors.ts';
+import { ExportError, isExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
 import type { Api } from '../settings/api-settings.ts';
@@ -11,6 +11,7 @@ import { describeNetwork, directNetwork } from '../service/network/network.ts';
 import { generatedReports } from '../service/simulator/generated-reports.ts';
 import { startSimulator } from '../service/simulator/simulator.ts';
 import { createLocalNetwork } from './network.ts';
+import { defaultApiKeyEnv } from '../settings/deployment-settings.ts';
 import type { LocalExport } from './settings.ts';
 
 /** A fixed seed, so that the simulator starts with the same reports every time. */
@@ -33,9 +34,14 @@ export function localService(
       maxConcurrentPages: settings.maxConcurrentPages,
       keySource: needsSecret(settings) ? `environment variable ${apiKeyEnv}` : 'none is needed',
       async connect() {
-        const key = needsSecret(settings) ? requireSecret(env, apiKeyEnv, settings.api?.auth.kind) : '';
+        const problem = findSecretProblem({ service, apiKeyEnv }, env);
         // Read first, so that a wrong file fails the start instead of a request.
-        await network.get();
+        await network.get().catch((cause: unknown) => {
+          if (problem === undefined || !isExportError(cause, 'ConfigurationError')) throw cause;
+          throw new ExportError('ConfigurationError', `${problem}\n${cause.message}`, { cause });
+        });
+        if (problem !== undefined) throw new ExportError('ConfigurationError', problem);
+        const key = env[apiKeyEnv] ?? '';
         return serviceClient({ ...settings, baseUrl }, { apiKey: fixedApiKey(key), network, clock: runtime });
       },
     };
@@ -87,18 +93,41 @@ const secretNames = {
   none: 'secret',
 } as const;
 
-function requireSecret(env: NodeJS.ProcessEnv, variable: string, kind?: Api['auth']['kind']): string {
-  const secret = env[variable] ?? '';
-  const problem = problemOfSecret(secret, kind);
-  if (problem === undefined) return secret;
-  throw new ExportError('ConfigurationError', `The environment variable ${variable} ${problem}`);
+interface ServiceWithSecret extends Pick<LocalExport, 'apiKeyEnv'> {
+  readonly service: Pick<LocalExport['service'], 'baseUrl'> & {
+    readonly api?: { readonly auth: Pick<Api['auth'], 'kind'> } | undefined;
+  };
 }
 
-/** Why a secret cannot be used, without showing any of it; undefined if it can be. */
-export function problemOfSecret(
-  secret: string | undefined,
-  kind: keyof typeof secretNames = 'header',
+/** Why the service cannot be used without another value of its environment variable; undefined if it can be. */
+export function findSecretProblem(
+  { service, apiKeyEnv }: ServiceWithSecret,
+  env: NodeJS.ProcessEnv,
 ): string | undefined {
+  if (service.baseUrl === undefined || !needsSecret(service)) return undefined;
+  const problem = problemOfVariable(apiKeyEnv, env, service.api?.auth.kind);
+  return problem && `The ${problem}`;
+}
+
+/**
+ * Why the secret in the environment variable cannot be used; undefined if it can be. The name is shown only if it looks like one: if the
+ * key itself was given as the name, it must not appear in a log.
+ */
+export function problemOfVariable(
+  variable: string,
+  env: NodeJS.ProcessEnv,
+  kind?: Api['auth']['kind'],
+): string | undefined {
+  const problem = problemOfSecret(env[variable], kind);
+  const named = isNameOfVariable(variable) ? variable : `in apiKeyEnv (default ${defaultApiKeyEnv})`;
+  return problem && `environment variable ${named} ${problem}`;
+}
+
+/** `ACME_API_KEY`: capital words with underscores between them, not what a random key looks like. */
+export const isNameOfVariable = (name: string): boolean => /^[A-Z]{2,20}(_[A-Z]{2,20}|_\d{1,3}){1,6}$/.test(name);
+
+/** Why a secret cannot be used, without showing any of it; undefined if it can be. */
+function problemOfSecret(secret: string | undefined, kind: keyof typeof secretNames = 'header'): string | undefined {
   const name = secretNames[kind];
   if (secret === undefined || secret === '') return `is not set; set it to the service's ${name}`;
   // A password, or the secret of a client, may contain spaces.

@@ -5,7 +5,7 @@ import type { ExportEvent } from '../core/ports.ts';
 import type { Retry, RunEnd, StartOptions } from '../target/target.ts';
 import { type CommandContext, exitStatuses } from './context.ts';
 import { createProgressDisplay } from './output/progress.ts';
-import { textStyleFor, timestampFor } from './output/terminal.ts';
+import { type TextStyle, textStyleFor, timestampFor } from './output/terminal.ts';
 import {
   formatSummary,
   type NextCommands,
@@ -31,14 +31,14 @@ export interface FollowOptions {
   readonly json: boolean;
   /** Show only warnings, errors and the end. */
   readonly quiet: boolean;
-  /** Shown before the end of a run that has failed. Other ends are not shown then. */
-  readonly failureHeading?: string | undefined;
+  /** What is shown of its end. Absent: the summary of a single run, in several lines. */
+  readonly formatEnd?: ((summary: StartSummary, style: TextStyle) => string) | undefined;
 }
 
 /** Shows the progress of one run on stderr, and its summary at the end. */
 export async function followRun(
   run: RunToStart,
-  { json, quiet, failureHeading }: FollowOptions,
+  { json, quiet, formatEnd }: FollowOptions,
   { stdout, stderr, env, signal }: CommandContext,
 ): Promise<StartSummary> {
   const { now } = systemRuntime;
@@ -49,12 +49,12 @@ export async function followRun(
   end();
   const isFailure = summary.json.status === 'failed' || summary.json.status === 'interrupted';
   const output = json || isFailure ? stderr : stdout;
-  if (isFailure || failureHeading === undefined) {
-    // A refused start is a wrong usage, and no event of a run.
-    const timestamp = summary.exitStatus === exitStatuses.usage ? '' : timestampFor(output, now());
-    const text = formatSummary(summary, now() - startedAt, textStyleFor(output, env));
-    output.write(`${failureHeading ?? ''}${timestamp}${text}`);
-  }
+  const style = textStyleFor(output, env);
+  const endedAt = now();
+  // A single start that is refused is a wrong usage, and no event of a run.
+  const isUsage = summary.exitStatus === exitStatuses.usage && formatEnd === undefined;
+  const text = formatEnd?.(summary, style) ?? formatSummary(summary, endedAt - startedAt, style);
+  output.write(`${isUsage ? '' : timestampFor(output, endedAt)}${text}`);
   if (json) stdout.write(`${JSON.stringify(summary.json)}\n`);
   return summary;
 }

@@ -12,7 +12,7 @@ import { findMismatches } from '../settings/settings.ts';
 import { isPem, type TlsSettings } from '../settings/network-settings.ts';
 import { describeProblem, describeProblems, formatPath } from '../core/validation-errors.ts';
 import { instantSchema, isInFuture } from '../core/timestamps.ts';
-import { problemOfSecret } from '../local/service.ts';
+import { problemOfVariable } from '../local/service.ts';
 import { type LocalExportInput, localExportSchema } from '../local/settings.ts';
 
 /** The options that change settings, as the argument parser returns them: text, or absent. */
@@ -85,16 +85,12 @@ export function readStartRequest({ since, restart }: RunOptions, problems: strin
  * were found before.
  * @throws ConfigurationError with one line per problem, including `usageErrors`
  */
-export function readLocalSettings(
-  options: LocalOptions,
-  usageErrors: readonly string[],
-  env: NodeJS.ProcessEnv,
-): LocalExportInput {
+export function readLocalSettings(options: LocalOptions, usageErrors: readonly string[]): LocalExportInput {
   const problems = [...usageErrors];
   const base = { service: {}, export: { name: options.export } };
   const settings = overrideSettings(base, readOverrides(options, problems), problems);
   const { baseUrl, apiKeyEnv = defaultApiKeyEnv } = options;
-  if (baseUrl !== undefined) readApiKey(apiKeyEnv, env, problems);
+  if (baseUrl !== undefined) checkVariableName(apiKeyEnv, problems);
   else problems.push(...findUnusedOptions(options));
   if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
   // The simulator needs no key. A name that was not checked is not stored: it could be a key.
@@ -316,9 +312,15 @@ export function collectProblems<Result>(action: () => Result, problems: string[]
 /** An argument for an error message: long enough to recognize it, printable, and on one line. */
 export const sanitizeArgument = (text: string): string => truncate(toPrintable(text), 200);
 
+/** Problems never show the name: it could be the key. */
+export function checkVariableName(variable: string, problems: string[]): void {
+  const { error } = apiKeyEnvSchema.safeParse(variable);
+  for (const { message } of error?.issues ?? []) problems.push(`--api-key-env: ${message}`);
+}
+
 /**
- * The API key, or another secret for this kind of authentication, in the environment variable `variable`; adds to `problems` what is wrong with either. Problems never show the key, and the
- * name only if it looks like one: if the key itself was given as the name, it must not appear in a log.
+ * The API key, or another secret for this kind of authentication, in the environment variable `variable`; adds to `problems` what is wrong
+ * with either. Problems never show the key.
  */
 export function readApiKey(
   variable: string,
@@ -326,19 +328,10 @@ export function readApiKey(
   problems: string[],
   kind?: Api['auth']['kind'],
 ): string | undefined {
-  const name = apiKeyEnvSchema.safeParse(variable);
-  if (!name.success) {
-    problems.push(...name.error.issues.map(({ message }) => `--api-key-env: ${message}`));
-    return undefined;
-  }
-  const key = env[variable];
-  const problem = problemOfSecret(key, kind);
-  if (problem !== undefined) {
-    const named = looksLikeVariable(variable) ? variable : `it names (default ${defaultApiKeyEnv})`;
-    problems.push(`--api-key-env: the environment variable ${named} ${problem}`);
-  }
-  return key;
+  const before = problems.length;
+  checkVariableName(variable, problems);
+  if (problems.length > before) return undefined;
+  const problem = problemOfVariable(variable, env, kind);
+  if (problem !== undefined) problems.push(`--api-key-env: the ${problem}`);
+  return env[variable];
 }
-
-/** `ACME_API_KEY`: capital words with underscores between them, not what a random key looks like. */
-const looksLikeVariable = (name: string): boolean => /^[A-Z]{2,20}(_[A-Z]{2,20}|_\d{1,3}){1,6}$/.test(name);

@@ -70,8 +70,8 @@ export interface ExportStatus extends RunTotals {
   /** The name of its service in a stack; the address of its service in a directory. */
   readonly service: string;
   /**
-   * `failed`: the newest run has failed; the next start resumes it, or begins a new one if it can never complete. `damaged` is
-   * known only if runs are read. `never`: no run has completed or is unfinished.
+   * `failed`: the newest run has failed, and the next start resumes it, or begins a new one if it can never complete; or the newest start
+   * has begun no run. `damaged` is known only if runs are read. `never`: no run has completed or is unfinished.
    */
   readonly state: ActiveRunStatus['state'] | 'completed' | 'damaged' | 'never';
   /** Whether its schedule is enabled, and its newest completed run is older than `freshnessSeconds`, or there is none. */
@@ -91,8 +91,10 @@ export interface ExportStatus extends RunTotals {
   /** When the newest completed run was completed. */
   readonly completedAt: Instant | null;
   readonly next: NextStart;
-  /** Why the newest run has failed; null if it has not. */
+  /** Why the newest run or start has failed; null if it has not. */
   readonly lastFailure: RunFailure | null;
+  /** Why the newest start has begun no run, in a directory; null if it has. */
+  readonly failedStart: RunFailure | null;
   /** null if there is none. Its windows are listed if runs are read. */
   readonly backfill: BackfillSummary | null;
   /** Newest first. Absent if no runs are read. */
@@ -153,7 +155,7 @@ export async function readStatuses(deployment: Deployment, now: number): Promise
 
 /** The export with its newest runs, at most `maxRuns`, and the windows of its backfill; if `maxRuns` is 0, without them. */
 export async function readExportStatus(deployed: DeployedExport, maxRuns: number, now: number): Promise<ExportStatus> {
-  const { name, serviceName, definition, freshnessSeconds = null } = deployed;
+  const { name, serviceName, definition, freshnessSeconds = null, failedStart } = deployed;
   const state = await deployed.log.exportState(name);
   const reportsEveryMs = definition.expect?.reportsEveryMs;
   const active = state?.active && (await activeRunStatus(deployed, state.active));
@@ -165,6 +167,9 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
     export: name,
     service: serviceName,
     ...newestRun(state, active, runs),
+    // A start that fails beside a run in progress is shown once that has ended.
+    ...(failedStart && active?.state !== 'running' && { state: 'failed', lastFailure: failedStart }),
+    failedStart: failedStart ?? null,
     stale: next.kind === 'scheduled' && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
     freshnessSeconds,
     lastReportsAt: state?.lastCompleted?.lastReportsAt ?? null,

@@ -10,17 +10,16 @@ import {
   type ServiceDeploymentSettings,
 } from '../settings/deployment-settings.ts';
 import type { AsText, ServiceProps } from '../settings/props.ts';
-import { needsSecret } from '../settings/settings.ts';
 import { fileDocument } from '../settings/settings-document.ts';
 import { readTextFile } from '../settings/text-file.ts';
 import type { LocalExportInput, SettingsSource } from '../local/settings.ts';
 import {
+  checkVariableName,
   collectProblems,
   compressionOf,
   optionsSet,
   type LocalOptions,
   overrideSettings,
-  readApiKey,
   readOverrides,
   resolvePaths,
   sanitizeArgument,
@@ -33,17 +32,17 @@ import {
  * given on the command line. The settings are those that would be deployed, except for what only AWS uses: all of the
  * schedule but its expression, and the number of pages per invocation.
  *
- * @throws ConfigurationError with a line for every problem. Without `env`, a missing API key is none
+ * @throws ConfigurationError with a line for every problem. Whether there is an API key is known when the service is connected
  */
 export function readFileExports(
   file: string,
   names: readonly string[],
   options: FileOptions,
   usageErrors: readonly string[],
-  env: NodeJS.ProcessEnv | undefined,
 ): readonly LocalExportInput[] {
   const problems = [...usageErrors];
   const overrides = readOverrides(options, problems);
+  if (options.apiKeyEnv !== undefined) checkVariableName(options.apiKeyEnv, problems);
   const deployment = collectProblems(() => readFile(file), problems);
   const selected =
     deployment === undefined
@@ -56,8 +55,6 @@ export function readFileExports(
     const base = { service: simulated ? others : { baseUrl, ...others }, export: exportSettings };
     const apiKeyEnv = simulated ? defaultApiKeyEnv : (options.apiKeyEnv ?? service.apiKeyEnv);
     const place = `${file} services.${service.name}`;
-    if (!simulated && env !== undefined && needsSecret(service.service))
-      problems.push(...findKeyProblems(service, options.apiKeyEnv, place, env));
     const settings = overrideSettings(base, overrides, problems);
     if (!simulated) problems.push(...findMissingCertificate(settings.service, place));
     const compression = compressionOf(options, deployment?.bucket.compression);
@@ -81,7 +78,7 @@ export function settingsSource(file: string, options: LocalOptions): SettingsSou
 
 /** The export as its file has it now. @throws ConfigurationError as `readFileExports` does */
 export function readAgain({ file, options }: SettingsSource, exportName: string): LocalExportInput {
-  return readFileExports(file, [exportName], options as FileOptions, [], undefined)[0] as LocalExportInput;
+  return readFileExports(file, [exportName], options as FileOptions, [])[0] as LocalExportInput;
 }
 
 /** The service `name`; without a name, the only one. @throws ConfigurationError */
@@ -162,17 +159,4 @@ function findAmbiguousOverrides(selected: readonly SelectedExport[], options: Se
   return optionsSet(options, ofOneService).map(
     (option) => `${option}: the exports belong to different services (${listNames(services)}); run them separately`,
   );
-}
-
-/** Why there is no usable key, without its value or the name of the variable, which could be a key, too. */
-function findKeyProblems(
-  { apiKeyEnv, service }: ServiceDeploymentSettings,
-  override: string | undefined,
-  place: string,
-  env: NodeJS.ProcessEnv,
-): string[] {
-  const problems: string[] = [];
-  readApiKey(override ?? apiKeyEnv, env, problems, service.api?.auth.kind);
-  if (override !== undefined) return problems;
-  return problems.map((problem) => problem.replace(/^--api-key-env/, `${place}.apiKeyEnv`));
 }

@@ -59,16 +59,21 @@ export async function runOneByOne(
     if (signal.aborted) {
       const end = notStarted(name);
       if (json) stdout.write(`${JSON.stringify(end.json)}\n`);
+      if (quiet) output.write(`${timestampFor(output, systemRuntime.now())}${logLine(end, style)}`);
       ends.push(end);
       continue;
     }
     const heading = `${style('bold', `Export ${name}`)} (${index + 1} of ${names.length})\n`;
     if (!quiet) output.write(`${index === 0 ? '' : '\n'}${heading}`);
     const run = toStart(startable, name, { request, follow: true, maxAttempts }, program);
-    ends.push(await followRun(run, { json, quiet, failureHeading: quiet ? heading : undefined }, context));
+    ends.push(await followRun(run, { json, quiet, formatEnd: quiet ? logLine : undefined }, context));
+  }
+  if (quiet) {
+    output.write(`${timestampFor(output, systemRuntime.now())}${summarizeResults(ends)}\n`);
+    return exitStatusOf(ends);
   }
   const details = `${program} status --failed ${startable.option}`;
-  output.write(`${quiet ? '' : '\n'}${resultLines(ends, details, style, output.columns).join('\n')}\n`);
+  output.write(`\n${resultLines(ends, details, style, output.columns).join('\n')}\n`);
   return exitStatusOf(ends);
 }
 
@@ -218,6 +223,12 @@ function resultLine(json: ExportJson, style: TextStyle): string {
   const [label, color] = statusLabels[status];
   const details = status === 'completed' ? totals(json) : status === 'started' ? (json.execution ?? '') : noteOf(json);
   return `${style(color, `${label}:`)} ${name}${details === '' ? '' : ` (${details})`}`;
+}
+
+/** The end of an export after its time, in the log of several: `20261120T110243Z-f59183 Completed: nightly (3 pages)`. */
+function logLine({ json }: Pick<ExportEnd, 'json'>, style: TextStyle): string {
+  const run = 'run' in json ? json.run : null;
+  return `${run ?? unknown} ${resultLine(json, style)}\n`;
 }
 
 function noteOf(json: ExportJson): string {

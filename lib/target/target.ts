@@ -4,7 +4,7 @@
  */
 
 import type { ExportError } from '../core/errors.ts';
-import type { ExportDefinition, FailedRun, Instant, RunId, RunResult } from '../core/model.ts';
+import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult } from '../core/model.ts';
 import type { BackfillRequest } from '../backfill/request.ts';
 import type { BackfillProgress } from '../backfill/window-states.ts';
 import type { BackfillStore } from '../backfill/store.ts';
@@ -104,6 +104,8 @@ export interface DeployedExport {
   nextStart(): Promise<NextStart>;
   /** The maximum age of its newest completed run. Absent: it has none. */
   readonly freshnessSeconds?: number | null | undefined;
+  /** Why the newest start has begun no run, in a directory. On a stack, a failed execution and its alarm show that. */
+  readonly failedStart?: RunFailure | undefined;
   /** What delayed or stopped the run. */
   incidents(run: RunSpan): Promise<IncidentRecord>;
   /** Begins a run, or resumes an unfinished one. A failed run is a result, not an exception. */

@@ -1,7 +1,7 @@
 /** `report-exporter local --settings`: exports of a settings file on this machine, with a real service and a real directory. */
 
 import { execFileSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -381,10 +381,10 @@ describe('report-exporter local --settings', () => {
     expect(ended.stderr).not.toContain('sk-live');
   });
 
-  it('reports wrong options once, and keys that are not set by their service', async () => {
-    const service = { baseUrl: 'https://a.example', apiKeyEnv: 'NOT_SET' };
-    const { file, local } = await aFile({
-      services: { acme: service, other: { ...service, apiKeyEnv: 'OTHER_KEY' } },
+  it('reports wrong options once', async () => {
+    const service = { baseUrl: 'https://a.example' };
+    const { local } = await aFile({
+      services: { acme: service, other: service },
       exports: [
         { name: 'one', service: 'acme' },
         { name: 'two', service: 'other' },
@@ -394,7 +394,6 @@ describe('report-exporter local --settings', () => {
     expect(ended).toMatchObject({ status: 2, stdout: '' });
     expect(ended.stderr.split('\n').slice(1, -1)).toEqual([
       '  --base-url: the exports belong to different services (acme, other); run them separately',
-      expect.stringContaining(`  ${file} services.acme.apiKeyEnv: the environment variable NOT_SET is not set`),
       expect.stringContaining('  --size: must be 1 to 10'),
     ]);
   });
@@ -422,6 +421,97 @@ describe('report-exporter local --settings', () => {
     execFileSync('mkfifo', [pipe]);
     const ended = await run(['local', '--settings', pipe], env);
     expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining(`${pipe}: is a pipe or a device`) });
+  });
+});
+
+describe('a start without the key of its service', () => {
+  const time = '20\\d\\d-\\d\\d-\\d\\dT[\\d:]{8}Z';
+
+  /** Two exports, each of a service with a key of its own. */
+  async function twoServices() {
+    const [acme, other] = [await aService(), await aService({ apiKey: env.OTHER_KEY })];
+    const { out, local } = await aFile({
+      services: {
+        acme: { baseUrl: acme.baseUrl, vendor: 'ACME' },
+        other: { baseUrl: other.baseUrl, vendor: 'ACME', apiKeyEnv: 'OTHER_KEY' },
+      },
+      exports: [
+        { name: 'one', service: 'other' },
+        { name: 'two', service: 'acme' },
+      ],
+    });
+    const statusOf = async (...words: string[]) => await runInProcess(['status', '--out', out, ...words], env);
+    return { local, out, statusOf };
+  }
+
+  it('does not stop the others, and is shown until a start of its export begins a run', async () => {
+    const { local, out, statusOf } = await twoServices();
+    const { REPORT_EXPORT_API_KEY } = env;
+    const quiet = await runInProcess([...local, '--all', '--quiet'], { REPORT_EXPORT_API_KEY });
+    expect(quiet.status).toBe(1);
+    const reason = "ConfigurationError: The environment variable OTHER_KEY is not set; set it to the service's API key";
+    expect(quiet.stderr).toMatch(new RegExp(`^${time} – Failed: one \\(${reason}\\)\n$`));
+    const run = '20\\d{6}T\\d{6}Z-[0-9a-f]{6}';
+    expect(quiet.stdout).toMatch(
+      new RegExp(`^${time} ${run} Completed: two \\(1 page, .*\\)\n${time} 2 exports: 1 failed, 1 completed\n$`),
+    );
+
+    const overview = await statusOf('--failed');
+    expect(overview.status).toBe(1);
+    expect(overview.stdout.split('\n').slice(1)).toEqual([expect.stringMatching(`^one\t.*\tfailed\t.*${reason}`), '']);
+    const [one] = JSON.parse((await statusOf('one', '--json')).stdout).exports;
+    expect(one).toMatchObject({ state: 'failed', run: null, failedStart: { error: 'ConfigurationError' } });
+
+    expect(await runInProcess(['start', 'one', '--out', out], env)).toMatchObject({ status: 0 });
+    expect(await statusOf('--failed')).toMatchObject({ status: 0 });
+    const again = await runInProcess(['start', 'one', '--out', out], { REPORT_EXPORT_API_KEY });
+    expect(again).toMatchObject({ status: 2, stderr: expect.stringContaining('OTHER_KEY is not set') });
+    expect(JSON.parse((await statusOf('one', '--json')).stdout).exports).toMatchObject([
+      { state: 'failed', lastFailure: { error: 'ConfigurationError' }, runs: [{ state: 'completed' }] },
+    ]);
+    expect(await runInProcess([...local, 'one'], env)).toMatchObject({ status: 0 });
+    expect(await statusOf('--failed')).toMatchObject({ status: 0 });
+  });
+
+  it('names all variables that are not set before the first run', async () => {
+    const { local } = await twoServices();
+    const ended = await runInProcess([...local, '--all'], {});
+    expect(ended.status).toBe(1);
+    expect(ended.stderr).toMatch(
+      /^Error: 2 problems:\n.* REPORT_EXPORT_API_KEY is not set.*\n.* OTHER_KEY is not set.*\nThe exports that need it fail/,
+    );
+  });
+
+  it('names all variables of its service', async () => {
+    const { local } = await aFile({
+      services: {
+        acme: {
+          baseUrl: 'https://a.example',
+          apiKeyEnv: 'OTHER_KEY',
+          tls: { clientCertificate: 'cert.pem', clientKey: 'key.pem', clientKeyPassphraseEnv: 'CLIENT_PASSPHRASE' },
+        },
+      },
+      exports: [{ name: 'one' }],
+    });
+    const ended = await runInProcess(local, {});
+    expect(ended).toMatchObject({ status: 2, stdout: '' });
+    expect(ended.stderr).toMatch(
+      /^Error: 2 problems:\n.*OTHER_KEY is not set.*\n.*tls\.clientKeyPassphraseEnv is not set/,
+    );
+  });
+
+  it('is shown if the start is refused, and without the name of a variable that could be the key', async () => {
+    const { local, out, statusOf } = await twoServices();
+    expect(await runInProcess([...local, 'one'], env)).toMatchObject({ status: 0 });
+    const changed = await runInProcess([...local, 'one', '--filter', '{"type":"weekly"}'], env);
+    expect(changed).toMatchObject({ status: 2 });
+    expect((await statusOf('--failed')).stdout).toContain('\tConfigurationError: ');
+    const secret = 'sk_live_4242';
+    const mistaken = await runInProcess([...local, 'two', '--api-key-env', secret], env);
+    expect(mistaken).toMatchObject({ status: 2, stderr: expect.stringContaining('is not set') });
+    expect(mistaken.stderr).not.toContain(secret);
+    const stored = readdirSync(out).filter((file) => file.startsWith('state.sqlite'));
+    for (const file of stored) expect(readFileSync(join(out, file), 'latin1')).not.toContain(secret);
   });
 });
 

@@ -60,6 +60,7 @@ describe('the status of an export', () => {
       completedAt: null,
       next: scheduled,
       lastFailure: null,
+      failedStart: null,
       backfill: null,
     });
   });

@@ -62,6 +62,7 @@ describe('the status of an export', () => {
       reports: 0,
       bytes: 0,
       lastFailure: null,
+      failedStart: null,
       watermark: null,
       lastReportsAt: null,
       reportsEverySeconds: null,

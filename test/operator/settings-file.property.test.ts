@@ -34,7 +34,7 @@ const valid = {
 
 function read(names: readonly string[], options: object): readonly LocalExportInput[] | string[] {
   try {
-    return readFileExports(file, names, options, [], env);
+    return readFileExports(file, names, options, []);
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError') || error.message.length > 40_000) throw error;
     return error.message.split('\n');

@@ -268,21 +268,33 @@ describe('running exports of a directory', () => {
     expect(written.stderr).toContain('For help: npx report-exporter plan weekly --stack Reports\n');
   });
 
-  it('shows only failures and the table if it is quiet', async () => {
-    const all = ['daily', 'weekly'];
+  it('shows a line for each end, with its time and its run, if it is quiet', async () => {
+    const all = ['daily', 'weekly', 'monthly', 'yearly'];
     const { deployment, starts, end } = aDeployment(all);
-    const { context, written } = aContext();
+    const { context, written, interrupt } = aContext();
     const status = runOneByOne(deployment, all, { ...options, quiet: true }, context);
     await settle();
     starts[0]?.options.say('Using a simulated service');
-    await end('daily', completed('daily'));
-    expect(written).toEqual({ stdout: '', stderr: '' });
+    const result = aRunResult({ export: 'daily' });
+    await end('daily', { status: 'completed', result, manifest: null });
     await end('weekly', failed('weekly'));
-    expect(await status).toBe(1);
-    expect(written.stderr).toMatch(/^Export weekly \(2 of 2\)\n20\S+Z Error: Run .* failed after 2 pages/);
-    expect(written.stdout).toMatch(
-      /^EXPORT .*\nweekly +failed .*\ndaily +completed .*\n\n2 exports: 1 failed, 1 completed\n/,
-    );
+    interrupt();
+    await end('monthly', new ExportError('ConfigurationError', 'OTHER_KEY is not set\nCA is not set'));
+    expect(await status).toBe(130);
+    const shown = (text: string) =>
+      text
+        .replaceAll(/^20\d\d-\d\d-\d\dT[\d:]{8}Z (?=\S)/gm, 'TIME ')
+        .split('\n')
+        .slice(0, -1);
+    expect(shown(written.stdout)).toEqual([
+      `TIME ${result.run} Completed: daily (3 pages, 250 reports, 123.5 kB)`,
+      'TIME – Not started: yearly',
+      'TIME 4 exports: 2 failed, 1 not started, 1 completed',
+    ]);
+    expect(shown(written.stderr)).toEqual([
+      'TIME 20261120T020000Z-1f3a5c Failed: weekly (after page 2: RequestRejectedError: responded with 422 for page 3)',
+      'TIME – Failed: monthly (ConfigurationError: OTHER_KEY is not set CA is not set)',
+    ]);
   });
 
   it('stops all at an interruption', async () => {

@@ -42,8 +42,9 @@ const schema = `
     PRIMARY KEY (export, run, page)
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE exports (
-    export   TEXT NOT NULL PRIMARY KEY,
-    settings TEXT NOT NULL CHECK (json_valid(settings))
+    export       TEXT NOT NULL PRIMARY KEY,
+    settings     TEXT NOT NULL CHECK (json_valid(settings)),
+    failed_start TEXT CHECK (json_valid(failed_start))
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE incidents (
     export   TEXT NOT NULL,
@@ -56,7 +57,7 @@ const schema = `
 const format: SqliteFormat = {
   // "REXP"
   applicationId: 0x52455850,
-  version: 5,
+  version: 6,
   schema,
   whenMovedAway: 'published pages stay, and the next run starts at the beginning',
 };

@@ -1,8 +1,9 @@
 /**
- * What operators' commands show of the exports in a directory, besides their state: the settings of the last start, and the
- * incidents of each run. No run depends on it.
+ * What operators' commands show of the exports in a directory, besides their state: the settings of the last run, a start that
+ * failed since, and the incidents of each run. No run depends on it.
  */
 
+import type { RunFailure } from '../../core/model.ts';
 import { type IncidentLog, parseIncidentRecord } from '../../target/incidents.ts';
 import { parseSettings } from '../../settings/settings.ts';
 import { type SavedSettings, type SavedSettingsInput, savedSettingsSchema } from '../settings.ts';
@@ -17,12 +18,17 @@ export interface RunNotesReader {
   exportNames(): readonly string[];
   /** The settings last saved; undefined if there are none. @throws ConfigurationError if they are no longer valid */
   settings(exportName: string): SavedSettings | undefined;
+  /** Why the newest start has begun no run; undefined if it has. */
+  failedStart(exportName: string): RunFailure | undefined;
   readonly incidents: Pick<IncidentLog, 'read'>;
   readonly close: () => void;
 }
 
 export interface RunNotes extends RunNotesReader {
-  saveSettings(settings: SavedSettingsInput): void;
+  /** Of a run that has begun. Its settings are saved if they are given. */
+  saveStart(exportName: string, settings?: SavedSettingsInput): void;
+  /** An export that has never run is added if its settings are given. */
+  saveFailedStart(exportName: string, failure: RunFailure, settings?: SavedSettingsInput): void;
   readonly incidents: IncidentLog;
 }
 
@@ -40,6 +46,11 @@ function notesIn(file: string, { all, close }: SqliteReader): RunNotesReader {
         JSON.parse(String(row.settings)),
         `settings of ${exportName} in ${file}`,
       );
+    },
+    failedStart(exportName) {
+      const [row] = all('SELECT failed_start FROM exports WHERE export = ?', exportName);
+      const text = row?.failed_start;
+      return typeof text === 'string' ? (JSON.parse(text) as RunFailure) : undefined;
     },
     incidents: {
       async read({ export: exportName, run }) {
@@ -82,12 +93,24 @@ export function openRunNotes(file: string): RunNotes {
         );
       },
     },
-    saveSettings(settings) {
+    saveStart(exportName, settings) {
+      if (settings === undefined) return write('UPDATE exports SET failed_start = NULL WHERE export = ?', exportName);
       write(
-        'INSERT INTO exports (export, settings) VALUES (?, ?) ON CONFLICT DO UPDATE SET settings = excluded.settings',
-        settings.export.name,
+        'INSERT INTO exports (export, settings) VALUES (?, ?) ON CONFLICT DO UPDATE SET settings = excluded.settings, failed_start = NULL',
+        exportName,
         JSON.stringify(settings),
       );
+    },
+    saveFailedStart(exportName, failure, settings) {
+      const text = JSON.stringify(failure);
+      if (settings !== undefined) {
+        write(
+          'INSERT INTO exports (export, settings) VALUES (?, ?) ON CONFLICT DO NOTHING',
+          exportName,
+          JSON.stringify(settings),
+        );
+      }
+      write('UPDATE exports SET failed_start = ? WHERE export = ?', text, exportName);
     },
   };
 }

@@ -37,8 +37,7 @@ export async function doctorCommand(
   const open = async () => {
     const { readFileExports } = await import('../settings-file.ts');
     const names = exportName === undefined ? [] : [exportName];
-    // Without the environment: a missing key is a finding.
-    const exports = readFileExports(file, names, { all: names.length === 0 }, [], undefined).map((each) =>
+    const exports = readFileExports(file, names, { all: names.length === 0 }, []).map((each) =>
       describeLocalExport(localExportSchema.parse(each), { env, runtime: systemRuntime }),
     );
     return { exports, [Symbol.asyncDispose]: async () => {} };

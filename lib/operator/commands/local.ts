@@ -5,7 +5,9 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { directoryOption, startLocalExport } from '../../local/directory.ts';
+import { findSecretProblem } from '../../local/service.ts';
 import type { LocalExportInput, SettingsSource } from '../../local/settings.ts';
+import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
 import { allExports, type CommandContext, reportError, runOnDeployment } from '../context.ts';
 import { type LocalOptions, readLocalSettings, readMaxAttempts, readStartRequest } from '../run-options.ts';
 import { runOneByOne, type Startable, startOne } from '../start-exports.ts';
@@ -36,7 +38,7 @@ export async function localCommand(
     const { readFileExports, settingsSource } = await import('../settings-file.ts');
     let exports: ReadonlyMap<string, LocalExportInput>;
     try {
-      const selected = readFileExports(options.settings, names, options, problems, env);
+      const selected = readFileExports(options.settings, names, options, problems);
       exports = new Map(selected.map((each) => [each.export.name, each]));
     } catch (error) {
       return reportError(error, { json }, context);
@@ -45,6 +47,7 @@ export async function localCommand(
     const ofFile = startable((name) => exports.get(name) as LocalExportInput, source);
     const [name, ...others] = exports.keys();
     if (name !== undefined && others.length === 0 && !all) return await startOne(ofFile, name, start, 'local', context);
+    if (!quiet) warnOfSecrets([...exports.values()], context);
     return await runOneByOne(ofFile, [...exports.keys()], start, context);
   }
   if (all) {
@@ -56,6 +59,14 @@ export async function localCommand(
       { handlesInterruption: true },
     );
   }
-  const ofOptions = startable(() => readLocalSettings(options, problems, env));
+  const ofOptions = startable(() => readLocalSettings(options, problems));
   return await startOne(ofOptions, options.export, start, 'local', context);
+}
+
+/** Some of several exports cannot start. Their failures say so, too, but that can be after hours. */
+function warnOfSecrets(exports: readonly LocalExportInput[], { env, stderr }: CommandContext): void {
+  const problems = new Set(exports.flatMap((each) => findSecretProblem(each, env) ?? []));
+  if (problems.size === 0) return;
+  stderr.write(errorLines(textStyleFor(stderr, env), withProblemCount([...problems].join('\n'))));
+  stderr.write('The exports that need it fail. The others are run.\n\n');
 }

@@ -59,7 +59,7 @@ export async function probeCommand(
   const open = async () => {
     const { readFileExports } = await import('../settings-file.ts');
     const names = exportName === undefined ? [] : [exportName];
-    const [settings] = readFileExports(file ?? '', names, { simulate }, [], env);
+    const [settings] = readFileExports(file ?? '', names, { simulate }, []);
     if (settings === undefined) throw new ExportError('ConfigurationError', `No exports in ${file}`);
     const described = describeLocalExport(localExportSchema.parse(settings), { env, runtime: systemRuntime });
     const service = await described.service.connect((text) => stderr.write(`${text}\n`));

@@ -209,7 +209,15 @@ function exportLines(status: ExportStatus, runs: readonly RunStatus[] = [], opti
           ...resumeLines(newest, options),
         ]),
     ...damagedRunLines(runs, options),
+    ...wrapped(failedStartLines(status, options)),
   ].map((line) => line.trimEnd());
+}
+
+function failedStartLines({ failedStart }: ExportStatus, { now, style }: StatusTableOptions): string[] {
+  if (failedStart === null) return [];
+  const { at, error, message } = failedStart;
+  const text = truncate(errorText(error, message), maxErrorLength);
+  return [`  ${style('red', 'last start failed')} ${relativeTime(epochMsOf(at), now)}: ${text}`];
 }
 
 /** `nightly  completed 3 h ago · watermark …`: in one line, or with some of them in lines below. */

@@ -22,7 +22,7 @@ async function abandonWithReply(reply: string | undefined) {
   await log.replaceState(anExportState({ export: 'daily', active: run, sequence: run.sequence }));
   await log.append(aPageEntry({ export: 'daily', run: run.run, page: 1 }));
   const notes = openRunNotes(file);
-  notes.saveSettings({ service: {}, export: { name: 'daily' }, apiKeyEnv: 'KEY' });
+  notes.saveStart('daily', { service: {}, export: { name: 'daily' }, apiKeyEnv: 'KEY' });
   notes.close();
 
   const stdin = Object.assign(new PassThrough(), { isTTY: true });
@@ -93,7 +93,7 @@ describe('abandon --backfill with a window that could not be published', () => {
       startedAt: at('2026-11-20T01:00:00Z'),
     });
     const notes = openRunNotes(file);
-    notes.saveSettings({ service: {}, export: { name: 'daily' }, apiKeyEnv: 'KEY' });
+    notes.saveStart('daily', { service: {}, export: { name: 'daily' }, apiKeyEnv: 'KEY' });
     notes.close();
     const ended = await runInProcess(['abandon', 'daily', '--backfill', '--yes', '--out', out]);
     const isActive = (await log.exportState(name))?.active !== undefined;

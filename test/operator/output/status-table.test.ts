@@ -28,6 +28,7 @@ const aStatus = (overrides: Partial<ExportStatus> = {}): ExportStatus => ({
   freshnessSeconds: 93_600,
   lastReportsAt: at('2026-11-20T02:03:20Z'),
   reportsEverySeconds: null,
+  failedStart: null,
   reportsOverdue: false,
   run: aRunId(),
   since: at('2026-11-19T02:00:00Z'),

@@ -94,6 +94,7 @@ export function exampleOverview(): OverviewRow[] {
   const entry = (name: string, overrides: Partial<Extract<StatusEntry, { state: string }>> = {}): StatusEntry => ({
     export: name,
     service: 'acme',
+    failedStart: null,
     state: 'completed',
     stale: false,
     freshnessSeconds: 129_600,
