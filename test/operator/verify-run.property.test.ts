@@ -111,6 +111,19 @@ describe('verifying an unchanged run', () => {
   });
 });
 
+describe('verifying a run that was copied to another bucket', () => {
+  const copied = (entries: readonly PageEntry[]) => entries.map((entry) => ({ ...entry, revision: 'of the original' }));
+
+  it('finds nothing, as its pages have the same bytes', async () => {
+    const bench = await aPublishedRun();
+    expect((await verify(bench, logWith(bench, copied))).findings).toEqual([]);
+    edit(bench, pageOf(bench, 2), (text) => text.replace('r3', 'r9'));
+    expect((await verify(bench, logWith(bench, copied))).findings).toEqual([
+      { page: 2, message: expect.stringContaining('has other content') },
+    ]);
+  });
+});
+
 describe('verifying a changed run', () => {
   it.each<[string, (bench: Bench) => unknown, RegExp]>([
     ['a page is missing', (bench) => bench.store.objects.delete(pageOf(bench, 2)), /page-000002\.xml is missing$/],
@@ -253,11 +266,6 @@ describe('verifying a changed run', () => {
       'the transferred bytes differ',
       (entries) => changed(entries, 2, { transferredBytes: 7 }),
       /page 2 has transferredBytes 7, the manifest has undefined/,
-    ],
-    [
-      'a revision differs',
-      (entries) => changed(entries, 2, { revision: 'other' }),
-      /was replaced: its revision is .*, but other was logged/,
     ],
   ])('reports that in the log %s', async (_, change, message) => {
     const bench = await aPublishedRun();
@@ -419,6 +427,16 @@ describe('verifying an unfinished run', () => {
     const onFinding = (finding: Finding) => findings.push(finding);
     await verifyUnpublishedRun({ store: bench.store, log, onFinding, onPage() {} }, active);
     expect(findings).toEqual([]);
+  });
+
+  it('reports a page that was replaced by one with the same bytes, which is not published', async () => {
+    const { bench, active, findings } = await anUnfinishedRun();
+    const log = logWith(bench, (entries) => changed(entries, 2, { revision: 'other' }));
+    const onFinding = (finding: Finding) => findings.push(finding);
+    await verifyUnpublishedRun({ store: bench.store, log, onFinding, onPage() {} }, active);
+    expect(findings).toEqual([
+      { page: 2, message: expect.stringMatching(/was replaced: its revision is .*, but other was logged/) },
+    ]);
   });
 
   it('verifies the pages it has, and notes that it is not published', async () => {
