@@ -110,8 +110,8 @@ export function findSecretProblem(
 }
 
 /**
- * Why the secret in the environment variable cannot be used; undefined if it can be. The name is shown only if it looks like one: if the
- * key itself was given as the name, it must not appear in a log.
+ * Why the secret in the environment variable cannot be used; undefined if it can be. The name is shown only if it looks like
+ * one: it may be the key itself, given by mistake.
  */
 export function problemOfVariable(
   variable: string,

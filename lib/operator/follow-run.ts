@@ -93,8 +93,8 @@ export async function observeStart(
 }
 
 /**
- * The retry with the number that it has among all of the same page, whatever their errors, as each sends a request. `maxAttempts` is how
- * many there are if this error stays.
+ * The retry, with its number among all of the same page: each sends a request, whatever the error. `maxAttempts` is how many
+ * there are if this error stays.
  */
 function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
   const attempt = (previous?.state === retry.state ? previous.attempt : 0) + 1;

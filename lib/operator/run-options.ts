@@ -319,8 +319,8 @@ export function checkVariableName(variable: string, problems: string[]): void {
 }
 
 /**
- * The API key, or another secret for this kind of authentication, in the environment variable `variable`; adds to `problems` what is wrong
- * with either. Problems never show the key.
+ * The API key, or another secret for this kind of authentication, in the environment variable `variable`. Adds to `problems`
+ * what is wrong with either, without the key.
  */
 export function readApiKey(
   variable: string,

@@ -70,8 +70,8 @@ export interface ExportStatus extends RunTotals {
   /** The name of its service in a stack; the address of its service in a directory. */
   readonly service: string;
   /**
-   * `failed`: the newest run has failed, and the next start resumes it, or begins a new one if it can never complete; or the newest start
-   * has begun no run. `damaged` is known only if runs are read. `never`: no run has completed or is unfinished.
+   * `failed`: the newest run has failed, and the next start resumes it, or begins a new one if it can never complete; or the
+   * newest start has begun no run. `damaged` is known only if runs are read. `never`: no run has completed or is unfinished.
    */
   readonly state: ActiveRunStatus['state'] | 'completed' | 'damaged' | 'never';
   /** Whether its schedule is enabled, and its newest completed run is older than `freshnessSeconds`, or there is none. */

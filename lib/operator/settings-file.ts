@@ -32,7 +32,7 @@ import {
  * given on the command line. The settings are those that would be deployed, except for what only AWS uses: all of the
  * schedule but its expression, and the number of pages per invocation.
  *
- * @throws ConfigurationError with a line for every problem. Whether there is an API key is known when the service is connected
+ * @throws ConfigurationError with a line for every problem. Keys are not read
  */
 export function readFileExports(
   file: string,

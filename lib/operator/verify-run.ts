@@ -159,8 +159,8 @@ function metadataProblem(
 }
 
 /**
- * The run is published only if its pages have the revisions that were logged. After that, a copy may replace a page, as in a move to another
- * bucket: its ETag differs if a key of KMS encrypts it or it was copied in other parts, and the SHA-256 of its bytes has been compared.
+ * After a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was copied in other parts. Then the
+ * SHA-256 decides, which has been compared. A run that is not published needs the revisions that were logged.
  */
 function revisionProblem({ entry }: ExpectedPage, { revision }: StoredPage, isPublished: boolean): string | undefined {
   if (isPublished || entry === undefined || revision === entry.revision) return undefined;

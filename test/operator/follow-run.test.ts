@@ -46,7 +46,7 @@ describe('a run that is not watched to its end', () => {
 });
 
 describe('a run whose service does not recover', () => {
-  /** Runs an export of two reports per page, without delays, and returns what it says if only warnings and its end are to be shown. */
+  /** Runs an export of two reports per page without delays. Returns what it says with `--quiet`. */
   async function follow(service: ReportService) {
     await using directory = await temporaryDirectory();
     let stdout = '';

@@ -74,8 +74,8 @@ export const compressedFormOf = ({ compression, storedBytes, storedSha256 }: Com
 export class DifferentContentError extends Error {}
 
 /**
- * The content of a page, decompressed, from the bytes of its object. Whatever the object has become, neither is read any further
- * than the bytes that `page` names.
+ * The content of a page, decompressed, from the bytes of its object. Neither is read any further than the bytes that `page`
+ * names, whatever the object has become.
  * @throws DifferentContentError, after the last byte at the latest, if object or content differ
  */
 export async function* readPage(

@@ -1,6 +1,6 @@
 /**
- * What operators' commands show of the exports in a directory, besides their state: the settings of the last run, a start that
- * failed since, and the incidents of each run. No run depends on it.
+ * What operators' commands show of the exports in a directory, besides their state: the settings of the last run, a start
+ * that failed since, and the incidents of each run. No run depends on it.
  */
 
 import type { RunFailure } from '../../core/model.ts';

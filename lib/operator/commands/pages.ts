@@ -65,7 +65,7 @@ export async function pagesCommand(
   });
 }
 
-/** @throws PageConflictError if the page is missing, or is not the one in the manifest: at its last byte at the latest */
+/** @throws PageConflictError, after the last byte at the latest, if the page is missing or not as the manifest says */
 async function* readContent(
   { store }: DeployedExport,
   page: ManifestPage,
