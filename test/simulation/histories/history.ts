@@ -176,6 +176,7 @@ function createDeployment(world: World, scenario: Scenario, shared: Bucket, apiK
       ...observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns, label + name, stores.checks),
       versions: versions.settingsOf(name),
       reportsExpectedUntil: versions.reportsExpectedUntil,
+      requestMark: versions.requestMark,
     };
     exports.set(observed.name, observed);
   }
@@ -338,7 +339,7 @@ function observeExport(
   announcedRuns: ReadonlySet<string>,
   label: string,
   { mustKnowRoot }: Pick<WriteChecks, 'mustKnowRoot'>,
-): Omit<ObservedExport, 'versions' | 'reportsExpectedUntil'> {
+): Omit<ObservedExport, 'versions' | 'reportsExpectedUntil' | 'requestMark'> {
   const { name } = scenario.settings;
   const timeline = createReportTimeline({
     rng: world.rng(`reports of ${label}`),

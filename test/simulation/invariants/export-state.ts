@@ -83,8 +83,8 @@ export function checkOwner(
 /** An active run keeps its execution and its place in the state, unless one of the few reasons to replace it applies. */
 function checkActiveRun(
   observations: Observations,
-  { firstPagesAt, pagesStoredAt }: Seen,
-  { name, scenario, service }: ObservedExport,
+  { firstPagesAt, pagesStoredAt, requestMarks }: Seen,
+  { name, scenario, service, requestMark }: ObservedExport,
   previous: ActiveRun,
   state: StateItem,
 ): void {
@@ -116,8 +116,9 @@ function checkActiveRun(
   // BeginRun never abandons the run that its own execution began.
   const isOtherExecution = previous.startedBy !== payload.execution;
   const restartRequested = input.restart === true && isOtherExecution;
-  // A start with another `since` may abandon a run without pages. Pages may be logged after it has looked.
-  const isContradicted = input.since !== undefined && input.since !== previous.since;
+  // A start with another `since` or request may abandon a run without pages. Pages may be logged after it has looked.
+  const isContradicted =
+    (input.since !== undefined && input.since !== previous.since) || requestMark(id) !== requestMarks.get(previous.run);
   const hasNoPages = last === undefined || (isContradicted && (firstPagesAt.get(previous.run) ?? 0) >= startedAt);
   const reports = countReports(observations, { name, service }, previous.run);
   const isTooSmall = last?.nextCursor === null && reports < minReportsOf(scenario) && previous.completion === undefined;

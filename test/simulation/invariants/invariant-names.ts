@@ -15,6 +15,7 @@ export const invariants = [
   'a manifest lists stored pages only',
   'no report appears twice in a run',
   'a run requests what its manifest states',
+  'every page of a published run is requested as the run is',
   'no report is missing from a run',
   'only a published run is listed',
   'run.json agrees with its manifest',

@@ -28,6 +28,8 @@ export interface ObservedExport {
   readonly versions: readonly ExportSettings[];
   /** Every version that a function has before this moment has the expectations (`expect`) of the scenario. */
   readonly reportsExpectedUntil: number;
+  /** What the requests of the version that the invocation has got contain (`Version.requestMark`). */
+  readonly requestMark: (processId: string) => string | undefined;
   /** The state machine of the service, as far as this export is concerned. */
   readonly stepFunctions: Pick<StepFunctions, 'start' | 'stop' | 'redrive' | 'find' | 'executions'>;
   /** Runs whose completion was put on the event bus. */
@@ -119,6 +121,8 @@ export interface Seen {
   readonly restartedWindows: Set<string>;
   /** The export or window that has each run, by export and run. */
   readonly runs: Map<string, string>;
+  /** What the requests of each run must contain (`Version.requestMark`). */
+  readonly requestMarks: Map<string, string | undefined>;
   /** The executions that have begun or resumed a run, without those that continue another one. */
   readonly runOwners: Set<string>;
   /** When each state was last written, by export and sort key. */
@@ -260,20 +264,16 @@ export const keyOfPage = (key: string, page: number): string =>
 export const contentOf = (body: Buffer, compression: string | undefined): Buffer =>
   compression === 'gzip' ? gunzipSync(body) : body;
 
-/** The page that the service served with these bytes and cursors, if there is one. */
+/** The page that the service served with these bytes and cursors, in response to such a request, if there is one. */
 export function findServedPage(
   service: SimulatedService,
   { cursor, sha256, nextCursor }: Pick<LogEntry, 'cursor' | 'sha256' | 'nextCursor'>,
-  bounds?: WindowBounds,
+  request: Partial<Pick<ServedPage, 'since' | 'until' | 'requestMark'>> = {},
 ): ServedPage | undefined {
+  const expected = Object.entries({ sha256, nextCursor, ...request });
   return service
     .servedPages(cursor)
-    .find(
-      (page) =>
-        page.sha256 === sha256 &&
-        page.nextCursor === nextCursor &&
-        (bounds === undefined || (page.since === bounds.since && page.until === bounds.until)),
-    );
+    .find((page) => expected.every(([field, value]) => page[field as keyof ServedPage] === value));
 }
 
 /** Whether the page is stored with the bytes that were logged. */

@@ -45,7 +45,10 @@ export function createStartChecks(observations: Observations): StartChecks {
       world.violate('one scheduled time begins one run', `${name}: ${scheduledTime} begins ${run}`);
     }
     const begin = Date.parse(since);
-    const ranges = observed.versions.map((settings) => expectedSince(observations, settings, input, previous));
+    // A watermark belongs to a request.
+    const isOther = observed.requestMark(writer().id) !== undefined;
+    const bounds = isOther ? undefined : previous;
+    const ranges = observed.versions.map((settings) => expectedSince(observations, settings, input, bounds));
     if (!ranges.some(([earliest, latest]) => begin >= earliest && begin <= latest)) {
       const format = (range: readonly number[]) => range.map((ms) => new Date(ms).toISOString()).join(' to ');
       const expected = ranges.map(format).join(', or ');
@@ -104,9 +107,16 @@ export function createStartChecks(observations: Observations): StartChecks {
         const { next, reason = '' } = event.data as { readonly next: string; readonly reason?: string };
         if (next === 'skip') checkSkip(execution, exportName, reason);
       }
-      // Nothing but a `since` can contradict a run here: no deployment changes the request of an export.
+      // Otherwise, nothing but a `since` can contradict a run, or the watermark.
+      const isOfOtherRequest =
+        world.injectedFaults.some(({ kind }) => kind === 'request-changed') &&
+        event.type === 'task-failed' &&
+        / was started with another request: |The watermark of export \S+ belongs to /.test(event.cause);
       const isRefused =
-        event.type === 'task-failed' && event.state === 'BeginRun' && event.error === 'ConfigurationError';
+        event.type === 'task-failed' &&
+        event.state === 'BeginRun' &&
+        event.error === 'ConfigurationError' &&
+        !isOfOtherRequest;
       // By a clock that was set back, or is behind; no start of a history has a `since` that is.
       const isFuture = isRefused && since !== undefined && / is in the future: /.test(event.cause);
       if (isRefused && !isFuture && (since === undefined || restart === true)) {

@@ -146,8 +146,11 @@ function checkManifest(
       world.violate('a manifest lists stored pages only', `${key}: page ${entry.page}`);
     }
     const page = findServedPage(service, entry, bounds);
+    const requestMark = seen.requestMarks.get(manifest.run);
     if (page === undefined) world.violate('a page is stored byte for byte', `${key}: page ${entry.page}`);
-    else served.push(page);
+    else if (findServedPage(service, entry, { ...bounds, requestMark }) === undefined) {
+      world.violate('every page of a published run is requested as the run is', `${key}: page ${entry.page}`);
+    } else served.push(page);
   }
   const folder = key.slice(0, key.lastIndexOf('/'));
   for (const stored of observations.s3().objects.keys()) {

@@ -14,6 +14,7 @@ import {
   exportOf,
   type LogEntry,
   type Observations,
+  type ObservedExport,
   parseBounds,
   type Seen,
   type StateItem,
@@ -52,6 +53,19 @@ function checkWriter({ world, writer, findExecution }: Observations, exportName:
   }
 }
 
+/** A new run has the request of the version that begins it; one that starts over because of a cursor, that of the run before. */
+function noteRequest(
+  { writer }: Observations,
+  { requestMarks }: Seen,
+  { requestMark }: ObservedExport,
+  { active }: StateItem,
+  previous: StateItem | undefined,
+): void {
+  if (active === undefined || requestMarks.has(active.run)) return;
+  const { step, id } = writer();
+  requestMarks.set(active.run, step === 'BeginRun' ? requestMark(id) : requestMarks.get(previous?.active?.run ?? ''));
+}
+
 export function createWriteChecks(observations: Observations, starts: StartChecks): WriteChecks {
   const seen: Seen = {
     manifests: new Map(),
@@ -65,6 +79,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     windows: new Map(),
     restartedWindows: new Set(),
     runs: new Map(),
+    requestMarks: new Map(),
     runOwners: new Set(),
     statesWrittenAt: new Map(),
     rootsKnownSince: new Map(),
@@ -95,6 +110,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         const state = unmarshall({ ...item }) as StateItem;
         const window = parseBounds(sk);
         checkRunId(observations, seen, name, sk, state);
+        noteRequest(observations, seen, observed, state, previous);
         checkOwner(observations, seen, `${name} ${sk}`, state, previous);
         checkDocumentRoot(observations, seen, observed, state, previous, window !== undefined);
         if (window === undefined) {

@@ -398,9 +398,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a start whose since contradicts an unfinished run resumes it',
     violates: 'a start that contradicts an unfinished run is refused',
-    at: 'lib/core/steps/begin-run.ts#contradictionsOf',
-    replace: 'since !== undefined && since !== run.since',
-    with: 'false',
+    at: 'lib/core/steps/export-state.ts#contradictionOf',
+    replace: 'since === undefined || since === run.since',
+    with: 'true',
   },
   {
     name: 'restart is ignored',
@@ -708,6 +708,21 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/core/steps/finish-run.ts#setCompletion',
     replace: 'hasUntil(run) ? undefined : watermarkAfter',
     with: 'watermarkAfter',
+  },
+  {
+    name: 'a deployment in mid-run changes what a run requests',
+    violates: 'every page of a published run is requested as the run is',
+    at: 'lib/core/steps/export-page.ts#exportPage',
+    replace: 'if (contradiction !== undefined) throw contradiction;',
+    with: '',
+    firstSeed: 101,
+  },
+  {
+    name: 'headers are no part of what a run requests',
+    violates: 'every page of a published run is requested as the run is',
+    at: 'lib/settings/settings.ts#apiOfRequest',
+    replace: 'Object.entries(headers)',
+    with: 'Object.entries({})',
   },
   {
     name: 'the probe ignores reports of the empty window',

@@ -2,6 +2,7 @@
  * Deployments while executions are running. A deployment updates the four functions and the definition one after another,
  * within minutes, and while one is updated, Lambda and Step Functions use the old and the new for some seconds. A rollback
  * goes back to the version before, of all that the deployment has updated; a deployment that fails updates only a part.
+ * One that changes what is requested fails before both BeginRun and ExportPage are updated, so that no run may have its request.
  *
  * An execution keeps the definition that it was started with, but invokes the functions that are deployed at the time.
  */
@@ -29,11 +30,15 @@ export interface Version {
   readonly definition: StateMachine<string>;
   /** Whether it is of a later release of the exporter, not only of other settings. */
   readonly isLaterRelease: boolean;
+  /** What all its requests contain, and those of no other version. Absent: they are those of the scenario. */
+  readonly requestMark?: string | undefined;
 }
 
 export interface Deployments {
   /** The version of the step's function that the invocation `id` gets, or a new container of it. */
   readonly functionVersion: (step: StepName, id: string) => Version;
+  /** Of the version that the invocation `id` has got. */
+  readonly requestMark: (id: string) => string | undefined;
   /** The definition that the execution is started with. */
   readonly definition: (execution: string) => StateMachine<string>;
   /** Every version that is deployed in this history, some of them only in part. */
@@ -53,9 +58,15 @@ interface Update {
 
 export function createDeployments(world: World, scenario: Scenario, label: string): Deployments {
   const { start, faultsEndAt, exports, deployment } = scenario;
-  const createVersion = (number: number, inputs: readonly ExportInput[], isLaterRelease: boolean): Version => {
+  const createVersion = (
+    number: number,
+    inputs: readonly ExportInput[],
+    isLaterRelease: boolean,
+    requestMark?: string,
+  ): Version => {
     const compresses = deployment.compresses && world.rng(`${label}compression of version ${number}`).chance(0.6);
-    const settings = deployedSettings(deployment, inputs, compresses ? 'gzip' : undefined);
+    const unmarked = deployedSettings(deployment, inputs, compresses ? 'gzip' : undefined);
+    const settings = requestMark === undefined ? unmarked : markRequests(world.rng(requestMark), unmarked, requestMark);
     const { timeoutSeconds } = functionLimits({
       service: serviceSettingsSchema.parse(settings.service),
       exports: settings.exports.map((each) => exportSettingsSchema.parse(each)),
@@ -75,6 +86,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
       timeoutSeconds,
       definition: isLaterRelease ? laterDefinition(definition) : definition,
       isLaterRelease,
+      requestMark,
     };
   };
 
@@ -102,11 +114,14 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
     if (at < endsAt || !world.injectFault('deployment', name)) continue;
     const rng = world.rng(name);
     const inputs = exports.map(({ input }) => changeSettings(rng, input));
-    const next = createVersion(versions.length + 1, inputs, rng.chance(0.6));
+    const requestMark = world.injectFault('request-changed', name) ? `other-request-${name}` : undefined;
+    const next = createVersion(versions.length + 1, inputs, rng.chance(0.6), requestMark);
     versions.push(next);
     const order = shuffle(rng, resources);
-    const isRolledBack = world.injectFault('rollback', name);
-    const updated = isRolledBack && rng.chance(0.5) ? order.slice(0, 1 + rng.integerBelow(order.length - 1)) : order;
+    const isRolledBack = world.injectFault('rollback', name) || requestMark !== undefined;
+    const begun = isRolledBack && rng.chance(0.5) ? order.slice(0, 1 + rng.integerBelow(order.length - 1)) : order;
+    const last = order.findLast((each) => each === 'BeginRun' || each === 'ExportPage');
+    const updated = requestMark === undefined ? begun : order.filter((each) => each !== last);
     let updateAt = at + rng.between(0, withinMs);
     for (const resource of updated) {
       updateAt += rng.pick([rng.between(1, 10) * second, rng.between(10, 60) * second]);
@@ -117,7 +132,9 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
       current = next;
       continue;
     }
-    updateAt += rng.pick([rng.between(1, 60) * second, rng.between(1, 25) * minute]);
+    const soon = rng.pick([rng.between(1, 60) * second, rng.between(1, 25) * minute]);
+    // Long enough for a start.
+    updateAt += requestMark === undefined ? soon : world.rng(`${requestMark}/rollback`).between(1, 50) * minute;
     for (const resource of shuffle(rng, updated)) {
       updateAt += rng.between(1, 30) * second;
       update(resource, updateAt, current);
@@ -142,6 +159,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
     const before = done.at(-2)?.version ?? first;
     return isSpreading && world.rng(decision).chance(0.5) ? before : last.version;
   };
+  const requestMarks = new Map<string, string | undefined>();
   return {
     versions,
     reportsExpectedUntil,
@@ -149,7 +167,12 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
       versions.flatMap((version) =>
         version.exports.filter(({ name }) => name === exportName).map((each) => exportSettingsSchema.parse(each)),
       ),
-    functionVersion: (step, id) => versionOf(step, `${id}/version`),
+    functionVersion(step, id) {
+      const version = versionOf(step, `${id}/version`);
+      requestMarks.set(id, version.requestMark);
+      return version;
+    },
+    requestMark: (id) => requestMarks.get(id),
     definition: (execution) => versionOf('definition', `${execution}/definition`).definition,
   };
 }
@@ -167,6 +190,25 @@ function changeSettings(rng: Rng, input: ExportInput): ExportInput {
     // A shorter overlap would miss reports that the service dates back.
     since: { ...input.since, ...(hasWatermark && rng.chance(0.3) ? { overlap: 'PT15M' } : {}) },
   };
+}
+
+/** Puts the mark into a header, the filter, or the description of the API. */
+function markRequests(rng: Rng, settings: FunctionSettingsInput, mark: string): FunctionSettingsInput {
+  const { service, exports } = settings;
+  const { api } = service;
+  const change = rng.pick(['headers', 'filter', 'description']);
+  if (change === 'filter') {
+    return { ...settings, exports: exports.map((each) => ({ ...each, filter: { ...each.filter, type: mark } })) };
+  }
+  if (change === 'headers' || api === undefined) {
+    return { ...settings, service: { ...service, headers: { 'X-Tenant': mark } } };
+  }
+  const { query, body } = api.request;
+  const request =
+    body === undefined
+      ? { ...api.request, query: { ...query, tenant: mark } }
+      : { ...api.request, body: { ...body, tenant: mark } };
+  return { ...settings, service: { ...service, api: { ...api, request } } };
 }
 
 function shuffle<Item>(rng: Rng, items: readonly Item[]): Item[] {

@@ -80,6 +80,8 @@ export const faultKinds = [
   'window-scheduler-stopped',
   // A response of the report service.
   'other-document',
+  // A deployment that changes what is requested. It fails half-way, and is rolled back.
+  'request-changed',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -121,6 +123,7 @@ const weights: Partial<FaultRates> = {
   'window-started-again': 6,
   'window-scheduler-stopped': 6,
   'other-document': 3,
+  'request-changed': 40,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */

@@ -45,6 +45,8 @@ export interface ServedPage {
   readonly reports: readonly SimulatedReport[];
   /** The moment, by the service's clock, whose reports the page shows. */
   readonly asOf: number;
+  /** That of the version whose request it was (`Version.requestMark`). */
+  readonly requestMark: string | undefined;
 }
 
 export interface SimulatedService {
@@ -218,7 +220,9 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       padding: options.padding,
     };
     const sha256 = createHash('sha256').update(api.write(content).body).digest('hex');
-    served.set(cursor, [...(served.get(cursor) ?? []), { sha256, since, until, cursor, nextCursor, reports, asOf }]);
+    const requestMark = /other-request-[\w.-]+/.exec(JSON.stringify(request))?.[0];
+    const page = { sha256, since, until, cursor, nextCursor, reports, asOf, requestMark };
+    served.set(cursor, [...(served.get(cursor) ?? []), page]);
     return content;
   }
 
