@@ -49,16 +49,16 @@ export interface ExportRequest {
   readonly container: string;
   /** Reports per page, 1 to 10. Absent: the service's default, at most 100 (docs/service-contract.md, section 4.1). */
   readonly size?: number | undefined;
-  /** What else of the service's settings decides what is requested. Headers may be confidential, so only checksums are kept. */
+  /** What else decides what is requested, of the service's settings. Headers may be confidential: only checksums are kept. */
   readonly api: {
     /**
-     * Set if the service is another API, which the settings describe (docs/apis.md): where responses have the next page, and what is
-     * there, such as `body cursor`. Its filter then has values for its requests.
+     * Where responses have the next page, and what is there, such as `body cursor`. Set if the service is another API,
+     * which the settings describe (docs/apis.md). The filter then has values for its requests.
      */
     readonly pagination?: string | undefined;
     /** Changes with everything that decides what is requested, what a page is, and how the next one is requested. */
     readonly sha256: string;
-    /** Changes with what decides which reports are selected: the description of requests, headers, public parts of credentials. */
+    /** Changes with what selects reports: the description of requests, headers, and the public parts of credentials. */
     readonly requestSha256: string;
   };
 }

@@ -335,7 +335,7 @@ type DefiningSettings = {
   readonly [Field in 'api' | 'cursorIn' | 'headers' | 'rootElement' | 'vendor']?: ServiceSettings[Field] | undefined;
 };
 
-/** What a run and its watermark keep of the service's settings: enough to notice that requests have changed. Secrets are not among them. */
+/** What a run and its watermark keep of the service's settings: enough to notice that requests have changed. No secret. */
 export function apiOfRequest({ api, vendor, cursorIn, headers = {} }: DefiningSettings): ExportRequest['api'] {
   const sentHeaders = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   if (api === undefined) {

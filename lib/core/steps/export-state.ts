@@ -74,9 +74,9 @@ function whyNotOwned(active: Run | undefined, execution: string, exportName: str
 }
 
 /**
- * The ConfigurationError of an unfinished run that cannot continue with `definition`, or with the `since` of a start; undefined if it can.
- * All its pages have one request, although a deployment may change the settings in mid-run, one function after the other: a cursor is valid
- * only with its own request. A run that has all its pages, of which `last` is the last one that is logged, sends no further request.
+ * The ConfigurationError of an unfinished run that cannot continue with `definition`, or with the `since` of a start;
+ * undefined if it can. A cursor is valid only with its own request, and a deployment may change the settings in mid-run.
+ * A run that has all its pages (`last` is the last one that is logged) sends no further request.
  */
 export function contradictionOf(
   run: Run,

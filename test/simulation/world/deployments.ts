@@ -2,7 +2,7 @@
  * Deployments while executions are running. A deployment updates the four functions and the definition one after another,
  * within minutes, and while one is updated, Lambda and Step Functions use the old and the new for some seconds. A rollback
  * goes back to the version before, of all that the deployment has updated; a deployment that fails updates only a part.
- * One that changes what is requested fails before both BeginRun and ExportPage are updated, so that no run may have its request.
+ * One that changes what is requested fails before both BeginRun and ExportPage are updated: no run may have its request.
  *
  * An execution keeps the definition that it was started with, but invokes the functions that are deployed at the time.
  */
