@@ -127,7 +127,7 @@ describe('settings', () => {
         'a query parameter',
         true,
         withApi({}),
-        withApi({ request: { ...described.request, query: { to: '{until}' } } }),
+        withApi({ request: { ...described.request, query: { ...described.request.query, to: '{until}' } } }),
       ],
       ['where the next page is', false, withApi({}), withApi({ next: { from: 'link', at: 'following' } })],
       ['an API instead of the contract', true, contract, withApi({})],

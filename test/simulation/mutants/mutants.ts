@@ -111,7 +111,7 @@ export const mutants: readonly Mutant[] = [
     name: 'an end flag that contradicts the cursor is believed',
     violates: 'a page is stored byte for byte',
     at: 'lib/service/client/next-page.ts#nextCursorInBody',
-    replace: "hasNext === (flag === String(flagAtEnd))",
+    replace: 'hasNext === (flag === String(flagAtEnd))',
     with: 'false',
     firstSeed: 390,
   },
