@@ -113,13 +113,19 @@ export function summarizeRun(
       const json = { status: 'failed', ...unfinished, ...known, error: { name, message } } as const;
       // Refused before a run was begun or resumed: the request contradicts the export state.
       if (json.run === null && name === 'ConfigurationError') return usageError(json, help);
-      const next = resumable ? resumeHint(json) : afterFinalFailure(run === null && observed.run !== null, watch);
-      return { exitStatus: exitStatuses.failed, json, next: `${gaveUp(name, lastRetry, maxAttempts)}${next}` };
+      const next = resumable
+        ? resumeHint(json, message)
+        : afterFinalFailure(run === null && observed.run !== null, watch);
+      return {
+        exitStatus: exitStatuses.failed,
+        json,
+        next: `${gaveUp(name, lastRetry, maxAttempts)}${next}`.trimEnd(),
+      };
     }
     case 'error': {
       const { name, message } = outcome.error instanceof Error ? outcome.error : new Error(String(outcome.error));
       const json = { status: 'failed', ...unfinished, error: { name, message } } as const;
-      if (json.run !== null) return { exitStatus: exitStatuses.failed, json, next: resumeHint(json) };
+      if (json.run !== null) return { exitStatus: exitStatuses.failed, json, next: resumeHint(json, message) };
       if (isExportError(outcome.error, 'ConfigurationError')) return usageError(json, help);
       return { exitStatus: exitStatuses.failed, json, next: '' };
     }
@@ -159,8 +165,11 @@ const afterFinalFailure = (isOwnedByAnother: boolean, watch: string): string =>
     ? `To see the state of the run: ${watch}`
     : 'Nothing was published, and the run is abandoned. The next start begins a new run.';
 
-const resumeHint = ({ pages }: RunJson): string =>
-  pages === 0 ? 'Run again to resume.' : `Run again to resume after page ${pages}.`;
+/** Nothing if the message says what to do: where a restart may be the only way out, a resumed run would fail again. */
+function resumeHint({ pages }: RunJson, message: string): string {
+  if (message.includes('--restart')) return '';
+  return pages === 0 ? 'Run again to resume.' : `Run again to resume after page ${pages}.`;
+}
 
 /** The lines that a person reads at the end. */
 export function formatSummary({ json, exitStatus, next }: StartSummary, elapsedMs: number, style: TextStyle): string {

@@ -94,6 +94,11 @@ describe('a run that failed', () => {
     expect(midway.next).toBe('Run again to resume after page 7.');
   });
 
+  it('does not advise to resume if the message says that a restart may be needed', () => {
+    const failed = { ...unknownRun, error: 'ContractError', message: 'not valid XML. Start with --restart' };
+    expect(summarizeRun({ status: 'failed', failed }, observed, next).next).toBe('Gave up after 2 retries.');
+  });
+
   it('counts the retries that the start allowed', () => {
     const failed = { ...unknownRun, ...outage };
     const summaryWith = (maxAttempts: number) =>
