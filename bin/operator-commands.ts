@@ -21,9 +21,6 @@ export function addOperatorCommands(
 Without a name, and if there are several exports, it is an overview with a line per export: those that failed, were
 interrupted, are stale or cannot be read first. An export is stale if its newest completed run is older than its schedule's freshness.
 
-If stdout is not a terminal, the output is tab-separated: a heading, then a line for each export; for a single export,
-a line of its own, with an empty run, and a line for each of its runs.
-
 Examples:
   $ ${programName} status
   $ ${programName} status --stack ReportExporter --failed
@@ -109,7 +106,7 @@ Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
       'after',
       `
 The lowest sequence comes first. With --json, prints a JSON object per run: the fields of its run.json, and location, the
-address of its manifest. If stdout is not a terminal, the output is tab-separated. Without runs, nothing is printed.
+address of its manifest.
 
 If the run.json of a run was changed, the runs before it are printed, and the command fails.
 

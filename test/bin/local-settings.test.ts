@@ -458,7 +458,7 @@ describe('a start without the key of its service', () => {
 
     const overview = await statusOf('--failed');
     expect(overview.status).toBe(1);
-    expect(overview.stdout.split('\n').slice(1)).toEqual([expect.stringMatching(`^one\t.*\tfailed\t.*${reason}`), '']);
+    expect(overview.stdout).toMatch(/^one +failed .*ConfigurationError: /m);
     const [one] = JSON.parse((await statusOf('one', '--json')).stdout).exports;
     expect(one).toMatchObject({ state: 'failed', run: null, failedStart: { error: 'ConfigurationError' } });
 
@@ -505,7 +505,7 @@ describe('a start without the key of its service', () => {
     expect(await runInProcess([...local, 'one'], env)).toMatchObject({ status: 0 });
     const changed = await runInProcess([...local, 'one', '--filter', '{"type":"weekly"}'], env);
     expect(changed).toMatchObject({ status: 2 });
-    expect((await statusOf('--failed')).stdout).toContain('\tConfigurationError: ');
+    expect((await statusOf('--failed')).stdout).toContain('ConfigurationError: ');
     const secret = 'sk_live_4242';
     const mistaken = await runInProcess([...local, 'two', '--api-key-env', secret], env);
     expect(mistaken).toMatchObject({ status: 2, stderr: expect.stringContaining('is not set') });

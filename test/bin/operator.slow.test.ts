@@ -67,26 +67,14 @@ const lines = ({ stdout }: CommandResult) => stdout.replace(/\n$/, '').split('\n
 const parseJson = ({ stdout }: CommandResult) => JSON.parse(stdout.trimEnd()) as Readonly<Record<string, unknown>>;
 
 describe('status', () => {
-  it('is tab-separated values without colors if stdout is not a terminal', async () => {
+  it('has no colors if stdout is not a terminal', async () => {
     const { out, result, run: id } = await aCompletedRun();
     const ended = await runOn(out, 'status');
-    const [heading = '', ...rows] = lines(ended);
-    const [ofExport, ofRun, ...more] = rows.map((row) =>
-      Object.fromEntries(heading.split('\t').map((name, column) => [name, row.split('\t')[column]])),
-    );
+    const [ofExport, heading, ofRun, ...more] = lines(ended);
     expect(more).toEqual([]);
-    expect(ofExport).toMatchObject({ export: 'daily', run: id, watermark: result.watermark, next: 'manual' });
-    expect(ofRun).toMatchObject({
-      export: 'daily',
-      run: id,
-      state: 'completed',
-      pages: '3',
-      reports: '5',
-      bytes: String(result.bytes),
-      watermark: '',
-      next: '',
-      last_error: '',
-    });
+    expect(ofExport).toContain(`watermark ${result.watermark}`);
+    expect(heading).toMatch(/^ *RUN +STATE +PAGES +REPORTS/);
+    expect(ofRun).toMatch(new RegExp(`^ *${id} +completed +3 +5 `));
     expect(ended.stdout + ended.stderr).not.toContain('\x1b');
   });
 
@@ -225,7 +213,7 @@ describe('verify', () => {
           stdout: expect.stringMatching(`run ${id} .*\\n.*manifest.json is missing`),
         });
       }
-      expect(lines(await runOn(out, 'status', 'daily')).find((line) => line.includes(id))).toContain('\tdamaged\t');
+      expect(lines(await runOn(out, 'status', 'daily')).find((line) => line.includes(id))).toMatch(/ damaged /);
       const missing = `The manifest ${manifest} is missing, although its run was published. Restore it`;
       for (const args of [['runs'], ['pages', '--run', id]]) {
         const ended = await runOn(out, ...args);
@@ -336,29 +324,14 @@ describe('runs', () => {
   }
   const withLocation = (out: string) => (run: RunSummary) => ({ ...run, location: join(out, run.manifest) });
 
-  it('prints the published runs in order, as JSON lines and as tab-separated values', async () => {
+  it('prints the published runs in order, as JSON lines and as a table', async () => {
     const { out, runs } = await severalRuns();
     const ended = await runOn(out, 'runs', '--json');
     expect(ended).toMatchObject({ status: 0, stderr: '' });
     expect(lines(ended).map((line) => JSON.parse(line))).toEqual(runs.map(withLocation(out)));
-    const [heading = '', ...rows] = lines(await runOn(out, 'runs', 'daily'));
-    expect(
-      rows.map((row) => Object.fromEntries(heading.split('\t').map((name, index) => [name, row.split('\t')[index]]))),
-    ).toEqual(
-      runs.map((run) => ({
-        sequence: String(run.sequence),
-        run: run.run,
-        since: run.since,
-        until: '',
-        watermark: run.watermark,
-        started: run.startedAt,
-        completed: run.completedAt,
-        pages: String(run.pages),
-        reports: String(run.reports),
-        bytes: String(run.bytes),
-        location: join(out, run.manifest),
-      })),
-    );
+    const [heading, ...rows] = lines(await runOn(out, 'runs', 'daily'));
+    expect(heading).toMatch(/^ *SEQUENCE +RUN +PAGES/);
+    expect(rows.map((row) => row.trim().split(/ +/)[1])).toEqual(runs.map(({ run }) => run));
   });
 
   it('prints a table on a terminal', async () => {
@@ -384,15 +357,14 @@ describe('runs', () => {
     expect(await show('--after', String(runs[2]?.sequence))).toEqual(['No published runs.']);
   });
 
-  it('prints the runs above a sequence, and nothing if there are none', async () => {
+  it('prints the runs above a sequence, and says so if there are none', async () => {
     const { out, runs } = await severalRuns();
     const [first, , third] = runs;
     const above = await runOn(out, 'runs', '--after', String(first?.sequence), '--json');
     expect(lines(above).map((line) => JSON.parse(line))).toEqual(runs.slice(1).map(withLocation(out)));
-    for (const format of [[], ['--json']]) {
-      const none = await runOn(out, 'runs', '--after', String(third?.sequence), ...format);
-      expect(none).toMatchObject({ status: 0, stdout: '', stderr: '' });
-    }
+    const afterLast = ['runs', '--after', String(third?.sequence)];
+    expect(await runOn(out, ...afterLast, '--json')).toMatchObject({ status: 0, stdout: '', stderr: '' });
+    expect(await runOn(out, ...afterLast)).toMatchObject({ status: 0, stdout: 'No published runs.\n', stderr: '' });
     const { out: unpublished } = await anUnfinishedRun();
     expect(await runOn(unpublished, 'runs', '--json')).toMatchObject({ status: 0, stdout: '', stderr: '' });
   });
@@ -641,12 +613,11 @@ describe('several exports in a directory', () => {
     const { out } = await threeExports();
     const { status, stdout, stderr } = await runOn(out, 'status');
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-    const [heading = '', ...rows] = lines({ stdout } as CommandResult);
-    expect(heading.split('\t').slice(0, 4)).toEqual(['export', 'service', 'state', 'stale']);
-    expect(rows.map((row) => row.split('\t').slice(0, 1).concat(row.split('\t').slice(2, 4)))).toEqual([
-      ['broken', 'failed', 'false'],
-      ['daily', 'completed', 'false'],
-      ['weekly', 'completed', 'false'],
+    const rows = lines({ stdout } as CommandResult).slice(1, 4);
+    expect(rows.map((row) => row.split(/ +/).slice(0, 2))).toEqual([
+      ['broken', 'failed'],
+      ['daily', 'completed'],
+      ['weekly', 'completed'],
     ]);
     const { exports } = parseJson(await runOn(out, 'status', '--json')) as { exports: object[] };
     expect(exports).toMatchObject([
@@ -670,20 +641,9 @@ describe('several exports in a directory', () => {
       'No export has failed, was interrupted, or is stale or unreadable (3 exports: 2 completed, 1 never completed)';
     expect(await runOn(out, 'status', '--failed')).toMatchObject({
       status: 0,
-      stdout: expect.stringMatching(/^export\t[^\n]*\n$/),
-      stderr: `${message}\n`,
+      stdout: `${message}\n`,
+      stderr: '',
     });
-    expect(await runOn(out, 'status', '--failed', '--json')).toMatchObject({ stderr: `${message}\n` });
-    let shown = '';
-    await runProgram(['status', '--failed', '--out', out], {
-      env,
-      stdin: process.stdin,
-      stdout: { isTTY: true, columns: 120, rows: 24, write: (text: string) => (shown += text) },
-      stderr: { write: () => expect.unreachable() },
-      signal: new AbortController().signal,
-      program: 'npx report-exporter',
-    });
-    expect(shown).toBe(`${message}\n`);
     expect(await runOn(out, 'status', 'daily', '--failed')).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('--failed: selects among all exports'),

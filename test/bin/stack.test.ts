@@ -81,7 +81,7 @@ afterEach(() => {
 });
 const runOnStack = (...args: string[]) => runInProcess([...args, '--stack', stackName]);
 const lines = ({ stdout }: CommandResult) => stdout.trimEnd().split('\n');
-const exportOf = (line = '') => line.split('\t')[0];
+const exportOf = (line = '') => line.split(' ')[0];
 
 describe('status', () => {
   it('shows a hundred exports in few requests, the failed ones first', async () => {
@@ -89,7 +89,8 @@ describe('status', () => {
     expect(ended).toMatchObject({ status: 0, stderr: '' });
     const [, first, second, ...rest] = lines(ended);
     expect([exportOf(first), exportOf(second)]).toEqual(['acme-59', 'globex-07']);
-    expect(rest.map(exportOf)).toEqual(
+    const listed = rest.slice(0, rest.indexOf(''));
+    expect(listed.map(exportOf)).toEqual(
       [...acmeExports, ...globexExports].filter((name) => !['acme-59', 'globex-07'].includes(name)),
     );
     expect(aws.requests()).toEqual({
@@ -246,7 +247,7 @@ describe('the manifest of a published run that is missing', () => {
       stdout: expect.stringMatching(/s3:\/\/.*manifest\.json is missing: the manifest of a published run/),
     });
     const status = lines(await runOnStack('status', name)).find((line) => line.includes(run));
-    expect(status).toContain('\tdamaged\t');
+    expect(status).toMatch(/ damaged /);
   });
 });
 

@@ -23,7 +23,7 @@ import {
   runOnDeployment,
   type TargetOptions,
 } from '../context.ts';
-import { countKinds, type ExportColumns, exportTable, tabSeparated, type ValueColumn } from '../output/export-table.ts';
+import { countKinds, type ExportColumns, exportTable } from '../output/export-table.ts';
 import { errorText, nextText } from '../output/status-table.ts';
 import { type Cell, ellipsize, textStyleFor } from '../output/terminal.ts';
 import { type PlannedRequest, plannedRequest, requestLines } from '../planned-request.ts';
@@ -96,7 +96,6 @@ async function planAll(deployment: Deployment, json: boolean, { stdout, env }: C
   const now = systemRuntime.now();
   const lines = () => {
     if (json) return [JSON.stringify({ exports: rows })];
-    if (stdout.isTTY !== true) return tabSeparated(valueColumns, rows, now);
     const columns = stdout.columns || 80;
     const summary = countKinds(rows.map(actOf), acts);
     return [
@@ -138,16 +137,6 @@ const tableColumns: ExportColumns<Row> = {
   ],
   noteOf: reasonOf,
 };
-
-const valueColumns: readonly ValueColumn<Row>[] = [
-  ['export', (row) => row.export],
-  ['act', actOf],
-  ['run', (row) => ('plan' in row && row.plan.act === 'resume' ? row.plan.run : undefined)],
-  ['since', sinceOf],
-  ['page', pageOf],
-  ['next', (row) => ('error' in row ? undefined : row.next.kind === 'scheduled' ? row.next.at : row.next.kind)],
-  ['reason', reasonOf],
-];
 
 /** The first request of the planned run; undefined if it would send none. */
 function firstRequest({ service }: DeployedExport, plan: Plan): PlannedRequest | undefined {

@@ -1,4 +1,4 @@
-/** `report-exporter runs`: the published runs of an export in order, as a table, tab-separated values or JSON lines. */
+/** `report-exporter runs`: the published runs of an export in order, as a table or JSON lines. */
 
 import type { RunSummary, WindowSummary } from '../../core/storage/published-schemas.ts';
 import { listPublishedRuns, listPublishedWindows } from '../../core/storage/run-list.ts';
@@ -37,7 +37,7 @@ export async function runsCommand(
     const { name, store } = await openExport(deployment, exportName);
     const runs: ListedRun[] = [];
     const show = async () => {
-      const lines = linesOf(runs, options, stdout.isTTY === true ? textStyleFor(stdout, env) : undefined);
+      const lines = linesOf(runs, options, textStyleFor(stdout, env));
       for (const line of lines) await print(stdout, `${line}\n`);
     };
     try {
@@ -59,10 +59,9 @@ export async function runsCommand(
 /** `location` is the address of the manifest. */
 type ListedRun = (RunSummary | WindowSummary) & { readonly location: string };
 
-function linesOf(runs: readonly ListedRun[], { json }: RunsOptions, style: TextStyle | undefined): readonly string[] {
+function linesOf(runs: readonly ListedRun[], { json }: RunsOptions, style: TextStyle): readonly string[] {
   if (json === true) return runs.map((run) => JSON.stringify(run));
-  if (runs.length === 0) return style === undefined ? [] : ['No published runs.'];
-  return style === undefined ? [columns.join('\t'), ...runs.map(valueLine)] : runTable(runs, style);
+  return runs.length === 0 ? ['No published runs.'] : runTable(runs, style);
 }
 
 function runTable(runs: readonly ListedRun[], style: TextStyle): string[] {
@@ -87,24 +86,4 @@ function cellsOf(run: ListedRun): readonly Cell[] {
     coarseDuration(epochMsOf(run.completedAt) - epochMsOf(run.startedAt)),
   ];
   return texts.map((text, column) => ({ text, alignRight: isRight(column) }));
-}
-
-const columns = [
-  'sequence',
-  'run',
-  'since',
-  'until',
-  'watermark',
-  'started',
-  'completed',
-  'pages',
-  'reports',
-  'bytes',
-  'location',
-] as const;
-
-function valueLine(run: ListedRun): string {
-  const { startedAt: started, completedAt: completed, ...rest } = run;
-  const values: Partial<Record<(typeof columns)[number], string | number | null>> = { ...rest, started, completed };
-  return columns.map((column) => String(values[column] ?? '').replaceAll(/\s+/g, ' ')).join('\t');
 }

@@ -1,4 +1,4 @@
-/** `report-exporter status`: one export with its newest runs, or all exports; as a table, tab-separated values or JSON. */
+/** `report-exporter status`: one export with its newest runs, or all exports; as a table or JSON. */
 
 import { systemRuntime } from '../../core/clock.ts';
 import { type Deployment, unreadableExport } from '../../target/target.ts';
@@ -11,7 +11,7 @@ import {
   runOnDeployment,
   type TargetOptions,
 } from '../context.ts';
-import { statusLines, statusValues, summarizeStatuses } from '../output/status-table.ts';
+import { statusLines, summarizeStatuses } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { readWholeNumber } from '../run-options.ts';
 
@@ -91,27 +91,23 @@ async function printEntries(
   entries: readonly StatusEntry[],
   { json, watch: isWatching, failed: failedOnly = false }: StatusOptions,
   { option }: Deployment,
-  { stdout, stderr, env, program }: CommandContext,
+  { stdout, env, program }: CommandContext,
   prefix: string,
 ): Promise<number> {
   const now = systemRuntime.now();
-  const isTerminal = stdout.isTTY === true;
   const sorted = sortStatuses(entries);
   const listed = failedOnly ? sorted.filter(needsAttention) : sorted;
   const summary = summarizeStatuses(entries);
-  const hasNothing = failedOnly && listed.length === 0;
   const nothing = `No export has failed, was interrupted, or is stale or unreadable (${summary})`;
   const lines = () => {
     if (json === true) return [JSON.stringify({ at: new Date(now).toISOString(), exports: listed })];
-    if (!isTerminal) return statusValues(listed, now);
-    if (hasNothing) return [nothing];
+    if (failedOnly && listed.length === 0) return [nothing];
     const style = textStyleFor(stdout, env);
     // Of a table that is longer than the screen, only the end would stay visible.
     const rows = isWatching === true ? stdout.rows : undefined;
     return statusLines(listed, { now, style, program, option, columns: stdout.columns || 80, rows, summary });
   };
   await print(stdout, `${prefix}${lines().join('\n')}\n`);
-  if (hasNothing && !isTerminal) stderr.write(`${nothing}\n`);
   const isFailure = failedOnly ? listed.length > 0 : entries.some((entry) => 'error' in entry);
   return isFailure ? exitStatuses.failed : exitStatuses.ok;
 }

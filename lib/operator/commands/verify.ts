@@ -22,13 +22,7 @@ import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
 import { hintLines } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
-import {
-  type VerifiedExport,
-  type VerifiedRunJson,
-  type VerifyRow,
-  verifyTable,
-  verifyValues,
-} from '../output/verify-table.ts';
+import { type VerifiedExport, type VerifiedRunJson, type VerifyRow, verifyTable } from '../output/verify-table.ts';
 
 export interface VerifyOptions extends TargetOptions {
   readonly run?: string;
@@ -281,7 +275,6 @@ async function printAll(
   const hasFailed = rows.some((row) => 'error' in row || row.status === 'failed');
   const lines = () => {
     if (json) return [JSON.stringify({ status: hasFailed ? 'failed' : 'ok', exports: rows })];
-    if (stdout.isTTY !== true) return verifyValues(rows, now);
     const style = textStyleFor(stdout, env);
     const columns = stdout.columns || 80;
     const hint = hasFailed ? hintLines('for details', `${program} verify <export> ${option}`, columns) : [];

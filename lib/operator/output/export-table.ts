@@ -1,4 +1,4 @@
-/** Tables with a line per export: for a terminal, and as tab-separated values for a shell. */
+/** Tables with a line per export. */
 
 import { plural } from './format.ts';
 import { type Cell, columnGap, columnWidths, type TextStyle, tableLines } from './terminal.ts';
@@ -52,19 +52,6 @@ export function rowsOf<Row>(rows: readonly Row[], columns: readonly Column<Row>[
   return [
     columns.map(({ heading, alignRight }) => ({ text: heading, style: 'dim', alignRight })),
     ...rows.map((row) => columns.map(({ cell, alignRight }) => ({ ...cell(row, now), alignRight }))),
-  ];
-}
-
-export type ValueColumn<Row> = readonly [
-  heading: string,
-  value: (row: Row, now: number) => string | number | boolean | null | undefined,
-];
-
-/** A heading, and a line for each row. An unknown value is empty. */
-export function tabSeparated<Row>(columns: readonly ValueColumn<Row>[], rows: readonly Row[], now: number): string[] {
-  return [
-    columns.map(([heading]) => heading).join('\t'),
-    ...rows.map((row) => columns.map(([, value]) => String(value(row, now) ?? '').replaceAll(/\s+/g, ' ')).join('\t')),
   ];
 }
 

@@ -1,10 +1,6 @@
-/**
- * The status of exports: for a person, a line for each, or one of them with its newest runs; and as tab-separated values for a
- * shell.
- */
+/** The status of exports: a line for each, or one of them with its newest runs. */
 
 import { stripVTControlCharacters } from 'node:util';
-import type { Instant } from '../../core/model.ts';
 import type { Incident } from '../../target/incidents.ts';
 import type { NextStart } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
@@ -20,15 +16,7 @@ import {
   type StatusEntry,
 } from '../run-status.ts';
 import { backfillLines, backfillText } from './backfill-table.ts';
-import {
-  type Column,
-  countKinds,
-  type ExportColumns,
-  exportTable,
-  rowsOf,
-  tabSeparated,
-  type ValueColumn,
-} from './export-table.ts';
+import { type Column, countKinds, type ExportColumns, exportTable, rowsOf } from './export-table.ts';
 import { bytes, coarseDuration, plural, relativeTime } from './format.ts';
 import { type Cell, columnGap, columnWidths, ellipsize, type TextStyle, tableLines, wrapText } from './terminal.ts';
 
@@ -46,7 +34,7 @@ export interface StatusTableOptions {
   readonly summary: string;
 }
 
-/** For a terminal: one export whose runs were read with these, or a line per export and a summary. */
+/** One export whose runs were read with these, or a line per export and a summary. */
 export function statusLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
   const [only] = entries;
   if (only === undefined) return ['No exports yet.'];
@@ -305,51 +293,4 @@ function describeIncident(incident: Incident): string {
   return incident.kind === 'wait'
     ? `the service sent Retry-After: ${incident.seconds} s`
     : `${incident.error}: ${incident.message.replaceAll(/\s+/g, ' ')}`;
-}
-
-/** A line for a shell: of an export, of one that cannot be read, or of a run. */
-interface ValueRow extends Partial<Omit<ExportStatus, 'service' | 'state'>> {
-  readonly service?: string | null;
-  readonly state: string;
-  readonly lastIncident?: Incident | null;
-  readonly error?: { readonly name: string; readonly message: string };
-}
-
-const valueColumns: readonly ValueColumn<ValueRow>[] = [
-  ['export', (row) => row.export],
-  ['service', ({ service }) => service],
-  ['state', ({ state }) => state],
-  ['stale', ({ stale }) => stale],
-  ['reports_overdue', ({ reportsOverdue }) => reportsOverdue],
-  ['run', ({ run }) => run],
-  ['pages', ({ pages }) => pages],
-  ['reports', ({ reports }) => reports],
-  ['bytes', (row) => row.bytes],
-  ['since', ({ since }) => since],
-  ['watermark', ({ watermark }) => watermark],
-  ['started', ({ startedAt }) => startedAt],
-  ['completed', ({ completedAt }) => completedAt],
-  ['completed_age_s', ({ next, completedAt }, now) => next && completedAt && ageSeconds(completedAt, now)],
-  ['next', ({ next }) => (next?.kind === 'scheduled' ? next.at : next?.kind)],
-  ['last_error', lastError],
-  ['backfill', ({ backfill }) => backfill && backfillText(backfill)],
-];
-
-/**
- * For a shell: a heading, and a line for each export with its newest run. Where runs were read, each of them has a line below, in
- * which the values of the export itself are empty. An unknown value is empty.
- */
-export function statusValues(entries: readonly StatusEntry[], now: number): string[] {
-  const rows: readonly ValueRow[] = entries.flatMap((entry): ValueRow[] =>
-    'error' in entry ? [{ ...entry, state: 'unreadable' }] : [entry, ...(entry.runs ?? [])],
-  );
-  return tabSeparated(valueColumns, rows, now);
-}
-
-const ageSeconds = (at: Instant, now: number): number => Math.floor((now - epochMsOf(at)) / 1_000);
-
-function lastError({ error, lastFailure, lastIncident }: ValueRow): string | undefined {
-  if (error !== undefined) return `${error.name}: ${error.message}`;
-  if (lastFailure) return `${lastFailure.error}: ${lastFailure.message}`;
-  return lastIncident ? describeIncident(lastIncident) : undefined;
 }

@@ -1,18 +1,11 @@
-/** What `verify --all` found: a line per export, for a terminal and for a shell. */
+/** What `verify --all` found: a line per export. */
 
 import type { RunTotals } from '../../core/model.ts';
 import { toPrintable } from '../../core/sanitize.ts';
 import type { UnreadableExport } from '../../target/target.ts';
 import type { Finding } from '../expected-pages.ts';
 import type { VerifiedRun } from '../verify-run.ts';
-import {
-  countKinds,
-  type ExportColumns,
-  exportTable,
-  type TableOptions,
-  tabSeparated,
-  type ValueColumn,
-} from './export-table.ts';
+import { countKinds, type ExportColumns, exportTable, type TableOptions } from './export-table.ts';
 import { bytes, plural } from './format.ts';
 import { errorText } from './status-table.ts';
 import { type Cell, ellipsize } from './terminal.ts';
@@ -41,9 +34,6 @@ export function verifyTable(rows: readonly VerifyRow[], options: TableOptions): 
   return [...exportTable(rows, tableColumns, options), '', summary];
 }
 
-export const verifyValues = (rows: readonly VerifyRow[], now: number): string[] =>
-  tabSeparated(valueColumns, rows, now);
-
 const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
 const statusOf = (row: VerifyRow): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
 const statusStyles: Readonly<Record<(typeof statuses)[number], Cell['style']>> = {
@@ -67,7 +57,6 @@ function totalsOf(row: VerifyRow): RunTotals & { readonly findingCount: number }
 }
 
 const runOf = (row: VerifyRow) => ('error' in row ? undefined : row.run);
-const withReportsOf = (row: VerifyRow) => ('error' in row ? undefined : row.newestWithReports?.run);
 const findingOf = (row: VerifyRow) =>
   'error' in row ? undefined : [...(row.findings ?? []), ...(row.newestWithReports?.findings ?? [])][0]?.message;
 
@@ -95,15 +84,3 @@ const tableColumns: ExportColumns<VerifyRow> = {
     return row.newestWithReports === null ? '' : 'two runs: the newest has no reports';
   },
 };
-
-const valueColumns: readonly ValueColumn<VerifyRow>[] = [
-  ['export', (row) => row.export],
-  ['status', statusOf],
-  ['run', runOf],
-  ['run_with_reports', withReportsOf],
-  ['pages', (row) => totalsOf(row).pages],
-  ['reports', (row) => totalsOf(row).reports],
-  ['bytes', (row) => totalsOf(row).bytes],
-  ['problems', (row) => totalsOf(row).findingCount],
-  ['first_problem', (row) => ('error' in row ? errorText(row.error.name, row.error.message) : findingOf(row))],
-];

@@ -114,12 +114,9 @@ describe('verify', () => {
 
     const piped = await runInProcess(words, env);
     expect(piped.status).toBe(1);
-    const [heading = '', ...rows] = piped.stdout.trimEnd().split('\n');
-    expect(heading.split('\t').slice(0, 5)).toEqual(['export', 'status', 'run', 'run_with_reports', 'pages']);
-    expect(rows.map((row) => row.split('\t').length)).toEqual(rows.map(() => heading.split('\t').length));
-    expect(rows[1]).toMatch(/^b-changed\tfailed\t.*\t1\t.*page-000001\.xml has other content/);
 
     const lines = await linesOnTerminal(words);
+    expect(piped.stdout).toBe(`${lines.join('\n')}\n`);
     expect(lines.map((line) => line.slice(0, 24).trimEnd())).toEqual([
       'EXPORT        STATUS',
       'a-intact      ok',
@@ -164,12 +161,12 @@ describe('plan --all', () => {
     damageState(out, 'c-unreadable');
     const refused = await runInProcess(words, env);
     expect(refused.status).toBe(1);
-    const rows = refused.stdout.trimEnd().split('\n');
-    expect(rows[0]).toBe('export\tact\trun\tsince\tpage\tnext\treason');
-    expect(rows[1]).toMatch(/^a-complete\tstart\t\t20\S+Z\t1\tmanual\tthe watermark$/);
-    expect(rows[2]).toMatch(/^b-changed\trefuse\t.*filter/);
-    expect(rows[3]).toMatch(/^c-unreadable\tunreadable\t.*PageConflictError: The state of export c-unreadable/);
-    expect((await linesOnTerminal(words)).at(-1)).toBe('3 exports: 1 unreadable, 1 refuse, 1 start');
+    const lines = refused.stdout.trimEnd().split('\n');
+    expect(lines).toEqual(await linesOnTerminal(words));
+    expect(lines[1]).toMatch(/^a-complete +start .* the watermark$/);
+    expect(lines[2]).toMatch(/^b-changed +refuse /);
+    expect(lines[3]).toMatch(/^c-unreadable +unreadable .*PageConflictError/);
+    expect(lines.at(-1)).toBe('3 exports: 1 unreadable, 1 refuse, 1 start');
   });
 
   it('takes no name', async () => {

@@ -1,4 +1,4 @@
-/** The status of exports, as a table on a terminal and as tab-separated values for a shell. */
+/** The status of exports, as a table. */
 
 import { describe, expect, it } from 'vitest';
 import {
@@ -9,12 +9,7 @@ import {
   sortStatuses,
   type StatusEntry,
 } from '../../../lib/operator/run-status.ts';
-import {
-  type StatusTableOptions,
-  statusLines,
-  statusValues,
-  summarizeStatuses,
-} from '../../../lib/operator/output/status-table.ts';
+import { type StatusTableOptions, statusLines, summarizeStatuses } from '../../../lib/operator/output/status-table.ts';
 import { textStyleFor } from '../../../lib/operator/output/terminal.ts';
 import { aRunId, at } from '../../support/builders.ts';
 
@@ -427,91 +422,4 @@ it('counts an export as stale if no run has had reports for longer than expected
   const entry = aStatus({ reportsEverySeconds: 864_000, reportsOverdue: true });
   expect(needsAttention(entry)).toBe(true);
   expect(linesFor([entry])[1]).toMatch(/^nightly +stale .* no reports for 10 days$/);
-});
-
-describe('the status for a shell', () => {
-  const rowsOf = (entries: readonly StatusEntry[]) => {
-    const [heading = '', ...lines] = statusValues(entries, now);
-    return lines.map((line) =>
-      Object.fromEntries(line.split('\t').map((value, column) => [heading.split('\t')[column], value])),
-    );
-  };
-
-  it('has a heading and a line per export, with raw values', () => {
-    const [completed, failedRow, unreadableRow, neverRow] = rowsOf([
-      aStatus({ stale: true }),
-      failed('f'),
-      unreadable('u'),
-      never('n'),
-    ]);
-    expect(completed).toEqual({
-      export: 'nightly',
-      service: 'acme',
-      state: 'completed',
-      stale: 'true',
-      reports_overdue: 'false',
-      run: expect.stringMatching(/^20261120T/),
-      pages: '1204',
-      reports: '12031',
-      bytes: '8400000',
-      since: '2026-11-19T02:00:00Z',
-      watermark: '2026-11-20T02:00:00Z',
-      started: '2026-11-20T02:00:00Z',
-      completed: '2026-11-20T02:03:20Z',
-      completed_age_s: String(14 * 3_600 - 200),
-      next: '2026-11-21T02:00:00Z',
-      last_error: '',
-      backfill: '',
-    });
-    expect(failedRow).toMatchObject({
-      state: 'failed',
-      stale: 'false',
-      last_error: 'ServiceUnavailableError: Report service responded with 503 for page 8',
-    });
-    expect(unreadableRow).toMatchObject({
-      state: 'unreadable',
-      run: '',
-      last_error: expect.stringMatching(/^PageCon/),
-    });
-    expect(neverRow).toMatchObject({ state: 'never', run: '', completed: '', completed_age_s: '', next: 'manual' });
-  });
-
-  it('has as many fields in each line as in its heading, even if an error contains tabs', () => {
-    const odd = { ...failure, message: 'a\tb\nc' };
-    const lines = statusValues([aStatus({ state: 'failed', lastFailure: odd }), unreadable('u'), ...mixed], now);
-    expect(new Set(lines.map((line) => line.split('\t').length)).size).toBe(1);
-  });
-
-  it('has a line for each run that was read below that of its export, without the values of the export', () => {
-    const failedRun = aRunStatus({
-      state: 'failed',
-      completedAt: null,
-      lastIncident: { kind: 'failed-run', at: at('2026-11-20T15:30:00Z'), page: 1, error: 'X', message: 'a\tb\nc' },
-    });
-    const older = aRunStatus({ run: '20261119T020000Z-2f3a5c' as RunStatus['run'] });
-    const status = withRuns({ runs: [failedRun, older], backfill: aBackfill() });
-    const [ofExport, ...ofRuns] = rowsOf([status]);
-    expect(ofExport).toEqual(rowsOf([{ ...status, runs: undefined }])[0]);
-    const ofExportOnly = ['service', 'stale', 'reports_overdue', 'watermark', 'completed_age_s', 'next', 'backfill'];
-    for (const column of ofExportOnly) {
-      expect([ofExport?.[column], ...ofRuns.map((row) => row[column])]).toEqual([expect.stringMatching(/./), '', '']);
-    }
-    expect(ofRuns).toMatchObject([
-      { export: 'nightly', run: failedRun.run, state: 'failed', completed: '', last_error: 'X: a b c' },
-      { export: 'nightly', run: older.run, state: 'completed', completed: '2026-11-20T02:03:20Z', pages: '1204' },
-    ]);
-  });
-
-  it('says how far a backfill has come, also if it has ended', () => {
-    const textOf = (backfill: BackfillSummary) => rowsOf([aStatus({ backfill })])[0]?.backfill;
-    expect(textOf(aBackfill())).toBe('12/40 windows, 1 failed');
-    expect(textOf(aBackfill({ state: 'running', counts: { ...counts, interrupted: 2, running: 4 } }))).toBe(
-      '12/46 windows, 1 failed, 2 interrupted, 4 running',
-    );
-    expect(textOf(aBackfill({ counts: { ...counts, waiting: 1_127 } }))).toBe('12/1140 windows, 1 failed');
-    expect(textOf(aBackfill({ state: 'abandoned' }))).toBe('12/40 windows, 1 failed, abandoned');
-    expect(textOf(aBackfill({ state: 'completed', counts: { ...counts, failed: 0, waiting: 0 } }))).toBe(
-      '12/12 windows',
-    );
-  });
 });
