@@ -223,8 +223,8 @@ describe('a ReportExporter in another stack', () => {
 
   it('rejects invalid settings, with all problems', () => {
     const { stack, stores } = anotherStack();
-    const exports = [{ name: 'a b', size: 11 }, { name: 'ok' }];
-    const names = { name: 'Reports', prefix: '/a' };
+    const exports = [{ name: 'a b', size: 11 }, { name: 'ok' }, { name: 'ok' }];
+    const names = { name: 'Reports', prefix: '/a', lifecycle: { expireAfterDays: 90 } };
     expect(
       problemsOf(
         () => new ReportExporter(stack, 'Invalid', { service: { baseUrl: 'x' }, exports, ...names, ...stores }),
@@ -235,6 +235,8 @@ describe('a ReportExporter in another stack', () => {
       expect.stringMatching(/^Another\/Invalid service\.baseUrl: must be a URL/),
       expect.stringMatching(/^Another\/Invalid exports\[0\]\.name: /),
       expect.stringMatching(/^Another\/Invalid exports\[0\]\.size: /),
+      'Another/Invalid exports[2].name: is the same as exports[1].name: names must be unique',
+      expect.stringMatching(/^Another\/Invalid lifecycle: must not be set with bucket/),
     ]);
     expect(problemsOf(() => new ReportExporter(stack, 'Empty', { service, exports: [], ...stores }))).toEqual([
       'Another/Empty exports: must have at least one export',

@@ -19,6 +19,7 @@ import {
   keyPrefixSchema,
   serviceNameSchema,
 } from '../../settings/deployment-settings.ts';
+import { fieldsOf } from '../../settings/fields.ts';
 import { compressionSchema, logLevelSchema, objectTagsSchema, storageClassSchema } from '../../settings/environment.ts';
 import { findMismatches, serviceSettingsSchema } from '../../settings/settings.ts';
 import { suggestFields } from '../../settings/unknown-fields.ts';
@@ -50,24 +51,42 @@ export function parseExporterSettings(props: Readonly<Record<string, unknown>>, 
   // First, because a token is not a valid value of most settings, which would be reported instead.
   assertNoProblems(subject, findTokens(given));
   const { data, error } = exporterSettingsSchema.safeParse(given);
-  const mismatches = isChecked(props) ? [] : findMismatches(props.service, itemsOf(props.exports));
-  const issues = [
-    ...suggestFields(exporterSettingsSchema, error?.issues ?? []),
-    ...mismatches.map(({ path, message }) => issueAt(path, message)),
+  const issues = suggestFields(exporterSettingsSchema, error?.issues ?? []);
+  const combinations = [...(isChecked(props) ? [] : findCombinations(given)), ...findBucketProblems(props)];
+  issues.push(...combinations.map(({ path, message }) => issueAt(path, message)));
+  if (data !== undefined && issues.length === 0) return data;
+  throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
+}
+
+/** What is wrong with settings that are valid by themselves. Accepts any value. */
+function findCombinations(given: Readonly<Record<string, unknown>>): CombinationProblem[] {
+  const exports = itemsOf(given.exports);
+  const names = exports.map((each) => fieldsOf(each).name);
+  return [
+    ...findMismatches(given.service, exports),
+    ...findNameCollisions(
+      names.map((name, index) => ({
+        name: typeof name === 'string' ? name : undefined,
+        path: ['exports', index, 'name'],
+      })),
+    ),
+    // Paths of files are relative to the working directory of the app.
+    ...findServiceProblems(given, '.'),
   ];
-  if (data === undefined) throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
-  const { exports, lifecycle, storageClass } = data;
-  assertNoProblems(subject, [
-    ...(isChecked(props)
+}
+
+function findBucketProblems({
+  lifecycle,
+  storageClass,
+  bucket,
+}: Readonly<Record<string, unknown>>): CombinationProblem[] {
+  if (lifecycle === undefined) return [];
+  const { data } = lifecycleSchema.safeParse(lifecycle);
+  return [
+    ...(data === undefined
       ? []
-      : [
-          ...findNameCollisions(exports.map(({ name }, index) => ({ name, path: ['exports', index, 'name'] }))),
-          // Paths of files are relative to the working directory of the app.
-          ...findServiceProblems(given, '.'),
-          ...mismatches,
-        ]),
-    ...(lifecycle === undefined ? [] : within('lifecycle', findLifecycleProblems(lifecycle, storageClass))),
-    ...(lifecycle === undefined || props.bucket === undefined
+      : within('lifecycle', findLifecycleProblems(data, storageClassSchema.safeParse(storageClass).data))),
+    ...(bucket === undefined
       ? []
       : [
           {
@@ -75,8 +94,7 @@ export function parseExporterSettings(props: Readonly<Record<string, unknown>>, 
             message: 'must not be set with bucket: add the rules to that bucket (docs/bucket.md, "Age of pages")',
           },
         ]),
-  ]);
-  return data;
+  ];
 }
 
 function assertNoProblems(subject: string, problems: readonly CombinationProblem[]): void {
