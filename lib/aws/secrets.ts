@@ -26,19 +26,25 @@ interface SecretApiKeyOptions extends SecretReader {
 
 /** `get` and `refresh` throw ConfigurationError if the secret is missing, unreadable or holds no key. */
 export function createSecretApiKey({ client, secretId, field, now }: SecretApiKeyOptions): ApiKeySource {
-  return cached(async () => parseKey(await readSecret(client, secretId), secretId, field), now);
+  return cached(async () => {
+    const format = field === '' ? 'as plain text' : `as JSON with the field ${JSON.stringify(field)}`;
+    const remedy = `Store the key ${format}, and start again`;
+    const secret = await readSecret(client, secretId, `${remedy}: ${storeCommand(secretId)}`);
+    const key = parseKey(secret, field);
+    if (key !== undefined) return key;
+    throw new ExportError('ConfigurationError', `The secret ${secretId} holds no API key. ${remedy}`);
+  }, now);
 }
 
-function parseKey(secret: string | undefined, secretId: string, field: string): string {
+/** As in docs/deployment.md. */
+const storeCommand = (secretId: string): string =>
+  `read -rs KEY && printf %s "$KEY" | aws secretsmanager put-secret-value --secret-id ${secretId} --secret-string file:///dev/stdin`;
+
+function parseKey(secret: string | undefined, field: string): string | undefined {
   const value = field === '' ? secret : readField(secret, field);
   // Editors and shells append a line break that is not part of the key.
   const key = typeof value === 'string' ? value.replace(/\r?\n$/, '') : undefined;
-  if (key !== undefined && key.trim() !== '') return key;
-  const format = field === '' ? 'as plain text' : `as JSON with the field ${JSON.stringify(field)}`;
-  throw new ExportError(
-    'ConfigurationError',
-    `The secret ${secretId} holds no API key. Store the key ${format}, and start again`,
-  );
+  return key?.trim() === '' ? undefined : key;
 }
 
 interface SecretNetworkOptions extends SecretReader {
@@ -65,8 +71,12 @@ export function createSecretNetwork({ client, settings, now }: SecretNetworkOpti
   }, now);
 }
 
+const storeCredentials = 'Store JSON with the fields "username", without a colon, and "password", and start again';
+const storeCertificate =
+  'Store JSON with the fields "cert" and "key" in PEM form, and "passphrase" if the key is encrypted, and start again';
+
 async function readProxyCredentials(client: SecretsManagerClient, secretId: string): Promise<ProxyCredentials> {
-  const secret = await readSecret(client, secretId);
+  const secret = await readSecret(client, secretId, storeCredentials);
   const username = readField(secret, 'username');
   const password = readField(secret, 'password');
   if (typeof username === 'string' && username !== '' && !username.includes(':') && typeof password === 'string') {
@@ -74,7 +84,7 @@ async function readProxyCredentials(client: SecretsManagerClient, secretId: stri
   }
   throw new ExportError(
     'ConfigurationError',
-    `The secret ${secretId} holds no credentials for the proxy. Store JSON with the fields "username", without a colon, and "password"`,
+    `The secret ${secretId} holds no credentials for the proxy. ${storeCredentials}`,
   );
 }
 
@@ -83,14 +93,13 @@ async function readClientCertificate(
   secretId: string,
   now: number,
 ): Promise<ClientCertificate> {
-  const secret = await readSecret(client, secretId);
+  const secret = await readSecret(client, secretId, storeCertificate);
   const [cert, key, passphrase] = ['cert', 'key', 'passphrase'].map((field) => readField(secret, field));
   const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
   if (!isText(cert) || !isText(key) || (passphrase !== undefined && typeof passphrase !== 'string')) {
     throw new ExportError(
       'ConfigurationError',
-      `The secret ${secretId} holds no client certificate. Store JSON with the fields "cert" and "key" in PEM form, and ` +
-        '"passphrase" if the key is encrypted',
+      `The secret ${secretId} holds no client certificate. ${storeCertificate}`,
     );
   }
   const certificate = { cert, key, ...(passphrase === undefined ? {} : { passphrase }) };
@@ -120,7 +129,7 @@ function cached<Value>(read: () => Promise<Value>, now: () => number) {
 }
 
 /** @throws ConfigurationError if the secret is missing or cannot be read */
-async function readSecret(client: SecretsManagerClient, secretId: string): Promise<string | undefined> {
+async function readSecret(client: SecretsManagerClient, secretId: string, remedy: string): Promise<string | undefined> {
   try {
     return (await client.send(new GetSecretValueCommand({ SecretId: secretId }))).SecretString;
   } catch (cause) {
@@ -130,8 +139,7 @@ async function readSecret(client: SecretsManagerClient, secretId: string): Promi
     throw new ExportError(
       'ConfigurationError',
       cause.name === 'ResourceNotFoundException'
-        ? `The secret ${secretId} has no value yet, or does not exist. Store the value: read -rs VALUE && printf %s "$VALUE" | aws ` +
-            `secretsmanager put-secret-value --secret-id ${secretId} --secret-string file:///dev/stdin; then start again`
+        ? `The secret ${secretId} has no value yet, or does not exist. ${remedy}`
         : `The secret ${secretId} cannot be read (${cause.name}). Allow secretsmanager:GetSecretValue on it, and kms:Decrypt if a ` +
             'customer managed key encrypts it; then start again',
       { cause },

@@ -103,11 +103,11 @@ describe('the API key in Secrets Manager', () => {
     const { name, message } = await failureOf(key.get());
     expect(name).toBe('ConfigurationError');
     expect(message).toMatch(
-      /^The secret reports\/api-key has no value yet, or does not exist\. Store the value: read -rs/,
+      /^The secret reports\/api-key has no value yet, or does not exist\. Store the key as JSON with the field "apiKey", and start again: read -rs/,
     );
-    // The same as in the documented steps, but for the names.
+    // The same as in the documented steps, but for the name of the secret.
     const documented = readFileSync('docs/deployment.md', 'utf8').match(/read -rs KEY .*/)?.[0] ?? '';
-    expect(message).toContain(documented.replaceAll('KEY', 'VALUE').replace('<AcmeApiKeySecretId>', 'reports/api-key'));
+    expect(message).toContain(documented.replace('<AcmeApiKeySecretId>', 'reports/api-key'));
   });
 
   it('is read again after a transient error, which is rethrown unchanged', async () => {
@@ -163,7 +163,11 @@ describe('the client certificate and the credentials for the proxy', () => {
       JSON.stringify(other.issue({ name: 'a', passphrase })),
       /the key is encrypted\. Set its passphrase: field "passphrase" of secret reports\/client/,
     ],
-    ['not been created', undefined, /^The secret reports\/client has no value yet, or does not exist\./],
+    [
+      'not been created',
+      undefined,
+      /^The secret reports\/client has no value yet, or does not exist\. Store JSON with the fields "cert" and "key"/,
+    ],
   ])('cannot be used if the secret has %s: the error says what to do', async (_, secret, message) => {
     const error = await errorWith({ tls: { clientCertificateSecret: 'reports/client' } }, secret);
     expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringMatching(message) });
