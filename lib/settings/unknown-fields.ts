@@ -49,7 +49,7 @@ function objectsIn({ properties, items, additionalProperties }: Schema, path: re
 const matches = (pattern: readonly string[], path: readonly PropertyKey[]): boolean =>
   pattern.length === path.length && pattern.every((part, index) => part === '*' || part === path[index]);
 
-const secretName = /^(api[_-]?key|(client[_-]?)?secret|(access[_-]?)?token|pass(word|phrase)|credentials?)$/i;
+const secretName = /^((api|secret)[_-]?key|(client[_-]?)?secret|([a-z]+[_-]?)?token|pass(word|phrase)|credentials?)$/i;
 const secretAdvice =
   'a secret does not belong in the settings, but in AWS Secrets Manager and, for runs on this machine, in the environment variable ' +
   'that apiKeyEnv names';

@@ -76,6 +76,7 @@ describe('an unknown field of the settings', () => {
       `services.acme.api.auth.clientSecret: unknown field; ${elsewhere}`,
     ],
     ['an API key', { service: { apiKey: 'k' } }, `services.acme.apiKey: unknown field; ${elsewhere}`],
+    ['a token', { service: { bearerToken: 't' } }, `services.acme.bearerToken: unknown field; ${elsewhere}`],
   ])('is probably %s', (_, added, problem) => {
     expect(problemsOf(added)).toEqual([`settings ${problem}`]);
   });
