@@ -47,7 +47,7 @@ export function createSchedules(
   const group = new ScheduleGroup(scope, 'Schedules', { removalPolicy: RemovalPolicy.DESTROY });
   const deadLetterQueue = createDeadLetterQueue(scope, key);
   const role = createRole(scope, group);
-  // Scheduler sends messages with this role. SQS encrypts them on its behalf, or Scheduler drops them without an alarm.
+  // Scheduler sends to the queue with this role. Without the key it cannot, and the start is lost without an alarm.
   if (key !== undefined) grantKey(role, key, 'sqs', ['kms:Decrypt', 'kms:GenerateDataKey']);
   const shared = { group, deadLetterQueue, role, target };
   return {
@@ -58,8 +58,8 @@ export function createSchedules(
 }
 
 /**
- * Delays the schedules of `group` until all other resources in `scope` exist. A rate starts a run at once, and its pages would keep
- * the bucket of a first deployment that is rolled back.
+ * Creates `group`, and so its schedules, after all other resources in `scope`. A rate starts a run at once. If the deployment then
+ * fails, its rollback cannot delete a bucket that has pages.
  */
 export function createSchedulesLast(group: ScheduleGroup, scope: Construct): void {
   const isOfSchedules = ({ node }: CfnResource): boolean =>

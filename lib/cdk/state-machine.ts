@@ -232,8 +232,7 @@ function grantInvokeAndPutEvents(
   eventBus.grantPutEventsTo(machine.role);
 }
 
-/** Lets the state machine continue a run in a new execution of itself. */
-/** A separate policy: in the role's own one, it would form a cycle. */
+/** Lets the state machine continue a run in a new execution of itself. In the role's own policy, this would be a cycle. */
 function grantStartExecution(scope: Construct, machine: StateMachine): void {
   new Policy(scope, 'StartExecutionPolicy', {
     roles: [machine.role],
@@ -241,7 +240,7 @@ function grantStartExecution(scope: Construct, machine: StateMachine): void {
   });
 }
 
-/** Lets BeginRun find out whether another execution of the state machine is running. A separate policy, as above. */
+/** Lets BeginRun find out whether another execution of the state machine is running. A policy of its own, as above. */
 function grantDescribeExecution(scope: Construct, machine: StateMachine, { role }: ServiceFunctions['BeginRun']): void {
   if (role === undefined) return;
   const executions = executionArns(machine, ':*');
