@@ -119,7 +119,7 @@ function addLocalCommand(program: Command, programName: string, action: CommandA
     .option('--restart', 'abandon an unfinished run and start over')
     .addOption(optionWithValue('--max-pages <n>', 'fail if the run has more pages'))
     .addOption(
-      optionWithValue('--max-empty-pages <n>', 'fail at so many pages without reports in a row (default: 1000)'),
+      optionWithValue('--max-empty-pages <n>', 'fail after n consecutive pages without reports (default: 1000)'),
     )
     .addOption(optionWithValue('--max-attempts <n>', 'try each step at most n times; 1: no retries'))
     .option('--quiet', 'show only warnings, errors and the result')
