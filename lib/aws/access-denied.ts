@@ -10,15 +10,15 @@ export function isAccessDenied(error: unknown): error is Error {
   return error instanceof Error && accessDeniedErrors.has(error.name);
 }
 
-/** Whether AWS denied what this error is about, also without the name of an error: the response to a HEAD request has no body. */
+/** Whether the cause is a denial of AWS. The response to a HEAD request has no body, and so no name of an error, only the status. */
 function isDenial(error: ExportError): boolean {
   const { $metadata: response } = (error.cause ?? {}) as { readonly $metadata?: { readonly httpStatusCode?: number } };
   return isAccessDenied(error.cause) || response?.httpStatusCode === 403;
 }
 
 /**
- * Adds the remedy to the message of AWS, which names the action and the resource. An error that is explained already gets the name of the
- * denial instead of ConfigurationError. The state machine decides by the name, and retries a denial, which may pass soon after a deployment.
+ * Adds the remedy to the message of AWS, which names the action and the resource. A ConfigurationError already has one, and only gets
+ * the name of the denial: the state machine retries a denial, because new permissions take a moment to become effective.
  */
 export function explainAccessDenied(error: unknown): void {
   if (isExportError(error)) {

@@ -20,8 +20,8 @@ const maxRootLength = 200;
 const columns = 'columns ';
 
 /**
- * Of the first row of CSV: `columns id,text`. No name of XML has a space. Of a row that not every store can keep, its beginning, and
- * a hash of it all.
+ * The root of a page of CSV, from its first row: `columns id,text`. No XML name has a space. A row that not every store can keep is
+ * replaced by its beginning and a hash of the whole row.
  */
 export function rootOfColumns(row: string): DocumentRoot {
   const root = `${columns}${row}`;
@@ -48,7 +48,7 @@ const firstRow: RootKind = { noun: 'columns', setting: 'api.page.columns', setti
 
 const kindOf = (root: DocumentRoot): RootKind => (root.startsWith(columns) ? firstRow : rootElement);
 
-/** Without what says that these are columns. */
+/** The root without its prefix `columns`. */
 const nameOf = (root: DocumentRoot): string => (kindOf(root) === firstRow ? root.slice(columns.length) : root);
 
 /** For messages: `root element reports`, `columns id,text`. */
@@ -73,7 +73,7 @@ export function rootOfFirstPage(
   return earlier && { root: earlier, reason: 'the run had it before it started over' };
 }
 
-/** Of the page after `previous`. Undefined: its format has none. */
+/** The expected root of the page after `page`; undefined if the format has none. */
 export const rootAfter = ({ page, documentRoot: root }: RootOfPage): ExpectedRoot | undefined =>
   root === null ? undefined : { root, reason: `page ${page} has it` };
 

@@ -14,8 +14,8 @@ export type Cursor = Branded<'Cursor'>;
 export const asCursor = (value: string): Cursor => value as Cursor;
 
 /**
- * Of what is stored, in characters, which are ASCII. A page-log entry has up to three cursors: 192 of the 400 KB of an item of
- * DynamoDB. No other record has any.
+ * The maximum length of a cursor as it is stored, in ASCII characters. A page-log entry has up to three cursors: 192 of the 400 KB
+ * that an item of DynamoDB may have.
  */
 export const maxCursorLength = 64 * 1024;
 

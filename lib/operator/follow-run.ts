@@ -51,7 +51,7 @@ export async function followRun(
   const output = json || isFailure ? stderr : stdout;
   const style = textStyleFor(output, env);
   const endedAt = now();
-  // A single start that is refused is a wrong usage, and no event of a run.
+  // A refused start of a single export is wrong usage, not an event of a run.
   const isUsage = summary.exitStatus === exitStatuses.usage && formatEnd === undefined;
   const text = formatEnd?.(summary, style) ?? formatSummary(summary, endedAt - startedAt, style);
   output.write(`${isUsage ? '' : timestampFor(output, endedAt)}${text}`);
@@ -69,7 +69,7 @@ export async function observeStart(
   { onEvent, ...listeners }: Listeners,
 ): Promise<StartSummary> {
   let observed = unobservedRun(exportName);
-  /** Of the step that is in progress. */
+  /** The newest retry of the step in progress. */
   let lastRetry: Retry | undefined;
   const options: StartOptions = {
     ...listeners,

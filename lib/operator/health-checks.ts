@@ -187,7 +187,7 @@ function concurrencyOutcome({ unreserved, scheduledExports, hasBackfills }: Conc
   );
 }
 
-/** Whether the functions may write to the buckets. If it cannot be read, the first run finds it: its message has the remedy, too. */
+/** Whether the functions may write to the buckets. Without the permission to read that, the first run shows it, with the remedy. */
 export async function checkBuckets(deployment: Deployment): Promise<readonly Outcome[]> {
   const found = (await deployment.unwritableBuckets?.().catch(() => [])) ?? [];
   return found.map(({ bucket, key }) =>

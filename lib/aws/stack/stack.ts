@@ -166,7 +166,7 @@ async function readAlarmTopic(client: SNSClient, TopicArn: string): Promise<Alar
 /** The key that S3 manages, which needs no permission. */
 const keyOfS3 = /^(arn:.*:)?alias\/aws\/s3$/;
 
-/** The functions name no key in their requests, and have no permission for the default one. Needs s3:GetEncryptionConfiguration. */
+/** The buckets whose default key the functions may not use, as no setting names it. Needs s3:GetEncryptionConfiguration. */
 async function findUnwritableBuckets(client: S3Client, services: readonly ServiceOutput[]): Promise<EncryptedBucket[]> {
   const buckets = new Set(services.flatMap(({ bucket, bucketKeyArn }) => (bucketKeyArn === undefined ? [bucket] : [])));
   const found = await Promise.all(

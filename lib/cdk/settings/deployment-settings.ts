@@ -1,6 +1,6 @@
 /**
- * The settings of a deployment, from the context of cdk.json or from the code of an app. They are validated completely before anything is synthesized, and
- * every problem is reported, one line each: those of the settings file, and those that only AWS has.
+ * The settings of a deployment, from the context of cdk.json or from the code of an app. All of them are validated before anything
+ * is synthesized. Every problem has a line of its own, also those that only AWS has.
  */
 
 import { withoutCdkValues } from './cdk-values.ts';

@@ -18,8 +18,8 @@ const epochStart = instantOf(0);
 
 /**
  * Where a new run starts: at the `since` of the start input, else where the export's settings say.
- * @throws ConfigurationError if the watermark belongs to another service, to other settings of it or to another filter, and the input has no `since`; or if that or
- *   `since.initial` is in the future
+ * @throws ConfigurationError if the watermark belongs to another service, other settings of it or another filter, and the input has no
+ *   `since`; or if `since` or `since.initial` is in the future
  */
 export function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): Since {
   assertNotInFuture(input.since, 'The since of the start input', now);

@@ -25,7 +25,7 @@ export interface RunNotesReader {
 }
 
 export interface RunNotes extends RunNotesReader {
-  /** Of a run that has begun. Its settings are saved if they are given. */
+  /** Notes that a run has begun, and saves its settings if they are given. */
   saveStart(exportName: string, settings?: SavedSettingsInput): void;
   /** An export that has never run is added if its settings are given. */
   saveFailedStart(exportName: string, failure: RunFailure, settings?: SavedSettingsInput): void;
