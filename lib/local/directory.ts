@@ -123,9 +123,10 @@ export async function startLocalExport(
   source?: SettingsSource,
 ): Promise<RunEnd> {
   const toSave = source === undefined ? settings : { ...settings, from: source };
-  // Only a run shows that the name of the variable is not the key itself.
-  const mayNote = isNameOfVariable(settings.apiKeyEnv);
-  const noted = { exportName: settings.export.name, ...(mayNote && { settings: toSave }) };
+  // An export that has never run is added only if a file names it: the name in an option may be mistyped, and stays. And only a
+  // run shows that the name of the variable is not the key itself.
+  const mayAdd = source !== undefined && isNameOfVariable(settings.apiKeyEnv);
+  const noted = { exportName: settings.export.name, ...(mayAdd && { settings: toSave }) };
   return await notingFailure(options, noted, startOptions, async () => {
     return await startRun(options, localExportSchema.parse(settings), request, startOptions, toSave);
   });

@@ -8,7 +8,7 @@ import type { RunFailure } from '../core/model.ts';
 import type { StartOptions } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
 import { instantOf } from '../core/timestamps.ts';
-import { fileSystemError } from './durable-fs.ts';
+import { fileSystemError, isFilePresent } from './durable-fs.ts';
 import type { RunObserver } from './run.ts';
 import type { SavedSettingsInput } from './settings.ts';
 import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
@@ -63,6 +63,8 @@ export function observeRun(
 /** Notes why a start has begun no run. Best effort: that reason is the one to report, not why it could not be noted. */
 export function noteFailedStart(stateFile: string, { exportName, settings }: NotedStart, failure: RunFailure): void {
   try {
+    // A directory without any export says so. One with an empty state would seem to be in order.
+    if (settings === undefined && !isFilePresent(stateFile)) return;
     const notes = openRunNotes(stateFile);
     try {
       if (settings !== undefined) assertDistinctName(exportName, dirname(stateFile), notes);

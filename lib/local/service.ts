@@ -123,8 +123,9 @@ export function problemOfVariable(
   return problem && `environment variable ${named} ${problem}`;
 }
 
-/** `ACME_API_KEY`: capital words with underscores between them, not what a random key looks like. */
-export const isNameOfVariable = (name: string): boolean => /^[A-Z]{2,20}(_[A-Z]{2,20}|_\d{1,3}){1,6}$/.test(name);
+/** `TOKEN`, `OAUTH2_SECRET`: capital words with underscores between them, not what a random key looks like. */
+export const isNameOfVariable = (name: string): boolean =>
+  /^([A-Z]{1,12}|[A-Z]{1,20}\d?[A-Z]{0,20}(_[A-Z]{1,20}\d{0,3}|_\d{1,3}){1,6})$/.test(name);
 
 /** Why a secret cannot be used, without showing any of it; undefined if it can be. */
 function problemOfSecret(secret: string | undefined, kind: keyof typeof secretNames = 'header'): string | undefined {

@@ -500,6 +500,22 @@ describe('a start without the key of its service', () => {
     );
   });
 
+  it('is not shown of an export that options name, and that has never run: its name may be mistyped', async () => {
+    const { out } = await twoServices();
+    const local = ['local', '--base-url', 'https://reports.example.com', '--out', out];
+    expect(await runInProcess([...local, '--export', 'mistyped'], {})).toMatchObject({ status: 2 });
+    const nothing = await runInProcess(['status', '--failed', '--out', out], env);
+    expect(nothing).toMatchObject({ status: 2, stderr: expect.stringContaining('No export has run in') });
+
+    const simulated = ['local', '--out', out, '--export'];
+    expect(await runInProcess([...simulated, 'nightly'], {})).toMatchObject({ status: 0 });
+    expect(await runInProcess([...local, '--export', 'mistyped'], {})).toMatchObject({ status: 2 });
+    expect(await runInProcess([...simulated, 'Mistyped'], {})).toMatchObject({ status: 0 });
+    const { stdout } = await runInProcess(['status', '--json', '--out', out], env);
+    const exports = JSON.parse(stdout).exports.map((each: { export: string }) => each.export);
+    expect(exports).toEqual(['Mistyped', 'nightly']);
+  });
+
   it('is shown if the start is refused, and without the name of a variable that could be the key', async () => {
     const { local, out, statusOf } = await twoServices();
     expect(await runInProcess([...local, 'one'], env)).toMatchObject({ status: 0 });

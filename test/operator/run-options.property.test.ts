@@ -144,4 +144,21 @@ describe('the options of the command line', () => {
     ]);
     expect(problems.join()).not.toContain(apiKeyEnv);
   });
+
+  it.each(['TOKEN', 'ACME_API_KEY', 'OAUTH2_SECRET', 'B2B_KEY', 'S3_KEY_2', 'ACME_V2_TOKEN'])(
+    'about the variable %s name it',
+    (apiKeyEnv) => {
+      const problem = findSecretProblem({ service: { baseUrl: 'https://a.example' }, apiKeyEnv }, {});
+      expect(problem).toContain(`The environment variable ${apiKeyEnv} is not set`);
+    },
+  );
+
+  it.each(['AKIAIOSFODNN7EXAMPLE', 'QWERTZUIOPASDFGHJKLY', '4F9A_77C2', 'SK_9F8A7B6C5D'])(
+    'about a variable whose name could be the key %s do not show it',
+    (apiKeyEnv) => {
+      const problem = findSecretProblem({ service: { baseUrl: 'https://a.example' }, apiKeyEnv }, {});
+      expect(problem).toMatch(/ in apiKeyEnv .* is not set/);
+      expect(problem).not.toContain(apiKeyEnv);
+    },
+  );
 });
