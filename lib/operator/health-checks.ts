@@ -4,6 +4,7 @@
  * directory, a file is written and removed again.
  */
 
+import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { isExportError } from '../core/errors.ts';
 import { noSettingsFile } from '../local/directory.ts';
@@ -273,13 +274,18 @@ async function checkStore(deployed: DeployedExport, active: Run | undefined): Pr
   }
 }
 
-/** Only the newest run counts. */
+/** What the next start would do, and the newest run. */
 async function checkRuns(
   deployed: DeployedExport,
   exportState: ExportState | undefined,
   program: string,
   option: string,
 ): Promise<Outcome> {
+  const plan = await planRun({ ...deployed, runtime: systemRuntime });
+  if (plan.act === 'refuse') {
+    const remedy = `for details: ${program} plan ${deployed.name} ${option}`;
+    return { state: 'problem', message: `the next start would fail: ${plan.reason}`, remedy };
+  }
   for await (const { export: name, run, state, lastIncident } of listRuns(deployed, exportState)) {
     const startCommand = `${program} start ${name} ${option}`;
     const failure = lastIncident === null || lastIncident.kind === 'wait' ? undefined : lastIncident;

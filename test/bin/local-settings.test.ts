@@ -553,6 +553,26 @@ describe('later starts in a directory', () => {
     expect(plan.stdout).toContain(`  settings ${file}\n`);
   });
 
+  it('that would be refused are a problem for doctor', async () => {
+    const service = await aService();
+    const { out, file, local } = await aFile(fileWith(service.baseUrl, { size: 2, maxPages: 1 }));
+    expect(await runInProcess(local, env)).toMatchObject({ status: 1 });
+    const doctor = async () => await runInProcess(['doctor', '--out', out], env);
+    expect(await doctor()).toMatchObject({ status: 0, stdout: expect.stringContaining('is unfinished') });
+
+    await writeFile(file, JSON.stringify(fileWith(service.baseUrl, { size: 3 })));
+    const refused =
+      /✗ nightly runs +the next start would fail: Run .* size was 2 and is now 3.*\n +→ for details: .* plan nightly --out /;
+    expect(await doctor()).toMatchObject({ status: 1, stdout: expect.stringMatching(refused) });
+
+    expect(await runInProcess([...local, '--restart'], env)).toMatchObject({ status: 0 });
+    await writeFile(file, JSON.stringify(fileWith(service.baseUrl, { size: 3, filter: { type: 'weekly' } })));
+    const otherFilter = expect.stringContaining(
+      'the next start would fail: The watermark of export nightly belongs to',
+    );
+    expect(await doctor()).toMatchObject({ status: 1, stdout: otherFilter });
+  });
+
   it('keep the options that were given with the file', async () => {
     const service = await aService();
     const { out, file, local } = await aFile(fileWith(service.baseUrl, {}));
