@@ -13,7 +13,6 @@ import {
 import type { StepDependencies, StoreReader } from '../core/ports.ts';
 import { decide } from '../core/steps/begin-run.ts';
 import type { StartInput } from '../core/steps/start-input.ts';
-import { chooseSince } from '../core/steps/watermark.ts';
 import { pageKey } from '../core/storage/keys.ts';
 
 export type Plan =
@@ -48,22 +47,21 @@ const plannedExecution = 'plan';
 
 /** Only reads. `input` is the start input to plan for. */
 export async function planRun(deps: PlanDependencies, input: StartInput = {}): Promise<Plan> {
-  const { definition, log, runtime } = deps;
+  const { definition, log } = deps;
   const state = (await log.exportState(definition.name)) ?? emptyState(definition.name);
   try {
     const { result } = await decide(deps, state, input, plannedExecution);
     if (result.act === 'skip') return { act: 'skip', reason: result.reason };
-    const { act, run, last } = result;
+    const { run, last } = result;
     const { since, request } = run;
-    if (act === 'start') {
-      const { reason } = chooseSince(definition, state, input, runtime.now());
-      return { act, since, reason, abandons: state.active?.run ?? null, request };
+    if (result.act === 'start') {
+      return { act: 'start', since, reason: result.reason, abandons: state.active?.run ?? null, request };
     }
     const failure = state.active?.lastFailure;
     const { page, cursor, unlogged } = await findNextPage(deps, run, last);
     const ended = failure === undefined ? 'was interrupted' : `failed (${failure.error})`;
     const reason = `run ${run.run} ${ended} and is resumed${unloggedPages(unlogged)}`;
-    return { act, run: run.run, since, reason, page, cursor, request };
+    return { act: 'resume', run: run.run, since, reason, page, cursor, request };
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError') && !isExportError(error, 'PageConflictError')) throw error;
     return { act: 'refuse', reason: error.message };

@@ -22,7 +22,7 @@ import type { StepDependencies } from '../ports.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { changedRequestError, contradictionOf, identifyRun, type StateChange, updateState } from './export-state.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
-import { chooseSince } from './watermark.ts';
+import { appliesTo, chooseSince, type Since } from './watermark.ts';
 
 export type BeginRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime' | 'emit'>;
 
@@ -81,7 +81,9 @@ export async function beginRun(
 /** What an execution does, before it is recorded. */
 export type Decision =
   | ({ readonly act: 'skip' } & SkippedStart)
-  | { readonly act: 'start' | 'resume'; readonly run: Run; readonly last: PageEntry | undefined };
+  /** `reason` is why the run starts at its `since`. */
+  | { readonly act: 'start'; readonly run: Run; readonly last: undefined; readonly reason: string }
+  | { readonly act: 'resume'; readonly run: Run; readonly last: PageEntry | undefined };
 
 /**
  * What `execution` would do in this state, and the state it would leave. Only reads.
@@ -122,7 +124,8 @@ export async function decide(
   const contradiction = contradictionOf(active, last, deps.definition, input.since);
   if (contradiction !== undefined) {
     // A run without a logged page can be replaced: nothing is lost.
-    if (last === undefined) return start(deps, state, input, execution);
+    if (last === undefined)
+      return start(deps, state, input, execution, sinceOfReplaced(active, deps.definition, input));
     throw contradiction;
   }
   const taken = { ...state, recentExecutions: withExecution(state, execution) };
@@ -174,16 +177,18 @@ async function start(
   state: ExportState,
   input: StartInput,
   execution: string,
+  replaced?: Since,
 ): Promise<StateChange<Decision>> {
   const { definition, runtime } = deps;
   if (hasHadRun(state, execution)) return skip(runIsOver);
   await assertNotEnded(deps, input, execution);
   const { until, request, compression } = definition;
   const identity = identifyRun(definition, state, runtime);
+  const { since, reason } = replaced ?? chooseSince(definition, state, input, epochMsOf(identity.startedAt));
   const run: Run = {
     export: definition.name,
     ...identity,
-    since: chooseSince(definition, state, input, epochMsOf(identity.startedAt)).since,
+    since,
     ...(until === undefined ? {} : { until }),
     request,
     ...(compression === undefined ? {} : { compression }),
@@ -201,7 +206,18 @@ async function start(
     recentExecutions: withExecution(state, execution),
     lastAbandoned: undefined,
   };
-  return { change, result: { act: 'start', run, last: undefined } satisfies Decision as Decision };
+  return { change, result: { act: 'start', run, last: undefined, reason } satisfies Decision as Decision };
+}
+
+/** An operator may have named the `since` of the replaced run. It stays, unless the start or another selection of reports says otherwise. */
+function sinceOfReplaced(
+  { run, since, request }: Run,
+  definition: ExportDefinition,
+  input: StartInput,
+): Since | undefined {
+  const isOfSameSelection = appliesTo({ ...request, requestSha256: request.api.requestSha256 }, definition.request);
+  if (input.since !== undefined || !isOfSameSelection) return undefined;
+  return { since, reason: `that of run ${run}, which has no page and is replaced` };
 }
 
 /** So many executions may begin or resume a run of the export while an invocation is suspended. */

@@ -138,7 +138,7 @@ function completedUpTo({ startedAt, request }: Run, { serviceTime, timing }: Pag
 }
 
 /** Whether the watermark bounds what `request` selects: another service, tenant or filter may have older reports, never exported. */
-export function appliesTo(watermark: Watermark, { source, filter, api }: ExportRequest): boolean {
+export function appliesTo(watermark: Omit<Watermark, 'instant'>, { source, filter, api }: ExportRequest): boolean {
   return (
     watermark.source === source &&
     isDeepStrictEqual(watermark.filter, filter) &&

@@ -805,6 +805,23 @@ describe('a run that is started again', () => {
     expect(completed(await bench.with({ size: 5, script: () => undefined }).start()).pages).toBe(1);
   });
 
+  it('begins where the run without a page that it replaces would have begun, unless the start or another filter says otherwise', async () => {
+    const since = at('2020-01-01T00:00:00Z');
+    const definition = { since: { from: 'lookback', lookbackMs: 3_600_000 } } as const;
+    const begun = async () => {
+      const bench = anExportBench({ size: 2, script: dead(0), definition });
+      await bench.start({ since });
+      return bench.with({ size: 5, script: () => undefined });
+    };
+    expect(completed(await (await begun()).start()).since).toBe(since);
+    const named = at('2020-06-01T00:00:00Z');
+    expect(completed(await (await begun()).start({ since: named })).since).toBe(named);
+    const bench = await begun();
+    const request = { ...bench.deps.definition.request, filter: { a: 1 } };
+    const filtered = bench.with({ definition: { ...definition, request } });
+    expect(completed(await filtered.start()).since).toBe('2026-11-20T01:00:00Z');
+  });
+
   it.each([
     ['an unknown field', { sinse: '2026-11-01T00:00:00Z' }, 'sinse'],
     ['a since that is no instant', { since: 'yesterday' }, 'since: must be an ISO 8601 UTC instant'],
