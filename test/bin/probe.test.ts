@@ -61,6 +61,28 @@ describe('report-exporter probe', () => {
     expect(ended.status).toBe(2);
   });
 
+  const csv = (columns?: string) => ({
+    ...api,
+    next: { from: 'header', at: 'X-Next', to: { query: 'cursor' } },
+    page: { format: 'csv', columns },
+  });
+  it.each([
+    [
+      'of page 1 are not those of the settings',
+      csv('id,date'),
+      'the columns id,text for page 1, but id,date is expected',
+    ],
+    ['of page 2 are not those of page 1', csv(), 'the columns error,text for page 2, but id,text is expected'],
+  ])('fails if the columns %s', async (_, description, message) => {
+    await using server = await startRawServer((socket, { target }) => {
+      const [id, next] = target.includes('cursor=') ? ['error', {}] : ['id', { 'x-next': 'second' }];
+      socket.end(rawResponse({ headers: { 'content-type': 'text/csv', ...next }, body: `${id},text\n1,a\n` }));
+    });
+    const { file } = await aFile({ baseUrl: server.url, description });
+    const ended = await runInProcess(['probe', '--settings', file], env);
+    expect(ended).toMatchObject({ status: 1, stderr: expect.stringContaining(message) });
+  });
+
   it('says what a run would miss', async () => {
     const { file } = await aFile({
       description: { ...api, request: { path: '/v1/events', query: { limit: '{size}' } } },

@@ -1,7 +1,7 @@
 /** `report-exporter probe`: requests a page or two of an export, and shows what was sent and what was found. Stores nothing. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import { describeRoot } from '../../core/document-root.ts';
+import { assertRootOfProbe, describeRoot, type ExpectedRoot, rootOfFirstPage } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
 import { type Cursor, emptyState } from '../../core/model.ts';
 import { type FetchedPage, nextCursorOf, type PageRequest, type ReportService } from '../../core/ports.ts';
@@ -79,14 +79,16 @@ export async function probeCommand(
     const bounds = { request, since: start.since, until: instantOf(now) };
     const pages: ProbedPage[] = [];
     let cursor: Cursor | null = null;
+    let expectedRoot = rootOfFirstPage(definition, undefined, {});
     do {
       const number = pages.length + 1;
       const planned = plannedRequest(service, { ...bounds, cursor });
       if (!json) await print(stdout, `${style('bold', `Page ${number}`)}\n${requestLines(planned).join('\n')}\n`);
-      const probed = await fetchPage(client, { ...bounds, cursor, label: `page ${number}` }, planned, api);
+      const sent = { ...bounds, cursor, label: `page ${number}` };
+      const probed = await fetchPage(client, sent, planned, { api, expectedRoot });
       pages.push(probed.page);
       if (!json) await print(stdout, responseLines(probed.page));
-      ({ cursor } = probed);
+      ({ cursor, expectedRoot } = probed);
     } while (cursor !== null && pages.length < maxPages);
     const notes = findNotes(api, pages, service.untilOperator !== undefined);
     if (json) {
@@ -102,13 +104,19 @@ export async function probeCommand(
   });
 }
 
-async function fetchPage(client: ReportService, request: PageRequest, planned: PlannedRequest, api: Api) {
+async function fetchPage(
+  client: ReportService,
+  request: PageRequest,
+  planned: PlannedRequest,
+  { api, expectedRoot }: { readonly api: Api; readonly expectedRoot: ExpectedRoot | undefined },
+) {
   return await withProbeTimeout(timeoutMs, async (signal) => {
     const requestedAt = systemRuntime.monotonicNow();
     const page = await client.fetchPage(request, signal);
     const latencyMs = Math.round(systemRuntime.monotonicNow() - requestedAt);
     let size = 0;
     for await (const chunk of page.body) size += chunk.length;
+    const nextRoot = assertRootOfProbe(request.label, page, expectedRoot);
     const cursor = nextCursorOf(page);
     const probed: ProbedPage = {
       request: planned,
@@ -120,7 +128,7 @@ async function fetchPage(client: ReportService, request: PageRequest, planned: P
       latencyMs,
       next: { at: placeOf(api), cursor },
     };
-    return { page: probed, cursor };
+    return { page: probed, cursor, expectedRoot: nextRoot };
   });
 }
 
