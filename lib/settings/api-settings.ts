@@ -333,7 +333,11 @@ const pageSchema = z.strictObject({
   ),
   columns: optionalField(
     'The first row of every page of CSV, as it is there. A page with another one is a ContractError. Without it, that of earlier pages and runs.',
-    z.string().check(z.minLength(1, 'must not be empty'), z.maxLength(65_536, 'must have at most 65,536 characters')),
+    z.string().check(
+      z.minLength(1, 'must not be empty'),
+      z.maxLength(65_536, 'must have at most 65,536 characters'),
+      z.refine((row) => !/[\r\n]$/.test(row), 'must not end with a line break'),
+    ),
     { example: 'id,date,text' },
   ),
   error: optionalField(

@@ -378,6 +378,11 @@ describe('a description', () => {
       { ...described['a link'], page: { format: 'csv', reports: '/*', columns: 'id' } },
       'page.columns: has no meaning with reports, which say that the first row is a report',
     ],
+    [
+      'columns with a line break at the end',
+      { ...described['a link'], page: { format: 'csv', columns: 'id,text\r\n' } },
+      'page.columns: must not end with a line break',
+    ],
     ['a path of XML in JSON', next({ at: 'meta.next' }), 'next.at: must be a JSON Pointer, such as /meta/next'],
     ['a selection in JSON', next({ at: '/link[relation=next]/url' }), 'next.at: must not have brackets'],
     ['a selection of reports in JSON', page({ reports: '/data[0]/*' }), 'page.reports: must not have brackets'],
