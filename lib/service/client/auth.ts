@@ -193,6 +193,7 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
         sentCursor: false,
         now: clock.now(),
         base: address,
+        address: 'auth.tokenUrl',
         method: 'POST',
         path: address.pathname,
         excerpt,

@@ -139,6 +139,7 @@ export function serviceClient(
         sentCursor,
         now: clock.now(),
         base,
+        address: settings.api === undefined ? 'the base URL' : 'baseUrl and api.request.path',
         method: api.request.method,
         path,
         excerpt,

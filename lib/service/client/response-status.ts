@@ -35,6 +35,8 @@ interface Context {
   /** The local clock; used if the response has no Date. */
   readonly now: number;
   readonly base: URL;
+  /** The settings of the address, for messages. */
+  readonly address: string;
   readonly method: string;
   /** The path of the request, without its query. */
   readonly path: string;
@@ -67,10 +69,9 @@ export function statusError(subject: Subject, response: Response, context: Conte
 function explain(
   subject: Subject,
   { statusCode: status, headers }: Response,
-  { auth, sentCursor, base, method, path, now, sent }: Context,
+  { auth, sentCursor, base, address, method, path, now, sent }: Context,
   retryAfterSeconds: number | undefined,
 ): readonly [name: ErrorName, explanation: string] {
-  const address = subject.server?.setting ?? 'the base URL';
   if (isKeyRejected(status)) {
     return ['ConfigurationError', rejectedCredentials[auth]];
   }

@@ -106,6 +106,13 @@ describe('a first request that is rejected', () => {
     expect(await messageOf(400, '02:00:00', {})).toBe('Check api.request');
   });
 
+  it.each([
+    [404, /does not exist\. Check baseUrl and api\.request\.path$/],
+    [301, /would forward the API key\. Check baseUrl and api\.request\.path$/],
+  ])('with %i names both settings of the address', async (status, message) => {
+    expect(await messageOf(status, '02:00:00', {})).toMatch(message);
+  });
+
   it('mentions bounds that are recent by the clock of the service', async () => {
     const refused = 'Some APIs refuse recent dates: start later or less often, or with an earlier --since';
     expect(await messageOf(422, '02:59:59', described, until)).toBe(`${fields}. ${dates}. ${refused}`);
