@@ -54,6 +54,10 @@ const template = checkedText((value) => findTemplateProblem(value, false));
 const keyName = /^(api[-_]?key|(access[-_]?)?token|key|secret|password|sig|signature)$/i;
 const offsetName = /^(offset|page|page[-_[]?(number|num|no|index|offset)\]?|skip|\$skip|start[-_]?(at|index))$/i;
 
+/** Whether the field of a body at this path has the name of an offset: `skip`, or `number` in `page`. */
+const isOffsetPath = (path: Path): boolean =>
+  [path.slice(-1), path.slice(-2)].some((names) => offsetName.test(names.join('_')));
+
 function findParameterProblem(name: string, value: string): string | undefined {
   if (keyName.test(name)) return noKeyInUrl;
   return offsetName.test(name) && placeholdersIn(value).length === 0 ? noOffsets : undefined;
@@ -79,7 +83,7 @@ const bodySchema = z.pipe(
       for (const { path, message } of problems) context.addIssue({ code: 'custom', path: [...path], message });
       if (problems.length > 0) return;
       for (const { path, value } of scalarsIn(body, [])) {
-        const isOffset = offsetName.test(String(path.at(-1))) && /^\d+$/.test(String(value));
+        const isOffset = isOffsetPath(path) && /^\d+$/.test(String(value));
         const message = isOffset ? noOffsets : typeof value === 'string' ? findTemplateProblem(value, true) : undefined;
         if (message !== undefined) context.addIssue({ code: 'custom', path: [...path], message });
       }
@@ -240,7 +244,7 @@ const nextSchema = z.strictObject({
         body: optionalField(
           'The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.',
           text(/^(\/([^~/]|~[01])+)+$/, 'must be a JSON Pointer, such as /cursor').check(
-            z.refine((pointer) => !offsetName.test(pointer.slice(pointer.lastIndexOf('/') + 1)), noOffsets),
+            z.refine((pointer) => !isOffsetPath(pointer.split('/').slice(1)), noOffsets),
           ),
           { example: '/cursor' },
         ),

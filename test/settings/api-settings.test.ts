@@ -170,6 +170,16 @@ describe('a description', () => {
       { ...base, request: post, next: { ...body, to: { body: '/query/offset' } } },
       'next.to.body: offsets and page numbers are refused',
     ],
+    [
+      'a page number in the body',
+      inBody({ page: { number: 1 } }),
+      'request.body.page.number: offsets and page numbers',
+    ],
+    [
+      'a cursor as page number in the body',
+      { ...base, request: post, next: { ...body, to: { body: '/page/number' } } },
+      'next.to.body: offsets and page numbers are refused',
+    ],
     ['a cursor as page number', next({ to: { query: 'page' } }), 'next.to.query: offsets and page numbers'],
     ['the next page as a number', next({ from: 'page' }), 'next.from: offsets and page numbers are refused'],
     [
