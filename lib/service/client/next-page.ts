@@ -180,7 +180,8 @@ function linkTo(subject: Subject, relation: string, header: string): string | un
   };
   while (position < header.length) {
     const start = position;
-    const target = read(/\s*<([^>]*)>/y)?.[1];
+    // A list may have empty elements (RFC 9110, section 5.6.1).
+    const target = read(/[\s,]*<([^>]*)>/y)?.[1];
     const relations: (readonly string[])[] = [];
     const names = new Set<string>();
     for (

@@ -328,6 +328,7 @@ describe('the next page', () => {
     ['is at an absolute path', { next: link }, linked('</eu/logs?after=%2C>; rel=next'), '/eu/logs?after=%2C'],
     ['is at a path with two slashes', { next: link }, linked('<//logs//a>; rel=other, <//a:b>; rel=c'), null],
     ['has spaces around its relation', { next: link }, linked('<?a> ; rel = "Next"'), '/logs?a'],
+    ['is in a list with empty elements', { next: link }, linked(', <?a>; rel=prev, ,<?b>; rel=next'), '/logs?b'],
     ['has two relations', { next: link }, linked('<?a>; rel="next https://example.com/next"'), '/logs?a'],
     ['has a relation with an escape', { next: link }, linked('<?a>; rel="ne\\xt"'), '/logs?a'],
     [
