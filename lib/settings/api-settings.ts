@@ -294,7 +294,7 @@ const nextSchema = z.strictObject({
       ),
   ),
   rejected: optionalField(
-    'What says, in a response with status 200, that the cursor of the request is not valid any more. The run then starts over, as after a cursor that is rejected with a status.',
+    'How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status.',
     z.strictObject({
       at: field('A path.', pathText, { example: '/OAI-PMH/error/@code' }),
       is: field('The text there.', z.string(), { example: 'badResumptionToken' }),

@@ -261,7 +261,7 @@ export interface NextProps {
    * @default - it has no next page at this place
    */
   readonly end?: EndProps | undefined;
-  /** What says, in a response with status 200, that the cursor of the request is not valid any more. The run then starts over, as after a cursor that is rejected with a status. */
+  /** How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status. */
   readonly rejected?: RejectedProps | undefined;
 }
 
@@ -313,7 +313,7 @@ export interface EndProps {
   readonly same?: true | undefined;
 }
 
-/** What says, in a response with status 200, that the cursor of the request is not valid any more. The run then starts over, as after a cursor that is rejected with a status. */
+/** How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status. */
 export interface RejectedProps {
   /**
    * A path.

@@ -146,7 +146,7 @@ function nextOutcome({ limits, request }: ExportDefinition, loop: LoopState, ent
         : 'The end of its pages may be described wrongly (api.next.end): if so, correct it and start with --restart. ';
     throw new ExportError(
       'ConfigurationError',
-      `Run ${entry.run} reached the limit of ${limits.maxEmptyPages} pages without reports in a row (maxEmptyPages), and the ` +
+      `Run ${entry.run} reached the limit of ${limits.maxEmptyPages} consecutive pages without reports (maxEmptyPages), and the ` +
         `service has more. ${hint}If so many pages can be empty, raise maxEmptyPages and start again: the run resumes ` +
         'after its last page',
     );

@@ -113,7 +113,7 @@ const differences = (before: ExportRequest, now: ExportRequest): readonly string
     .filter((field) => !isDeepStrictEqual(before[field], now[field]))
     .map((field) =>
       field === 'api'
-        ? `${labels.api} were others`
+        ? `${labels.api} have changed`
         : `${labels[field]} was ${describe(before[field])} and is now ${describe(now[field])}`,
     );
 

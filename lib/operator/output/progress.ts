@@ -64,7 +64,7 @@ export function createProgressDisplay(
           return status.update(`Page ${event.page} waits for its turn: other exports use all slots of the service`);
         case 'pages-without-reports':
           return status.print(
-            style('yellow', `${event.emptyPages} pages without reports in a row, up to page ${event.page}`),
+            style('yellow', `${event.emptyPages} consecutive pages without reports, up to page ${event.page}`),
           );
         // The summary says how the run ended.
         case 'run-completed':

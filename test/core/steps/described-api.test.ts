@@ -154,7 +154,7 @@ describe('a description that has changed', () => {
       status: 'failed',
       failed: {
         error: 'ConfigurationError',
-        message: expect.stringContaining('the settings of the service (headers, vendor, cursorIn or api) were others'),
+        message: expect.stringContaining('the settings of the service (headers, vendor, cursorIn or api) have changed'),
       },
     });
     expect(await withApi(bench, described('a')).start()).toMatchObject({ status: 'completed', result: { pages: 3 } });

@@ -748,11 +748,11 @@ describe('a run that is started again', () => {
       ['the format', { format: 'CSV' }, 'format was "XML" and is now "CSV"'],
       ['the container', { container: 'ZIP' }, 'container was "NONE" and is now "ZIP"'],
       ['the size', { size: 3 }, 'size was 2 and is now 3'],
-      ['what a page is', { api: { ...api, sha256: otherSha256 } }, '(headers, vendor, cursorIn or api) were others'],
+      ['what a page is', { api: { ...api, sha256: otherSha256 } }, '(headers, vendor, cursorIn or api) have changed'],
       [
         'the headers',
         { api: { sha256: otherSha256, requestSha256: otherSha256 } },
-        '(headers, vendor, cursorIn or api) were others',
+        '(headers, vendor, cursorIn or api) have changed',
       ],
     ])('requests nothing with the other one, whatever it is: %s', async (_, change, says) => {
       const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 1 } });
@@ -1097,7 +1097,7 @@ describe('a run whose pages have no reports', () => {
       const bench = anExportBench({ script: emptyPages(40), limits: { pagesPerInvocation, maxEmptyPages: 3 } });
       const { pages, ...end } = failed(await bench.start());
       expect(end).toMatchObject({ error: 'ConfigurationError', resumable: true });
-      expect(end.message).toContain('limit of 3 pages without reports in a row (maxEmptyPages)');
+      expect(end.message).toContain('limit of 3 consecutive pages without reports (maxEmptyPages)');
       // Others may have been in flight.
       const maxInFlight = 8;
       expect(pages).toBeGreaterThanOrEqual(5);

@@ -98,7 +98,7 @@ describe('the progress of a run', () => {
     display.end();
     expect(display.lines()).toEqual([
       'Waiting 60 s before page 2 (Retry-After)',
-      '100 pages without reports in a row, up to page 120',
+      '100 consecutive pages without reports, up to page 120',
       'Retrying in 8 s (attempt 2 of 21): E: m',
     ]);
   });
