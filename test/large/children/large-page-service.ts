@@ -21,7 +21,7 @@ const tinyPages: Readonly<Record<Format, readonly [contentType: string, body: st
   xml: ['application/xml;charset=UTF-8', '<reports><report id="first"/></reports>'],
   json: ['application/json', '{"data":[{"id":"first"}],"next":"second"}'],
   ndjson: ['application/x-ndjson', '["first"]\n'],
-  csv: ['text/csv', 'id\r\nfirst\r\n'],
+  csv: ['text/csv', 'id,text\r\nfirst,page\r\n'],
 };
 
 const server = createServer((request, response) => {
