@@ -53,7 +53,7 @@ describe("the operator's commands", () => {
     expect(listed).toMatchObject({ run: report.run, pages: 3, reports: 5, location: report.manifest });
     expect(await runOnStack('runs', 'commanded', '--after', String(listed.sequence))).toMatchObject({
       status: 0,
-      stdout: '',
+      stdout: 'No published runs.\n',
     });
     const pages = lines(await runOnStack('pages', 'commanded'));
     expect(pages).toHaveLength(3);
