@@ -105,7 +105,7 @@ describe('the API key in Secrets Manager', () => {
     expect(message).toMatch(
       /^The secret reports\/api-key has no value yet, or does not exist\. Store the key as JSON with the field "apiKey", and start again: read -rs/,
     );
-    // The same as in the documented steps, but for the name of the secret.
+    // The same as in the documented steps, except for the name of the secret.
     const documented = readFileSync('docs/deployment.md', 'utf8').match(/read -rs KEY .*/)?.[0] ?? '';
     expect(message).toContain(documented.replace('<AcmeApiKeySecretId>', 'reports/api-key'));
   });
