@@ -32,6 +32,16 @@ export function optionWithValue(flags: string, description: string, defaultValue
   return defaultValue === undefined ? option : option.default(defaultValue);
 }
 
+/** What a run is started with, beside its lower bound. */
+export function addRunOptions(command: Command): Command {
+  return command
+    .addOption(optionWithValue('--until <instant>', 'with --since: export what is dated before it, in a bounded run'))
+    .addOption(optionWithValue('--each <duration>', 'in runs that are so long, one after the other: P7D, or month'))
+    .option('--again', 'export bounds again that were exported before')
+    .addOption(optionWithValue('--parallel <n>', 'export n slices of the run at the same time, 1 to 16'))
+    .addOption(optionWithValue('--slice <duration>', 'how long a slice is: PT1H (default: chosen for each run)'));
+}
+
 /** Options that were given more than once. The parser would use the last value without a word. */
 const repeatedOptions = new WeakSet<Option>();
 

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import type { DoctorOptions } from '../lib/operator/commands/doctor.ts';
-import { type CommandAction, optionWithValue } from './command-options.ts';
+import { addRunOptions, type CommandAction, optionWithValue } from './command-options.ts';
 
 export function addOperatorCommands(
   program: Command,
@@ -32,10 +32,15 @@ such directory, stack or export.`,
     )
     .action(action(async () => (await import('../lib/operator/commands/status.ts')).statusCommand));
 
-  addTargetOptions(program.command('start'), '[exports...]', 'names of exports; optional if there is only one')
+  const start = addTargetOptions(
+    program.command('start'),
+    '[exports...]',
+    'names of exports; optional if there is only one',
+  )
     .description('start runs, or resume unfinished ones')
     .option('--all', 'start every export')
-    .addOption(optionWithValue('--since <instant>', 'start here, not at the watermark (ISO 8601 UTC)'))
+    .addOption(optionWithValue('--since <instant>', 'start here, not at the watermark (ISO 8601 UTC, or a date)'));
+  addRunOptions(start)
     .option('--restart', 'abandon an unfinished run and start over')
     .option('--follow', 'wait for the end of the runs; always on for a directory')
     .addOption(optionWithValue('--max-attempts <n>', 'try each step of a local run at most n times; 1: no retries'))
@@ -45,12 +50,19 @@ such directory, stack or export.`,
 A local export reads the settings file of its last start again; without one, it uses that start's options. Ctrl-C interrupts a local run; a deployed run continues.
 
 Several exports of a stack start at the same time, those of a directory run one after the other. One that fails does not
-stop the others. --since and --restart apply to each. With --json, prints a JSON object per export, one per line.
+stop the others. What a run is started with applies to each. With --json, prints a JSON object per export, one per line.
+
+With --parallel, a run is cut into slices by date, and so many of them are exported at the same time. With --since and --until, it is
+a bounded run: it exports what is dated from the one and before the other, beside scheduled runs, whose watermark it leaves alone.
+Bounds that overlap those of another bounded run are refused. With --each, they are exported in parts, one run after the other; the
+same command goes on with the parts that are left. The requests of the service need an upper bound: see filterUntil.
 
 Examples:
   $ ${programName} start reports
   $ ${programName} start nightly --stack ReportExporter --follow
   $ ${programName} start nightly --stack ReportExporter --since 2026-11-01T00:00:00Z
+  $ ${programName} start nightly --stack ReportExporter --parallel 8 --slice PT1H
+  $ ${programName} start nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 16 --each month
   $ ${programName} start invoices orders --stack ReportExporter
   $ ${programName} start --all --stack ReportExporter --follow
 
@@ -101,11 +113,11 @@ Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
   addTargetOptions(program.command('runs'))
     .description('list the published runs of an export, in order')
     .addOption(optionWithValue('--after <sequence>', 'only the runs with a higher sequence', '0'))
-    .option('--windows', 'list the published windows of backfills instead, by date')
+    .option('--bounded', 'list bounded runs instead, by date')
     .addHelpText(
       'after',
       `
-The lowest sequence comes first. With --json, prints a JSON object per run: the fields of its run.json, and location, the
+The lowest sequence comes first. Bounded runs are none of these: a reader does not catch up with them. With --json, prints a JSON object per run: the fields of its run.json, and location, the
 address of its manifest.
 
 If the run.json of a run was changed, the runs before it are printed, and the command fails.
@@ -118,48 +130,19 @@ Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
     )
     .action(action(async () => (await import('../lib/operator/commands/runs.ts')).runsCommand));
 
-  addTargetOptions(program.command('backfill'))
-    .description('export a period by windows, several at the same time')
-    .addOption(optionWithValue('--from <instant>', 'where the period begins (ISO 8601 UTC, or a date)'))
-    .addOption(
-      optionWithValue('--to <instant>', 'where it ends, not in the future; reports of this instant are not part of it'),
-    )
-    .addOption(optionWithValue('--window <duration>', 'the length of a window', 'P7D'))
-    .addOption(optionWithValue('--parallel <n>', 'how many windows are exported at the same time (default: 4)'))
-    .option('--plan', 'show the windows and their requests; send nothing')
-    .option('--follow', 'wait for the end; always on for a directory')
-    .addOption(optionWithValue('--max-attempts <n>', 'try each step in a directory at most n times; 1: no retries'))
-    .option('--quiet', 'show only warnings, errors and the result')
-    .addHelpText(
-      'after',
-      `
-Each window is a run of its own, published as soon as it is whole. Needs service.filterUntil, the filter of the service that
-excludes reports from a date on; in a directory, also a run of the export. Two requests check that the service honors the
-filter. They cannot detect an inclusive filter, which would export some reports twice. Windows that are done are skipped, so
-after a failure or an interruption, the same command exports the rest. Scheduled runs and the watermark are not affected.
-
-Examples:
-  $ ${programName} backfill nightly --from 2020-01-01 --to 2026-11-01 --window P7D --parallel 8 --plan
-  $ ${programName} backfill nightly --from 2020-01-01 --to 2026-11-01 --stack ReportExporter --follow
-  $ ${programName} status nightly --stack ReportExporter
-  $ ${programName} abandon nightly --backfill --stack ReportExporter
-
-Exit status: 0 all windows are done, or started without --follow; 1 some are left; 2 wrong usage, or the service does not honor the
-filter; 130 interrupted, or no longer followed.`,
-    )
-    .action(action(async () => (await import('../lib/operator/commands/backfill.ts')).backfillCommand));
-
-  addTargetOptions(program.command('plan'))
+  addRunOptions(addTargetOptions(program.command('plan')))
     .description('show what the next start would request, and why')
+    .addOption(optionWithValue('--since <instant>', 'as for start'))
+    .option('--restart', 'as for start')
     .option('--all', 'show it for every export, a line each')
     .addHelpText(
       'after',
       `
-Sends no request and changes nothing.
+Sends no request and changes nothing. With the options of start, shows what that start would do.
 
 Examples:
   $ ${programName} plan
-  $ ${programName} plan nightly --stack ReportExporter
+  $ ${programName} plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
   $ ${programName} plan --all --stack ReportExporter
 
 Exit status: 0; 1 if a start would fail, with --all of one of the exports; 2 wrong usage.`,
@@ -167,18 +150,18 @@ Exit status: 0; 1 if a start would fail, with --all of one of the exports; 2 wro
     .action(action(async () => (await import('../lib/operator/commands/plan.ts')).planCommand));
 
   addTargetOptions(program.command('abandon'))
-    .description('abandon an unfinished run, or a backfill')
-    .option('--backfill', 'the backfill with all its unfinished windows, instead of the run')
+    .description('abandon an unfinished run')
+    .addOption(optionWithValue('--since <instant>', 'abandon the bounded run that begins here, with --until'))
+    .addOption(optionWithValue('--until <instant>', 'where it ends'))
     .option('--yes', 'do not ask for confirmation')
     .addHelpText(
       'after',
       `
-An abandoned run is never published. The next start begins a new run at the watermark. Windows of an abandoned backfill that
-are published stay published; the others never will be.
+An abandoned run is never published. The next start begins a new run at the watermark; of a bounded run, at its lower bound.
 
 Examples:
   $ ${programName} abandon nightly --stack ReportExporter
-  $ ${programName} abandon nightly --backfill --stack ReportExporter
+  $ ${programName} abandon nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01
 
 Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or nothing to abandon.`,
     )

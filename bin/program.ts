@@ -8,6 +8,7 @@ import { type CommandContext, exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { defaultApiKeyEnv, type LocalOptions, sanitizeArgument } from '../lib/operator/run-options.ts';
 import {
+  addRunOptions,
   type CommandAction,
   givenOptions,
   givenValues,
@@ -85,7 +86,7 @@ function resolveCommand(program: Command, args: readonly string[]): readonly str
 }
 
 function addLocalCommand(program: Command, programName: string, action: CommandAction): void {
-  program
+  const local = program
     .command('local')
     .argument('[exports...]', 'names of exports of the settings file; optional if there is only one')
     .description('run an export on this machine, into a directory')
@@ -103,7 +104,8 @@ function addLocalCommand(program: Command, programName: string, action: CommandA
     )
     .addOption(repeatable(optionWithValue('--header <header>', "another header, 'Name: value'; may be repeated")))
     .addOption(optionWithValue('--export <name>', 'name of the export, and first part of its keys', 'reports'))
-    .addOption(optionWithValue('--since <instant>', 'start here, not at the watermark (ISO 8601 UTC)'))
+    .addOption(optionWithValue('--since <instant>', 'start here, not at the watermark (ISO 8601 UTC, or a date)'));
+  addRunOptions(local)
     .addOption(optionWithValue('--overlap <duration>', 'start this long before the watermark', 'PT0S'))
     .addOption(optionWithValue('--size <n>', "reports per page, 1 to 10 (default: the service's)"))
     .addOption(optionWithValue('--filter <json>', 'filter fields in addition to date.gte'))
@@ -111,7 +113,7 @@ function addLocalCommand(program: Command, programName: string, action: CommandA
     .addOption(optionWithValue('--container <container>', 'packaging of the reports', 'NONE'))
     .addOption(optionWithValue('--cursor-in <location>', 'send the cursor in query or body', 'query'))
     .option('--no-compression', 'ask the service for pages that are not compressed')
-    .addOption(optionWithValue('--filter-until <field>', 'filter that ends before a date, for backfills: date.lt'))
+    .addOption(optionWithValue('--filter-until <field>', 'filter that excludes reports from a date on: date.lt'))
     .addOption(optionWithValue('--root-element <name>', 'root element of every page: reports, or {namespace}reports'))
     .addOption(optionWithValue('--out <directory>', 'directory for pages and state', './exports'))
     .option('--compress', 'store each page as a gzip file: page-000001.xml.gz')
@@ -133,8 +135,8 @@ With --settings, the exports run exactly as they would be deployed, one after th
 of a service comes from the environment variable in its apiKeyEnv.
 
 A directory holds any number of exports, and saves the settings of each when a run begins. With --all they run one after
-the other; one that fails does not stop the others. Without --settings, only --out, --json, --quiet, --since,
---restart and --max-attempts can be combined with it.
+the other; one that fails does not stop the others. Without --settings, only --out, --json, --quiet, --max-attempts
+and what a run is started with (--since to --slice, --restart) can be combined with it.
 
 If stderr is not a terminal, each line about a run begins with the time, and its pages take a line per minute at most.
 
@@ -144,6 +146,7 @@ Examples:
   $ REPORT_EXPORT_API_KEY=… ${programName} local --base-url https://reports.example.com --vendor ACME --out /data/acme
   $ ${programName} local --export invoices --filter '{"type":"invoice"}' # a second export in the same directory
   $ ${programName} local --all                                           # each of them again
+  $ ${programName} local --filter-until date.lt --since 2026-10-01 --until 2026-11-01 --parallel 8 # a month, 8 slices at a time
   $ ${programName} local --settings report-exporter.json nightly         # an export of a settings file
   $ ${programName} local --settings report-exporter.json --all --simulate --out /tmp/try # all of them, without the service
 
@@ -177,6 +180,11 @@ const combinableWithAll: ReadonlySet<string> = new Set([
   '--json',
   '--quiet',
   '--since',
+  '--until',
+  '--each',
+  '--again',
+  '--parallel',
+  '--slice',
   '--restart',
   '--max-attempts',
 ]);

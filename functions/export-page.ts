@@ -19,23 +19,15 @@ import { createSecretApiKey, createSecretNetwork } from '../lib/aws/secrets.ts';
 import type { Telemetry } from '../lib/aws/lambda/telemetry.ts';
 import type { LoopState } from '../lib/core/model.ts';
 import type { ReportService } from '../lib/core/ports.ts';
-import { type ExportPageOutcome, exportPage } from '../lib/core/steps/export-page.ts';
-import {
-  type ProbeResult,
-  probeSchema,
-  probeService,
-  type WindowProbeResult,
-  withProbeTimeout,
-} from '../lib/target/probe-service.ts';
-import { probeWindow } from '../lib/backfill/probe-window.ts';
-import { parseSettings, untilOperatorOf } from '../lib/settings/settings.ts';
+import { exportPage } from '../lib/core/steps/export-page.ts';
+import type { ExportPageOutcome } from '../lib/core/steps/loop-outcome.ts';
+import { type ProbeResult, probeSchema, probeService } from '../lib/target/probe-service.ts';
+import { parseSettings } from '../lib/settings/settings.ts';
+import { maxParallel } from '../lib/core/slices.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
 import { serviceClient } from '../lib/service/client/client.ts';
 
-type Outcome = ExportPageOutcome | ProbeResult | WindowProbeResult;
-
-/** The two requests of a probe for windows. The operator waits for a minute. */
-const windowProbeTimeoutMs = 50_000;
+type Outcome = ExportPageOutcome | ProbeResult;
 
 export function exportPageHandler(
   env: Environment,
@@ -74,19 +66,15 @@ export function exportPageHandler(
           });
     const run: StepHandler<Outcome> = async ({ input, execution, probe }, { getRemainingTimeInMillis }) => {
       if (probe !== undefined) {
-        const { export: name, since, until } = parseSettings(probeSchema, probe, 'probe');
+        const { export: name, since } = parseSettings(probeSchema, probe, 'probe');
         const { definition, log } = context.dependenciesFor({ export: name });
-        if (until === undefined) return await probeService({ definition, service, log, runtime }, since);
-        const untilOperator = untilOperatorOf(settings);
-        const documentRoot = await withProbeTimeout(windowProbeTimeoutMs, (signal) =>
-          probeWindow({ definition, service, untilOperator, log, runtime }, { since, until }, signal),
-        );
-        return { honorsUntil: true, documentRoot: documentRoot ?? null };
+        return await probeService({ definition, service, log, runtime }, since);
       }
       const deps = { ...context.dependenciesFor(input), service, store, slots, onLatency };
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
-      using deadline = startInvocationDeadline(getRemainingTimeInMillis(), settings, label, runtime);
+      const slices = loop.slices === undefined ? 1 : maxParallel;
+      using deadline = startInvocationDeadline(getRemainingTimeInMillis(), settings, label, runtime, slices);
       return await exportPage(deps, { loop, execution, maxInFlight, ...deadline });
     };
     return { run, incidents: context.incidents };

@@ -24,7 +24,7 @@ export function failRunHandler(
           if (!isExportError(error, 'ConfigurationError')) throw error;
           return recordedFailure(failUnknownExport(telemetry, failure));
         }
-        return recordedFailure(await failRun(deps, { failure, execution }));
+        return recordedFailure(await failRun(deps, { failure, execution, startInput }));
       },
     };
   }, platform);

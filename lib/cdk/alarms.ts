@@ -29,8 +29,6 @@ export const alarmIds = [
   'ExecutionFailed',
   'RunFailed',
   'RunTimedOut',
-  'BackfillFailed',
-  'BackfillTimedOut',
   'StartRejected',
   'FailureNotRecorded',
   'NotFresh',
@@ -55,8 +53,6 @@ export interface ServiceAlarmsProps {
   readonly perExport: boolean;
   readonly functions: ServiceFunctions;
   readonly stateMachine: StateMachine;
-  /** The state machine of backfills. Absent: the service has none. */
-  readonly backfillStateMachine: StateMachine | undefined;
   /** Absent: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
   readonly notifications: AlarmNotifications;
@@ -119,26 +115,13 @@ type AddAlarm = (id: AlarmId, what: string, condition: AlarmCondition) => Alarm;
  * Step Functions also counts executions whose FailRun never ran. Each alarm watches one metric: a sum may be without data if one
  * of its metrics is. None counts executions that an operator stopped.
  */
-function addExecutionAlarms(
-  addAlarm: AddAlarm,
-  scope: Construct,
-  { stateMachine, backfillStateMachine, exports }: ServiceAlarmsProps,
-): void {
+function addExecutionAlarms(addAlarm: AddAlarm, scope: Construct, { stateMachine, exports }: ServiceAlarmsProps): void {
   const period = fiveMinutes;
   const command = `report-exporter status --failed --stack ${Stack.of(scope).stackName}`;
   addAlarm('ExecutionFailed', `An execution failed. To see of which export (${listNamesOf(exports)}): ${command}.`, {
     metric: stateMachine.metricFailed({ period }),
   });
   addAlarm('RunTimedOut', 'An execution timed out.', { metric: stateMachine.metricTimedOut({ period }) });
-  if (backfillStateMachine === undefined) return;
-  // Failed windows do not fail it: their executions are those of the service.
-  const consequence = 'so nothing exports its other windows.';
-  addAlarm('BackfillFailed', `The execution of a backfill failed, ${consequence}`, {
-    metric: backfillStateMachine.metricFailed({ period }),
-  });
-  addAlarm('BackfillTimedOut', `The execution of a backfill timed out, ${consequence}`, {
-    metric: backfillStateMachine.metricTimedOut({ period }),
-  });
 }
 
 /** The alarms of what the exports of a service share. */

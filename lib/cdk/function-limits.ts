@@ -7,7 +7,8 @@
  */
 
 import { minUploadBytesPerSecond } from '../settings/environment.ts';
-import type { ExportSettings, ServiceSettings } from '../settings/settings.ts';
+import { type ExportSettings, requestDates, type ServiceSettings } from '../settings/settings.ts';
+import { maxParallel } from '../core/slices.ts';
 import type { StepName } from '../core/state-machine/definition.ts';
 import { maxPollMs } from '../core/slots/page-slots.ts';
 
@@ -16,7 +17,7 @@ const mebibyte = 1024 * 1024;
 export interface FunctionLimits {
   /** The timeout of each step's function. */
   readonly timeoutSeconds: Readonly<Record<StepName, number>>;
-  /** The size of ExportPage's /tmp, which holds each page until it is complete. */
+  /** The size of ExportPage's /tmp, which holds each page until it is stored. */
   readonly ephemeralStorageMebibytes: number;
   /** The timeout of one execution, including waits. */
   readonly executionTimeoutSeconds: number;
@@ -38,7 +39,10 @@ export const finishRunEphemeralStorageMebibytes = maxEphemeralStorageMebibytes;
 /** An execution that takes longer than a week plus the longest wait hangs. The next start resumes its run. */
 const minExecutionTimeoutSeconds = 7 * 86_400;
 
-type ServiceLimits = Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes' | 'maxConcurrentPages'>;
+type ServiceLimits = Pick<
+  ServiceSettings,
+  'totalTimeout' | 'maxPageBytes' | 'maxConcurrentPages' | 'filterUntil' | 'api'
+>;
 type ExportLimits = Pick<ExportSettings, 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation'>;
 
 export interface FunctionLimitsInput {
@@ -46,45 +50,71 @@ export interface FunctionLimitsInput {
   readonly exports: readonly ExportLimits[];
 }
 
+const maxOf = (exports: readonly ExportLimits[], limit: keyof ExportLimits) =>
+  Math.max(...exports.map((settings) => settings[limit]));
+
 export function functionLimits({ service, exports }: FunctionLimitsInput): FunctionLimits {
-  const maxOf = (limit: keyof ExportLimits) => Math.max(...exports.map((settings) => settings[limit]));
-  const pageMebibytes = Math.ceil(service.maxPageBytes / mebibyte);
-  // The upload at the lowest expected throughput, and a minute for everything else.
-  const storeSeconds = 60 + Math.ceil(service.maxPageBytes / minUploadBytesPerSecond);
-  // A longer wait for a slot is a state of the execution.
-  const slotWaitSeconds = service.maxConcurrentPages === undefined ? 0 : maxPollMs / 1_000;
-  const fetchSeconds = slotWaitSeconds + Math.ceil((service.totalTimeout + maxOf('maxInlineWait')) / 1_000);
-  const pageSeconds = fetchSeconds + storeSeconds;
+  const one = needsOf(service, exports, 1);
+  // An operator may start a bounded run with as many slices, whatever the settings of the export say.
+  const isSliceable = requestDates(service).upperBound !== undefined;
+  const { storageMebibytes } = needsOf(service, exports, isSliceable ? maxParallel : 1);
   // The function begins another page while there is time for a whole one, so it uses whatever time is left.
-  const hasSeveralPages = maxOf('pagesPerInvocation') > 1;
+  const hasSeveralPages = isSliceable || maxOf(exports, 'pagesPerInvocation') > 1;
   return {
     timeoutSeconds: {
       BeginRun: bookkeepingTimeoutSeconds,
-      ExportPage: hasSeveralPages ? Math.max(pageSeconds, maxTimeoutSeconds) : pageSeconds,
+      ExportPage: hasSeveralPages ? Math.max(one.seconds, maxTimeoutSeconds) : one.seconds,
       // Its manifest has a line per page: a million pages take minutes.
       FinishRun: maxTimeoutSeconds,
       FailRun: bookkeepingTimeoutSeconds,
     },
-    // The pages in flight, one or two, and 256 MiB on top. The first 512 MiB are free of charge.
-    ephemeralStorageMebibytes: Math.max(512, pageMebibytes * (hasSeveralPages ? 2 : 1) + 256),
-    executionTimeoutSeconds: minExecutionTimeoutSeconds + Math.ceil(maxOf('maxRetryAfter') / 1_000),
+    ephemeralStorageMebibytes: Math.max(one.storageMebibytes, Math.min(storageMebibytes, maxEphemeralStorageMebibytes)),
+    executionTimeoutSeconds: minExecutionTimeoutSeconds + Math.ceil(maxOf(exports, 'maxRetryAfter') / 1_000),
+  };
+}
+
+/** What an invocation of ExportPage needs for the largest pages of `parallel` slices. */
+function needsOf(service: ServiceLimits, exports: readonly ExportLimits[], parallel: number) {
+  // The pages in flight: each waits in /tmp until it is stored, and the next one is requested meanwhile.
+  const pages = parallel * (maxOf(exports, 'pagesPerInvocation') > 1 ? 2 : 1);
+  const pageMebibytes = Math.ceil(service.maxPageBytes / mebibyte);
+  // The uploads at the lowest expected throughput, and a minute for everything else.
+  const storeSeconds = 60 + Math.ceil((parallel * service.maxPageBytes) / minUploadBytesPerSecond);
+  // A longer wait for a slot is a state of the execution.
+  const slotWaitSeconds = service.maxConcurrentPages === undefined ? 0 : maxPollMs / 1_000;
+  const fetchSeconds = slotWaitSeconds + Math.ceil((service.totalTimeout + maxOf(exports, 'maxInlineWait')) / 1_000);
+  return {
+    pages,
+    pageMebibytes,
+    fetchSeconds,
+    storeSeconds,
+    seconds: fetchSeconds + storeSeconds,
+    // 256 MiB on top. The first 512 MiB are free of charge.
+    storageMebibytes: Math.max(512, pages * pageMebibytes + 256),
   };
 }
 
 /** Why Lambda cannot run an export with these settings; empty if it can. */
-export function findLimitProblems(service: ServiceLimits, settings: ExportLimits): string[] {
-  const { timeoutSeconds, ephemeralStorageMebibytes } = functionLimits({ service, exports: [settings] });
+export function findLimitProblems(
+  service: ServiceLimits,
+  settings: ExportLimits & { readonly slices: Pick<ExportSettings['slices'], 'parallel'> },
+): string[] {
+  const { parallel } = settings.slices;
+  const needs = needsOf(service, [settings], parallel);
+  const { pages, pageMebibytes, fetchSeconds, storeSeconds, seconds, storageMebibytes } = needs;
+  const [subject, remedy] =
+    parallel === 1 ? ['one page', ''] : [`a page of each of ${parallel} slices`, 'slices.parallel, '];
   const problems = [];
-  if (timeoutSeconds.ExportPage > maxTimeoutSeconds) {
+  if (seconds > maxTimeoutSeconds) {
     problems.push(
-      `one page may take ${timeoutSeconds.ExportPage} s, but a Lambda function may run for ${maxTimeoutSeconds} s: lower ` +
-        "maxInlineWait, or the service's totalTimeout or maxPageBytes",
+      `${subject} may take ${seconds} s (${fetchSeconds} s to fetch, ${storeSeconds} s to store), but a Lambda function may run for ` +
+        `${maxTimeoutSeconds} s: lower ${remedy}maxInlineWait, or the service's totalTimeout or maxPageBytes`,
     );
   }
-  if (ephemeralStorageMebibytes > maxEphemeralStorageMebibytes) {
+  if (storageMebibytes > maxEphemeralStorageMebibytes) {
     problems.push(
-      `one page may need ${ephemeralStorageMebibytes} MiB of ephemeral storage, but a Lambda function has at most ` +
-        `${maxEphemeralStorageMebibytes} MiB: lower the service's maxPageBytes`,
+      `${subject} may need ${storageMebibytes} MiB of ephemeral storage (${pages} × ${pageMebibytes} MiB in flight, and 256 MiB), but a ` +
+        `Lambda function has at most ${maxEphemeralStorageMebibytes} MiB: lower ${parallel === 1 ? '' : 'slices.parallel, or '}the service's maxPageBytes`,
     );
   }
   return problems;

@@ -20,7 +20,6 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { Construct, IConstruct } from 'constructs';
-import { windowListFolder } from '../core/state-machine/backfill-definition.ts';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
 
 export interface PermissionsProps {
@@ -54,8 +53,6 @@ export type AddPermissions = (role: Role) => void;
 export interface Permissions {
   readonly grantPageLog: AddPermissions;
   readonly grantPageStore: AddPermissions;
-  /** To read the lists of windows that the command `backfill` writes, and nothing else. */
-  readonly grantReadWindowLists: AddPermissions;
   /** The API key, the client certificate and the credentials for the proxy. */
   readonly grantReadSecrets: AddPermissions;
 }
@@ -97,12 +94,6 @@ export function createPermissions(props: PermissionsProps): Permissions {
       // objects, but no content.
       grant(role, ['s3:ListBucket'], bucket.bucketArn);
       if (keys.bucket !== undefined) grantKey(role, keys.bucket, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
-    },
-    grantReadWindowLists(role) {
-      const lists = bucket.arnForObjects(`${prefix}${windowListFolder}*`);
-      grant(role, ['s3:GetObject'], lists);
-      acknowledgeWildcard(role, lists, 'The lists of windows of this service; their names are generated at run time');
-      if (keys.bucket !== undefined) grantKey(role, keys.bucket, 's3', ['kms:Decrypt']);
     },
     grantReadSecrets(role) {
       const all = [

@@ -27,7 +27,7 @@ import { listNames } from '../core/sanitize.ts';
 import type { ExportPageProps, ExportProps, LifecycleProps, ServiceProps } from '../settings/props.ts';
 import type { LogLevel, StorageClass } from '../settings/environment.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
-import { hasBackfills, needsSecret, type ServiceSettings } from '../settings/settings.ts';
+import { needsSecret, type ServiceSettings } from '../settings/settings.ts';
 import { detailTypes } from '../core/state-machine/definition.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { createEventRule, type EventRuleProps } from './event-rules.ts';
@@ -44,7 +44,7 @@ import { parseExporterSettings } from './settings/exporter-settings.ts';
 import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
 import { withCertificates } from './settings/service-network.ts';
-import { createBackfillStateMachine, createStateMachine } from './state-machine.ts';
+import { createStateMachine } from './state-machine.ts';
 import { createApiKeySecret, createBucket, createPageLogTable, importSecret } from './storage/stores.ts';
 
 /** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
@@ -279,11 +279,6 @@ export class ReportExporter extends Construct implements IConnectable {
   readonly functions: ServiceFunctions;
   /** The state machine. Its start input names the export: `{"export": "nightly"}`. */
   readonly stateMachine: StateMachine;
-  /**
-   * The state machine of backfills, which exports windows of the past at the same time. Undefined: the service has no `filterUntil`.
-   * docs/backfill.md describes backfills; the command `backfill` starts its executions.
-   */
-  readonly backfillStateMachine: StateMachine | undefined;
   /** The schedules, by export. Exports without one are started manually. */
   readonly schedules: ReadonlyMap<string, Schedule>;
   /** Contains the schedules, each under the name of its export. Undefined: no export has a schedule. */
@@ -310,7 +305,7 @@ export class ReportExporter extends Construct implements IConnectable {
     const keys = storageKeys(props);
     this.bucket =
       props.bucket ??
-      createBucket(this, 'Bucket', keys.bucket, lifecycleRules(settings.lifecycle, [{ prefix, service, exports }]));
+      createBucket(this, 'Bucket', keys.bucket, lifecycleRules(settings.lifecycle, [{ prefix, exports }]));
     this.table = props.table ?? createPageLogTable(this, keys.table);
     this.secret = this.#createSecret(props, service, keys.secret);
     this.#keys = keys;
@@ -368,17 +363,6 @@ export class ReportExporter extends Construct implements IConnectable {
       logKey,
       tracing,
     });
-    this.backfillStateMachine = hasBackfills(service)
-      ? createBackfillStateMachine(this, {
-          stateMachine: this.stateMachine,
-          bucket,
-          permissions,
-          limits,
-          logRetention,
-          logKey,
-          tracing,
-        })
-      : undefined;
 
     const exportScopes = new Construct(this, 'Exports');
     const scoped = exports.map((each) => ({
@@ -403,7 +387,6 @@ export class ReportExporter extends Construct implements IConnectable {
       perExport: props.alarmsPerExport ?? exports.length <= maxExportsWithOwnAlarms,
       functions: this.functions,
       stateMachine: this.stateMachine,
-      backfillStateMachine: this.backfillStateMachine,
       deadLetterQueue: this.deadLetterQueue,
       notifications,
     });
@@ -420,7 +403,6 @@ export class ReportExporter extends Construct implements IConnectable {
       secret,
       secretField: props.secretField,
       scheduleGroup: this.scheduleGroup,
-      backfill: this.backfillStateMachine,
     });
     if (settings.readerAccounts !== undefined) this.#grantReaderAccounts(settings.readerAccounts);
     if (this.scheduleGroup !== undefined) createSchedulesLast(this.scheduleGroup, this);

@@ -25,14 +25,12 @@ interface ServiceResources {
   /** The field of the secret that holds the API key; undefined if the secret is the key. */
   readonly secretField: string | undefined;
   readonly scheduleGroup: ScheduleGroup | undefined;
-  /** The state machine of backfills. */
-  readonly backfill: StateMachine | undefined;
 }
 
 /** Adds the output to the stack. Its name has the name of the service, wherever in the stack `scope` is. */
 export function addServiceOutput(scope: Construct, resources: ServiceResources): void {
   const { serviceName, stateMachine, exportPage, reservedConcurrency, table, bucket, prefix } = resources;
-  const { bucketKey, secret, secretField, scheduleGroup, backfill } = resources;
+  const { bucketKey, secret, secretField, scheduleGroup } = resources;
   const stack = Stack.of(scope);
   const output: ServiceOutput = {
     service: serviceName,
@@ -46,7 +44,6 @@ export function addServiceOutput(scope: Construct, resources: ServiceResources):
     ...(bucketKey === undefined ? {} : { bucketKeyArn: bucketKey.keyArn }),
     ...(secret === undefined ? {} : { apiKeySecret: secret.secretFullArn ?? secret.secretName }),
     apiKeyField: secretField ?? '',
-    ...(backfill === undefined ? {} : { backfillStateMachineArn: backfill.stateMachineArn }),
     ...(scheduleGroup === undefined ? {} : { scheduleGroup: scheduleGroup.scheduleGroupName }),
   };
   new CfnOutput(scope, serviceOutputSuffix, {

@@ -1,11 +1,8 @@
-/**
- * The state machines of a service: the definitions from `lib/core`, with the ARNs of the functions. The second one, which exports the
- * windows of backfills, exists if the service has backfills.
- */
+/** The state machine of a service: the definition from `lib/core`, with the ARNs of the functions. */
 
 import { ArnFormat, Aws, Names, RemovalPolicy } from 'aws-cdk-lib';
 import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
-import { Policy, PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
+import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -18,12 +15,10 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { type ServiceMetadataInput, serviceMetadataKey, serviceMetadataText } from '../settings/stack-output.ts';
-import { backfillStateMachine, mapLabel } from '../core/state-machine/backfill-definition.ts';
 import { byStep, stateMachine, type StepName, stepNames } from '../core/state-machine/definition.ts';
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';
 import type { ServiceFunctions } from './functions.ts';
 import { acknowledge, acknowledgeWildcard } from './nag-suppressions.ts';
-import type { Permissions } from './permissions.ts';
 
 export interface ServiceStateMachineProps {
   readonly functions: ServiceFunctions;
@@ -41,27 +36,34 @@ export interface ServiceStateMachineProps {
   readonly tracing: boolean;
 }
 
-/** The names of what CloudFormation replaces in the definitions. */
+/** The names of what CloudFormation replaces in the definition. */
 const arnVariable = (step: StepName) => `${step}Arn`;
-const stateMachineVariable = 'StateMachineArn';
 const bucketVariable = 'BucketName';
 const eventBusVariable = 'EventBusArn';
 const placeholder = (variable: string) => `\${${variable}}`;
 
 export function createStateMachine(scope: Construct, props: ServiceStateMachineProps): StateMachine {
-  const { functions, bucket, prefix, eventBus } = props;
-  const machine = createStandardStateMachine(scope, 'StateMachine', {
-    ...props,
-    definition: stateMachineTemplate(props.limits, { prefix, hasEventBus: eventBus !== undefined }),
-    substitutions: {
+  const { functions, bucket, prefix, eventBus, limits, tracing } = props;
+  const definition = stateMachineTemplate(limits, { prefix, hasEventBus: eventBus !== undefined });
+  const machine = new StateMachine(scope, 'StateMachine', {
+    stateMachineType: StateMachineType.STANDARD,
+    definitionBody: DefinitionBody.fromString(JSON.stringify(definition)),
+    definitionSubstitutions: {
       ...Object.fromEntries(stepNames.map((step) => [arnVariable(step), functions[step].functionArn])),
       [bucketVariable]: bucket.bucketName,
       ...(eventBus !== undefined && { [eventBusVariable]: eventBus.eventBusArn }),
     },
-    reasonForErrorsOnly:
-      'Step Functions keeps the full history of each execution for 90 days, and the functions write a log line for each page; ' +
-      'logging every event would add seven lines per page with the same information',
+    tracingEnabled: tracing,
+    logs: { destination: createLogGroup(scope, props), level: LogLevel.ERROR, includeExecutionData: true },
   });
+  acknowledge(
+    machine,
+    'AwsSolutions-SF1',
+    'Step Functions keeps the full history of each execution for 90 days, and the functions write a log line for each page; ' +
+      'logging every event would add seven lines per page with the same information',
+  );
+  if (!tracing) acknowledge(machine, 'AwsSolutions-SF2', 'The settings switch tracing off');
+  acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');
   (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, serviceMetadataText(props.metadata));
   grantInvokeAndPutEvents(machine, functions, eventBus);
   grantStartExecution(scope, machine);
@@ -87,131 +89,14 @@ export function stateMachineTemplate(
   });
 }
 
-export interface BackfillStateMachineProps extends Pick<
-  ServiceStateMachineProps,
-  'limits' | 'logRetention' | 'logKey' | 'tracing'
-> {
-  /** The state machine of the service, which exports each window. */
-  readonly stateMachine: StateMachine;
-  readonly bucket: IBucket;
-  readonly permissions: Permissions;
-}
-
-export function createBackfillStateMachine(scope: Construct, props: BackfillStateMachineProps): StateMachine {
-  const { stateMachine: exporter, bucket, permissions } = props;
-  const machine = createStandardStateMachine(scope, 'Backfill', {
-    ...props,
-    definition: backfillTemplate(props.limits),
-    substitutions: { [stateMachineVariable]: exporter.stateMachineArn, [bucketVariable]: bucket.bucketName },
-    reasonForErrorsOnly:
-      'Step Functions keeps the full history of each execution for 90 days, and what happens in a window is logged by its own execution',
-  });
-  permissions.grantReadWindowLists(machine.role as Role);
-  grantExportWindows(machine, exporter);
-  grantDistributedMap(scope, machine);
-  return machine;
-}
-
-/** The definition with placeholders for the bucket and the ARNs. */
-export function backfillTemplate(limits: FunctionLimits) {
-  return backfillStateMachine({
-    bucket: placeholder(bucketVariable),
-    stateMachine: placeholder(stateMachineVariable),
-    partition: Aws.PARTITION,
-    executionTimeoutSeconds: limits.executionTimeoutSeconds,
-  });
-}
-
-/**
- * Lets the state machine start executions of the service and wait for their ends. It may not stop them: a window that is in progress
- * ends by itself if its backfill is stopped, and one that is being published is not interrupted.
- */
-function grantExportWindows(machine: StateMachine, exporter: StateMachine): void {
-  const executions = executionArns(exporter, ':*');
-  // The rule is managed by Step Functions, in each account one for all state machines.
-  const rule = machine.stack.formatArn({
-    service: 'events',
-    resource: 'rule',
-    resourceName: 'StepFunctionsGetEventsForStepFunctionsExecutionRule',
-  });
-  for (const [actions, resource] of [
-    [['states:StartExecution'], exporter.stateMachineArn],
-    [['states:DescribeExecution'], executions],
-    [['events:DescribeRule', 'events:PutRule', 'events:PutTargets'], rule],
-  ] as const) {
-    machine.addToRolePolicy(new PolicyStatement({ actions: [...actions], resources: [resource] }));
-  }
-  acknowledgeWildcard(
-    machine,
-    executions,
-    'The executions of one state machine; their names are generated at run time',
-  );
-}
-
-/** Lets the Distributed Map start, describe and stop the child executions of its own state machine. */
-function grantDistributedMap(scope: Construct, machine: StateMachine): void {
-  const executions = [executionArns(machine, ':*'), executionArns(machine, `/${mapLabel}:*`)];
-  const policy = new Policy(scope, 'BackfillMapPolicy', {
-    roles: [machine.role],
-    statements: [
-      new PolicyStatement({ actions: ['states:StartExecution'], resources: [machine.stateMachineArn] }),
-      new PolicyStatement({ actions: ['states:DescribeExecution', 'states:StopExecution'], resources: executions }),
-    ],
-  });
-  for (const arn of executions) {
-    acknowledgeWildcard(
-      policy,
-      arn,
-      'The executions of this state machine only; their names are generated at run time',
-    );
-  }
-}
-
-/** `suffix` follows the name of the state machine. */
-function executionArns({ stack, stateMachineName }: StateMachine, suffix: string): string {
-  return stack.formatArn({
-    service: 'states',
-    resource: 'execution',
-    resourceName: `${stateMachineName}${suffix}`,
-    arnFormat: ArnFormat.COLON_RESOURCE_NAME,
-  });
-}
-
-interface StandardStateMachineProps extends Pick<ServiceStateMachineProps, 'logRetention' | 'logKey' | 'tracing'> {
-  readonly definition: object;
-  /** The values of its placeholders. */
-  readonly substitutions: Record<string, string>;
-  /** Why it logs errors only. */
-  readonly reasonForErrorsOnly: string;
-}
-
-function createStandardStateMachine(scope: Construct, id: string, props: StandardStateMachineProps): StateMachine {
-  const machine = new StateMachine(scope, id, {
-    stateMachineType: StateMachineType.STANDARD,
-    definitionBody: DefinitionBody.fromString(JSON.stringify(props.definition)),
-    definitionSubstitutions: props.substitutions,
-    tracingEnabled: props.tracing,
-    logs: {
-      destination: createLogGroup(scope, id, props),
-      level: LogLevel.ERROR,
-      includeExecutionData: true,
-    },
-  });
-  acknowledge(machine, 'AwsSolutions-SF1', props.reasonForErrorsOnly);
-  if (!props.tracing) acknowledge(machine, 'AwsSolutions-SF2', 'The settings switch tracing off');
-  acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');
-  return machine;
-}
-
 function createLogGroup(
   scope: Construct,
-  id: string,
-  { logRetention, logKey }: Pick<StandardStateMachineProps, 'logRetention' | 'logKey'>,
+  { logRetention, logKey }: Pick<ServiceStateMachineProps, 'logRetention' | 'logKey'>,
 ): LogGroup {
   const name = Names.uniqueResourceName(scope, { maxLength: 100, separator: '-' });
-  return new LogGroup(scope, `${id}Logs`, {
+  return new LogGroup(scope, 'StateMachineLogs', {
     // The account's resource policy for log delivery has a size limit. Groups with this prefix need no entry of their own.
-    logGroupName: `/aws/vendedlogs/states/${name}${id === 'StateMachine' ? '' : `-${id}`}`,
+    logGroupName: `/aws/vendedlogs/states/${name}`,
     retention: logRetention,
     ...(logKey !== undefined && { encryptionKey: logKey }),
     removalPolicy: RemovalPolicy.DESTROY,
@@ -232,7 +117,7 @@ function grantInvokeAndPutEvents(
   eventBus.grantPutEventsTo(machine.role);
 }
 
-/** Lets the state machine continue a run in a new execution of itself. In the role's own policy, this would be a cycle. */
+/** Lets the state machine continue a run, or a series, in a new execution of itself. In the role's own policy, this would be a cycle. */
 function grantStartExecution(scope: Construct, machine: StateMachine): void {
   new Policy(scope, 'StartExecutionPolicy', {
     roles: [machine.role],
@@ -243,7 +128,12 @@ function grantStartExecution(scope: Construct, machine: StateMachine): void {
 /** Lets BeginRun find out whether another execution of the state machine is running. A policy of its own, as above. */
 function grantDescribeExecution(scope: Construct, machine: StateMachine, { role }: ServiceFunctions['BeginRun']): void {
   if (role === undefined) return;
-  const executions = executionArns(machine, ':*');
+  const executions = machine.stack.formatArn({
+    service: 'states',
+    resource: 'execution',
+    resourceName: `${machine.stateMachineName}:*`,
+    arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+  });
   const policy = new Policy(scope, 'DescribeExecutionPolicy', {
     roles: [role],
     statements: [new PolicyStatement({ actions: ['states:DescribeExecution'], resources: [executions] })],

@@ -30,7 +30,8 @@ export async function mapConcurrently<Item, Result>(
   );
 }
 
-function createSlots(limit: number) {
+/** At most `limit` holders at the same time, in the order in which they asked. */
+export function createSlots(limit: number) {
   let free = limit;
   const waiting: (() => void)[] = [];
   return {

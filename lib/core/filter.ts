@@ -3,12 +3,9 @@
 import type { ExportRequest, Instant, JsonObject, JsonValue } from './model.ts';
 import { epochMsOf, instantOf } from './timestamps.ts';
 
-/** The filter of the requests of a run, as its manifest says. Of an API that the settings describe, `since` is not part of the filter. */
+/** The filter of the requests of a run, as its manifest says. Of an API that the settings describe, bounds are not part of the filter. */
 export const filterOf = ({ filter, api }: ExportRequest, since: Instant): JsonObject =>
   api.pagination === undefined ? filterSince(filter, since) : filter;
-
-/** In place of an operator: the request has an upper bound apart from its filter. */
-export const untilPlaceholder = '{until}';
 
 /** `filter` with `date.gte` set to the second of `since`. Other conditions on the date stay. */
 export function filterSince(filter: JsonObject, since: Instant): JsonObject {
@@ -19,11 +16,10 @@ export function filterSince(filter: JsonObject, since: Instant): JsonObject {
 /** The contract shows whole seconds only. Rounded down, so that no report since the instant is left out. */
 export const secondOf = (instant: Instant): Instant => instantOf(Math.floor(epochMsOf(instant) / 1_000) * 1_000);
 
-/** `filter` with the condition `operator` on the date set to `until`; undefined if it has one already. */
-export function filterBefore(filter: JsonObject, operator: string, until: Instant): JsonObject | undefined {
+/** `filter` with the condition that `filterUntil` names, such as `date.lt`, set to `until`. Other conditions on the date stay. */
+export function filterBefore(filter: JsonObject, filterUntil: string, until: JsonValue): JsonObject {
   const { date } = filter;
-  const conditions = isObject(date) ? date : {};
-  return Object.hasOwn(conditions, operator) ? undefined : { ...filter, date: { ...conditions, [operator]: until } };
+  return { ...filter, date: { ...(isObject(date) ? date : {}), [filterUntil.slice('date.'.length)]: until } };
 }
 
 function isObject(value: JsonValue | undefined): value is JsonObject {

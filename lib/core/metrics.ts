@@ -23,17 +23,15 @@ export const metricUnits = {
   RunsResumed: 'Count',
   /** Executions that found nothing to do. */
   RunsSkipped: 'Count',
-  /** Runs that completed: published, or without reports if publishEmptyRuns is false. */
+  /** Runs that completed, except bounded ones: published, or without reports if publishEmptyRuns is false. */
   RunsCompleted: 'Count',
-  /** Windows of backfills that completed. */
-  WindowsCompleted: 'Count',
   /** When a run completed: the time since the newest run with reports, 0 if it has some. Published with expect.reportsEvery only. */
   SecondsWithoutReports: 'Seconds',
   /** Executions that failed. */
   RunsFailed: 'Count',
   /** Executions that failed because their start input names no export. Published for the service only. */
   StartsRejected: 'Count',
-  /** Runs that started over from their `since` because the service rejected its own cursor. */
+  /** Runs, and slices of runs, that started over because the service rejected its own cursor. */
   CursorRestarts: 'Count',
   /** Pages fetched, stored and logged. */
   PagesExported: 'Count',

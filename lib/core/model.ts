@@ -29,10 +29,7 @@ export type Instant = Branded<'Instant'>;
  */
 export type DocumentRoot = Branded<'DocumentRoot'>;
 
-/**
- * `20261120T020000Z-1f3a5c`: the second in which the run began, and six random hexadecimal digits; twelve for an export that is exported
- * once, as many of those begin in the same second. Sorts by time.
- */
+/** `20261120T020000Z-1f3a5c`: the second in which the run began, and six random hexadecimal digits. Sorts by time. */
 export type RunId = Branded<'RunId'>;
 export const asRunId = (value: string): RunId => value as RunId;
 
@@ -76,12 +73,29 @@ type SincePolicy =
       readonly from: 'lookback';
       /** How far before its scheduled time a run starts. It starts at the watermark if that is earlier. */
       readonly lookbackMs: number;
-    }
-  | {
-      /** Every run starts at `instant`, and the start input must not specify another `since`. */
-      readonly from: 'fixed';
-      readonly instant: Instant;
     };
+
+/** The reports of a half-open interval: dated at or after `since`, and before `until`. */
+export interface Bounds {
+  readonly since: Instant;
+  readonly until: Instant;
+}
+
+/** How a run is divided into slices that are walked at the same time (`slices.ts`). */
+export interface Slicing {
+  /** How many slices are walked at the same time. */
+  readonly parallel: number;
+  /** How long a slice is. Absent: chosen for each run. */
+  readonly lengthMs?: number | undefined;
+}
+
+/** What the dates of requests can express. */
+export interface RequestDates {
+  /** The milliseconds between two dates that a request can have. */
+  readonly unitMs: number;
+  /** What excludes reports from a date on, for messages: `date.lt`, or `{until}`. Absent: requests have no upper bound. */
+  readonly upperBound?: string | undefined;
+}
 
 /** How pages are compressed in the store. */
 export type Compression = 'gzip';
@@ -90,17 +104,16 @@ export type Compression = 'gzip';
 export interface ExportDefinition {
   /** In keys, manifests and events. */
   readonly name: string;
-  /** The name of its state: `name`, or one that begins with `name` and a slash. Start inputs name it like this, too. */
+  /** The name of its state: `name`; of bounded runs, one that names their bounds, too (`bounded-runs.ts`). */
   readonly stateName: string;
   readonly request: ExportRequest;
+  readonly dates: RequestDates;
   readonly since: SincePolicy;
-  /** Its reports are dated before this instant. The filter of the request says so, too. */
-  readonly until?: Instant | undefined;
-  /**
-   * Set if it is exported once, as its state says that it is planned to be. The checksum is the same for everything that is planned
-   * together, and changes with the request.
-   */
-  readonly once?: { readonly requestChecksum: string } | undefined;
+  /** How long after its date a report may still appear. A run ends that long before it begins. 0: a run has no upper bound. */
+  readonly lagMs: number;
+  readonly slicing: Slicing;
+  /** Set for bounded runs: an operator has named what they export. */
+  readonly bounds?: Bounds | undefined;
   /** Whether a run without reports is published. In any case it moves the watermark. */
   readonly publishEmptyRuns: boolean;
   /** Absent: nothing. */
@@ -146,8 +159,16 @@ export interface Run {
   /** Increases with every run that has the same state: the newest manifest has the highest. */
   readonly sequence: number;
   readonly since: Instant;
-  /** That of the definition. */
+  /** The run's reports are dated before it. Absent: the run has no upper bound. */
   readonly until?: Instant | undefined;
+  /** Whether an operator has named its bounds. Such a run moves no watermark, and consumers do not catch up with it. */
+  readonly bounded?: true | undefined;
+  /** Set for a bounded run that is part of a series: where the series ends, and how long its parts are. */
+  readonly series?: Series | undefined;
+  /** That of the definition when the run began: the watermark stays so long before the clocks. */
+  readonly lagMs: number;
+  /** Absent: the run has one slice, from `since` to `until`. */
+  readonly slices?: RunSlices | undefined;
   readonly request: ExportRequest;
   /** That of the definition when the run began: all its pages have the same form. */
   readonly compression?: Compression | undefined;
@@ -170,6 +191,41 @@ export interface Run {
   readonly lastFailure?: RunFailure | undefined;
   /** The page that was not accepted (ContractError) when the execution before this one failed. */
   readonly refusedPage?: number | undefined;
+}
+
+/** The slices of a run, as it began. Every attempt sees the same ones. */
+export interface RunSlices {
+  readonly count: number;
+  /** They are cut at multiples of it since 1970. */
+  readonly lengthMs: number;
+  /** How many are walked at the same time: that of the newest start. */
+  readonly parallel: number;
+  /** The attempts of slices that have started over, by slice number. The others are in their first one. */
+  readonly attempts?: Readonly<Record<string, number>> | undefined;
+  /**
+   * How often the service has rejected cursors of slices since the newest start, by slice number. More often than `maxCursorRestarts`: the
+   * next start begins the slice from its beginning.
+   */
+  readonly restarts?: Readonly<Record<string, number>> | undefined;
+  /** Why slices were not exported to their end at the newest attempt: at most ten, the oldest slices. */
+  readonly setAside?: readonly SetAsideSlice[] | undefined;
+}
+
+export interface SetAsideSlice {
+  readonly slice: number;
+  readonly error: string;
+  readonly message: string;
+}
+
+/** Consecutive bounded runs that one start exports one after the other. */
+export interface Series {
+  readonly until: Instant;
+  /** `P7D`, or `month`. */
+  readonly each: string;
+  readonly again?: boolean | undefined;
+  readonly parallel?: number | undefined;
+  /** In milliseconds. */
+  readonly slice?: number | undefined;
 }
 
 export interface RunCompletion {
@@ -204,6 +260,17 @@ export interface RunTotals {
 
 export const zeroTotals: RunTotals = { pages: 0, reports: 0, bytes: 0 };
 
+/** The totals of several slices. */
+export const sumTotals = (all: readonly RunTotals[]): RunTotals =>
+  all.reduce(
+    (sum, { pages, reports, bytes }) => ({
+      pages: sum.pages + pages,
+      reports: sum.reports === null || reports === null ? null : sum.reports + reports,
+      bytes: sum.bytes + bytes,
+    }),
+    zeroTotals,
+  );
+
 /** The reports and bytes of `totals` and one more page. */
 export function addPage(
   totals: Omit<RunTotals, 'pages'>,
@@ -215,7 +282,7 @@ export function addPage(
   };
 }
 
-/** The totals of a run whose last log entry is `last`. */
+/** The totals of a slice whose last log entry is `last`. */
 export function totalsOf(last: PageEntry | undefined): RunTotals {
   return last === undefined ? zeroTotals : { pages: last.page, reports: last.totals.reports, bytes: last.totals.bytes };
 }
@@ -226,10 +293,21 @@ export interface RunResult extends RunTotals {
   readonly run: RunId;
   readonly since: Instant;
   readonly until?: Instant | undefined;
-  /** Where the next scheduled run starts, before its overlap is subtracted. null: there is none, or the run has an `until`. */
+  readonly bounded?: true | undefined;
+  /** Where the next scheduled run starts, before its overlap is subtracted. null: there is none, or the run is bounded. */
   readonly watermark: Instant | null;
   /** The manifest's key, relative to the store's root; null if the run found no reports and was not published. */
   readonly manifest: string | null;
+  /** The start input of the next run, if this one is part of a series and not its last. */
+  readonly rest?: SeriesInput | undefined;
+}
+
+/** A start input that continues a series. */
+export interface SeriesInput extends Omit<Series, 'slice'> {
+  readonly export: string;
+  readonly since: Instant;
+  /** A duration. */
+  readonly slice?: string | undefined;
 }
 
 /** The outcome of a failed execution. `run` and, unless it is fixed, `since` are null if the execution did not own a run. */
@@ -239,6 +317,7 @@ export interface FailedRun extends RunTotals {
   readonly run: RunId | null;
   readonly since: Instant | null;
   readonly until?: Instant | undefined;
+  readonly bounded?: true | undefined;
   readonly error: string;
   readonly message: string;
   /** Whether the next start resumes this run. */
@@ -254,10 +333,8 @@ export interface ExportState {
   /** The sequence of the newest run that began. */
   readonly sequence: number;
   readonly active?: Run | undefined;
-  /** Set if it is exported once. No run begins without it. */
-  readonly plan?: Plan | undefined;
   readonly watermark?: Watermark | undefined;
-  /** Of the pages of completed runs. A plan may set it before the first one. */
+  /** Of the pages of completed runs. */
   readonly documentRoot?: DocumentRoot | undefined;
   /** The newest scheduled time that a run had. The scheduler delivers a time at least once, and not always in order. */
   readonly lastScheduledTime?: string | undefined;
@@ -275,16 +352,6 @@ export interface ExportState {
   readonly recentExecutions?: readonly string[] | undefined;
   /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
   readonly lastAbandoned?: AbandonedRun | undefined;
-}
-
-/** That something is exported once, as part of a plan. */
-export interface Plan {
-  /** Of the plan: a later plan of the same export has a higher one. */
-  readonly id: number;
-  /** That of the definition with which it is exported. */
-  readonly requestChecksum: string;
-  /** Set if the plan was abandoned: no run begins any more. */
-  readonly abandonedAt?: Instant | undefined;
 }
 
 export interface AbandonedRun extends RunTotals {
@@ -312,10 +379,19 @@ export interface CompressedForm {
   readonly storedSha256?: string | undefined;
 }
 
+/** Which slice a page belongs to, and which attempt of it. The pages of a run with one slice have neither. */
+export interface SliceRef {
+  /** From 1. */
+  readonly slice?: number | undefined;
+  /** From 1. Each attempt has pages, a log and keys of its own. */
+  readonly attempt?: number | undefined;
+}
+
 /** What is stored with a page's bytes, and becomes visible with them in one atomic step. */
-export interface PageMetadata extends CompressedForm {
+export interface PageMetadata extends CompressedForm, SliceRef {
   readonly key: string;
   readonly run: RunId;
+  /** From 1, within its slice. */
   readonly page: number;
   /** The size of the page, before it was compressed. */
   readonly bytes: number;
@@ -353,10 +429,10 @@ export interface PageTiming {
 }
 
 /** One entry of the page log. A page counts as exported once it is logged. */
-export interface PageEntry extends CompressedForm {
+export interface PageEntry extends CompressedForm, SliceRef {
   readonly export: string;
   readonly run: RunId;
-  /** From 1, without gaps. */
+  /** From 1, without gaps, within its slice. */
   readonly page: number;
   readonly key: string;
   readonly bytes: number;
@@ -372,10 +448,10 @@ export interface PageEntry extends CompressedForm {
   readonly loggedAt: Instant;
   /** null for an adopted page: the attempt that logged it found it in the store. */
   readonly timing: PageTiming | null;
-  /** Totals of the run up to and including this page, so that the last entry has the run's totals. */
+  /** Totals of the slice up to and including this page, so that its last entry has those of the slice. */
   readonly totals: Omit<RunTotals, 'pages'>;
   readonly cycle: CycleState | null;
-  /** Whether `nextCursor` occurred earlier in the run. Then its pages repeat, and the run must never be published. */
+  /** Whether `nextCursor` occurred earlier in the slice. Then its pages repeat, and it must never be published. */
   readonly repeats: boolean;
   /** Consecutive pages without reports up to and including this one; 0 if it has some, or they are not counted. */
   readonly emptyPages: number;
@@ -397,12 +473,24 @@ export interface LoopState {
   readonly export: string;
   readonly run: string;
   readonly executionNumber: number;
-  /** The page to export next. */
+  /** The page to export next; of a run with several slices, one more than it has. */
   readonly page: number;
+  /** Set if the run has several slices. */
+  readonly slices?: WalkedSlices | undefined;
   /** Iterations of this execution so far. One with a Wait state counts twice. */
   readonly iterations: number;
   /** Consecutive Wait states before this iteration. */
   readonly waits: number;
+}
+
+/** How far the slices of a run have come, so that an invocation need not read the log of each. It may be out of date. */
+export interface WalkedSlices {
+  /** Slices with a higher number have no page yet, unless this is out of date. */
+  readonly begun: number;
+  /** Those up to `begun` that have not reached their last page. */
+  readonly open: readonly number[];
+  /** The totals of the others up to `begun`. */
+  readonly done: RunTotals;
 }
 
 /** The limits of one invocation. */

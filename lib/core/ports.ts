@@ -18,6 +18,7 @@ import type {
   RunId,
   RunResult,
   RunTotals,
+  SliceRef,
   StoredPage,
 } from './model.ts';
 
@@ -35,13 +36,18 @@ export interface ReportService {
 
 export interface PageRequest {
   readonly request: ExportRequest;
+  /** Inclusive. */
   readonly since: Instant;
-  /** For an API whose requests have an upper bound apart from the filter: that of the window, or when the run began. */
+  /** Exclusive. Absent: there is no upper bound. */
   readonly until?: Instant | undefined;
+  /** When the run began: the upper bound of requests that need one, if there is no `until`. */
+  readonly begunAt: Instant;
   /** null requests the first page. */
   readonly cursor: Cursor | null;
   /** For error messages only: `page 7 of run 20261120T020000Z-1f3a5c`. */
   readonly label: string;
+  /** Called right before the request is sent, once its credentials are known. If it throws, nothing is sent. */
+  readonly assertMaySend?: () => void;
 }
 
 export interface FetchedPage {
@@ -139,7 +145,7 @@ export interface ListedObject extends Pick<StoredPage, 'revision'> {
   readonly bytes: number;
 }
 
-export interface PageIdentity {
+export interface PageIdentity extends SliceRef {
   readonly key: string;
   readonly run: RunId;
   readonly page: number;
@@ -161,21 +167,28 @@ export interface PageLog {
   replaceState(state: ExportState): Promise<boolean>;
   /** Appends `entry` and returns it. If the page is already logged, returns the existing entry and changes nothing. */
   append(entry: PageEntry): Promise<PageEntry>;
-  /** The run's entry with the highest page number. */
-  last(run: RunRef): Promise<PageEntry | undefined>;
-  /** The run's entries in page order, streamed. */
-  entries(run: RunRef): AsyncIterable<PageEntry>;
+  /** The entry of the slice with the highest page number. */
+  last(chain: ChainRef): Promise<PageEntry | undefined>;
+  /** The entries of the slice in page order, streamed. */
+  entries(chain: ChainRef): AsyncIterable<PageEntry>;
+  /** The highest number of a slice that has an entry; 0 if none has. */
+  lastSlice(run: RunRef): Promise<number>;
 }
 
 /** The runs that the page log still has entries of. */
 export interface RunHistory {
-  /** The last entry of each run of the export, newest run first. Without the runs of what is exported once, however many there are. */
+  /** An entry of each run of the export, newest run first: the last page of its slice with the highest number. */
   runs(exportName: string): AsyncIterable<PageEntry>;
+  /** The states of bounded runs of the export, by their names. */
+  boundedStates(exportName: string): AsyncIterable<ExportState>;
   /** Whether the entry of a page that was logged at `loggedAt` may have expired. Entries that expire disappear in any order. */
   mayHaveExpired(loggedAt: Instant): boolean;
 }
 
 export type RunRef = Pick<Run, 'export' | 'run'>;
+
+/** Pages that follow from each other: those of one attempt of a slice, or of a run with one slice. */
+export type ChainRef = RunRef & SliceRef;
 
 export interface Executions {
   /** Whether the execution, of this deployment or of another, is still running. */
@@ -202,11 +215,26 @@ export type Clock = Pick<Runtime, 'now' | 'monotonicNow' | 'sleep'>;
 export type ExportEvent =
   | ({ readonly event: 'run-started' | 'run-resumed' } & RunProgress)
   | (RunRef & { readonly event: 'run-restarted'; readonly abandoned: RunId; readonly reason: string })
+  | (RunRef & {
+      readonly event: 'slice-restarted';
+      readonly slice: number;
+      readonly attempt: number;
+      readonly reason: string;
+    })
+  /** The slice is not exported to its end in this invocation; the others are. */
+  | (RunRef & {
+      readonly event: 'slice-set-aside';
+      readonly slice: number;
+      readonly error: string;
+      readonly message: string;
+    })
   | { readonly event: 'run-skipped'; readonly export: string; readonly reason: string }
   | ({ readonly event: 'page-exported' | 'page-adopted' } & PageProgress)
   | (RunRef & {
       readonly event: 'service-asked-to-wait';
+      /** Within its slice, if that is known. */
       readonly page: number;
+      readonly slice?: number | undefined;
       readonly seconds: number;
       /** Whether the invocation waits; otherwise the Wait state does. */
       readonly inside: boolean;
@@ -230,7 +258,7 @@ export type ExportEvent =
     } & RunResult)
   | ({
       readonly event: 'run-failed';
-      /** The page that would have been exported next; null if all are. Absent if it is not known. */
+      /** The page to export next; null if there is none, or one for each slice. Absent if it is not known. */
       readonly page?: number | null | undefined;
     } & FailedRun);
 
@@ -238,16 +266,29 @@ export type ExportEvent =
 interface RunProgress extends RunRef, RunTotals {
   readonly since: Instant;
   readonly until?: Instant | undefined;
+  readonly bounded?: true | undefined;
+  /** Set if the run has several slices. */
+  readonly slices?: SliceCounts | undefined;
   readonly executionNumber: number;
   /** The page to export next. */
   readonly page: number;
 }
 
+/** How many slices a run has, and how many have all their pages. */
+export interface SliceCounts {
+  readonly done: number;
+  readonly count: number;
+}
+
 interface PageProgress extends RunRef {
+  /** Within its slice. */
   readonly page: number;
+  readonly slice?: number | undefined;
+  readonly slices?: SliceCounts | undefined;
   readonly bytes: number;
   readonly reports: number | null;
   /** Of the run, including this page. */
+  readonly totalPages: number;
   readonly totalReports: number | null;
   readonly totalBytes: number;
 }
@@ -255,12 +296,12 @@ interface PageProgress extends RunRef {
 /** Limits how many pages of a service are requested at the same time, over all its exports. */
 export interface PageSlots {
   /**
-   * A slot for the next pages of the export, held until it is released or until `leaseMs` have passed. Slots are given in
+   * A slot for the next pages of the export, or of one of its slices, held until it is released or until `leaseMs` have passed. Slots are given in
    * the order in which they were first requested. Without a free one, resolves to how long to wait before the next request.
    * The wait may be aborted by `signal`.
    */
   acquire(
-    exportName: string,
+    waiter: string,
     options: { readonly leaseMs: number; readonly signal?: AbortSignal | undefined },
   ): Promise<PageSlot | { readonly granted: false; readonly waitSeconds: number }>;
 }

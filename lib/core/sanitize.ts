@@ -25,3 +25,6 @@ export function listNames(names: readonly string[]): string {
 /** Quotes `text` for a POSIX shell, if needed. */
 export const shellQuote = (text: string): string =>
   /^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
+/** The text as the beginning of a sentence. */
+export const capitalize = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;

@@ -16,12 +16,11 @@ import { listNames, shellQuote, toPrintable, truncate } from '../core/sanitize.t
 import { instantOf } from '../core/timestamps.ts';
 import { exportDefinition } from '../settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
-import { startLocalBackfill } from './backfill.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';
-import { acquireExportLock, isBackfillLocked, isExportLocked } from './lock.ts';
+import { acquireExportLock, isExportLocked } from './lock.ts';
 import { noteFailedStart, observeRun } from './run-observer.ts';
-import { isWindowExecution, runLocally, stateFileIn } from './run.ts';
-import { isNameOfVariable, localService } from './service.ts';
+import { boundedLockName, isBoundedExecution, runLocally, stateFileIn } from './run.ts';
+import { isNameOfVariable, localService, withSimulatedBound } from './service.ts';
 import {
   type LocalExport,
   type LocalExportInput,
@@ -30,6 +29,7 @@ import {
   type SavedSettingsInput,
   type SettingsSource,
 } from './settings.ts';
+import { createLocalSlots } from './slots.ts';
 import { openSqlitePageLog } from './sqlite/page-log.ts';
 import { readRunNotes, type RunNotesReader } from './sqlite/run-notes.ts';
 
@@ -60,7 +60,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
     if (saved === undefined) throw unknownExport(exportName, out, notes.exportNames());
     const settings = await readAgain(saved, options);
     log ??= openSqlitePageLog(stateFile);
-    return deployedExport(options, settings, { notes, log, backfills: log.backfills, store });
+    return deployedExport(options, settings, { notes, log, store });
   };
   return {
     name: `directory ${out}`,
@@ -168,7 +168,7 @@ function unknownExport(exportName: string, out: string, names: readonly string[]
   return new ExportError('ConfigurationError', `There is no export ${exportName} in directory ${out}. ${existing}`);
 }
 
-interface LocalStores extends Pick<DeployedExport, 'log' | 'backfills'> {
+interface LocalStores extends Pick<DeployedExport, 'log'> {
   readonly notes: RunNotesReader;
   readonly store: ReturnType<typeof createDirectoryPageStore>;
 }
@@ -176,20 +176,18 @@ interface LocalStores extends Pick<DeployedExport, 'log' | 'backfills'> {
 function deployedExport(
   options: LocalDeploymentOptions,
   { settings, origin, toSave }: CurrentSettings,
-  { notes, log, backfills, store }: LocalStores,
+  { notes, log, store }: LocalStores,
 ): DeployedExport {
-  const { out, runtime } = options;
+  const { out } = options;
   const described = describeLocalExport(settings, options);
-  const { name, definition, service } = described;
+  const { name } = described;
   return {
     ...described,
     settings: origin,
     store,
     log,
-    backfills,
     executions: {
-      isRunning: async (execution) =>
-        isWindowExecution(execution) ? isBackfillLocked(out, name) : isExportLocked(out, name),
+      isRunning: async (execution) => isExportLocked(out, isBoundedExecution(execution) ? boundedLockName(name) : name),
       // Each process has executions of its own.
       hasEnded: async () => false,
     },
@@ -209,13 +207,6 @@ function deployedExport(
         return await startRun(options, settings, request, startOptions, toSave);
       });
     },
-    async startBackfill(request, backfillOptions) {
-      if (origin.problem !== undefined) throw origin.problem;
-      const directory = { out, runtime, name, definition, service, log, backfills, store };
-      return await startLocalBackfill(directory, request, backfillOptions);
-    },
-    // Its windows are exported by the process that has started it.
-    stopBackfill: async () => undefined,
   };
 }
 
@@ -241,7 +232,7 @@ const pagesPerInvocation = 1_000;
 function definitionOf({ export: settings, service, compression }: LocalExport, source: string): ExportDefinition {
   // The simulator of the Report Export Service has a root element of its own.
   const hasOwnRoot = service.baseUrl === undefined && service.api === undefined;
-  const known = hasOwnRoot ? { ...service, rootElement: undefined } : service;
+  const known = hasOwnRoot ? { ...withSimulatedBound(service), rootElement: undefined } : service;
   return exportDefinition({ ...settings, pagesPerInvocation }, source, known, compression);
 }
 
@@ -254,9 +245,11 @@ async function startRun(
 ): Promise<RunEnd> {
   const service = localService(settings, env, runtime);
   await using client = await service.connect(listeners.say);
+  const { maxConcurrentPages } = settings.service;
   return await runLocally({
     definition: definitionOf(settings, service.address),
     service: client,
+    slots: maxConcurrentPages === undefined ? undefined : createLocalSlots(maxConcurrentPages, runtime),
     out,
     startInput,
     runtime,

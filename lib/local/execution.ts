@@ -4,6 +4,7 @@
  * step has no timeout, because a second attempt would run beside the first, and the execution can be interrupted.
  */
 
+import { definitionOfState } from '../core/bounded-runs.ts';
 import { isExportError } from '../core/errors.ts';
 import { asRunId, type FailedRun, type LoopState, type RunResult, zeroTotals } from '../core/model.ts';
 import type { Retry } from '../target/target.ts';
@@ -15,6 +16,7 @@ import { beginRun } from '../core/steps/begin-run.ts';
 import { exportPage } from '../core/steps/export-page.ts';
 import { failRun } from '../core/steps/fail-run.ts';
 import { finishRun } from '../core/steps/finish-run.ts';
+import { nameIn } from '../core/steps/start-input.ts';
 
 export interface ExecutionStart {
   readonly name: string;
@@ -23,7 +25,8 @@ export interface ExecutionStart {
 
 export type ExecutionOutcome =
   | { readonly status: 'completed'; readonly result: RunResult }
-  | { readonly status: 'skipped'; readonly reason: string }
+  /** `done`: a bounded run, or a whole series, has been exported already. */
+  | { readonly status: 'skipped'; readonly reason: string; readonly done?: true }
   | { readonly status: 'continued'; readonly next: ExecutionStart }
   | { readonly status: 'failed'; readonly failed: FailedRun }
   | { readonly status: 'interrupted' };
@@ -50,10 +53,12 @@ const defaultMaxInFlight = 8;
 
 /** Runs the execution to its end. A failed run is an outcome. */
 export async function runExecution(
-  deps: StepDependencies,
+  base: StepDependencies,
   start: ExecutionStart,
   options: ExecutionOptions = {},
 ): Promise<ExecutionOutcome> {
+  // An execution that continues a bounded run names the state of that.
+  const deps = withDefinition(base, nameIn(start.input));
   const { signal } = options;
   const execution = executionId(start.name);
   try {
@@ -64,7 +69,8 @@ export async function runExecution(
     if (isExportError(error, 'RunSupersededError')) return { status: 'skipped', reason: message };
     try {
       const failure = { Error: name, Cause: message };
-      const failed = await withRetries(deps, 'FailRun', () => failRun(deps, { failure, execution }), options);
+      const command = { failure, execution, startInput: start.input };
+      const failed = await withRetries(deps, 'FailRun', () => failRun(deps, command), options);
       return signal?.aborted ? { status: 'interrupted' } : { status: 'failed', failed };
     } catch {
       if (signal?.aborted) return { status: 'interrupted' };
@@ -76,16 +82,20 @@ export async function runExecution(
 }
 
 async function runSteps(
-  deps: StepDependencies,
+  allDeps: StepDependencies,
   { execution, input }: { readonly execution: string; readonly input: unknown },
   options: ExecutionOptions,
 ): Promise<ExecutionOutcome> {
   const { signal, maxInFlight = defaultMaxInFlight } = options;
   const step = <Result>(name: StepName, run: (onPage: () => void) => Promise<Result>) =>
-    withRetries(deps, name, run, options);
+    withRetries(allDeps, name, run, options);
 
-  const begun = await step('BeginRun', () => beginRun(deps, { input, execution }));
-  if (begun.next === 'skip') return { status: 'skipped', reason: begun.reason };
+  const begun = await step('BeginRun', () => beginRun(allDeps, { input, execution }));
+  if (begun.next === 'skip') {
+    const { reason, done } = begun;
+    return { status: 'skipped', reason, ...(done === undefined ? {} : { done }) };
+  }
+  const deps = withDefinition(allDeps, begun.export);
   let loop: LoopState = begun;
   let hasMore = begun.next === 'export';
   while (hasMore) {
@@ -105,6 +115,11 @@ async function runSteps(
   }
   const result = await step('FinishRun', () => finishRun(deps, { run: asRunId(loop.run), execution }));
   return { status: 'completed', result };
+}
+
+function withDefinition(deps: StepDependencies, stateName: unknown): StepDependencies {
+  const found = typeof stateName === 'string' ? definitionOfState(deps.definition, stateName) : undefined;
+  return found === undefined ? deps : { ...deps, definition: found };
 }
 
 function invocationLimits({ runtime: { monotonicNow } }: StepDependencies) {

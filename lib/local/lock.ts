@@ -52,19 +52,6 @@ export function isExportLocked(directory: string, exportName: string): boolean {
   }
 }
 
-/** As `acquireExportLock`, for the process that exports the windows of the export's backfill. */
-export function acquireBackfillLock(directory: string, exportName: string): FileLock | undefined {
-  return acquireExportLock(directory, backfillLockName(exportName));
-}
-
-/** Whether a live process is exporting the windows of the export's backfill. */
-export function isBackfillLocked(directory: string, exportName: string): boolean {
-  return isExportLocked(directory, backfillLockName(exportName));
-}
-
-/** No export and no window has this name. */
-const backfillLockName = (exportName: string): string => `${exportName}/backfill`;
-
 /** In lower case: names that differ only in case share a lock everywhere, as where file names ignore case. */
 const exportLockFile = (directory: string, exportName: string): string =>
   join(directory, '.locks', `${encodeURIComponent(exportName).toLowerCase()}.sqlite`);

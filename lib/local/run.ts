@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import type { ExportDefinition } from '../core/model.ts';
 import type { RunEnd, StartRequest } from '../target/target.ts';
-import type { EventSink, ReportService, Runtime } from '../core/ports.ts';
+import type { EventSink, PageSlots, ReportService, Runtime } from '../core/ports.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { executionId, type ExecutionOptions, type ExecutionStart, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
@@ -13,6 +13,8 @@ import { manifestAddress } from '../core/storage/keys.ts';
 export interface LocalRunOptions extends Omit<ExecutionOptions, 'onRetry'> {
   readonly definition: ExportDefinition;
   readonly service: ReportService;
+  /** Absent: any number of pages may be requested at the same time. */
+  readonly slots?: PageSlots | undefined;
   /** The directory for pages and state. Created if needed. */
   readonly out: string;
   readonly startInput: StartRequest;
@@ -26,30 +28,33 @@ export interface RunObserver extends Required<Pick<ExecutionOptions, 'onRetry'>>
   close(): Promise<void>;
 }
 
-const windowPrefix = 'window-';
+const boundedPrefix = 'bounded-';
 
-const executionName = ({ once }: ExportDefinition, runtime: Runtime): string =>
-  `${once === undefined ? '' : windowPrefix}${runtime.randomHex(12)}`;
+/** Whether the execution with this ID exports a bounded run. */
+export const isBoundedExecution = (execution: string): boolean => execution.startsWith(executionId(boundedPrefix));
 
-/** Whether the execution with this ID exports a window of a backfill. */
-export const isWindowExecution = (execution: string): boolean => execution.startsWith(executionId(windowPrefix));
+/** The lock of the process that exports bounded runs of the export, beside the one with its other runs. No export has this name. */
+export const boundedLockName = (exportName: string): string => `${exportName}/bounded`;
 
 /** The SQLite file in the directory `out` with the page log and the run notes. */
 export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
 
 /**
- * Begins a run, or resumes an unfinished one, and takes as many executions as it needs. Resolves to the outcome,
- * including a failed run. While another process runs the export, the outcome is `skipped`.
+ * Begins a run, or resumes an unfinished one, and takes as many executions as it needs; of a series, all runs that are left. Resolves to
+ * the outcome of the last run, including a failed one. While another process runs the export, the outcome is `skipped`.
  *
  * @throws ConfigurationError if the directory or the SQLite file cannot be used
  */
 export async function runLocally({ out, startInput, openObserver, ...run }: LocalRunOptions): Promise<RunEnd> {
   const { definition, runtime } = run;
-  const { stateName: name } = definition;
-  const lock = acquireExportLock(out, name);
+  const { name } = definition;
+  const isBounded = startInput.until !== undefined;
+  const lock = acquireExportLock(out, isBounded ? boundedLockName(name) : name);
   if (lock === undefined) {
-    return { status: 'skipped', reason: `another process is exporting ${name} to ${out}` };
+    const what = isBounded ? `a bounded run of ${name}` : name;
+    return { status: 'skipped', reason: `another process is exporting ${what} to ${out}` };
   }
+  const executionName = () => `${isBounded ? boundedPrefix : ''}${runtime.randomHex(12)}`;
   try {
     const store = createDirectoryPageStore(out);
     const stateFile = stateFileIn(out);
@@ -61,12 +66,14 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
       // The lock excludes other processes, and this process runs its executions one after another.
       const executions = { isRunning: async () => false, hasEnded: async () => false };
       const deps = { ...run, emit, store, log, executions };
-      let start: ExecutionStart = { name: executionName(definition, runtime), input: startInput };
+      let start: ExecutionStart = { name: executionName(), input: startInput };
       for (;;) {
         const outcome = await runExecution(deps, start, { ...run, onRetry });
-        if (outcome.status === 'completed') return { ...outcome, manifest: manifestAddress(outcome.result, store) };
-        if (outcome.status !== 'continued') return outcome;
-        start = outcome.next;
+        if (outcome.status === 'continued') start = outcome.next;
+        else if (outcome.status !== 'completed') return outcome;
+        else if (outcome.result.rest === undefined) {
+          return { ...outcome, manifest: manifestAddress(outcome.result, store) };
+        } else start = { name: executionName(), input: outcome.result.rest };
       }
     } finally {
       await observer?.close();

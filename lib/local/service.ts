@@ -4,7 +4,7 @@ import { ExportError, isExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
 import type { Api } from '../settings/api-settings.ts';
-import { needsSecret, sourceOf, untilOperatorOf } from '../settings/settings.ts';
+import { needsSecret, sourceOf } from '../settings/settings.ts';
 import { fixedApiKey } from '../service/client/api-key.ts';
 import { serviceClient } from '../service/client/client.ts';
 import { describeNetwork, directNetwork } from '../service/network/network.ts';
@@ -17,20 +17,23 @@ import type { LocalExport } from './settings.ts';
 /** A fixed seed, so that the simulator starts with the same reports every time. */
 const simulatedReports = { seed: 1, count: 250 };
 
+/** The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"). */
+export const withSimulatedBound = (service: LocalExport['service']): LocalExport['service'] =>
+  service.baseUrl === undefined && service.api === undefined ? { filterUntil: 'date.lt', ...service } : service;
+
 /** The service, with the API key from `env`. Connecting without a base URL starts a simulator. */
 export function localService(
   { service, apiKeyEnv }: LocalExport,
   env: NodeJS.ProcessEnv,
   runtime: Runtime,
 ): DeployedService {
-  const { baseUrl, ...settings } = service;
+  const { baseUrl, ...settings } = withSimulatedBound(service);
   if (baseUrl !== undefined) {
     const network = createLocalNetwork({ baseUrl, settings, env, now: runtime.now });
     return {
       settings,
       describeNetwork: async () => describeNetwork(await network.get()),
       address: sourceOf(baseUrl),
-      untilOperator: untilOperatorOf(settings),
       maxConcurrentPages: settings.maxConcurrentPages,
       keySource: needsSecret(settings) ? `environment variable ${apiKeyEnv}` : 'none is needed',
       async connect() {
@@ -50,8 +53,6 @@ export function localService(
     settings,
     describeNetwork: async () => '',
     address: 'simulator',
-    // The simulator of the contract accepts it (docs/service-contract.md, "The simulator").
-    untilOperator: untilOperatorOf(settings) ?? (settings.api === undefined ? 'lt' : undefined),
     maxConcurrentPages: settings.maxConcurrentPages,
     keySource: 'generated for the simulator',
     async connect(say) {

@@ -3,8 +3,9 @@
  * start begins a new run at the watermark, which exports the same reports again.
  */
 
+import { parseBoundedStateName, stateNameOfRun } from '../core/bounded-runs.ts';
 import { ExportError } from '../core/errors.ts';
-import type { ExportState, Run, RunId } from '../core/model.ts';
+import type { ExportState, Run } from '../core/model.ts';
 import type { Executions, PageLog, StoreReader } from '../core/ports.ts';
 import { updateState } from '../core/steps/export-state.ts';
 import { manifestKey } from '../core/storage/keys.ts';
@@ -21,14 +22,15 @@ interface AbandonDependencies {
  */
 export async function abandonRun(
   deps: AbandonDependencies,
-  { export: exportName, run }: { readonly export: string; readonly run: RunId },
+  run: Pick<Run, 'export' | 'run' | 'since' | 'until' | 'bounded'>,
 ): Promise<Run> {
-  return await updateState(deps.log, exportName, async (state) => {
-    const abandoned = await requireAbandonableRun(deps, state, exportName);
-    if (abandoned.run !== run) {
+  const stateName = stateNameOfRun(run);
+  return await updateState(deps.log, stateName, async (state) => {
+    const abandoned = await requireAbandonableRun(deps, state, stateName);
+    if (abandoned.run !== run.run) {
       throw new ExportError(
         'ConfigurationError',
-        `Run ${run} of export ${exportName} has ended in the meantime, and run ${abandoned.run} has begun. Nothing was changed`,
+        `Run ${run.run} of export ${run.export} has ended in the meantime, and run ${abandoned.run} has begun. Nothing was changed`,
       );
     }
     const { active: _, ...idle } = state;
@@ -36,21 +38,23 @@ export async function abandonRun(
   });
 }
 
-/** The run that can be abandoned. @throws ConfigurationError if there is none, or it is published or being published */
+/** The run of this state. @throws ConfigurationError if there is none, or it is published or being published */
 export async function requireAbandonableRun(
   { store, executions }: Omit<AbandonDependencies, 'log'>,
   state: ExportState | undefined,
-  exportName: string,
+  stateName: string,
 ): Promise<Run> {
   const active = state?.active;
   if (active === undefined) {
-    throw new ExportError('ConfigurationError', `Export ${exportName} has no unfinished run to abandon`);
+    const { export: name, bounds } = parseBoundedStateName(stateName) ?? { export: stateName };
+    const ofBounds = bounds === undefined ? '' : ` from ${bounds.since} to ${bounds.until}`;
+    throw new ExportError('ConfigurationError', `Export ${name} has no unfinished run${ofBounds} to abandon`);
   }
   // The manifest may be written at any moment, whether or not the state changes in between.
   if (active.completion?.isPublished === true && (await executions.isRunning(active.execution))) {
     throw new ExportError(
       'ConfigurationError',
-      `Run ${active.run} of export ${exportName} has all its pages and is being published; it can no longer be abandoned`,
+      `Run ${active.run} of export ${active.export} has all its pages and is being published; it can no longer be abandoned`,
     );
   }
   // Consumers may have read the manifest. Only the watermark is left to move, and any start does that.
@@ -59,7 +63,7 @@ export async function requireAbandonableRun(
   for await (const _ of manifest) break;
   throw new ExportError(
     'ConfigurationError',
-    `Run ${active.run} of export ${exportName} is published already, at ${store.locate(manifestKey(active))}. ` +
+    `Run ${active.run} of export ${active.export} is published already, at ${store.locate(manifestKey(active))}. ` +
       'Start the export to complete the run',
   );
 }

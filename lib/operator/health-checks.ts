@@ -8,24 +8,21 @@ import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { isExportError } from '../core/errors.ts';
 import { noSettingsFile } from '../local/directory.ts';
-import { defaultParallel } from '../backfill/request.ts';
-import { readBackfillStatus } from '../backfill/status.ts';
 import type { AlarmTopic, Concurrency, DeployedExport, Deployment, NextStart } from '../target/target.ts';
 import { planRun } from './plan-run.ts';
-import { listRuns } from './run-status.ts';
+import { listRuns, readBoundedRuns } from './run-status.ts';
 import { emptyState, type ExportState, type Instant, type Run } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
 import { type ProbeResult, probeService } from '../target/probe-service.ts';
-import { chooseSince } from '../core/steps/watermark.ts';
+import { chooseBounds } from '../core/steps/watermark.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { instantOf } from '../core/timestamps.ts';
-import { backfillOptions, backfillText, windowText } from './output/backfill-table.ts';
 import { coarseDuration, plural } from './output/format.ts';
 
 export interface CheckResult {
   /**
-   * `alarms`, `concurrency`, `bucket`, `settings`, `state`, `store`, `runs`, `backfill`, `schedule`, `network`, `key`, `service`, `clock` or
+   * `alarms`, `concurrency`, `bucket`, `settings`, `state`, `store`, `runs`, `bounded`, `schedule`, `network`, `key`, `service`, `clock` or
    * `function`.
    */
   readonly check: string;
@@ -174,13 +171,9 @@ export async function checkConcurrency(deployment: Deployment): Promise<Outcome 
     .then((found) => found && concurrencyOutcome(found), unreadable('the quota of concurrent executions', remedy));
 }
 
-function concurrencyOutcome({ unreserved, scheduledExports, hasBackfills }: Concurrency): Outcome {
-  const windows = hasBackfills ? defaultParallel : 0;
-  const needed = scheduledExports + windows;
-  const needing =
-    plural(scheduledExports, 'scheduled export') +
-    (hasBackfills ? ` and ${plural(windows, 'window')} of a backfill` : '');
-  const message = `Lambda runs ${plural(unreserved, 'function')} at the same time; ${needing} need${needed === 1 ? 's' : ''} ${needed}`;
+function concurrencyOutcome({ unreserved, scheduledExports: needed }: Concurrency): Outcome {
+  const needing = `${plural(needed, 'scheduled export')} need${needed === 1 ? 's' : ''} ${needed}`;
+  const message = `Lambda runs ${plural(unreserved, 'function')} at the same time; ${needing}`;
   if (needed <= unreserved) return ok(message);
   return warning(
     `${message}. The others wait for up to ten hours, and then fail`,
@@ -244,13 +237,13 @@ async function checkStored(deployed: DeployedExport, program: string, option: st
   }
   const orProblem = (remedy: string) => (error: unknown) => problem(error, remedy);
   const seeRunbook = orProblem('see docs/runbook.md');
-  const backfill = await checkBackfill(deployed, program, option).catch(seeRunbook);
+  const bounded = await checkBounded(deployed, program, option).catch(seeRunbook);
   const scheduleRemedy = 'check in the AWS console that the schedule exists, and deploy the stack again if it does not';
   return [
     ['state', ok(state === undefined ? 'no run yet' : `readable; watermark ${state.watermark?.instant ?? 'none'}`)],
     ['store', await checkStore(deployed, state?.active)],
     ['runs', await checkRuns(deployed, state, program, option).catch(seeRunbook)],
-    ...(backfill === undefined ? [] : [['backfill', backfill] as const]),
+    ...(bounded === undefined ? [] : [['bounded', bounded] as const]),
     ['schedule', await deployed.nextStart().then(scheduleOutcome, orProblem(scheduleRemedy))],
   ];
 }
@@ -286,7 +279,7 @@ async function checkRuns(
     const remedy = `for details: ${program} plan ${deployed.name} ${option}`;
     return { state: 'problem', message: `the next start would fail: ${plan.reason}`, remedy };
   }
-  for await (const { export: name, run, state, lastIncident } of listRuns(deployed, exportState)) {
+  for await (const { export: name, run, state, slices, lastIncident } of listRuns(deployed, exportState)) {
     const startCommand = `${program} start ${name} ${option}`;
     const failure = lastIncident === null || lastIncident.kind === 'wait' ? undefined : lastIncident;
     const reason = failure === undefined ? '' : `: ${failure.error}: ${failure.message}`;
@@ -301,21 +294,34 @@ async function checkRuns(
       const message = `run ${run} was published, but its manifest is missing or was changed`;
       return { state: 'problem', message, remedy: `for details: ${program} verify ${name} --run ${run} ${option}` };
     }
+    const [setAside] = slices?.setAside ?? [];
+    if (setAside !== undefined) {
+      const { slice, error, message } = setAside;
+      return warning(
+        `run ${run} has set aside ${plural(slices?.setAside.length ?? 0, 'slice')}; slice ${slice}: ${error}: ${message}`,
+        `they are tried again; for all of them: ${program} status ${name} ${option}`,
+      );
+    }
     return ok(`run ${run} is ${state}`);
   }
   return ok('none yet');
 }
 
-/** Undefined: there is no backfill, or it has ended. */
-async function checkBackfill(deployed: DeployedExport, program: string, option: string): Promise<Outcome | undefined> {
-  const { name } = deployed;
-  const backfill = await readBackfillStatus(deployed, name);
-  if (backfill?.state !== 'running' && backfill?.state !== 'unfinished') return undefined;
-  const { from, to, state } = backfill;
-  const message = `${windowText({ since: from, until: to })} is ${state}: ${backfillText(backfill)}`;
-  return state === 'running'
+/** Undefined: no bounded run is unfinished. */
+async function checkBounded(deployed: DeployedExport, program: string, option: string): Promise<Outcome | undefined> {
+  const { unfinished } = await readBoundedRuns(deployed);
+  const [first] = unfinished;
+  if (first === undefined) return undefined;
+  const isTroubled = ({ state, slices }: (typeof unfinished)[number]) =>
+    state !== 'running' || (slices?.setAside.length ?? 0) > 0;
+  const troubled = unfinished.filter(isTroubled);
+  const { since, until, state, slices, lastFailure } = troubled[0] ?? first;
+  const cause = lastFailure ?? slices?.setAside[0];
+  const reason = cause === undefined ? '' : `: ${cause.error}: ${cause.message}`;
+  const message = `${plural(unfinished.length, 'unfinished run')}; ${since} to ${until} is ${state}${reason}`;
+  return troubled.length === 0
     ? ok(message)
-    : warning(message, `to export the rest: ${program} backfill ${name} ${backfillOptions(backfill)} ${option}`);
+    : warning(message, `for details: ${program} status ${deployed.name} ${option}`);
 }
 
 function scheduleOutcome(next: NextStart): Outcome {
@@ -422,7 +428,7 @@ function describePage({ reports, latencyMs }: Pick<ProbeResult, 'reports' | 'lat
 /** Where the next run begins. If no run could start: now. */
 async function probeSince({ definition, log, store, executions }: Configured, runtime: Runtime): Promise<Instant> {
   if (log === undefined || store === undefined || executions === undefined) {
-    return chooseSince(definition, emptyState(definition.name), {}, runtime.now()).since;
+    return chooseBounds(definition, emptyState(definition.name), {}, runtime.now()).since;
   }
   const plan = await planRun({ definition, log, store, executions, runtime }).catch(() => undefined);
   return plan?.act === 'start' || plan?.act === 'resume'

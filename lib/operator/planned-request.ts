@@ -19,16 +19,14 @@ export interface PlannedRequest {
 export function plannedRequest(
   service: Pick<DeployedService, 'address' | 'settings' | 'keySource'>,
   {
-    request,
-    since,
-    until,
     cursor = null,
-  }: Pick<PageRequest, 'request' | 'since' | 'until'> & { readonly cursor?: Cursor | null },
+    ...planned
+  }: Pick<PageRequest, 'request' | 'since' | 'until' | 'begunAt'> & { readonly cursor?: Cursor | null },
 ): PlannedRequest {
   const base = URL.parse(service.address) ?? new URL('http://simulator');
   const credentials = shownCredentials(authOf(service.settings), `(${service.keySource})`);
-  const pageRequest = { request, since, until, cursor, label: '' };
-  const api = apiFor(service.settings, request);
+  const pageRequest = { ...planned, cursor, label: '' };
+  const api = apiFor(service.settings, planned.request);
   const { method, path, headers, body } = httpRequest(base, api, pageRequest, service.settings, credentials);
   return { method, url: `${base.origin}${path}`, headers, body: body === undefined ? null : JSON.parse(body) };
 }

@@ -4,14 +4,16 @@ import { resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
+import type { Bounds } from '../core/model.ts';
+import { startInputSchema } from '../core/steps/start-input.ts';
 import type { StartRequest } from '../target/target.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import type { Api } from '../settings/api-settings.ts';
 import { apiKeyEnvSchema, defaultApiKeyEnv, issueAt } from '../settings/deployment-settings.ts';
 import { findMismatches } from '../settings/settings.ts';
 import { isPem, type TlsSettings } from '../settings/network-settings.ts';
-import { describeProblem, describeProblems, formatPath } from '../core/validation-errors.ts';
-import { instantSchema, isInFuture } from '../core/timestamps.ts';
+import { describeProblem, formatPath } from '../core/validation-errors.ts';
+import { isInFuture } from '../core/timestamps.ts';
 import { problemOfVariable } from '../local/service.ts';
 import { type LocalExportInput, localExportSchema } from '../local/settings.ts';
 
@@ -44,6 +46,11 @@ export interface SettingOptions {
 /** What a run is started with, as the argument parser returns it. */
 export interface RunOptions {
   readonly since?: string;
+  readonly until?: string;
+  readonly each?: string;
+  readonly again?: boolean;
+  readonly parallel?: string;
+  readonly slice?: string;
   readonly restart?: boolean;
 }
 
@@ -68,16 +75,38 @@ export interface LocalOptions extends SettingOptions, RunOptions {
 
 export { defaultApiKeyEnv };
 
-/** BeginRun refuses such a `since`, too. Here no execution has to be started for it. */
-const sinceSchema = instantSchema.check(
-  z.refine((since) => !isInFuture(since, systemRuntime.now()), 'must not be in the future: it has no reports yet'),
-);
+/** Adds what is wrong to `problems`, as BeginRun does: here no execution has to be started for it. */
+export function readStartRequest(
+  { since, until, each, again, parallel, slice, restart }: RunOptions,
+  problems: string[],
+): StartRequest {
+  // Absent fields must be missing from the start input, not undefined.
+  const request = withoutUndefined({
+    since: since && fullInstant(since),
+    until: until && fullInstant(until),
+    each,
+    again,
+    parallel: parallel === undefined ? undefined : parseWholeNumber(parallel),
+    slice,
+    restart,
+  });
+  const { data, error } = startInputSchema.safeParse(request);
+  for (const issue of error?.issues ?? []) problems.push(`--${issue.path.join('.')}: ${describeProblem(issue)}`);
+  if (data?.since !== undefined && isInFuture(data.since, systemRuntime.now())) {
+    problems.push('--since: must not be in the future: it has no reports yet');
+  }
+  return withoutUndefined({ ...data, slice });
+}
 
-/** Adds what is wrong to `problems`. Absent fields must be missing from the start input, not undefined. */
-export function readStartRequest({ since, restart }: RunOptions, problems: string[]): StartRequest {
-  const parsed = z.optional(sinceSchema).safeParse(since);
-  if (!parsed.success) problems.push(describeProblems('--since', parsed.error));
-  return withoutUndefined({ since: parsed.data, restart });
+/** A date is its first moment in UTC. */
+const fullInstant = (text: string): string => (/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text);
+
+/** The bounds of a bounded run. Adds to `problems` if there is only one. */
+export function readBounds(options: Pick<RunOptions, 'since' | 'until'>, problems: string[]): Bounds | undefined {
+  const { since, until } = readStartRequest(options, problems);
+  if (since !== undefined && until === undefined)
+    problems.push('--since: needs --until: together they name a bounded run');
+  return since === undefined || until === undefined ? undefined : { since, until };
 }
 
 /**

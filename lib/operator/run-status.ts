@@ -1,6 +1,7 @@
 /** The status of exports and of their runs, as the status, doctor and report commands show it. */
 
 import { mapConcurrently } from '../core/concurrency.ts';
+import { parseBoundedStateName } from '../core/bounded-runs.ts';
 import { isExportError } from '../core/errors.ts';
 import { msWithoutReports } from '../core/expected-reports.ts';
 import {
@@ -11,15 +12,18 @@ import {
   type RunFailure,
   type RunId,
   type RunTotals,
+  type Series,
+  type SetAsideSlice,
+  sumTotals,
   totalsOf,
   zeroTotals,
 } from '../core/model.ts';
-import type { RunRef } from '../core/ports.ts';
-import { isExportedOnce, manifestKey, runFolder, runLocation, startOf } from '../core/storage/keys.ts';
+import type { PageLog, RunRef, SliceCounts } from '../core/ports.ts';
+import { isDone, readProgress } from '../core/run-progress.ts';
+import { manifestKey, runFolder, runLocation, startOf } from '../core/storage/keys.ts';
 import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader } from '../core/storage/published-schemas.ts';
-import { epochMsOf } from '../core/timestamps.ts';
-import { type BackfillStatus, readBackfillStatus } from '../backfill/status.ts';
+import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import type { Incident } from '../target/incidents.ts';
 import {
   type DeployedExport,
@@ -43,8 +47,11 @@ export interface RunStatus {
   readonly state: RunState;
   /** null if it is no longer known, as for an abandoned run. */
   readonly since: Instant | null;
-  /** Set for an unfinished run of a window. */
+  /** Where it ends. Absent: it has no upper bound, or this is no longer known. */
   readonly until?: Instant | undefined;
+  readonly bounded?: true | undefined;
+  /** Set if the run has several slices, and is published or unfinished. */
+  readonly slices?: SlicesStatus | undefined;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
   /** The service's clock at the request for the first page; null if it is not known, as for an unpublished run. */
@@ -64,7 +71,12 @@ export interface RunStatus {
   readonly lastIncident: Incident | null;
 }
 
-/** An export, its newest run and its newest backfill. Without a run, its values are null and its totals 0. */
+export interface SlicesStatus extends SliceCounts {
+  /** Why slices were not exported to their end at the newest attempt: at most ten, the oldest slices. */
+  readonly setAside: readonly SetAsideSlice[];
+}
+
+/** An export, its newest run and its bounded runs. Without a run, its values are null and its totals 0. */
 export interface ExportStatus extends RunTotals {
   readonly export: string;
   /** The name of its service in a stack; the address of its service in a directory. */
@@ -87,6 +99,8 @@ export interface ExportStatus extends RunTotals {
   readonly run: RunId | null;
   readonly since: Instant | null;
   readonly startedAt: Instant | null;
+  /** null unless the newest run is unfinished and has several slices. */
+  readonly slices: SlicesStatus | null;
   readonly watermark: Instant | null;
   /** When the newest completed run was completed. */
   readonly completedAt: Instant | null;
@@ -95,14 +109,28 @@ export interface ExportStatus extends RunTotals {
   readonly lastFailure: RunFailure | null;
   /** Why the newest start has begun no run, in a directory; null if it has. */
   readonly failedStart: RunFailure | null;
-  /** null if there is none. Its windows are listed if runs are read. */
-  readonly backfill: BackfillSummary | null;
-  /** Newest first. Absent if no runs are read. */
+  /** Count neither for `state` nor for `stale`. */
+  readonly bounded: BoundedRuns;
+  /** Newest first, without bounded ones. Absent if no runs are read. */
   readonly runs?: readonly RunStatus[] | undefined;
 }
 
-/** A backfill, with its windows or without. */
-export type BackfillSummary = Omit<BackfillStatus, 'windows'> & Partial<Pick<BackfillStatus, 'windows'>>;
+export interface BoundedRuns {
+  /** Those that run, and those that have failed or were interrupted, by `since`. */
+  readonly unfinished: readonly BoundedRun[];
+  /** How many are completed. */
+  readonly completed: number;
+  /** The one that was completed last; null if there is none. */
+  readonly newest: BoundedRun | null;
+}
+
+export interface BoundedRun extends NewestRun {
+  readonly since: Instant;
+  readonly until: Instant;
+  readonly completedAt: Instant | null;
+  /** How the series goes on that it is part of; null if it is not. */
+  readonly series: Pick<Series, 'until' | 'each'> | null;
+}
 
 /** An export whose state cannot be read does not hide the others. */
 export type StatusEntry = ExportStatus | UnreadableExport;
@@ -141,7 +169,7 @@ export function sortStatuses(entries: readonly StatusEntry[]): StatusEntry[] {
 
 const concurrency = 8;
 
-/** Every export by name, without its runs and windows. Reads no manifests. */
+/** Every export by name, without its runs. Reads no manifests. */
 export async function readStatuses(deployment: Deployment, now: number): Promise<readonly StatusEntry[]> {
   return await mapConcurrently(await deployment.openAll(), concurrency, async (opened) => {
     if ('error' in opened) return opened;
@@ -153,13 +181,14 @@ export async function readStatuses(deployment: Deployment, now: number): Promise
   });
 }
 
-/** The export with its newest runs, at most `maxRuns`, and the windows of its backfill; if `maxRuns` is 0, without them. */
+/** The export with its newest runs, at most `maxRuns`; if that is 0, without them. */
 export async function readExportStatus(deployed: DeployedExport, maxRuns: number, now: number): Promise<ExportStatus> {
   const { name, serviceName, definition, freshnessSeconds = null, failedStart } = deployed;
   const state = await deployed.log.exportState(name);
+  const boundedStates = await readBoundedStates(deployed);
   const reportsEveryMs = definition.expect?.reportsEveryMs;
   const active = state?.active && (await activeRunStatus(deployed, state.active));
-  const runs = maxRuns === 0 ? undefined : await readRuns(deployed, state, active, maxRuns);
+  const runs = maxRuns === 0 ? undefined : await readRuns(deployed, state, { active, boundedStates }, maxRuns);
   const next = await deployed.nextStart();
   const completedAt = state?.lastCompleted?.completedAt ?? null;
   const ageMs = completedAt === null ? Number.POSITIVE_INFINITY : now - epochMsOf(completedAt);
@@ -178,33 +207,79 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
     watermark: state?.watermark?.instant ?? null,
     completedAt,
     next,
-    backfill: await readBackfill(deployed, runs !== undefined),
+    bounded: await boundedRuns(deployed, boundedStates),
     ...(runs && { runs }),
   };
 }
 
-async function readBackfill(deployed: DeployedExport, hasWindows: boolean): Promise<BackfillSummary | null> {
-  const status = await readBackfillStatus(deployed, deployed.name);
-  if (status === undefined || hasWindows) return status ?? null;
-  const { windows: _, ...summary } = status;
-  return summary;
+/** The states of bounded runs, by the runs that they name. */
+type BoundedStates = ReadonlyMap<RunId, ExportState>;
+
+export async function readBoundedStates({ log, name }: DeployedExport): Promise<BoundedStates> {
+  const states = new Map<RunId, ExportState>();
+  for await (const state of log.boundedStates(name)) {
+    const { active, lastCompleted, lastAbandoned } = state;
+    for (const run of [active?.run, lastCompleted?.result.run, lastAbandoned?.run]) {
+      if (run !== undefined) states.set(run, state);
+    }
+  }
+  return states;
+}
+
+/** The bounded runs of the export. */
+export const readBoundedRuns = async (deployed: DeployedExport): Promise<BoundedRuns> =>
+  await boundedRuns(deployed, await readBoundedStates(deployed));
+
+async function boundedRuns(deployed: DeployedExport, byRun: BoundedStates): Promise<BoundedRuns> {
+  const states = [...new Set(byRun.values())];
+  const isUnfinished = ({ active, lastAbandoned }: ExportState) => (active ?? lastAbandoned) !== undefined;
+  const completed = states.filter((state) => !isUnfinished(state));
+  const newest = completed.reduce<ExportState | undefined>(
+    (one, other) => (one === undefined || completedMs(other) > completedMs(one) ? other : one),
+    undefined,
+  );
+  const unfinished = await mapConcurrently(states.filter(isUnfinished), concurrency, (state) =>
+    boundedRun(deployed, state),
+  );
+  return {
+    unfinished: unfinished.sort((one, other) => epochMsOf(one.since) - epochMsOf(other.since)),
+    completed: completed.length,
+    newest: newest === undefined ? null : await boundedRun(deployed, newest),
+  };
+}
+
+const completedMs = ({ lastCompleted }: ExportState): number =>
+  lastCompleted === undefined ? 0 : epochMsOf(lastCompleted.completedAt);
+
+async function boundedRun(deployed: DeployedExport, state: ExportState): Promise<BoundedRun> {
+  const bounds = parseBoundedStateName(state.export)?.bounds;
+  if (bounds === undefined) throw new Error(`${state.export} is not the name of a bounded run`);
+  const active = state.active && (await activeRunStatus(deployed, state.active));
+  const newest = newestRun(state, active);
+  const completedAt = newest.state === 'completed' ? (state.lastCompleted?.completedAt ?? null) : null;
+  const { until, each } = state.active?.series ?? {};
+  const series = until === undefined || each === undefined ? null : { until, each };
+  return { ...newest, ...bounds, completedAt, series };
 }
 
 async function readRuns(
   deployed: DeployedExport,
   state: ExportState | undefined,
-  active: ActiveRunStatus | undefined,
+  known: KnownRuns,
   maxRuns: number,
 ): Promise<readonly RunStatus[]> {
   const runs: RunStatus[] = [];
-  for await (const run of listRuns(deployed, state, active)) {
+  for await (const run of listRuns(deployed, state, known)) {
     runs.push(run);
     if (runs.length >= maxRuns) break;
   }
   return runs;
 }
 
-type NewestRun = Pick<ExportStatus, 'state' | 'run' | 'since' | 'startedAt' | 'lastFailure' | keyof RunTotals>;
+type NewestRun = Pick<
+  ExportStatus,
+  'state' | 'run' | 'since' | 'startedAt' | 'slices' | 'lastFailure' | keyof RunTotals
+>;
 
 function newestRun(
   { active: activeRun, lastAbandoned, lastCompleted }: Partial<ExportState> = {},
@@ -212,37 +287,49 @@ function newestRun(
   runs: readonly RunStatus[] = [],
 ): NewestRun {
   if (active !== undefined) {
-    const { state, run, since, startedAt, pages, reports, bytes } = active;
-    return { state, run, since, startedAt, pages, reports, bytes, lastFailure: activeRun?.lastFailure ?? null };
+    const { state, run, since, startedAt, slices = null, pages, reports, bytes } = active;
+    return { state, run, since, startedAt, slices, pages, reports, bytes, lastFailure: activeRun?.lastFailure ?? null };
   }
   if (lastAbandoned !== undefined) {
     const { failure, run, ...rest } = lastAbandoned;
-    return { state: 'failed', run, startedAt: startOf(run), ...rest, lastFailure: failure };
+    return { state: 'failed', run, startedAt: startOf(run), slices: null, ...rest, lastFailure: failure };
   }
+  const none = { slices: null, lastFailure: null };
   if (lastCompleted !== undefined) {
     const { run, since, pages, reports, bytes } = lastCompleted.result;
     const isDamaged = runs.some((each) => each.run === run && each.state === 'damaged');
     const state = isDamaged ? 'damaged' : 'completed';
-    return { state, run, since, startedAt: startOf(run), pages, reports, bytes, lastFailure: null };
+    return { state, run, since, startedAt: startOf(run), pages, reports, bytes, ...none };
   }
-  return { state: 'never', run: null, since: null, startedAt: null, ...zeroTotals, lastFailure: null };
+  return { state: 'never', run: null, since: null, startedAt: null, ...zeroTotals, ...none };
 }
 
-/** The runs of the export that the page log still has, newest first. `active` is its unfinished run, if that has been read already. */
+/** What has been read already of the runs to list. */
+interface KnownRuns {
+  readonly active?: ActiveRunStatus | undefined;
+  readonly boundedStates?: BoundedStates | undefined;
+}
+
+/**
+ * The runs of the export that the page log still has, newest first. Without bounded runs: where they begin and end says nothing about
+ * the others. Of one that was abandoned, that is no longer known.
+ */
 export async function* listRuns(
   deployed: DeployedExport,
   state: ExportState | undefined,
-  active?: ActiveRunStatus,
+  { active, boundedStates }: KnownRuns = {},
 ): AsyncGenerator<RunStatus> {
   const activeRun = state?.active;
+  const bounded = boundedStates ?? (await readBoundedStates(deployed));
   let nextStartedAt: Instant | null = null;
   if (activeRun !== undefined) {
     yield await withLastIncident(deployed, activeRun, active);
     nextStartedAt = activeRun.startedAt;
   }
   for await (const last of deployed.log.runs(deployed.name)) {
-    if (last.run === activeRun?.run) continue;
+    if (last.run === activeRun?.run || bounded.has(last.run)) continue;
     const run = await pastRunStatus(deployed, state, last, nextStartedAt);
+    if (run.bounded) continue;
     // The newest run may have been abandoned because it failed permanently: then the operator wants to know why.
     const mayHaveFailed = nextStartedAt === null && run.state === 'abandoned';
     yield mayHaveFailed
@@ -252,42 +339,63 @@ export async function* listRuns(
   }
 }
 
-/** One run of the export, or of a window; undefined if the page log does not have it. `exportState` is that of the export. */
+/** One run of the export, bounded or not; undefined if the page log does not have it. `state` is that of `findStateOf`. */
 export async function findRunStatus(
   deployed: DeployedExport,
-  exportState: ExportState | undefined,
+  state: ExportState | undefined,
   run: RunId,
 ): Promise<RunStatus | undefined> {
-  const isOfWindow = isExportedOnce(run);
-  const state = isOfWindow ? await findWindowState(deployed, run) : exportState;
   if (state?.active?.run === run) return await withLastIncident(deployed, state.active);
-  const last = await deployed.log.last({ export: deployed.name, run });
+  const last = (await findLoggedSlices(deployed.log, { export: deployed.name, run })).at(-1);
   if (last === undefined) return undefined;
   const past = await pastRunStatus(deployed, state, last, null);
-  if (isOfWindow || past.endedAt !== null) return past;
+  if (past.bounded || past.endedAt !== null) return past;
   return { ...past, endedAt: await nextRunStartedAt(deployed, state, run) };
 }
 
-/** The state of the window that `run` belongs to; undefined if it was abandoned. */
-async function findWindowState({ name, backfills }: DeployedExport, run: RunId): Promise<ExportState | undefined> {
-  for await (const state of backfills.windowStates(name)) {
-    if (state.active?.run === run || state.lastCompleted?.result.run === run) return state;
-  }
-  return undefined;
+/** The state that names `run`, if it is that of a bounded run; else that of the export, which may not name it. */
+export async function findStateOf(deployed: DeployedExport, run: RunId): Promise<ExportState | undefined> {
+  const state = await deployed.log.exportState(deployed.name);
+  const isNamed = run === state?.active?.run || run === state?.lastCompleted?.result.run;
+  return isNamed ? state : ((await readBoundedStates(deployed)).get(run) ?? state);
 }
 
 /** When the run after `run` began; null if there is none. */
 async function nextRunStartedAt(
-  { log, name }: DeployedExport,
+  deployed: DeployedExport,
   state: ExportState | undefined,
   run: RunId,
 ): Promise<Instant | null> {
+  const { log, name } = deployed;
+  const bounded = await readBoundedStates(deployed);
   let nextStartedAt = state?.active?.startedAt ?? null;
   for await (const last of log.runs(name)) {
     if (last.run === run) break;
-    if (last.run !== state?.active?.run) nextStartedAt = startOf(last.run);
+    if (last.run !== state?.active?.run && !bounded.has(last.run)) nextStartedAt = startOf(last.run);
   }
   return nextStartedAt;
+}
+
+/**
+ * The last page of each slice that the page log has pages of, in its newest attempt, the oldest slice first. For a run whose state is
+ * gone: it is published, or was abandoned.
+ */
+export async function findLoggedSlices(
+  log: Pick<PageLog, 'last' | 'lastSlice'>,
+  { export: name, run }: RunRef,
+): Promise<readonly PageEntry[]> {
+  const count = await log.lastSlice({ export: name, run });
+  const numbers = count === 0 ? [undefined] : Array.from({ length: count }, (_, index) => index + 1);
+  const found = await mapConcurrently(numbers, concurrency, async (slice) => {
+    if (slice === undefined) return await log.last({ export: name, run });
+    let newest: PageEntry | undefined;
+    for (let attempt = 1; ; attempt += 1) {
+      const last = await log.last({ export: name, run, slice, attempt });
+      if (last === undefined) return newest;
+      newest = last;
+    }
+  });
+  return found.filter((last) => last !== undefined);
 }
 
 interface ActiveRunStatus extends RunStatus {
@@ -296,19 +404,23 @@ interface ActiveRunStatus extends RunStatus {
 
 /** Without its newest incident, which takes further requests. */
 async function activeRunStatus({ log, executions }: DeployedExport, run: Run): Promise<ActiveRunStatus> {
-  const [last, isRunning] = await Promise.all([log.last(run), executions.isRunning(run.execution)]);
+  const [progress, isRunning] = await Promise.all([readProgress(log, run), executions.isRunning(run.execution)]);
+  const logged = progress.slices.flatMap(({ last }) => (last === undefined ? [] : [epochMsOf(last.loggedAt)]));
+  const { setAside = [] } = run.slices ?? {};
   return {
     export: run.export,
     run: run.run,
     state: isRunning ? 'running' : run.lastFailure === undefined ? 'interrupted' : 'failed',
     since: run.since,
     ...(run.until === undefined ? {} : { until: run.until }),
+    ...(run.bounded === undefined ? {} : { bounded: run.bounded }),
+    ...(run.slices === undefined ? {} : { slices: { ...progress.counts, setAside } }),
     startedAt: run.startedAt,
     completedAt: null,
     serviceStartedAt: null,
     endedAt: null,
-    ...totalsOf(last),
-    lastPageAt: last?.loggedAt ?? null,
+    ...progress.totals,
+    lastPageAt: logged.length === 0 ? null : instantOf(Math.max(...logged)),
     folder: runFolder(run),
     manifest: null,
     lastIncident: null,
@@ -332,18 +444,20 @@ export const isComplete = ({ state }: Pick<RunStatus, 'state'>): boolean =>
 
 /**
  * What a run without a manifest is: `damaged` if it was published; `empty` if it found no reports and was not, because of
- * publishEmptyRuns. Only of the newest run is that recorded; others were published if they have a summary.
+ * publishEmptyRuns. Only of the newest run is that recorded; others were published if they have a summary. `slices` are the last pages
+ * of its slices.
  */
 export async function stateWithoutManifest(
   { store, definition }: Pick<DeployedExport, 'store' | 'definition'>,
   run: RunRef,
-  { last, lastCompleted }: { readonly last: PageEntry | undefined } & Pick<ExportState, 'lastCompleted'>,
+  { slices, lastCompleted }: { readonly slices: readonly PageEntry[] } & Pick<ExportState, 'lastCompleted'>,
 ): Promise<'damaged' | 'empty' | 'abandoned'> {
   if (lastCompleted?.result.run === run.run) return lastCompleted.result.manifest === null ? 'empty' : 'damaged';
   // A run that has more pages was never published.
-  if (last !== undefined && last.nextCursor !== null) return 'abandoned';
+  if (!slices.every(isDone)) return 'abandoned';
   if ((await findSummary(store, run)) !== undefined) return 'damaged';
-  return last?.totals.reports === 0 && !definition.publishEmptyRuns ? 'empty' : 'abandoned';
+  const hasNoReports = slices.length > 0 && slices.every(({ totals }) => totals.reports === 0);
+  return hasNoReports && !definition.publishEmptyRuns ? 'empty' : 'abandoned';
 }
 
 async function pastRunStatus(
@@ -352,14 +466,16 @@ async function pastRunStatus(
   last: PageEntry,
   nextStartedAt: Instant | null,
 ): Promise<RunStatus> {
-  const { store } = deployed;
+  const { store, log } = deployed;
   const { lastCompleted } = exportState ?? {};
   const location = runLocation(last.export, last.run);
   const manifest = manifestKey(location);
   const header = await readManifestHeader(store, manifest);
+  const isSliced = last.slice !== undefined;
+  const slices = header === undefined && isSliced ? await findLoggedSlices(log, last) : [last];
   const state =
     header === undefined
-      ? await stateWithoutManifest(deployed, last, { last, lastCompleted })
+      ? await stateWithoutManifest(deployed, last, { slices, lastCompleted })
       : header === 'unreadable'
         ? 'damaged'
         : 'completed';
@@ -370,12 +486,19 @@ async function pastRunStatus(
   const emptyResult = isEmpty && lastCompleted?.result.run === last.run ? lastCompleted : undefined;
   const completedAt = published?.completedAt ?? emptyResult?.completedAt ?? null;
   // The entries of an old log expire in any order, and `last` may be one of the first pages.
-  const { pages, reports, bytes } = published ?? totalsOf(last);
+  const { pages, reports, bytes } = published ?? sumTotals(slices.map(totalsOf));
+  const bounds = exportState && parseBoundedStateName(exportState.export)?.bounds;
+  const { since = null, until } = published ?? emptyResult?.result ?? bounds ?? {};
+  const isBounded = published !== undefined && ('bounded' in published || 'boundedVersion' in published);
+  const count = published !== undefined && 'slices' in published ? published.slices?.length : undefined;
   return {
     export: last.export,
     run: last.run,
     state,
-    since: published?.since ?? emptyResult?.result.since ?? null,
+    since,
+    ...(until === undefined ? {} : { until }),
+    ...(isBounded || bounds !== undefined ? { bounded: true } : {}),
+    ...(count === undefined ? {} : { slices: { done: count, count, setAside: [] } }),
     startedAt: published?.startedAt ?? startOf(last.run),
     completedAt,
     serviceStartedAt: published?.serviceStartedAt ?? (isEmpty && last.page === 1 ? last.serviceTime : null),

@@ -1,12 +1,12 @@
 /** Says how a run ended: to a person in a few lines, to a program as one JSON object, to a shell as an exit status. */
 
 import { isExportError } from '../core/errors.ts';
-import { zeroTotals } from '../core/model.ts';
+import { type RunTotals, zeroTotals } from '../core/model.ts';
 import type { Retry, RunEnd } from '../target/target.ts';
-import type { ExportEvent } from '../core/ports.ts';
+import type { ExportEvent, SliceCounts } from '../core/ports.ts';
 import { findRetrier, stepNames } from '../core/state-machine/retry-policy.ts';
 import { exitStatuses } from './context.ts';
-import { totals } from './output/format.ts';
+import { plural, sliceCounts, totals } from './output/format.ts';
 import { errorLines, type TextStyle, withProblemCount } from './output/terminal.ts';
 
 /** The object of `--json`. Unknown values are null. */
@@ -15,6 +15,12 @@ export interface RunJson {
   readonly export: string;
   readonly run: string | null;
   readonly since: string | null;
+  /** Absent: it has no upper bound. */
+  readonly until?: string | undefined;
+  /** Of a run whose bounds an operator has named only. */
+  readonly bounded?: true | undefined;
+  /** Of a run with several slices only. */
+  readonly slices?: SliceCounts | undefined;
   readonly watermark: string | null;
   readonly pages: number;
   readonly reports: number | null;
@@ -23,6 +29,8 @@ export interface RunJson {
   readonly manifest: string | null;
   /** Of a skipped run only. */
   readonly reason?: string;
+  /** Set if it was skipped because its bounds have been exported already. */
+  readonly done?: true | undefined;
   /** Of a run that was started on AWS and not followed to its end. */
   readonly execution?: string;
   /** Of a failed run only. */
@@ -30,7 +38,7 @@ export interface RunJson {
 }
 
 /** What the events of a run have shown so far. Used if the failure report lacks these values. */
-export type ObservedRun = Pick<RunJson, 'export' | 'run' | 'since' | 'pages' | 'reports' | 'bytes'>;
+export type ObservedRun = Pick<RunJson, 'export' | 'run' | 'since' | 'until' | 'bounded' | 'slices'> & RunTotals;
 
 export const unobservedRun = (exportName: string): ObservedRun => ({
   export: exportName,
@@ -45,14 +53,22 @@ export function observe(observed: ObservedRun, event: ExportEvent): ObservedRun 
   switch (event.event) {
     case 'run-started':
     case 'run-resumed': {
-      const { run, since, pages, reports, bytes } = event;
-      return { ...observed, run, since, pages, reports, bytes };
+      const { run, since, until, bounded, slices, pages, reports, bytes } = event;
+      return { ...observed, run, since, until, bounded, slices, pages, reports, bytes };
     }
     case 'run-restarted':
       return { ...observed, run: event.run, ...zeroTotals };
     case 'page-exported':
     case 'page-adopted':
-      return { ...observed, pages: event.page, reports: event.totalReports, bytes: event.totalBytes };
+      return {
+        ...observed,
+        slices: event.slices,
+        pages: event.totalPages,
+        reports: event.totalReports,
+        bytes: event.totalBytes,
+      };
+    case 'slice-restarted':
+    case 'slice-set-aside':
     case 'service-asked-to-wait':
     case 'waiting-for-slot':
     case 'pages-without-reports':
@@ -92,11 +108,12 @@ export function summarizeRun(
   const unfinished = { ...observed, watermark: null, manifest: null };
   switch (outcome.status) {
     case 'completed': {
-      const json = { status: 'completed', ...outcome.result, manifest: outcome.manifest } as const;
+      const slices = observed.slices && { done: observed.slices.count, count: observed.slices.count };
+      const json = { status: 'completed', ...outcome.result, slices, manifest: outcome.manifest } as const;
       return { exitStatus: exitStatuses.ok, json, next: '' };
     }
     case 'skipped': {
-      const json = { status: 'skipped', ...unfinished, reason: outcome.reason } as const;
+      const json = { status: 'skipped', ...unfinished, reason: outcome.reason, done: outcome.done } as const;
       return { exitStatus: exitStatuses.ok, json, next: '' };
     }
     case 'started': {
@@ -107,9 +124,9 @@ export function summarizeRun(
     case 'interrupted':
       return { exitStatus: exitStatuses.interrupted, json: { status: 'interrupted', ...unfinished }, next: '' };
     case 'failed': {
-      const { run, since, pages, reports, bytes, error: name, message, resumable } = outcome.failed;
+      const { run, since, until, bounded, pages, reports, bytes, error: name, message, resumable } = outcome.failed;
       // A failure that could not be recorded says nothing about its run; the events do.
-      const known = run === null ? {} : { run, since, pages, reports, bytes };
+      const known = run === null ? {} : { run, since, until, bounded, pages, reports, bytes };
       const json = { status: 'failed', ...unfinished, ...known, error: { name, message } } as const;
       // Refused before a run was begun or resumed: the request contradicts the export state.
       if (json.run === null && name === 'ConfigurationError') return usageError(json, help);
@@ -166,10 +183,19 @@ const afterFinalFailure = (isOwnedByAnother: boolean, watch: string): string =>
     : 'Nothing was published, and the run is abandoned. The next start begins a new run.';
 
 /** Nothing if the message says what to do: where a restart may be the only way out, a resumed run would fail again. */
-function resumeHint({ pages }: RunJson, message: string): string {
+function resumeHint(json: RunJson, message: string): string {
   if (message.includes('--restart')) return '';
-  return pages === 0 ? 'Run again to resume.' : `Run again to resume after page ${pages}.`;
+  return json.pages === 0 ? 'Run again to resume.' : `Run again to resume ${placeIn(json)}.`;
 }
+
+/** How far the run has come: pages are numbered within a slice. */
+export const placeIn = ({ pages, slices }: RunJson): string =>
+  slices === undefined ? `after page ${pages}` : `after ${plural(pages, 'page')}, with ${sliceCounts(slices)} done`;
+
+const watermarkLine = ({ watermark }: RunJson): string =>
+  watermark === null
+    ? '  watermark  none: the run started after since.initial, so no watermark is set'
+    : `  watermark  ${watermark}  (the next run starts here)`;
 
 /** The lines that a person reads at the end. */
 export function formatSummary({ json, exitStatus, next }: StartSummary, elapsedMs: number, style: TextStyle): string {
@@ -179,22 +205,22 @@ export function formatSummary({ json, exitStatus, next }: StartSummary, elapsedM
       const lines = [
         `${style('green', 'Completed:')} ${totals(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`,
         `  run        ${json.run}`,
-        `  since      ${json.since}`,
-        json.watermark === null
-          ? '  watermark  none: the run started after since.initial, so no watermark is set'
-          : `  watermark  ${json.watermark}  (the next run starts here)`,
+        ...(json.slices === undefined ? [] : [`  slices     ${json.slices.count.toLocaleString('en')}`]),
+        ...(json.bounded === true
+          ? [`  period     bounded run from ${json.since} to ${json.until}`]
+          : [`  since      ${json.since}`, watermarkLine(json)]),
         `  manifest   ${json.manifest ?? 'none: a run without reports is not published (publishEmptyRuns is false)'}`,
       ];
       return `${lines.join('\n')}\n${hint}`;
     }
     case 'skipped':
-      return `${style('yellow', 'Skipped:')} ${json.reason}\n${hint}`;
+      return `${json.done === true ? style('green', 'Done:') : style('yellow', 'Skipped:')} ${json.reason}\n${hint}`;
     case 'started': {
       const run = json.run === null ? `Export ${json.export} has been started.` : `Run ${json.run} is in progress.`;
       return `${run}\n  execution  ${json.execution}\n${hint}`;
     }
     case 'interrupted': {
-      const place = json.pages === 0 ? 'before page 1 was stored' : `after page ${json.pages}`;
+      const place = json.pages === 0 ? 'before page 1 was stored' : placeIn(json);
       return `${style('yellow', 'Interrupted')} ${place}. Run again to resume.\n${hint}`;
     }
     case 'failed': {

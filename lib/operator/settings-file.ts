@@ -72,7 +72,8 @@ type FileOptions = SettingOptions & Pick<LocalOptions, 'all' | 'simulate' | 'com
 /** What later starts need to read the exports again. `options` has only what was given on the command line. */
 export function settingsSource(file: string, options: LocalOptions): SettingsSource {
   const { settings: _file, out: _out, export: _export, all: _all, json: _json, ...others } = options;
-  const { since: _since, restart: _restart, maxAttempts: _maxAttempts, quiet: _quiet, ...kept } = others;
+  const { since: _since, restart: _restart, maxAttempts: _maxAttempts, quiet: _quiet, ...unbounded } = others;
+  const { until: _until, each: _each, again: _again, parallel: _parallel, slice: _slice, ...kept } = unbounded;
   return { file: resolve(file), options: withoutUndefined({ ...kept, ...resolvePaths(kept, process.cwd()) }) as never };
 }
 

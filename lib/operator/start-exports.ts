@@ -6,18 +6,19 @@
 import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { toPrintable } from '../core/sanitize.ts';
-import type { DeployedExport, Deployment, StartRequest } from '../target/target.ts';
+import type { Deployment, StartRequest } from '../target/target.ts';
+import { type ExportToStart, startChecked } from './bounded-start.ts';
 import { type CommandContext, exitStatuses } from './context.ts';
 import { followRun, type RunToStart, observeStart } from './follow-run.ts';
 import { countKinds } from './output/export-table.ts';
 import { bytes, plural, totals } from './output/format.ts';
 import { createStatusLine } from './output/progress.ts';
 import { type Cell, type TextStyle, tableLines, textStyleFor, timestampFor } from './output/terminal.ts';
-import type { RunJson } from './run-summary.ts';
+import { placeIn, type RunJson } from './run-summary.ts';
 
 /** Where exports can be started. */
 export interface Startable extends Pick<Deployment, 'option'> {
-  readonly open: (exportName: string) => Promise<Pick<DeployedExport, 'start'>>;
+  readonly open: (exportName: string) => Promise<ExportToStart>;
 }
 
 export interface StartSettings extends Pick<RunToStart, 'follow' | 'maxAttempts'> {
@@ -40,7 +41,7 @@ export async function startOne(
     ...nextCommands(startable, exportName, context.program),
     help: `${context.program} ${command} --help`,
   };
-  const run: RunToStart = { ...settings, exportName, start: (options) => opened.start(request, options), next };
+  const run: RunToStart = { ...settings, exportName, start: (options) => startChecked(opened, request, options), next };
   return (await followRun(run, { json, quiet }, context)).exitStatus;
 }
 
@@ -118,7 +119,7 @@ function toStart(
   program: string,
 ): RunToStart {
   const start: RunToStart['start'] = async (options) =>
-    await (await startable.open(exportName)).start(request, options);
+    await startChecked(await startable.open(exportName), request, options);
   return { exportName, start, follow, maxAttempts, next: nextCommands(startable, exportName, program) };
 }
 
@@ -233,9 +234,9 @@ function logLine({ json }: Pick<ExportEnd, 'json'>, style: TextStyle): string {
 
 function noteOf(json: ExportJson): string {
   if (json.status === 'not-started') return '';
-  const { status, pages, error, reason = '' } = json;
+  const { status, error, reason = '' } = json;
   if (status === 'failed') {
-    const place = pages === 0 ? '' : `after page ${pages}: `;
+    const place = json.pages === 0 ? '' : `${placeIn(json)}: `;
     return toPrintable(`${place}${error?.name}: ${error?.message}`);
   }
   return status === 'started' ? 'still in progress' : toPrintable(reason);

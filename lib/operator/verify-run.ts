@@ -5,27 +5,31 @@
 
 import { hash } from 'node:crypto';
 import { secondOf } from '../core/filter.ts';
-import { addPage, type RunTotals, type StoredCursor, type StoredPage, zeroTotals } from '../core/model.ts';
+import { addPage, type Run, type RunTotals, type StoredCursor, type StoredPage, zeroTotals } from '../core/model.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
+  boundedSummaryKey,
+  describePage,
   latestKey,
   manifestKey,
   pageKey,
-  pageNumberAt,
+  pageAt,
+  type PageRef,
   type RunKeyParts,
   runFolder,
   runSummaryKey,
-  windowSummaryKey,
   startOf,
 } from '../core/storage/keys.ts';
 import {
   type PublishedRun,
   readLatestPointer,
+  readBoundedSummary,
   readRunSummary,
-  readWindowSummary,
 } from '../core/storage/published-runs.ts';
 import {
   conflictFinding,
+  type Expected,
+  type ExpectedChain,
   type ExpectedPage,
   type ExpectedPagesDependencies,
   pagesOfLog,
@@ -64,7 +68,7 @@ export async function verifyPublishedRun(deps: VerifyDependencies, published: Pu
 }
 
 /** Verifies an unfinished run: its log, the pages in it, and its folder. */
-export async function verifyUnpublishedRun(deps: VerifyDependencies, run: RunKeyParts): Promise<VerifiedRun> {
+export async function verifyUnpublishedRun(deps: VerifyDependencies, run: Run): Promise<VerifiedRun> {
   const verified = await verifyPages(deps, run, pagesOfLog(deps, run), false);
   return { ...verified, notes: [...verified.notes, 'The run is not published yet'] };
 }
@@ -87,17 +91,17 @@ function headerProblems(header: PublishedRun['header'], manifest: string): strin
 async function verifyPages(
   deps: VerifyDependencies,
   run: RunKeyParts,
-  pages: AsyncGenerator<ExpectedPage, readonly string[]>,
+  pages: AsyncGenerator<ExpectedPage, Expected>,
   isPublished: boolean,
 ): Promise<VerifiedRun> {
   let totals = zeroTotals;
-  let notes: readonly string[] = [];
+  let expected: Expected = { notes: [], chains: [] };
   // Each worker takes the next page as soon as it has finished one. The generator serializes the calls of `next`.
   const work = async () => {
     for (;;) {
       const next = await pages.next();
       if (next.done === true) {
-        notes = next.value ?? notes;
+        expected = next.value ?? expected;
         return;
       }
       const { page } = next.value;
@@ -107,8 +111,8 @@ async function verifyPages(
     }
   };
   await Promise.all(Array.from({ length: concurrency }, work));
-  await reportUnexpectedPages(deps, run, totals.pages, isPublished);
-  return { ...totals, notes };
+  const leftovers = await reportUnexpectedPages(deps, run, expected.chains, isPublished);
+  return { ...totals, notes: [...expected.notes, ...leftovers] };
 }
 
 async function verifyObject(
@@ -136,11 +140,12 @@ async function verifyObject(
 /** Where the metadata of the object contradicts the manifest or the log; undefined if it does not. */
 function metadataProblem(
   { run }: RunKeyParts,
-  { page, entry, isLast }: ExpectedPage,
+  { page, entry, ref, isLast }: ExpectedPage,
   stored: StoredPage,
 ): string | undefined {
-  if (stored.run !== run || stored.page !== page.page) {
-    return `has the metadata of page ${stored.page} of run ${stored.run}`;
+  const isOfChain = stored.slice === ref?.slice && stored.attempt === ref?.attempt;
+  if (stored.run !== run || stored.page !== ref?.page || !isOfChain) {
+    return `has the metadata of ${describePage(stored)} of run ${stored.run}`;
   }
   if (stored.bytes !== page.bytes || stored.sha256 !== page.sha256)
     return 'has the SHA-256 of other content in its metadata';
@@ -176,39 +181,58 @@ function isSameCursor(one: StoredCursor, other: StoredCursor): boolean {
 const cursorHash = (cursor: NonNullable<StoredCursor>): string =>
   typeof cursor === 'string' ? hash('sha256', cursor) : cursor.sha256;
 
-/** Reports pages in the run's folder after the last page of its manifest or its log. */
+/**
+ * Reports pages in the run's folder that follow the last page of their slice in its manifest or its log. Returns a note about pages
+ * of earlier attempts of slices: as those of an abandoned run, they are left over.
+ */
 async function reportUnexpectedPages(
   deps: VerifyDependencies,
   run: RunKeyParts,
-  pages: number,
+  chains: readonly ExpectedChain[],
   isPublished: boolean,
-): Promise<void> {
+): Promise<readonly string[]> {
   const { store, onFinding } = deps;
-  const further = new Map<number, string>();
+  const known = new Map(chains.map((each) => [each.chain.slice, each]));
+  const further: (readonly [PageRef, string])[] = [];
+  let leftovers = 0;
   for await (const { key } of store.list(runFolder(run))) {
-    const page = pageNumberAt(run, key);
-    if (page !== undefined && page > pages) further.set(page, key);
+    const page = pageAt(run, key);
+    if (page === undefined) continue;
+    const { chain, pages } = known.get(page.slice) ?? { chain: page, pages: 0 };
+    // A slice of a run that is not published may have started over since its log was read.
+    const isOther = isPublished ? (page.attempt ?? 1) < (chain.attempt ?? 1) : page.attempt !== chain.attempt;
+    if (isOther) leftovers += 1;
+    else if (page.attempt !== chain.attempt || page.page > pages) further.push([page, key]);
   }
-  if (further.size === 0) return;
   // Found after all pages are listed: the run may have progressed since its log was read.
-  const lastPage = isPublished ? pages : await findLastPage(deps, run, pages);
+  const lastPages = new Map<number | undefined, number>();
   for (const [page, key] of further) {
-    if (page <= lastPage) continue;
-    onFinding({ page, message: `${store.locate(key)} exists, but neither the manifest nor the log includes it` });
+    const { slice } = page;
+    const { chain, pages } = known.get(slice) ?? { chain: { ...page, export: run.export, run: run.run }, pages: 0 };
+    const last = lastPages.get(slice) ?? (isPublished ? pages : await findLastPage(deps, run, { chain, pages }));
+    lastPages.set(slice, last);
+    if (page.attempt === chain.attempt && page.page <= last) continue;
+    onFinding({
+      page: page.page,
+      message: `${store.locate(key)} exists, but neither the manifest nor the log includes it`,
+    });
   }
+  const text = leftovers === 1 ? '1 page of an earlier attempt' : `${leftovers} pages of earlier attempts`;
+  return leftovers === 0 ? [] : [`${text} of slices left over in its folder: the run does not contain them`];
 }
 
 /**
- * The last page of an unfinished run. Pages may be stored that are not logged yet, each following its predecessor. If
+ * The last page of a slice of an unfinished run. Pages may be stored that are not logged yet, each following its predecessor. If
  * the first of them that does not follow is unreadable, it is reported and counts as the last page.
  */
-async function findLastPage(deps: VerifyDependencies, run: RunKeyParts, verifiedPages: number): Promise<number> {
-  let { page, cursor } = await lastLoggedPage(deps, run, verifiedPages);
+async function findLastPage(deps: VerifyDependencies, run: RunKeyParts, expected: ExpectedChain): Promise<number> {
+  let { page, cursor } = await lastLoggedPage(deps, expected);
   while (cursor !== null || page === 0) {
     page += 1;
+    const ref = { slice: expected.chain.slice, attempt: expected.chain.attempt, page };
     try {
-      const stored = await deps.store.find(pageKey(run, page));
-      if (stored === undefined || !follows(stored, run, page, cursor)) return page - 1;
+      const stored = await deps.store.find(pageKey(run, ref));
+      if (stored === undefined || !follows(stored, run, ref, cursor)) return page - 1;
       cursor = stored.nextCursor;
     } catch (error) {
       deps.onFinding(conflictFinding(page, error));
@@ -219,20 +243,25 @@ async function findLastPage(deps: VerifyDependencies, run: RunKeyParts, verified
 }
 
 /** `cursor` is undefined if it is unknown. */
-function follows(stored: StoredPage, { run }: RunKeyParts, page: number, cursor: StoredCursor | undefined): boolean {
-  return stored.run === run && stored.page === page && (cursor === undefined || isSameCursor(stored.cursor, cursor));
+function follows(
+  stored: StoredPage,
+  { run }: RunKeyParts,
+  { page, slice, attempt }: PageRef,
+  cursor: StoredCursor | undefined,
+): boolean {
+  const isPage = stored.page === page && stored.slice === slice && stored.attempt === attempt;
+  return stored.run === run && isPage && (cursor === undefined || isSameCursor(stored.cursor, cursor));
 }
 
 /** The last page that was logged or verified. `cursor` is the next one: null for none, undefined if unknown. */
 async function lastLoggedPage(
   { log }: VerifyDependencies,
-  run: RunKeyParts,
-  verifiedPages: number,
+  { chain, pages }: ExpectedChain,
 ): Promise<{ readonly page: number; readonly cursor: StoredCursor | undefined }> {
-  const unknown = { page: verifiedPages, cursor: verifiedPages === 0 ? null : undefined };
+  const unknown = { page: pages, cursor: pages === 0 ? null : undefined };
   try {
-    const last = await log.last(run);
-    if (last === undefined || last.page < verifiedPages) return unknown;
+    const last = await log.last(chain);
+    if (last === undefined || last.page < pages) return unknown;
     return { page: last.page, cursor: last.repeats ? null : last.nextCursor };
   } catch (error) {
     // It was reported when the entries were verified.
@@ -241,17 +270,17 @@ async function lastLoggedPage(
   }
 }
 
-/** `run.json`, or `window.json`, repeats the header of the manifest. */
+/** `run.json`, or `bounded.json`, repeats the header of the manifest. */
 async function verifySummary(
   { store, onFinding }: VerifyDependencies,
   { header, manifest }: PublishedRun,
 ): Promise<void> {
   const report = (message: string) => onFinding({ page: null, message });
-  const isWindow = header.until !== undefined;
-  const key = isWindow ? windowSummaryKey(header) : runSummaryKey(header);
+  const { bounded = false } = header;
+  const key = bounded ? boundedSummaryKey(header) : runSummaryKey(header);
   const address = store.locate(key);
   try {
-    const summary = await (isWindow ? readWindowSummary(store, key) : readRunSummary(store, key));
+    const summary = await (bounded ? readBoundedSummary(store, key) : readRunSummary(store, key));
     if (summary === undefined) return report(`${address} is missing, so tables of runs lack this run`);
     const { totals, ...expected } = header;
     const stated: Record<string, unknown> = { ...expected, ...totals, manifest };
@@ -269,8 +298,8 @@ async function verifyPointer(
   { store, onFinding }: VerifyDependencies,
   { header, manifest }: PublishedRun,
 ): Promise<void> {
-  // `latest.json` never points to a window.
-  if (header.until !== undefined) return;
+  // `latest.json` never points to a bounded run.
+  if (header.bounded) return;
   const report = (message: string) => onFinding({ page: null, message });
   const address = store.locate(latestKey(header.export));
   try {

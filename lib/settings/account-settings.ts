@@ -169,7 +169,7 @@ export const exportPageSchema = z.strictObject({
     { unit: 'MiB', example: 1024 },
   ),
   reservedConcurrency: optionalField(
-    "How many invocations may run at the same time, reserved for this function from the concurrency of the account. At least the number of the service's exports, and one more with `filterUntil`. Without it, none is reserved.",
+    "How many invocations may run at the same time, reserved for this function from the concurrency of the account. At least the number of the service's exports; each bounded run beside them takes one more. Without it, none is reserved.",
     wholeNumber(1, 1_000),
     { unit: 'invocations', page: 'many-exports.md#concurrency-of-lambda' },
   ),
@@ -177,23 +177,20 @@ export const exportPageSchema = z.strictObject({
 export type ExportPageSettings = z.infer<typeof exportPageSchema>;
 
 /**
- * A running export, or a window of a backfill, takes one invocation of the function at a time, whether it requests pages or waits for a
- * slot. With a lower concurrency, Lambda would throttle exports that run at the same time.
+ * A run takes one invocation of the function at a time, also with many slices, and whether it requests pages or waits for a slot. With
+ * a lower concurrency, Lambda would throttle exports that run at the same time.
  */
 export function findConcurrencyProblems(
   { reservedConcurrency }: ExportPageSettings,
   exportCount: number,
-  hasBackfills: boolean,
 ): CombinationProblem[] {
-  const min = exportCount + (hasBackfills ? 1 : 0);
-  if (reservedConcurrency === undefined || reservedConcurrency >= min) return [];
+  if (reservedConcurrency === undefined || reservedConcurrency >= exportCount) return [];
   return [
     {
       path: ['reservedConcurrency'],
       message:
-        `must be at least ${min}: the number of exports of the service, each of which may need an invocation at the same time, ` +
-        'also while it waits because of maxConcurrentPages' +
-        (hasBackfills ? ', and one for a window of a backfill (filterUntil)' : ''),
+        `must be at least ${exportCount}: the number of exports of the service, each of which may need an invocation at the same time, ` +
+        'also while it waits because of maxConcurrentPages',
     },
   ];
 }

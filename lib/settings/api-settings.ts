@@ -13,8 +13,7 @@
  */
 
 import * as z from 'zod/mini';
-import type { Instant, JsonObject, JsonValue } from '../core/model.ts';
-import { epochMsOf } from '../core/timestamps.ts';
+import type { JsonObject, JsonValue } from '../core/model.ts';
 import { checkedText, field, flag, optionalField, text } from './fields.ts';
 import { findFilterProblems } from './filter-problems.ts';
 import { headerNamePattern } from './network-settings.ts';
@@ -389,18 +388,6 @@ const dateUnitsMs: Readonly<Record<Api['dates'], number>> = {
 /** The milliseconds between two dates that a request can have. The Report Export Service has whole seconds. */
 export const unitOfDates = (api: Pick<Api, 'dates'> | undefined): number => dateUnitsMs[api?.dates ?? 'iso'];
 
-/**
- * What is wrong with a bound, or a length in milliseconds, of parts of a period; undefined if it fits the dates of requests. Otherwise
- * requests would round it (`unitOfDates`), and the reports between two dates would be in two parts.
- */
-export function findDateProblem(api: Pick<Api, 'dates'> | undefined, value: Instant | number): string | undefined {
-  const unitMs = unitOfDates(api);
-  if ((typeof value === 'number' ? value : epochMsOf(value)) % unitMs === 0) return undefined;
-  const units = unitMs === dateUnitsMs.date ? 'whole days (UTC)' : 'whole seconds';
-  const why = api === undefined ? '' : ` (api.dates is ${api.dates})`;
-  return `must be in ${units}: requests have no finer dates${why}, so windows would overlap`;
-}
-
 export const apiSchema = z
   .strictObject({
     request: field('What every request is.', requestSchema),
@@ -594,12 +581,6 @@ export const uses = ({ request }: Pick<Api, 'request'>, name: string): boolean =
 
 /** The content types that a page may have; empty for any. */
 export const mediaTypesOf = ({ format, types }: Api['page']): readonly string[] => types ?? mediaTypes[format];
-
-/** Whether requests have an upper bound, so that windows can be exported. Accepts any value. */
-export function hasUntil(api: unknown): boolean {
-  const { success, data } = apiSchema.safeParse(api);
-  return success && uses(data, 'until');
-}
 
 /** The format of a run: `JSON`. It becomes the extension of its pages. */
 export const formatOf = ({ page: { format } }: Api): string => (format === 'bytes' ? 'BIN' : format.toUpperCase());

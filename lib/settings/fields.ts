@@ -8,7 +8,7 @@ interface FieldDetails {
   readonly unit?: string;
   /** A valid value, where the type and the description do not suggest one. */
   readonly example?: unknown;
-  /** Where the pages say more: `backfill.md#requirements`. */
+  /** Where the pages say more: `parallel-and-past.md#requirements`. */
   readonly page?: string;
 }
 

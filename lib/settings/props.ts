@@ -89,10 +89,10 @@ export interface ServiceProps {
    */
   readonly maxConcurrentPages?: number | undefined;
   /**
-   * The filter that excludes reports from a date on, if the service has one. Backfills need it. It must exclude the date itself.
+   * The condition of the filter that excludes reports from a date on, if the service has one. Slices, a lag and bounded runs need it. It must exclude the date itself.
    *
    * @example 'date.lt'
-   * @see `docs/backfill.md#requirements`
+   * @see `docs/parallel-and-past.md#requirements`
    */
   readonly filterUntil?: string | undefined;
   /**
@@ -474,7 +474,7 @@ export interface ExportPageProps {
    */
   readonly memoryMebibytes?: number | undefined;
   /**
-   * How many invocations may run at the same time, reserved for this function from the concurrency of the account. At least the number of the service's exports, and one more with `filterUntil`. Unit: invocations.
+   * How many invocations may run at the same time, reserved for this function from the concurrency of the account. At least the number of the service's exports; each bounded run beside them takes one more. Unit: invocations.
    *
    * @default - none is reserved
    * @see `docs/many-exports.md#concurrency-of-lambda`
@@ -492,6 +492,12 @@ export interface ExportProps {
   readonly name: string;
   /** Where the runs start. */
   readonly since?: SinceProps | undefined;
+  /**
+   * How a run is divided into slices by the dates of its reports. Slices need an upper bound of requests: `filterUntil` of the service, or `{until}` in its `api`.
+   *
+   * @see `docs/parallel-and-past.md#slices`
+   */
+  readonly slices?: SlicesProps | undefined;
   /**
    * Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep, with numbers from -9007199254740991 to 9007199254740991.
    *
@@ -526,7 +532,7 @@ export interface ExportProps {
    */
   readonly publishEmptyRuns?: boolean | undefined;
   /**
-   * What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to windows of backfills.
+   * What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to bounded runs.
    *
    * @see `docs/alarms.md#expected-reports`
    */
@@ -611,9 +617,35 @@ export interface SinceProps {
    * @example 'P2D'
    */
   readonly lookbackWindow?: string | DurationLike | undefined;
+  /**
+   * How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. An ISO 8601 duration.
+   *
+   * @default - none: a run has no upper bound
+   * @example 'PT2H'
+   * @see `docs/parallel-and-past.md#late-reports`
+   */
+  readonly lag?: string | DurationLike | undefined;
 }
 
-/** What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to windows of backfills. */
+/** How a run is divided into slices by the dates of its reports. Slices need an upper bound of requests: `filterUntil` of the service, or `{until}` in its `api`. */
+export interface SlicesProps {
+  /**
+   * How many slices of a run are requested at the same time. The newest reports are then requested sooner, so late ones have less time to appear: set `since.lag`, or `since.overlap`. Unit: slices.
+   *
+   * @default 1
+   * @example 8
+   */
+  readonly parallel?: number | undefined;
+  /**
+   * How long a slice is: whole minutes, and whole days if `dates` of `api` is `date`. An ISO 8601 duration.
+   *
+   * @default - each run chooses it
+   * @example 'PT1H'
+   */
+  readonly length?: string | DurationLike | undefined;
+}
+
+/** What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to bounded runs. */
 export interface ExpectProps {
   /**
    * A run with fewer reports fails before it is published, and the watermark does not move. The next start begins a new run. Unit: reports.

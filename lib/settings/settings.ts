@@ -4,13 +4,14 @@
  */
 
 import * as z from 'zod/mini';
+import { findDateProblem } from '../core/bounded-runs.ts';
 import { asDocumentRoot, rootOfColumns } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
-import { untilPlaceholder } from '../core/filter.ts';
-import type { ExportDefinition, ExportRequest, JsonObject } from '../core/model.ts';
+import type { ExportDefinition, ExportRequest, JsonObject, RequestDates } from '../core/model.ts';
+import { maxParallel, minSliceMs } from '../core/slices.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
-import { apiSchema, findApiProblems, formatOf, hasUntil } from './api-settings.ts';
+import { type Api, apiSchema, findApiProblems, formatOf, unitOfDates, uses } from './api-settings.ts';
 import { checkedText, field, fieldsOf, flag, optionalField, text, wholeNumber } from './fields.ts';
 import { findFilterProblems } from './filter-problems.ts';
 import { networkFields } from './network-settings.ts';
@@ -77,16 +78,13 @@ const serviceFields = {
     { unit: 'pages', page: 'many-exports.md#politeness' },
   ),
   filterUntil: optionalField(
-    'The filter that excludes reports from a date on, if the service has one. Backfills need it. It must exclude the date itself.',
+    'The condition of the filter that excludes reports from a date on, if the service has one. Slices, a lag and bounded runs need it. It must exclude the date itself.',
     z.string().check(
       z.regex(/^date\.[A-Za-z][A-Za-z0-9_]{0,39}$/, 'must be a condition on the date, such as date.lt'),
       z.refine((name) => name !== 'date.gte' && name !== 'date.gt', 'must be an upper bound, such as date.lt'),
-      z.refine(
-        (name) => name !== 'date.lte',
-        'must exclude the date itself, such as date.lt: windows must not overlap',
-      ),
+      z.refine((name) => name !== 'date.lte', 'must exclude the date itself, such as date.lt: slices must not overlap'),
     ),
-    { example: 'date.lt', page: 'backfill.md#requirements' },
+    { example: 'date.lt', page: 'parallel-and-past.md#requirements' },
   ),
   rootElement: optionalField(
     'The name of the root element of every page, for XML: `reports`, or `{namespace}reports`, without a prefix. A document with another one is a ContractError. Without it, that of earlier pages and runs.',
@@ -134,6 +132,11 @@ const sinceSchema = z
       durationSchema,
       { example: 'P2D' },
     ),
+    lag: optionalField(
+      'How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. Without it, none: a run has no upper bound.',
+      durationSchema,
+      { example: 'PT2H', page: 'parallel-and-past.md#late-reports' },
+    ),
   })
   .check(
     z.refine(({ lookbackWindow }) => lookbackWindow !== 0, {
@@ -147,7 +150,30 @@ const sinceSchema = z
         error: 'must not combine lookbackWindow with initial or overlap: it replaces the watermark',
       },
     ),
+    z.refine(({ lookbackWindow, lag = 0 }) => !lookbackWindow || lookbackWindow > lag, {
+      path: ['lookbackWindow'],
+      error: 'must be longer than the lag: otherwise a run ends before it starts',
+    }),
   );
+
+const slicesSchema = z.strictObject(
+  {
+    parallel: field(
+      'How many slices of a run are requested at the same time. The newest reports are then requested sooner, so late ones have less time to appear: set `since.lag`, or `since.overlap`.',
+      countUpTo(maxParallel, 1),
+      {
+        unit: 'slices',
+        example: 8,
+      },
+    ),
+    length: optionalField(
+      'How long a slice is: whole minutes, and whole days if `dates` of `api` is `date`. Without it, each run chooses it.',
+      durationSchema.check(z.refine((ms) => ms > 0 && ms % minSliceMs(1) === 0, 'must be whole minutes, such as PT1H')),
+      { example: 'PT1H' },
+    ),
+  },
+  { error: orExample('{"parallel": 8}') },
+);
 
 const tokenSchema = text(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII characters without spaces');
 
@@ -180,6 +206,11 @@ const exportFields = {
     { example: 'nightly' },
   ),
   since: field('Where the runs start.', z.prefault(sinceSchema, {})),
+  slices: field(
+    'How a run is divided into slices by the dates of its reports. Slices need an upper bound of requests: `filterUntil` of the service, or `{until}` in its `api`.',
+    z.prefault(slicesSchema, {}),
+    { page: 'parallel-and-past.md#slices' },
+  ),
   filter: field(
     'Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep, with numbers from -9007199254740991 to 9007199254740991.',
     z.prefault(filterSchema, {}).check(z.meta({ type: 'object' })),
@@ -197,7 +228,7 @@ const exportFields = {
     z._default(flag(), true),
   ),
   expect: optionalField(
-    'What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to windows of backfills.',
+    'What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to bounded runs.',
     expectSchema,
     { page: 'alarms.md#expected-reports' },
   ),
@@ -267,19 +298,17 @@ export function parseSettings<Schema extends z.core.$ZodType>(
 export const needsSecret = (service: unknown): boolean =>
   fieldsOf(fieldsOf(fieldsOf(service).api).auth).kind !== 'none';
 
-/** Whether the exports of `service`, which may be invalid, can be exported by window. */
-export const hasBackfills = (service: { readonly filterUntil?: unknown; readonly api?: unknown }): boolean =>
-  service.filterUntil !== undefined || hasUntil(service.api);
-
-/**
- * The operator of `filterUntil`, `lt` of `date.lt`, or `{until}` if the description of the API has this placeholder. Undefined: the
- * service has no backfills.
- */
-export const untilOperatorOf = ({
-  filterUntil,
+/** What the dates of requests to the service can express. */
+export const requestDates = ({
   api,
-}: Pick<ServiceSettings, 'filterUntil' | 'api'>): string | undefined =>
-  api === undefined ? filterUntil?.slice('date.'.length) : hasUntil(api) ? untilPlaceholder : undefined;
+  filterUntil,
+}: {
+  readonly api?: Pick<Api, 'dates' | 'request'> | undefined;
+  readonly filterUntil?: string | undefined;
+}): RequestDates => {
+  const upperBound = api === undefined ? filterUntil : uses(api, 'until') ? '{until}' : undefined;
+  return { unitMs: unitOfDates(api), ...(upperBound === undefined ? {} : { upperBound }) };
+};
 
 /**
  * What is wrong with a service and its exports although each of them is valid, by paths in an object with both. Accepts any value, in
@@ -287,16 +316,21 @@ export const untilOperatorOf = ({
  */
 export function findMismatches(service: unknown, exports: readonly unknown[]): Mismatch[] {
   const { api, ...fields } = fieldsOf(service);
+  const { filterUntil, maxConcurrentPages } = fields;
   const inExport = (find: (settings: Readonly<Record<string, unknown>>) => readonly Mismatch[]) =>
     exports.flatMap((settings, index) =>
       find(fieldsOf(settings)).map(({ path, message }) => ({ path: ['exports', index, ...path], message })),
     );
+  const { data: slots } = serviceFields.maxConcurrentPages.safeParse(maxConcurrentPages);
   if (api === undefined) {
-    return inExport(({ size }) =>
-      typeof size === 'number' && size > 10
+    const upperBound = typeof filterUntil === 'string' ? filterUntil : undefined;
+    return inExport((settings) => [
+      ...(typeof settings.size === 'number' && settings.size > 10
         ? [{ path: ['size'], message: 'must be 1 to 10, unless the service has api' }]
-        : [],
-    );
+        : []),
+      ...findSliceProblems(requestDates({ filterUntil: upperBound }), slots, settings),
+      ...findOwnBound(upperBound, settings),
+    ]);
   }
   const { data: description } = apiSchema.safeParse(api);
   return [
@@ -309,8 +343,52 @@ export function findMismatches(service: unknown, exports: readonly unknown[]): M
     ...(['apiKeySecret', 'apiKeyEnv'] as const)
       .filter((name) => fields[name] !== undefined && !needsSecret({ api }))
       .map((name) => ({ path: ['service', name], message: 'has no meaning: api.auth is none' })),
-    ...(description === undefined ? [] : inExport((settings) => findApiProblems(description, settings))),
+    ...(description === undefined
+      ? []
+      : inExport((settings) => [
+          ...findApiProblems(description, settings),
+          ...findSliceProblems(requestDates({ api: description }), slots, settings),
+        ])),
   ];
+}
+
+/** What prevents the slices and the lag of an export. Accepts any export. */
+function findSliceProblems(
+  dates: RequestDates,
+  maxConcurrentPages: number | undefined,
+  settings: Readonly<Record<string, unknown>>,
+): Mismatch[] {
+  const { lag = 0 } = sinceSchema.safeParse(settings.since ?? {}).data ?? {};
+  const { parallel = 1, length } = slicesSchema.safeParse(settings.slices ?? {}).data ?? {};
+  const lengthProblem = length === undefined ? undefined : findDateProblem(dates, length);
+  const needing = [
+    ...(lag > 0 ? [['since', 'lag']] : []),
+    ...(parallel > 1 ? [['slices', 'parallel']] : []),
+    ...(length === undefined ? [] : [['slices', 'length']]),
+  ];
+  return [
+    ...(dates.upperBound === undefined ? needing.map((path) => ({ path, message: needsUpperBound })) : []),
+    ...(maxConcurrentPages !== undefined && parallel > maxConcurrentPages
+      ? [
+          {
+            path: ['slices', 'parallel'],
+            message: `must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service: more are never requested at the same time`,
+          },
+        ]
+      : []),
+    ...(lengthProblem === undefined ? [] : [{ path: ['slices', 'length'], message: lengthProblem }]),
+  ];
+}
+
+const needsUpperBound =
+  'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
+
+/** A run with an upper bound would replace it. Accepts any export. */
+function findOwnBound(filterUntil: string | undefined, { filter }: Readonly<Record<string, unknown>>): Mismatch[] {
+  const operator = filterUntil?.slice('date.'.length) ?? '';
+  if (!Object.hasOwn(fieldsOf(fieldsOf(filter).date), operator)) return [];
+  const message = `must not be set: it is the filterUntil of the service, which runs set themselves. Start a bounded run with --since and --until`;
+  return [{ path: ['filter', 'date', operator], message }];
 }
 
 const insteadOf = {
@@ -332,15 +410,24 @@ export function sourceOf(baseUrl: string): string {
 
 /** Those settings of a service that a definition depends on. */
 type DefiningSettings = {
-  readonly [Field in 'api' | 'cursorIn' | 'headers' | 'rootElement' | 'vendor']?: ServiceSettings[Field] | undefined;
+  readonly [Field in 'api' | 'cursorIn' | 'filterUntil' | 'headers' | 'rootElement' | 'vendor']?:
+    | ServiceSettings[Field]
+    | undefined;
 };
 
 /** What a run and its watermark keep of the service's settings: enough to notice that requests have changed. No secret. */
-export function apiOfRequest({ api, vendor, cursorIn, headers = {} }: DefiningSettings): ExportRequest['api'] {
+export function apiOfRequest({
+  api,
+  vendor,
+  cursorIn,
+  filterUntil,
+  headers = {},
+}: DefiningSettings): ExportRequest['api'] {
   const sentHeaders = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   if (api === undefined) {
     const selection = { headers: sentHeaders, vendor: vendor?.toLowerCase() };
-    return { sha256: checksumOf({ ...selection, cursorIn }), requestSha256: checksumOf(selection) };
+    // The reports since a watermark do not depend on how runs end.
+    return { sha256: checksumOf({ ...selection, cursorIn, filterUntil }), requestSha256: checksumOf(selection) };
   }
   const { request, dates, auth, next, page } = api;
   const selection = { headers: sentHeaders, request, dates, auth };
@@ -358,7 +445,7 @@ export function exportDefinition(
   service: DefiningSettings = {},
   compression?: ExportDefinition['compression'],
 ): ExportDefinition {
-  const { since } = settings;
+  const { since, slices } = settings;
   const { rootElement, api } = service;
   const columns = api?.page.columns;
   return {
@@ -372,10 +459,13 @@ export function exportDefinition(
       ...(settings.size === undefined ? {} : { size: settings.size }),
       api: apiOfRequest(service),
     },
+    dates: requestDates(service),
     since:
       since.lookbackWindow === undefined
         ? { from: 'watermark', initial: since.initial, overlapMs: since.overlap ?? 0 }
         : { from: 'lookback', lookbackMs: since.lookbackWindow },
+    lagMs: since.lag ?? 0,
+    slicing: { parallel: slices.parallel, ...(slices.length === undefined ? {} : { lengthMs: slices.length }) },
     publishEmptyRuns: settings.publishEmptyRuns,
     ...(settings.expect === undefined
       ? {}

@@ -31,8 +31,6 @@ export const serviceOutputSchema = z.object({
   apiKeySecret: name.optional(),
   /** The field of its JSON. Empty: the whole secret. */
   apiKeyField: z.string(),
-  /** The ARN of the state machine of backfills, if the service has them. */
-  backfillStateMachineArn: name.optional(),
   /** The group of EventBridge Scheduler with the service's schedules. Each is named after its export. */
   scheduleGroup: name.optional(),
 });

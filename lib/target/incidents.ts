@@ -34,6 +34,8 @@ const incidentSchema = z.discriminatedUnion('kind', [
     /** The service responded with Retry-After, and the run waited. */
     kind: z.literal('wait'),
     ...where,
+    /** That of the page. Absent: the run has one slice, or no slice made the request. */
+    slice: z.optional(z.number()),
     seconds: z.number(),
   }),
   z.object({
@@ -144,8 +146,8 @@ export const totalOf = ({ groups }: Pick<IncidentRecord, 'groups'>): number =>
   groups.reduce((total, { count }) => total + count, 0);
 
 export type RunPosition = RunRef & {
-  /** The page to export next. */
-  readonly page: number;
+  /** The page to export next. null: each slice of the run has another one. */
+  readonly page: number | null;
 };
 
 export interface IncidentRecorder {
@@ -203,8 +205,8 @@ export function createIncidentRecorder({
 /** The incident that `event` reports; undefined if it reports none. */
 function incidentIn(event: ExportEvent, at: Instant): (RunRef & { readonly incident: Incident }) | undefined {
   if (event.event === 'service-asked-to-wait') {
-    const { export: exportName, run, page, seconds } = event;
-    return { export: exportName, run, incident: { kind: 'wait', at, page, seconds } };
+    const { export: exportName, run, page, slice, seconds } = event;
+    return { export: exportName, run, incident: { kind: 'wait', at, page, slice, seconds } };
   }
   if (event.event === 'run-failed') {
     const { export: exportName, run, page = null, error, message } = event;
@@ -219,12 +221,14 @@ function positionAfter(event: ExportEvent, before: RunPosition | undefined): Run
   switch (event.event) {
     case 'run-started':
     case 'run-resumed':
-      return { export: event.export, run: event.run, page: event.page };
+      return { export: event.export, run: event.run, page: event.slices === undefined ? event.page : null };
     case 'run-restarted':
       return { export: event.export, run: event.run, page: 1 };
     case 'page-exported':
     case 'page-adopted':
-      return { export: event.export, run: event.run, page: event.page + 1 };
+      return { export: event.export, run: event.run, page: event.slices === undefined ? event.page + 1 : null };
+    case 'slice-restarted':
+    case 'slice-set-aside':
     case 'service-asked-to-wait':
     case 'waiting-for-slot':
     case 'pages-without-reports':

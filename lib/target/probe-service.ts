@@ -3,7 +3,7 @@
 import * as z from 'zod/mini';
 import { assertRootOfProbe, rootOfFirstProbe } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
-import type { DocumentRoot, ExportDefinition, Instant } from '../core/model.ts';
+import type { ExportDefinition, Instant } from '../core/model.ts';
 import type { PageLog, ReportService, Runtime } from '../core/ports.ts';
 import { epochMsOf, instantOf, instantSchema } from '../core/timestamps.ts';
 
@@ -36,10 +36,10 @@ export async function probeService(
 ): Promise<ProbeResult> {
   const request = { ...definition.request, size: 1 };
   const expectedRoot = await rootOfFirstProbe(definition, log);
-  return await withProbeTimeout(timeoutMs, async (signal) => {
+  return await withProbeTimeout(async (signal) => {
     const requestedAt = runtime.now();
-    const until = instantOf(requestedAt);
-    const page = await service.fetchPage({ request, since, until, cursor: null, label }, signal);
+    const begunAt = instantOf(requestedAt);
+    const page = await service.fetchPage({ request, since, begunAt, cursor: null, label }, signal);
     const latencyMs = Math.round(runtime.now() - requestedAt);
     for await (const _ of page.body);
     assertRootOfProbe(label, page, expectedRoot);
@@ -49,17 +49,14 @@ export async function probeService(
   });
 }
 
-/** @throws ServiceUnavailableError if `probe` takes longer than `ms` */
-export async function withProbeTimeout<Result>(
-  ms: number,
-  probe: (signal: AbortSignal) => Promise<Result>,
-): Promise<Result> {
+/** @throws ServiceUnavailableError if `probe` takes longer than 30 s */
+export async function withProbeTimeout<Result>(probe: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
   const timeout = new AbortController();
   const timer = setTimeout(() => {
     // Reading the API key may have taken the time, too.
-    const message = `The health check took longer than ${ms / 1_000} s`;
+    const message = `The health check took longer than ${timeoutMs / 1_000} s`;
     timeout.abort(new ExportError('ServiceUnavailableError', message));
-  }, ms);
+  }, timeoutMs);
   try {
     return await probe(timeout.signal);
   } finally {
@@ -69,15 +66,8 @@ export async function withProbeTimeout<Result>(
 
 const label = 'a health check page';
 
-/**
- * What the function of ExportPage is invoked with to do so. It touches no state. With `until`, it asks for the reports of the window, and
- * for those of an empty one instead (`probe-window.ts`).
- */
-export const probeSchema = z.object({
-  export: z.string(),
-  since: instantSchema,
-  until: z.optional(instantSchema),
-});
+/** What the function of ExportPage is invoked with to do so. It touches no state. */
+export const probeSchema = z.object({ export: z.string(), since: instantSchema });
 
 export interface ProbeEvent {
   readonly probe: z.infer<typeof probeSchema>;
@@ -88,11 +78,3 @@ export const probeResultSchema = z.object({
   latencyMs: z.number(),
   clockLeadMs: z.nullable(z.number()),
 });
-
-/** The answer to an event with `until`. An older function, which ignores that field, answers something else. */
-export const windowProbeResultSchema = z.object({
-  honorsUntil: z.literal(true),
-  /** Of the responses; null if they have none. */
-  documentRoot: z.nullable(z.custom<DocumentRoot>((value) => typeof value === 'string')),
-});
-export type WindowProbeResult = z.infer<typeof windowProbeResultSchema>;

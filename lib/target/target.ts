@@ -5,9 +5,6 @@
 
 import type { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult } from '../core/model.ts';
-import type { BackfillRequest } from '../backfill/request.ts';
-import type { BackfillProgress } from '../backfill/window-states.ts';
-import type { BackfillStore } from '../backfill/store.ts';
 import type { IncidentRecord } from './incidents.ts';
 import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../core/ports.ts';
@@ -23,8 +20,8 @@ export interface Deployment extends AsyncDisposable {
   /** @throws ConfigurationError if there is no such export, or its settings cannot be read */
   open(exportName: string): Promise<DeployedExport>;
   /**
-   * Every export by name, to read its status. What can be read of many exports in one request has been read then: their states,
-   * backfills and schedules do not change any more.
+   * Every export by name, to read its status. What can be read of many exports in one request has been read then: their states
+   * and schedules do not change any more.
    */
   openAll(): Promise<readonly (DeployedExport | UnreadableExport)[]>;
   /** Where alarms are sent. Undefined: there are no alarms. */
@@ -46,8 +43,6 @@ export interface Concurrency {
   readonly unreserved: number;
   /** How many exports without reserved ones have a schedule that is enabled. Each may need one at the same time. */
   readonly scheduledExports: number;
-  /** Whether windows of backfills may need some. */
-  readonly hasBackfills: boolean;
 }
 
 export interface AlarmTopic {
@@ -84,7 +79,6 @@ export interface DeployedExport {
   readonly serviceName: string;
   readonly store: StoreReader;
   readonly log: PageLog & RunHistory;
-  readonly backfills: BackfillStore;
   readonly executions: Executions;
   /**
    * Writes to the folders of the store, and to whatever else a run writes to, and removes it again. Absent where the operator
@@ -110,17 +104,6 @@ export interface DeployedExport {
   incidents(run: RunSpan): Promise<IncidentRecord>;
   /** Begins a run, or resumes an unfinished one. A failed run is a result, not an exception. */
   start(request: StartRequest, options: StartOptions): Promise<RunEnd>;
-  /**
-   * Begins a backfill, or continues it: exports the windows that no run has exported yet. Windows that fail are left for the next
-   * start.
-   * @throws ConfigurationError if the service does not honor the upper bound of a window, or the backfill contradicts another one
-   */
-  startBackfill(request: BackfillRequest, options: BackfillOptions): Promise<BackfillEnd>;
-  /**
-   * Stops what starts further windows of its backfill, and returns the execution that was stopped; undefined if none is running, as in a
-   * directory. Runs of windows that are in progress continue.
-   */
-  stopBackfill(): Promise<string | undefined>;
 }
 
 export interface SettingsOrigin {
@@ -130,32 +113,12 @@ export interface SettingsOrigin {
   readonly problem?: ExportError | undefined;
 }
 
-export interface BackfillOptions extends Pick<StartOptions, 'follow' | 'say' | 'onRetry' | 'maxAttempts' | 'signal'> {
-  /** Called at the beginning, and whenever a window has ended. */
-  readonly onProgress: (progress: BackfillProgress) => void;
-  /** Called with what happens in the runs of windows. On a stack, only with how they end: completed or failed. */
-  readonly emit: EventSink;
-}
-
-/** `ended`: no window is left, or those that are left have failed. */
-export type BackfillEnd =
-  | { readonly status: 'ended' }
-  | { readonly status: 'interrupted' }
-  /** Another process is exporting its windows. */
-  | { readonly status: 'skipped'; readonly reason: string }
-  /** An execution exports the windows, and is not followed, or no longer. */
-  | { readonly status: 'started'; readonly execution: string };
-
 /** The report service, as the export is configured to use it. */
 export interface DeployedService {
   /** Its base URL, or `simulator`. */
   readonly address: string;
-  /** The operator on `filter.date` that excludes reports from a date on, for backfills. Absent: the service has none. */
-  readonly untilOperator?: string | undefined;
   /** How many pages the service may be asked for at the same time. Absent: no limit. */
   readonly maxConcurrentPages?: number | undefined;
-  /** How many windows its function can export beside one run of each of its exports. Absent: it has no concurrency of its own. */
-  readonly spareConcurrency?: number | undefined;
   readonly settings: Omit<ServiceSettings, 'baseUrl'>;
   /**
    * Reads certificates and credentials, and describes them without secrets. Empty for a direct connection.
@@ -186,16 +149,29 @@ export type NextStart =
       readonly awsSchedule?: string | undefined;
     };
 
-/** A run and its time span, which extends to the present if the run is not completed. A run of a window has both bounds. */
+/** A run and its time span, which extends to the present if the run is not completed. */
 export interface RunSpan extends RunRef {
   readonly since?: Instant | null | undefined;
   readonly until?: Instant | null | undefined;
+  /** Whether an operator has named its bounds. */
+  readonly bounded?: boolean | undefined;
   readonly startedAt: Instant;
   readonly completedAt?: Instant | undefined;
 }
 
+/** What a start input says besides the name of the export (`../core/steps/start-input.ts`). */
 export interface StartRequest {
   readonly since?: Instant | undefined;
+  /** The upper bound of a bounded run. */
+  readonly until?: Instant | undefined;
+  /** A duration, or `month`: a series of bounded runs, each of which is so long. */
+  readonly each?: string | undefined;
+  /** Whether bounds are exported again that were exported before. */
+  readonly again?: boolean | undefined;
+  /** How many slices are walked at the same time. */
+  readonly parallel?: number | undefined;
+  /** How long a slice is: a duration. */
+  readonly slice?: string | undefined;
   readonly restart?: boolean | undefined;
 }
 
@@ -242,7 +218,12 @@ export type RunEnd =
       /** The address of the manifest; null if the run is not published. */
       readonly manifest: string | null;
     }
-  | { readonly status: 'skipped'; readonly reason: string }
+  | {
+      readonly status: 'skipped';
+      readonly reason: string;
+      /** Set if the bounds have been exported already. */
+      readonly done?: true | undefined;
+    }
   | { readonly status: 'failed'; readonly failed: FailedRun }
   | { readonly status: 'interrupted' }
   /** The run is in progress and is not followed, or no longer. `run` is null while it has none. */

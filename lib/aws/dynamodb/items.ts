@@ -9,15 +9,13 @@
 
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
-import { asRunId, type ExportState, type JsonObject, type PageEntry, type RunId } from '../../core/model.ts';
-import type { Backfill } from '../../backfill/store.ts';
-import type { RunRef } from '../../core/ports.ts';
-import { isExportedOnce } from '../../core/storage/keys.ts';
+import { asRunId, type ExportState, type JsonObject, type PageEntry } from '../../core/model.ts';
+import type { ChainRef, RunRef } from '../../core/ports.ts';
 import { type Checksummed, checksumOf } from '../../core/storage/stored-records.ts';
 
 export type Item = Record<string, AttributeValue>;
 
-/** `pk` is a partition of the service; `sk` is `state` or `backfill`, or names a window, or the run and the page. */
+/** `pk` is a partition of the service; `sk` is `state`, or names the bounds of a bounded run, or the run, the slice and the page. */
 export interface ItemKey {
   readonly pk: string;
   readonly sk: string;
@@ -29,53 +27,53 @@ export const partitionOf = (service: string, exportName: string): string => `${s
 /** The state of the service's slots. No export has this name. */
 export const slotsKey = (service: string): ItemKey => ({ pk: `${service}/#slots`, sk: 'state' });
 
-/** Of the state of an export, or of a window: what follows the slash in its name is in the sort key. */
+/** Of the state of an export, or of a bounded run: what follows the slash in its name is in the sort key. */
 export function stateKey(service: string, stateName: string): ItemKey {
   const [exportName = '', ...bounds] = stateName.split('/');
   return {
     pk: partitionOf(service, exportName),
-    sk: bounds.length === 0 ? 'state' : `${windowPrefix}${bounds.join('/')}`,
+    sk: bounds.length === 0 ? 'state' : `${boundedPrefix}${bounds.join('/')}`,
   };
 }
 
-/** What the sort keys of windows begin with. */
-export const windowPrefix = 'window#';
+/** What the sort keys of the states of bounded runs begin with. */
+export const boundedPrefix = 'bounded#';
 
-/** The name of the state of the window in a sort key. */
-export const windowInSortKey = (exportName: string, sk = ''): string =>
-  `${exportName}/${sk.slice(windowPrefix.length)}`;
-
-export const backfillKey = (service: string, exportName: string): ItemKey => ({
-  pk: partitionOf(service, exportName),
-  sk: 'backfill',
-});
+/** The name of the state of the bounded run in a sort key. */
+export const boundedInSortKey = (exportName: string, sk = ''): string =>
+  `${exportName}/${sk.slice(boundedPrefix.length)}`;
 
 /** Twelve digits, so that entries sort by page number. */
-export const entryKey = (
-  service: string,
-  { export: exportName, run, page }: Pick<PageEntry, 'export' | 'run' | 'page'>,
-): ItemKey => ({
-  pk: partitionOf(service, exportName),
-  sk: `${entriesPrefix({ run })}${String(page).padStart(12, '0')}`,
+export const entryKey = (service: string, entry: ChainRef & Pick<PageEntry, 'page'>): ItemKey => ({
+  pk: partitionOf(service, entry.export),
+  sk: `${entriesPrefix(entry)}${String(entry.page).padStart(12, '0')}`,
 });
 
-/** The sort keys of all entries are between these two, except of runs of what is exported once: they begin with `once#`. */
+/** The sort keys of all entries are between these two. */
 export const firstEntry = 'run#';
 export const afterLastEntry = 'run$';
 
 /** The common prefix of the sort keys of a run's entries. A run ID has no `#`, so no other run shares it. */
-export const entriesPrefix = ({ run }: Pick<RunRef, 'run'>): string =>
-  `${isExportedOnce(run) ? 'once#' : firstEntry}${run}#page#`;
+export const runPrefix = ({ run }: Pick<RunRef, 'run'>): string => `${firstEntry}${run}#`;
+/** Of a run with several slices. */
+export const slicesPrefix = (run: Pick<RunRef, 'run'>): string => `${runPrefix(run)}slice#`;
 
-/** The run in an entry's sort key. */
-export const runInSortKey = (sk = ''): RunId => asRunId(sk.slice(firstEntry.length).split('#')[0] ?? '');
+/** Of the entries of a run with one slice, or of one attempt of a slice. Four digits, so that they sort by slice. */
+export const entriesPrefix = ({ run, slice, attempt }: Pick<ChainRef, 'run' | 'slice' | 'attempt'>): string =>
+  slice === undefined
+    ? `${runPrefix({ run })}page#`
+    : `${slicesPrefix({ run })}${String(slice).padStart(4, '0')}.${attempt}#page#`;
 
-/** The page in the sort key of an entry of `run`; NaN if the sort key is malformed. */
-export function pageInSortKey(run: Pick<RunRef, 'run'>, sk: string | undefined): number {
-  const prefix = entriesPrefix(run);
-  return sk?.startsWith(prefix) && /^\d{12}$/.test(sk.slice(prefix.length))
-    ? Number(sk.slice(prefix.length))
-    : Number.NaN;
+const entrySortKey = /^run#([^#]+)#(?:slice#(\d{4})\.(\d+)#)?page#(\d{12})$/;
+
+/** The page in the sort key of an entry; undefined if the sort key is malformed. */
+export function pageInSortKey(
+  sk: string | undefined,
+): (Omit<ChainRef, 'export'> & Pick<PageEntry, 'page'>) | undefined {
+  const [, run, slice, attempt, page] = entrySortKey.exec(sk ?? '') ?? [];
+  if (run === undefined) return undefined;
+  const ref = slice === undefined ? {} : { slice: Number(slice), attempt: Number(attempt) };
+  return { run: asRunId(run), ...ref, page: Number(page) };
 }
 
 export function toKeyItem(key: ItemKey): Item {
@@ -104,21 +102,6 @@ export function fromStateItem(item: Item): Checksummed {
     ...(active && { active: { ...active, request: parseFilter(active.request) } }),
     ...(watermark && { watermark: parseFilter(watermark) }),
   };
-  return { value, checksum };
-}
-
-export function toBackfillItem(service: string, backfill: Backfill, writeToken: string): Item {
-  return toItem({
-    ...backfillKey(service, backfill.export),
-    ...backfill,
-    checksum: checksumOf(backfill),
-    writeToken,
-  });
-}
-
-/** The unverified backfill in an item. */
-export function fromBackfillItem(item: Item): Checksummed {
-  const { pk: _pk, sk: _sk, writeToken: _writeToken, checksum, ...value } = unmarshall(item);
   return { value, checksum };
 }
 

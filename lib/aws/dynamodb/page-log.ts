@@ -15,33 +15,31 @@ import {
   QueryCommand,
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
-import type { PageLog, RunHistory, RunRef, Runtime } from '../../core/ports.ts';
-import { type BackfillStore, parseBackfill } from '../../backfill/store.ts';
-import { parseWindowName } from '../../backfill/windows.ts';
+import { parseBoundedStateName } from '../../core/bounded-runs.ts';
+import type { ChainRef, PageLog, RunHistory, Runtime } from '../../core/ports.ts';
+import { asRunId } from '../../core/model.ts';
 import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { readAhead } from '../read-ahead.ts';
 import {
   afterLastEntry,
-  backfillKey,
+  boundedInSortKey,
+  boundedPrefix,
   entriesPrefix,
   entryKey,
   firstEntry,
-  fromBackfillItem,
   fromEntryItem,
   fromStateItem,
   type Item,
   type ItemKey,
   pageInSortKey,
   partitionOf,
-  runInSortKey,
+  runPrefix,
+  slicesPrefix,
   stateKey,
-  toBackfillItem,
   toEntryItem,
   toKeyItem,
   toStateItem,
-  windowInSortKey,
-  windowPrefix,
   writeTokenOf,
 } from './items.ts';
 
@@ -54,7 +52,7 @@ export interface DynamoPageLogOptions {
   readonly runtime: Pick<Runtime, 'now' | 'randomHex'>;
   /** How long entries are kept. Manifests outlive them, and states never expire. */
   readonly retentionDays?: number;
-  /** How states and backfills are read. Default: one at a time. */
+  /** How states are read. Default: one at a time. */
   readonly readItem?: (key: ItemKey) => Promise<Item | undefined>;
 }
 
@@ -62,9 +60,7 @@ export interface DynamoPageLogOptions {
 const batchSize = 500;
 
 /** Needs dynamodb:GetItem, dynamodb:PutItem and dynamodb:Query on the table. */
-export function createDynamoPageLog(
-  options: DynamoPageLogOptions,
-): PageLog & RunHistory & { readonly backfills: BackfillStore } {
+export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & RunHistory {
   const { client, table, service, runtime, retentionDays = 400 } = options;
   const recordStore = recordStoreOf(table, service);
 
@@ -119,8 +115,8 @@ export function createDynamoPageLog(
         ...options,
       }),
     );
-  const queryEntries = ({ export: exportName, run }: RunRef, options: Partial<QueryCommandInput>) =>
-    queryItems(exportName, entriesPrefix({ run }), options);
+  const queryEntries = (chain: ChainRef, options: Partial<QueryCommandInput>) =>
+    queryItems(chain.export, entriesPrefix(chain), options);
 
   /** Entries sort by run and page, so the entry that precedes a run's first entry is the last entry of the previous run. */
   const lastEntryBefore = async (exportName: string, sk: string): Promise<Item | undefined> => {
@@ -141,37 +137,12 @@ export function createDynamoPageLog(
     return item;
   };
 
-  const parseEntry = ({ export: exportName, run }: RunRef, item: Item) => {
-    const page = pageInSortKey({ run }, item.sk?.S);
-    return parsePageEntry({ export: exportName, run, page }, recordStore, () => fromEntryItem(item));
-  };
-
-  const backfills: BackfillStore = {
-    async read(exportName) {
-      const item = await readItem(backfillKey(service, exportName));
-      return item && parseBackfill(exportName, recordStore, () => fromBackfillItem(item));
-    },
-    replace: (backfill) =>
-      replace(backfillKey(service, backfill.export), backfill.version, (token) =>
-        toBackfillItem(service, backfill, token),
-      ),
-    async *windowStates(exportName) {
-      const query = async (ExclusiveStartKey: Item | undefined) =>
-        await queryItems(exportName, windowPrefix, { ExclusiveStartKey });
-      for (let startKey: Item | undefined; ;) {
-        const { Items = [], LastEvaluatedKey } = await query(startKey);
-        for (const item of Items) {
-          yield parseExportState(windowInSortKey(exportName, item.sk?.S), recordStore, () => fromStateItem(item));
-        }
-        if (LastEvaluatedKey === undefined) return;
-        startKey = LastEvaluatedKey;
-      }
-    },
+  const parseEntry = (exportName: string, item: Item) => {
+    const page = pageInSortKey(item.sk?.S) ?? { run: asRunId(''), page: Number.NaN };
+    return parsePageEntry({ export: exportName, ...page }, recordStore, () => fromEntryItem(item));
   };
 
   return {
-    backfills,
-
     async exportState(exportName) {
       const item = await readItem(stateKey(service, exportName));
       return item && parseExportState(exportName, recordStore, () => fromStateItem(item));
@@ -187,25 +158,31 @@ export function createDynamoPageLog(
         ConditionExpression: 'attribute_not_exists(pk)',
       });
       if (written) return entry;
-      if (existing !== undefined) return parseEntry(entry, existing);
+      if (existing !== undefined) return parseEntry(entry.export, existing);
       throw new Error(
         `Page ${entry.page} of run ${entry.run} disappeared from table ${table} while it was logged. The attempt is retried`,
       );
     },
 
-    async last(run) {
-      const { Items: [item] = [] } = await queryEntries(run, { ScanIndexForward: false, Limit: 1 });
-      return item && parseEntry(run, item);
+    async last(chain) {
+      const { Items: [item] = [] } = await queryEntries(chain, { ScanIndexForward: false, Limit: 1 });
+      return item && parseEntry(chain.export, item);
     },
 
-    async *entries(run) {
+    async lastSlice(run) {
+      const last = { ScanIndexForward: false, Limit: 1 };
+      const { Items: [item] = [] } = await queryItems(run.export, slicesPrefix(run), last);
+      return (item && pageInSortKey(item.sk?.S)?.slice) ?? 0;
+    },
+
+    async *entries(chain) {
       const batches = readAhead(
-        (startKey: Item | undefined) => queryEntries(run, { Limit: batchSize, ExclusiveStartKey: startKey }),
+        (startKey: Item | undefined) => queryEntries(chain, { Limit: batchSize, ExclusiveStartKey: startKey }),
         (batch) => batch.LastEvaluatedKey,
       );
       for await (const { response: batch, requestNext } of batches) {
         for (const item of batch.Items ?? []) {
-          yield parseEntry(run, item);
+          yield parseEntry(chain.export, item);
           requestNext();
         }
       }
@@ -217,9 +194,20 @@ export function createDynamoPageLog(
       for (let before = afterLastEntry; ;) {
         const item = await lastEntryBefore(exportName, before);
         if (item === undefined) return;
-        const run = runInSortKey(item.sk?.S);
-        yield parseEntry({ export: exportName, run }, item);
-        before = entriesPrefix({ run });
+        const entry = parseEntry(exportName, item);
+        yield entry;
+        before = runPrefix(entry);
+      }
+    },
+
+    async *boundedStates(exportName) {
+      for (let ExclusiveStartKey: Item | undefined; ;) {
+        const { Items = [], LastEvaluatedKey } = await queryItems(exportName, boundedPrefix, { ExclusiveStartKey });
+        for (const item of Items) {
+          yield parseExportState(boundedInSortKey(exportName, item.sk?.S), recordStore, () => fromStateItem(item));
+        }
+        if (LastEvaluatedKey === undefined) return;
+        ExclusiveStartKey = LastEvaluatedKey;
       }
     },
   };
@@ -232,9 +220,9 @@ function recordStoreOf(table: string, service: string): RecordStore {
     repairHint(stateName) {
       const { pk, sk } = stateKey(service, stateName);
       const next =
-        parseWindowName(stateName) === undefined
+        parseBoundedStateName(stateName) === undefined
           ? 'set since.initial to the start of the next run'
-          : 'start the backfill again';
+          : 'start the bounded run again';
       return `restore the item (pk ${pk}, sk ${sk}) from point-in-time recovery, or delete it and ${next}`;
     },
   };

@@ -1,6 +1,6 @@
 /**
- * Stores which exports of a service hold a slot, and which wait for one, in an item of the page log's table. The holders,
- * the queue and the average are compact JSON text: every write costs by the kilobyte, and a hundred waiters take about
+ * Stores which exports of a service, and slices of their runs, hold a slot or wait for one, in an item of the page log's table. The
+ * holders, the queue and the average are compact JSON text: every write costs by the kilobyte, and a hundred waiters take about
  * four. The version and the write token are attributes of their own.
  *
  * The SDK retries a write whose response was lost, and the retry finds what the first attempt wrote: a record with the

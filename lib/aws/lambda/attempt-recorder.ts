@@ -39,7 +39,7 @@ interface Attempt {
 }
 
 const attemptSchema = z.object({ enteredAt: z.string(), retries: z.int() });
-/** The input of ExportPage and FinishRun. The name of a window begins with that of its export. */
+/** The input of ExportPage and FinishRun. The name of a bounded run begins with that of its export. */
 const positionSchema = z.object({ export: z.string(), run: z.string(), page: z.int() });
 
 const maxSettleMs = 2_000;
@@ -104,7 +104,10 @@ export function createAttemptRecorder(
 
 function positionIn(input: unknown): RunPosition | undefined {
   const { data } = positionSchema.safeParse(input);
-  return data && { export: data.export.split('/')[0] ?? '', run: asRunId(data.run), page: data.page };
+  if (data === undefined) return undefined;
+  // Each slice of a run has a next page of its own.
+  const hasSlices = z.object({ slices: z.object({}) }).safeParse(input).success;
+  return { export: data.export.split('/')[0] ?? '', run: asRunId(data.run), page: hasSlices ? null : data.page };
 }
 
 /** The record with an incident that an event reports. A second attempt of FailRun reports the same failure again. */

@@ -14,21 +14,26 @@ export interface InvocationDeadline extends Disposable {
   readonly signal: AbortSignal;
   /** Until when a Retry-After may be waited out: a whole request still fits in after it. By the monotonic clock. */
   readonly retryAfterDeadline: number;
-  /** Whether there is time for one request and for storing two pages: the page waits for its predecessor to be stored. */
+  /** Whether there is time for one request and for storing two pages of each slice: a page waits for its predecessor to be stored. */
   readonly hasTime: () => boolean;
   /** The lease of a slot, in milliseconds: until a request that begins with the slot in use has ended. */
   readonly leaseMs: number;
 }
 
-/** Dispose of it once the page is stored, or its timer outlives the page. `label` names the page in the error. */
+/**
+ * Dispose of it once the page is stored, or its timer outlives the page. `label` names the page in the error. `slices` are walked at
+ * the same time, so that the last pages of so many share the upload.
+ */
 export function startInvocationDeadline(
   remainingMs: number,
   { totalTimeout, maxPageBytes }: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>,
   label: string,
   { monotonicNow, sleep }: Clock,
+  slices = 1,
 ): InvocationDeadline {
   const startedAt = monotonicNow();
-  const fetchMs = remainingMs - Math.min(storeMs(maxPageBytes), remainingMs / 2);
+  const storeMs = storeMsOf(slices * maxPageBytes);
+  const fetchMs = remainingMs - Math.min(storeMs, remainingMs / 2);
   const deadline = new AbortController();
   const timer = new AbortController();
   const abort = () =>
@@ -43,11 +48,11 @@ export function startInvocationDeadline(
   return {
     signal: deadline.signal,
     retryAfterDeadline: startedAt + Math.max(0, fetchMs - totalTimeout),
-    hasTime: () => monotonicNow() <= startedAt + fetchMs - totalTimeout - storeMs(maxPageBytes),
+    hasTime: () => monotonicNow() <= startedAt + fetchMs - totalTimeout - storeMs,
     leaseMs: Math.min(remainingMs, totalTimeout + maxHoldMs),
     [Symbol.dispose]: () => timer.abort(),
   };
 }
 
 /** The upload, and half a minute for logging the page and for retries of the SDK. */
-const storeMs = (bytes: number): number => 30_000 + (bytes / minUploadBytesPerSecond) * 1_000;
+const storeMsOf = (bytes: number): number => 30_000 + (bytes / minUploadBytesPerSecond) * 1_000;

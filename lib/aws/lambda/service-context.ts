@@ -13,15 +13,9 @@ import {
   settingsFileName,
   stepVariables,
 } from '../../settings/environment.ts';
-import {
-  exportDefinition,
-  parseSettings,
-  sourceOf,
-  type ServiceSettings,
-  untilOperatorOf,
-} from '../../settings/settings.ts';
+import { exportDefinition, parseSettings, sourceOf, type ServiceSettings } from '../../settings/settings.ts';
 import type { StepName } from '../../core/state-machine/definition.ts';
-import { selectDefinition, selectFailedDefinition } from '../../backfill/window-definition.ts';
+import { selectExport } from '../../core/steps/start-input.ts';
 import { createDynamoIncidentLog } from '../dynamodb/incident-log.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { type Environment, sdkConfig } from '../sdk-config.ts';
@@ -37,7 +31,7 @@ export interface ServiceContext<Step extends StepName> {
   readonly dynamoDb: DynamoDBClient;
   readonly incidents: AttemptRecorder;
   /**
-   * The dependencies of one invocation, for the export that `input` names, or its window. From here on, telemetry names it.
+   * The dependencies of one invocation, for the export that `input` names, or its bounded run. From here on, telemetry names it.
    * @throws ConfigurationError if the service has no such export
    */
   dependenciesFor(
@@ -75,7 +69,6 @@ export function openServiceContext<Step extends StepName>(
   const { service, exports, objects, compression, logLevel } = settings;
   if (logLevel !== undefined) telemetry.setLogLevel(logLevel);
   const source = sourceOf(service.baseUrl);
-  const untilOperator = untilOperatorOf(service);
   const definitions = new Map(exports.map((each) => [each.name, exportDefinition(each, source, service, compression)]));
   const dynamoDb = createClient(DynamoDBClient, sdkConfig);
   const { DEPLOYMENT_NAME, SERVICE_NAME, TABLE_NAME } = environment as StepEnvironment<'BeginRun'>;
@@ -95,10 +88,7 @@ export function openServiceContext<Step extends StepName>(
     dynamoDb,
     incidents,
     dependenciesFor(input) {
-      const definition =
-        step === 'FailRun'
-          ? selectFailedDefinition(definitions, input)
-          : selectDefinition(definitions, input, untilOperator);
+      const definition = selectExport(definitions, input);
       telemetry.setExport(definition.name);
       return { definition, ...common };
     },

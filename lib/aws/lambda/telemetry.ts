@@ -105,7 +105,7 @@ export function createTelemetry(output: TelemetryOutput): Telemetry {
       metrics = undefined;
     },
     emit(event) {
-      if (event.event === 'run-failed') {
+      if (event.event === 'run-failed' || event.event === 'slice-set-aside') {
         // `message` is the line's own field: it holds the event's name.
         const { event: name, message: errorMessage, ...fields } = event;
         logger.error(name, { ...fields, errorMessage });
@@ -143,15 +143,19 @@ function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])
     case 'run-resumed':
       return [['RunsResumed', 1]];
     case 'run-restarted':
+    case 'slice-restarted':
       return [['CursorRestarts', 1]];
     case 'run-skipped':
       return [['RunsSkipped', 1]];
     case 'pages-without-reports':
+    // The error of an invocation that exported no page counts as a failed attempt.
+    case 'slice-set-aside':
       return [];
     case 'run-completed':
-      // The alarm for a stale export counts these: a window of a backfill does not make it fresh.
+      // The alarm NotFresh counts these: a bounded run does not make an export fresh.
+      if (event.bounded) return [];
       return [
-        [event.until === undefined ? 'RunsCompleted' : 'WindowsCompleted', 1],
+        ['RunsCompleted', 1],
         ...(event.secondsWithoutReports === undefined
           ? []
           : [['SecondsWithoutReports', event.secondsWithoutReports] as const]),

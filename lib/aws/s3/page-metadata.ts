@@ -14,6 +14,7 @@ import {
   type DocumentRoot,
   type Instant,
   type PageMetadata,
+  type SliceRef,
   type StoredCursor,
 } from '../../core/model.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
@@ -25,6 +26,7 @@ export function encodePageMetadata(page: PageMetadata): ObjectMetadata {
   return {
     run: stored.run,
     page: String(stored.page),
+    ...(stored.slice === undefined ? {} : { slice: `${stored.slice}.${stored.attempt}` }),
     bytes: String(stored.bytes),
     sha256: stored.sha256,
     ...encodeCompressedForm(stored),
@@ -50,6 +52,7 @@ export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageM
     key,
     run: asRunId(run),
     page: Number(page),
+    ...decodeSlice(metadata.slice),
     bytes: Number(bytes),
     sha256,
     ...decodeCompressedForm(metadata),
@@ -61,6 +64,12 @@ export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageM
     ...(transferredBytes === undefined ? {} : { transferredBytes: Number(transferredBytes) }),
   } satisfies PageMetadata;
   return parsePageMetadata(() => ({ value, checksum: metadata.checksum }));
+}
+
+function decodeSlice(text: string | undefined): SliceRef {
+  if (text === undefined) return {};
+  const [slice, attempt] = text.split('.').map(Number);
+  return { slice, attempt };
 }
 
 function encodeCompressedForm({ compression, storedBytes, storedSha256 = '' }: CompressedForm): ObjectMetadata {

@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
 import type { S3Client } from '@aws-sdk/client-s3';
+import { createSlots } from '../../core/concurrency.ts';
 import { ExportError } from '../../core/errors.ts';
 import { asCursor, type PageMetadata, type StoredCursor, type StoredPage } from '../../core/model.ts';
 import { nextCursorOf, type PageStore, type StoreReader } from '../../core/ports.ts';
@@ -60,6 +61,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
   const { storageClass, tags } = objects;
   const { partBytes = defaultPartBytes } = options;
   const encryption = encryptionWith(kmsKeyArn);
+  const uploadsInParts = createSlots(maxUploadsInParts);
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
 
@@ -113,7 +115,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
       return info && (await withLongCursor(readPage(key, info)));
     },
 
-    async put({ key, run, page, cursor, compression }, fetched) {
+    async put({ key, run, page, slice, attempt, cursor, compression }, fetched) {
       const object = objectToStore(compression, fetched.body, compress);
       const store = async (body: SpooledBody) => {
         const { serviceTime } = fetched;
@@ -123,6 +125,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         const transferredBytes = fetched.transferredBytes?.();
         await fetched.beforeVisible?.();
         await storeLongCursor(key, nextCursor);
+        const release = body.bytes > partBytes ? await uploadsInParts.acquire() : undefined;
         const { created, ...info } = await createObject(
           objectAt(key),
           body,
@@ -133,6 +136,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
               key,
               run,
               page,
+              ...(slice === undefined ? {} : { slice, attempt }),
               ...object.describe(body),
               reports,
               documentRoot,
@@ -147,7 +151,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
             partBytes,
           },
           runtime,
-        );
+        ).finally(release);
         // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
         const written = readPage(key, info);
         return { stored: created, page: created ? written : await withLongCursor(written) };
@@ -193,9 +197,13 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
   };
 }
 
+/** The slices of a run have pages to store at the same time. More uploads need more memory, 40 MiB each, and are not faster. */
+const maxUploadsInParts = 2;
+
 /** What to do if the storage of the function is full. */
 const pageRemedy =
-  'The ephemeral storage of the function follows from maxPageBytes: deploy the service again, then start again';
+  'The ephemeral storage of the function follows from maxPageBytes and slices.parallel: deploy the service again, then start again, with ' +
+  'a lower --parallel if the start had one';
 const manifestRemedy =
   'The manifest has a line with the cursor of each page, and the run has too many pages for one: narrow the filter and export the remaining ' +
   'reports as another export, or let runs start more often; then start with --restart';

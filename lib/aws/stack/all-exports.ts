@@ -3,8 +3,7 @@
 import { mapConcurrently } from '../../core/concurrency.ts';
 import type { DeployedExport, NextStart } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { hasBackfills } from '../../settings/settings.ts';
-import { backfillKey, type ItemKey, stateKey } from '../dynamodb/items.ts';
+import { type ItemKey, stateKey } from '../dynamodb/items.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { readItems } from '../dynamodb/read-items.ts';
 import { type ListedSchedule, listSchedules, nextStart } from '../scheduler/next-start.ts';
@@ -16,9 +15,9 @@ import type { StackExport } from './services.ts';
 const concurrency = 8;
 
 /**
- * Sends one request for a hundred states and backfills, and one per schedule group (and per hundred schedules in it).
+ * Sends one request for a hundred states, and one per schedule group (and per hundred schedules in it).
  * To read their status then takes one per state machine whose exports have unfinished runs (and per thousand running executions),
- * one for each unfinished run, another for each that seems to have stopped, and those for the windows of backfills. Needs
+ * one for each unfinished run, and another for each that seems to have stopped. Needs
  * dynamodb:BatchGetItem, dynamodb:Query, scheduler:ListSchedules, states:ListExecutions and states:DescribeExecution.
  */
 export async function openAllExports(
@@ -27,10 +26,7 @@ export async function openAllExports(
   runtime: Runtime,
 ): Promise<readonly DeployedExport[]> {
   const { dynamoDb: client, stepFunctions } = clients;
-  const locations = exports.flatMap(({ name, service: { table, service }, serviceSettings }) => {
-    const keys = [stateKey(service, name), ...(hasBackfills(serviceSettings) ? [backfillKey(service, name)] : [])];
-    return keys.map((key) => ({ table, ...key }));
-  });
+  const locations = exports.map(({ name, service: { table, service } }) => ({ table, ...stateKey(service, name) }));
   const [itemAt, schedules] = await Promise.all([
     readItems({ client, clock: runtime }, locations),
     readSchedules(exports, clients),
@@ -51,7 +47,6 @@ export async function openAllExports(
     return {
       ...deployed,
       log,
-      backfills: log.backfills,
       executions: {
         ...deployed.executions,
         isRunning: async (execution) => {

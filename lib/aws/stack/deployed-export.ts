@@ -1,9 +1,8 @@
 /** A deployed export, with the settings that its service was deployed with. */
 
-import { tmpdir } from 'node:os';
-import type { DeployedExport, DeployedService, StartRequest } from '../../target/target.ts';
+import type { DeployedExport, DeployedService } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { exportDefinition, sourceOf, untilOperatorOf } from '../../settings/settings.ts';
+import { exportDefinition, sourceOf } from '../../settings/settings.ts';
 import { fixedApiKey } from '../../service/client/api-key.ts';
 import { serviceClient } from '../../service/client/client.ts';
 import { describeNetwork } from '../../service/network/network.ts';
@@ -11,47 +10,41 @@ import { createDynamoIncidentLog } from '../dynamodb/incident-log.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createDynamoSlotStore } from '../dynamodb/slot-store.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
-import { fileSpool, type Spool } from '../s3/spool.ts';
 import { nextStartOf } from '../scheduler/next-start.ts';
 import { createSecretApiKey, createSecretNetwork } from '../secrets.ts';
 import { manualName } from '../step-functions/execution-names.ts';
 import { createExecutions } from '../step-functions/executions.ts';
-import { followExecution } from '../step-functions/follow-execution.ts';
+import { followSeries } from '../step-functions/follow-execution.ts';
 import { takeSnapshot } from '../step-functions/progress-poller.ts';
 import { readRunIncidents } from '../step-functions/run-incidents.ts';
 import { startExecution } from '../step-functions/start-execution.ts';
+import { definitionFor } from '../../core/steps/begin-run.ts';
+import { parseStartInput } from '../../core/steps/start-input.ts';
 import type { OperatorClients } from './clients.ts';
-import { deployedBackfill } from './deployed-backfill.ts';
 import { probeFromFunction } from './function-probe.ts';
 import type { StackExport } from './services.ts';
 
-/** Of what a command writes, which is small. */
-const spool: Spool = (chunks, use) => fileSpool(tmpdir())(chunks, use, 'Free some space there, and start again');
-
 /** Sends no request. */
 export function openDeployedExport(
-  { name, settings, serviceSettings, service, spareConcurrency, schedule }: StackExport,
+  { name, settings, serviceSettings, service, schedule }: StackExport,
   clients: OperatorClients,
   runtime: Runtime,
 ): DeployedExport {
-  const { stateMachineArn, table, bucket, prefix, bucketKeyArn: kmsKeyArn } = service;
+  const { stateMachineArn, table, bucket, prefix } = service;
   const { stepFunctions: client } = clients;
   const items = { client: clients.dynamoDb, table, service: service.service, runtime };
   const log = createDynamoPageLog(items);
-  const { backfills } = log;
   const incidentLog = createDynamoIncidentLog(items);
-  const store = createS3PageStore({ client: clients.s3, bucket, prefix, kmsKeyArn, runtime, spool });
+  const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
   const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);
-  const reportService = deployedService({ serviceSettings, service, spareConcurrency }, clients, runtime);
   return {
     name,
     definition,
-    service: reportService,
+    service: deployedService({ serviceSettings, service }, clients, runtime),
     serviceName: service.service,
     freshnessSeconds: schedule?.freshnessSeconds,
     store,
     log,
-    backfills,
     executions: createExecutions(client, stateMachineArn),
     probeFromFunction: {
       functionArn: service.exportPageFunction,
@@ -64,46 +57,28 @@ export function openDeployedExport(
         lastScheduledTime: async () => (await log.exportState(name))?.lastScheduledTime,
       }),
     incidents: (run) => readRunIncidents({ log, incidentLog, client, stateMachineArn }, run),
-    ...deployedBackfill({
-      name,
-      definition,
-      service: reportService,
-      output: service,
-      log,
-      backfills,
-      store,
-      clients,
-      runtime,
-    }),
     async start(request, options) {
-      const before = options.follow ? await takeSnapshot(log, incidentLog, name) : undefined;
-      const executionName = manualName(name, runtime.randomHex(16));
-      const input = JSON.stringify(startInput(name, request));
-      const executionArn = await startExecution(client, stateMachineArn, executionName, input);
-      options.say(`Execution ${executionArn}`);
-      options.onStarted?.(executionArn);
-      if (before === undefined) return { status: 'started', execution: executionArn, run: null };
+      const input = { export: name, ...request };
       const slots = serviceSettings.maxConcurrentPages === undefined ? undefined : createDynamoSlotStore(items);
       const deps = { client, exportName: name, log, incidents: incidentLog, slots, store, clock: runtime };
-      return await followExecution(deps, executionArn, before, options);
+      const open = async (startInput: unknown, execution = '') => {
+        const parsed = parseStartInput(startInput);
+        const { stateName } = await definitionFor({ definition, log, runtime }, parsed, execution);
+        return [{ ...deps, stateName }, await takeSnapshot(log, incidentLog, stateName)] as const;
+      };
+      const opened = options.follow ? await open(input) : undefined;
+      const executionName = manualName(name, runtime.randomHex(16));
+      const executionArn = await startExecution(client, stateMachineArn, executionName, JSON.stringify(input));
+      options.say(`Execution ${executionArn}`);
+      options.onStarted?.(executionArn);
+      if (opened === undefined) return { status: 'started', execution: executionArn, run: null };
+      return await followSeries(open, executionArn, opened, options);
     },
   };
 }
 
-function startInput(exportName: string, { since, restart }: StartRequest) {
-  return {
-    export: exportName,
-    ...(since === undefined ? {} : { since }),
-    ...(restart === true ? { restart } : {}),
-  };
-}
-
 function deployedService(
-  {
-    serviceSettings: settings,
-    service,
-    spareConcurrency,
-  }: Pick<StackExport, 'serviceSettings' | 'service' | 'spareConcurrency'>,
+  { serviceSettings: settings, service }: Pick<StackExport, 'serviceSettings' | 'service'>,
   clients: OperatorClients,
   clock: Runtime,
 ): DeployedService {
@@ -113,9 +88,7 @@ function deployedService(
     settings,
     describeNetwork: async () => describeNetwork(await network.get()),
     address: sourceOf(settings.baseUrl),
-    untilOperator: untilOperatorOf(settings),
     maxConcurrentPages: settings.maxConcurrentPages,
-    spareConcurrency,
     keySource:
       secretId === undefined
         ? 'none is needed'

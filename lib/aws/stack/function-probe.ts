@@ -1,15 +1,9 @@
 /** Invokes the deployed ExportPage function to ask whether it reaches the service from where it runs. */
 
 import { InvokeCommand, type LambdaClient } from '@aws-sdk/client-lambda';
-import { errorNames, ExportError } from '../../core/errors.ts';
-import type { Window } from '../../backfill/windows.ts';
-import type { DocumentRoot, Instant } from '../../core/model.ts';
-import {
-  type ProbeEvent,
-  type ProbeResult,
-  probeResultSchema,
-  windowProbeResultSchema,
-} from '../../target/probe-service.ts';
+import { ExportError } from '../../core/errors.ts';
+import type { Instant } from '../../core/model.ts';
+import { type ProbeEvent, type ProbeResult, probeResultSchema } from '../../target/probe-service.ts';
 import { parseJson } from '../step-functions/failure.ts';
 
 /**
@@ -25,35 +19,11 @@ export async function probeFromFunction(
   const response = await invoke(client, functionArn, { probe: { export: exportName, since } });
   const { data } = probeResultSchema.safeParse(response);
   if (data !== undefined) return data;
-  throw unexpectedAnswer(functionArn);
+  throw new ExportError(
+    'ConfigurationError',
+    `${functionArn} did not answer as this version does. Deploy the stack again`,
+  );
 }
-
-/**
- * Has the function ask the service for the window, and for an empty one (`probe-window.ts`), and returns the root element of the
- * responses, if they have one. Needs lambda:InvokeFunction.
- * @throws ExportError as the function does, or if it cannot be invoked or is older than this version
- */
-export async function probeWindowFromFunction(
-  client: LambdaClient,
-  functionArn: string,
-  exportName: string,
-  { since, until }: Window,
-): Promise<DocumentRoot | undefined> {
-  try {
-    const response = await invoke(client, functionArn, { probe: { export: exportName, since, until } });
-    const { data } = windowProbeResultSchema.safeParse(response);
-    if (data === undefined) throw unexpectedAnswer(functionArn);
-    return data.documentRoot ?? undefined;
-  } catch (error) {
-    const { name, message } = error as Error;
-    const errorName = errorNames.find((each) => each === name);
-    if (errorName === undefined || error instanceof ExportError) throw error;
-    throw new ExportError(errorName, message, { cause: error });
-  }
-}
-
-const unexpectedAnswer = (functionArn: string) =>
-  new ExportError('ConfigurationError', `${functionArn} did not answer as this version does. Deploy the stack again`);
 
 /** What the function returns. @throws an Error with the name and the message of its error */
 async function invoke(client: LambdaClient, functionArn: string, event: ProbeEvent): Promise<unknown> {

@@ -22,8 +22,6 @@ export interface StackExport {
   readonly serviceSettings: ServiceSettings;
   /** The names of the service's resources. */
   readonly service: ServiceOutput;
-  /** How many invocations of its function are reserved beside one for each export of the service. Undefined: none are reserved. */
-  readonly spareConcurrency: number | undefined;
   /** undefined if the export is started manually. */
   readonly schedule: ExportSchedule | undefined;
 }
@@ -67,8 +65,7 @@ async function readService(
   service: ServiceOutput,
 ): Promise<readonly StackExport[]> {
   const { settings, schedules } = await readMetadata(client, stackName, service);
-  const { scheduleGroup: group, reservedConcurrency } = service;
-  const spareConcurrency = reservedConcurrency && reservedConcurrency - settings.exports.length;
+  const { scheduleGroup: group } = service;
   return settings.exports.map((exportSettings) => {
     const { name } = exportSettings;
     const schedule = Object.hasOwn(schedules, name) ? schedules[name] : undefined;
@@ -77,7 +74,6 @@ async function readService(
       settings: exportSettings,
       serviceSettings: settings.service,
       service,
-      spareConcurrency,
       schedule: schedule === undefined || group === undefined ? undefined : { ...schedule, group },
     };
   });

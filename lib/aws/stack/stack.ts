@@ -187,10 +187,9 @@ async function findUnwritableBuckets(client: S3Client, services: readonly Servic
  */
 async function readConcurrency(client: LambdaClient, exports: readonly StackExport[]): Promise<Concurrency> {
   const { AccountLimit } = await client.send(new GetAccountSettingsCommand());
-  const shared = exports.filter(({ spareConcurrency }) => spareConcurrency === undefined);
+  const shared = exports.filter(({ service }) => service.reservedConcurrency === undefined);
   return {
     unreserved: AccountLimit?.UnreservedConcurrentExecutions ?? 0,
     scheduledExports: shared.filter(({ schedule }) => schedule?.enabled === true).length,
-    hasBackfills: shared.some(({ service }) => service.backfillStateMachineArn !== undefined),
   };
 }

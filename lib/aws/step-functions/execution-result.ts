@@ -2,16 +2,17 @@
 
 import type { DescribeExecutionCommandOutput, SFNClient } from '@aws-sdk/client-sfn';
 import * as z from 'zod';
-import { type ExportState, type FailedRun, type Run, type RunResult, totalsOf, zeroTotals } from '../../core/model.ts';
+import { type ExportState, type FailedRun, type Run, type RunResult, zeroTotals } from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { continuationName } from '../../core/state-machine/definition.ts';
+import { readProgress } from '../../core/run-progress.ts';
 import { resultSchema } from '../../core/storage/stored-records.ts';
 import { type Failure, failureOf, parseJson, toFailure } from './failure.ts';
 
 export type ExecutionResult =
   /** `laterFailure`: how the execution failed after it had published the run. */
   | { readonly kind: 'completed'; readonly result: RunResult; readonly laterFailure?: Failure }
-  | { readonly kind: 'skipped'; readonly reason: string }
+  | { readonly kind: 'skipped'; readonly reason: string; readonly done?: true | undefined }
   /** `execution` continues the run. */
   | { readonly kind: 'continued'; readonly execution: string }
   | { readonly kind: 'failed'; readonly failed: FailedRun };
@@ -19,7 +20,9 @@ export type ExecutionResult =
 export interface ExecutionResultDependencies {
   readonly client: SFNClient;
   readonly exportName: string;
-  readonly log: Pick<PageLog, 'exportState' | 'last'>;
+  /** Of the export, or of the bounded run that is started. */
+  readonly stateName: string;
+  readonly log: Pick<PageLog, 'exportState' | 'last' | 'lastSlice'>;
 }
 
 /** The run of an execution, and which of the run's executions it is. */
@@ -41,7 +44,7 @@ export async function readExecutionResult(
     return { kind: 'continued', execution: nextExecution(executionArn, deps.exportName, continued) };
   }
   const skipped = skippedSchema.safeParse(output).data;
-  if (skipped !== undefined) return { kind: 'skipped', reason: skipped.reason };
+  if (skipped !== undefined) return { kind: 'skipped', reason: skipped.reason, done: skipped.done };
   const { Error: error, Cause: cause } = caughtErrorSchema.parse(output);
   // An earlier attempt had started the next execution, but its response was lost.
   if (error === 'StepFunctions.ExecutionAlreadyExistsException') {
@@ -53,7 +56,7 @@ export async function readExecutionResult(
 }
 
 const continuedSchema = z.object({ next: z.literal('continue'), run: z.string(), executionNumber: z.int() });
-const skippedSchema = z.object({ next: z.literal('skip'), reason: z.string() });
+const skippedSchema = z.object({ next: z.literal('skip'), reason: z.string(), done: z.literal(true).optional() });
 const caughtErrorSchema = z
   .object({ Error: z.string().optional(), Cause: z.string().optional() })
   .catch({ Error: undefined, Cause: undefined });
@@ -64,9 +67,12 @@ function nextExecution(
   exportName: string,
   ended: { readonly run: string; readonly executionNumber: number },
 ): string {
-  const name = continuationName({ export: exportName, ...ended });
-  return `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${name}`;
+  return siblingExecution(executionArn, continuationName({ export: exportName, ...ended }));
 }
+
+/** The ARN of the execution `name` of the same state machine. */
+export const siblingExecution = (executionArn: string, name: string): string =>
+  `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${name}`;
 
 /** If the export state names the execution as that of the last completed run, only the event can have failed after it. */
 async function readFailure(
@@ -76,7 +82,7 @@ async function readFailure(
 ): Promise<ExecutionResult> {
   const { executionArn = '' } = ended;
   const failure = failureOf(ended);
-  const state = await deps.log.exportState(deps.exportName);
+  const state = await deps.log.exportState(deps.stateName);
   if (state?.lastCompleted?.execution === executionArn) {
     return { kind: 'completed', result: state.lastCompleted.result, laterFailure: failure };
   }
@@ -96,9 +102,10 @@ async function readFailedRun(
 ): Promise<FailedRun> {
   const { active, lastAbandoned } = state ?? {};
   if (active?.execution === executionArn) {
-    const last = await log.last(active);
-    const { run, since } = active;
-    return { export: name, run, since, ...totalsOf(last), ...failure, resumable: last?.repeats !== true };
+    const { totals, slices } = await readProgress(log, active);
+    const { run, since, until, bounded } = active;
+    const resumable = active.slices !== undefined || slices[0]?.last?.repeats !== true;
+    return { export: name, run, since, until, bounded, ...totals, ...failure, resumable };
   }
   // The state of the export names no execution of an abandoned run.
   const isAbandoned =

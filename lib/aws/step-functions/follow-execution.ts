@@ -4,12 +4,18 @@
  */
 
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
-import type { RunId } from '../../core/model.ts';
+import type { RunId, SeriesInput } from '../../core/model.ts';
 import { type Incident, type IncidentLog, totalOf } from '../../target/incidents.ts';
 import type { RunEnd, StartOptions } from '../../target/target.ts';
 import type { Clock, StoreReader } from '../../core/ports.ts';
+import { nextPartName } from '../../core/state-machine/definition.ts';
 import { findRetrier, maxRetryDelaySeconds } from '../../core/state-machine/retry-policy.ts';
-import { type ExecutionResult, type ExecutionResultDependencies, readExecutionResult } from './execution-result.ts';
+import {
+  type ExecutionResult,
+  type ExecutionResultDependencies,
+  readExecutionResult,
+  siblingExecution,
+} from './execution-result.ts';
 import { createFirstStepReporter } from './first-step.ts';
 import { createProgressPoller, type ExportSnapshot, type ProgressPoller } from './progress-poller.ts';
 import { pollUntilEnd } from './polling.ts';
@@ -17,7 +23,7 @@ import type { SlotStore } from '../../core/slots/page-slots.ts';
 import { manifestAddress } from '../../core/storage/keys.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 
-export interface FollowDependencies extends ExecutionResultDependencies {
+interface FollowDependencies extends ExecutionResultDependencies {
   readonly incidents: Pick<IncidentLog, 'read'>;
   /** The slots of the service. Absent: it has none. */
   readonly slots?: Pick<SlotStore, 'read'> | undefined;
@@ -32,7 +38,7 @@ const minPollIntervalMs = 200;
  * Needs states:DescribeExecution, and states:GetExecutionHistory to report retries of the first step. `before` is the export
  * before the execution started.
  */
-export async function followExecution(
+async function followExecution(
   deps: FollowDependencies,
   firstExecution: string,
   before: ExportSnapshot,
@@ -61,6 +67,33 @@ export async function followExecution(
   );
   return end ?? { status: 'started', execution, run: progress.lastSeen()?.run ?? null };
 }
+
+/**
+ * Follows an execution and, if it exports part of a series, those of the other parts, until one fails. `open` returns what is
+ * known of the part that an execution with this start input exports.
+ */
+export async function followSeries(
+  open: (input: SeriesInput, execution: string) => Promise<readonly [FollowDependencies, ExportSnapshot]>,
+  firstExecution: string,
+  [firstDeps, firstBefore]: readonly [FollowDependencies, ExportSnapshot],
+  options: StartOptions,
+): Promise<RunEnd> {
+  let execution = firstExecution;
+  let end = await followExecution(firstDeps, execution, firstBefore, options);
+  while (end.status === 'completed' && end.result.rest !== undefined) {
+    execution = siblingExecution(execution, nextPartName(end.result));
+    const [deps, before] = await open(end.result.rest, execution);
+    // The execution may have begun its run already.
+    const isBegun = before.active?.execution === execution;
+    const next = await followExecution(deps, execution, isBegun ? nothingBefore : before, options);
+    // The parts that were left have been exported by another series.
+    end =
+      next.status === 'skipped' && next.done === true ? { ...end, result: { ...end.result, rest: undefined } } : next;
+  }
+  return end;
+}
+
+const nothingBefore: ExportSnapshot = { active: undefined, progress: undefined, incidents: 0 };
 
 /** The result of the execution, or undefined while it is running. */
 async function poll(
@@ -103,7 +136,7 @@ async function reportEnd(
       return { status: 'completed', result: result.result, manifest: manifestAddress(result.result, store) };
     case 'skipped':
       emit({ event: 'run-skipped', export: exportName, reason: result.reason });
-      return { status: 'skipped', reason: result.reason };
+      return { status: 'skipped', reason: result.reason, done: result.done };
     case 'failed':
       emit({ event: 'run-failed', ...result.failed });
       return { status: 'failed', failed: result.failed };
@@ -117,7 +150,7 @@ interface IncidentReporter {
 }
 
 function createIncidentReporter(
-  { exportName, incidents, slots, clock }: FollowDependencies,
+  { exportName, stateName, incidents, slots, clock }: FollowDependencies,
   before: ExportSnapshot,
   { emit, onRetry, say }: StartOptions,
 ): IncidentReporter {
@@ -126,8 +159,8 @@ function createIncidentReporter(
 
   const reportOne = (run: RunId, incident: Incident, isNewest: boolean) => {
     if (incident.kind === 'wait') {
-      const { page, seconds } = incident;
-      const about = { export: exportName, run, page: page ?? 0, seconds };
+      const { page, slice, seconds } = incident;
+      const about = { export: exportName, run, page: page ?? 0, slice, seconds };
       emit({ event: 'service-asked-to-wait', ...about, inside: false });
     }
     if (incident.kind !== 'failed-attempt') return;
@@ -150,7 +183,9 @@ function createIncidentReporter(
       const added = count === known ? [] : record.newest.slice(known - count);
       for (const incident of added) reportOne(run, incident, incident === record.newest.at(-1));
 
-      const waiting = (await slots?.read())?.queue.find((waiter) => waiter.export === exportName);
+      // Each slice of a run waits for a slot of its own.
+      const isOwn = (waiter: string) => waiter === stateName || waiter.startsWith(`${stateName}#`);
+      const waiting = (await slots?.read())?.queue.find((waiter) => isOwn(waiter.export));
       const seconds = Math.ceil((waiting?.checkAt ?? 0) - clock.now() / 1_000);
       if (waiting === undefined || seconds <= 0 || waiting.checkAt === reportedCheck) return;
       reportedCheck = waiting.checkAt;

@@ -3,8 +3,10 @@
  * the difference as the events that the steps themselves emit.
  */
 
-import { type PageEntry, type Run, type RunResult, totalsOf } from '../../core/model.ts';
+import { type Run, type RunResult, zeroTotals } from '../../core/model.ts';
 import type { EventSink, PageLog } from '../../core/ports.ts';
+import { readProgress, type RunProgress, walkedSlices } from '../../core/run-progress.ts';
+import { epochMsOf } from '../../core/timestamps.ts';
 import { type IncidentLog, totalOf } from '../../target/incidents.ts';
 import type { RunExecution } from './execution-result.ts';
 
@@ -13,7 +15,7 @@ export interface ProgressPoller {
   lastSeen(): RunExecution | undefined;
   /** Whether the execution was seen to work on a run: its first step has succeeded. */
   hasBegun(execution: string): boolean;
-  /** The page after the newest one that was reported. */
+  /** The page after those that were reported. */
   nextPage(): number;
   /** Reads once and emits what is new. Resolves to whether there was anything. */
   poll(execution: string): Promise<boolean>;
@@ -21,73 +23,104 @@ export interface ProgressPoller {
   completed(result: RunResult): Promise<void>;
 }
 
-/** The unfinished run of an export, its last page, and how many incidents it has had, before an execution starts. */
+/** The unfinished run of an export, how far it has come, and how many incidents it has had, before a start. */
 export interface ExportSnapshot {
   readonly active: Run | undefined;
-  readonly last: PageEntry | undefined;
+  readonly progress: RunProgress | undefined;
   readonly incidents: number;
 }
 
+/** What is reported of a run when it begins. */
+type ReportedRun = Pick<Run, 'export' | 'run' | 'since' | 'until' | 'bounded' | 'slices' | 'executionNumber'>;
+
+type ProgressLog = Pick<PageLog, 'exportState' | 'last' | 'lastSlice'>;
+
+/** `stateName` is that of the export, or of the bounded run that is started. */
 export async function takeSnapshot(
-  log: Pick<PageLog, 'exportState' | 'last'>,
+  log: ProgressLog,
   incidentLog: Pick<IncidentLog, 'read'>,
-  exportName: string,
+  stateName: string,
 ): Promise<ExportSnapshot> {
-  const active = (await log.exportState(exportName))?.active;
-  if (active === undefined) return { active, last: undefined, incidents: 0 };
-  const [last, record] = await Promise.all([log.last(active), incidentLog.read(active)]);
-  return { active, last, incidents: totalOf(record) };
+  const active = (await log.exportState(stateName))?.active;
+  if (active === undefined) return { active, progress: undefined, incidents: 0 };
+  const [progress, record] = await Promise.all([readProgress(log, active), incidentLog.read(active)]);
+  return { active, progress, incidents: totalOf(record) };
 }
 
-/** `before` is what was there before the execution started: it tells whether the run is resumed, and after which page. */
+/** `before` is what was there before the execution started: it tells whether, and from where, the run is resumed. */
 export function createProgressPoller(
-  { log, exportName }: { readonly log: Pick<PageLog, 'exportState' | 'last'>; readonly exportName: string },
+  { log, stateName }: { readonly log: ProgressLog; readonly stateName: string },
   before: ExportSnapshot,
   emit: EventSink,
 ): ProgressPoller {
-  let seen: RunExecution | undefined;
+  let seen: Run | undefined;
   let seenExecution: string | undefined;
-  let reportedPage = 0;
+  let reported: RunProgress | undefined;
 
-  /** Resolves to whether `run` is a new one. */
-  const reportRun = ({ run, since, executionNumber }: RunExecution & Pick<Run, 'since'>): boolean => {
-    const previous = seen?.run;
-    seen = { run, executionNumber };
-    if (previous === run) return false;
-    if (previous === undefined) {
-      const isResumed = before.active?.run === run;
-      const last = isResumed ? before.last : undefined;
-      reportedPage = last?.page ?? 0;
-      emit({
-        event: isResumed ? 'run-resumed' : 'run-started',
-        export: exportName,
-        run,
-        since,
-        executionNumber,
-        page: reportedPage + 1,
-        ...totalsOf(last),
-      });
-    } else {
-      reportedPage = 0;
+  /** Resolves to whether there is anything new about the run. */
+  const reportRun = (run: ReportedRun): boolean => {
+    const previous = seen;
+    if (previous?.run === run.run) return reportSlices(previous, run);
+    const about = { export: run.export, run: run.run };
+    const isResumed = previous === undefined && before.active?.run === run.run;
+    reported = isResumed ? before.progress : undefined;
+    if (previous !== undefined) {
       const reason = 'the service no longer accepts its cursor';
-      emit({ event: 'run-restarted', export: exportName, run, abandoned: previous, reason });
+      emit({ event: 'run-restarted', ...about, abandoned: previous.run, reason });
+      return true;
     }
+    const { since, until, bounded, executionNumber } = run;
+    const { totals = zeroTotals, counts = { done: 0, count: run.slices?.count ?? 1 } } = reported ?? {};
+    emit({
+      event: isResumed ? 'run-resumed' : 'run-started',
+      ...about,
+      since,
+      until,
+      bounded,
+      slices: run.slices && counts,
+      executionNumber,
+      page: totals.pages + 1,
+      ...totals,
+    });
     return true;
   };
 
-  /** Reports the newest page. Resolves to whether there is one. */
-  const reportPage = async (run: Run['run']): Promise<boolean> => {
-    const last = await log.last({ export: exportName, run });
-    if (last === undefined || last.page <= reportedPage) return false;
-    reportedPage = last.page;
-    const { page, bytes, reports, totals } = last;
+  /** Reports the slices that have started over or were set aside. Resolves to whether there are any. */
+  const reportSlices = (previous: Run, { export: exportName, run, slices }: ReportedRun): boolean => {
+    const about = { export: exportName, run };
+    const attempts = Object.entries(slices?.attempts ?? {});
+    const restarted = attempts.filter(([slice, attempt]) => attempt > (previous.slices?.attempts?.[slice] ?? 1));
+    for (const [slice, attempt] of restarted) {
+      const reason = 'the service no longer accepts its cursor';
+      emit({ event: 'slice-restarted', ...about, slice: Number(slice), attempt, reason });
+    }
+    const known = new Set(previous.slices?.setAside?.map(({ slice }) => slice));
+    const setAside = slices?.setAside?.filter(({ slice }) => !known.has(slice)) ?? [];
+    for (const each of setAside) emit({ event: 'slice-set-aside', ...about, ...each });
+    return restarted.length > 0 || setAside.length > 0;
+  };
+
+  /** Reports the newest page, with the totals of the run. Resolves to whether there is one. */
+  const reportPages = async (run: ReportedRun): Promise<boolean> => {
+    const progress = await readProgress(log, run, run.slices && reported && walkedSlices(reported));
+    const { totals, counts } = progress;
+    const isNew = totals.pages > (reported?.totals.pages ?? 0);
+    reported = progress;
+    const [newest] = progress.slices
+      .flatMap(({ last }) => last ?? [])
+      .toSorted((one, other) => epochMsOf(other.loggedAt) - epochMsOf(one.loggedAt));
+    if (!isNew || newest === undefined) return false;
+    const { page, slice, bytes, reports, timing } = newest;
     emit({
-      event: last.timing === null ? 'page-adopted' : 'page-exported',
-      export: exportName,
-      run,
+      event: timing === null ? 'page-adopted' : 'page-exported',
+      export: run.export,
+      run: run.run,
       page,
+      slice,
+      slices: run.slices && counts,
       bytes,
       reports,
+      totalPages: totals.pages,
       totalReports: totals.reports,
       totalBytes: totals.bytes,
     });
@@ -97,17 +130,21 @@ export function createProgressPoller(
   return {
     lastSeen: () => seen,
     hasBegun: (execution) => seenExecution === execution,
-    nextPage: () => reportedPage + 1,
+    nextPage: () => (reported?.totals.pages ?? 0) + 1,
     async poll(execution) {
-      const active = (await log.exportState(exportName))?.active;
+      const active = (await log.exportState(stateName))?.active;
       if (active?.execution !== execution) return false;
       seenExecution = execution;
-      const isNewRun = reportRun(active);
-      return (await reportPage(active.run)) || isNewRun;
+      const hasNews = reportRun(active);
+      seen = active;
+      return (await reportPages(active)) || hasNews;
     },
     async completed(result) {
-      reportRun({ run: result.run, since: result.since, executionNumber: seen?.executionNumber ?? 1 });
-      await reportPage(result.run);
+      // The state no longer has the run.
+      const run = seen?.run === result.run ? seen : { ...result, executionNumber: seen?.executionNumber ?? 1 };
+      // Of a run that was not seen, it is not known whether it has several slices: then no page is found.
+      if (run !== seen) reportRun(run);
+      await reportPages(run);
       emit({ event: 'run-completed', ...result });
     },
   };

@@ -1,8 +1,8 @@
 /** The incidents of a run: those that its steps have recorded, and the end of an execution that no step could record. */
 
 import type { SFNClient } from '@aws-sdk/client-sfn';
+import { stateNameOfRun } from '../../core/bounded-runs.ts';
 import type { PageLog } from '../../core/ports.ts';
-import { stateNameOfRun } from '../../backfill/windows.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { addIncident, type IncidentLog, type IncidentRecord } from '../../target/incidents.ts';
 import type { RunSpan } from '../../target/target.ts';
@@ -26,8 +26,9 @@ export async function readRunIncidents(
   if (active?.run !== run.run || active.lastFailure !== undefined) return record;
   const ended = await findExecution(client, stateMachineArn, active.execution);
   if (ended?.stopDate === undefined || ended.status === 'SUCCEEDED') return record;
-  const last = await log.last(active);
-  const page = last?.nextCursor === null ? null : (last?.page ?? 0) + 1;
+  // A run with several slices has several next pages.
+  const last = active.slices === undefined ? await log.last(active) : undefined;
+  const page = active.slices !== undefined || last?.nextCursor === null ? null : (last?.page ?? 0) + 1;
   return addIncident(record, {
     kind: 'failed-run',
     at: instantOf(ended.stopDate.getTime()),

@@ -2,8 +2,7 @@
 
 import { type CombinationProblem, exportPageSchema, findConcurrencyProblems } from '../../settings/account-settings.ts';
 import { exportDeploymentSchema, itemsOf, type ServiceDeploymentSettings } from '../../settings/deployment-settings.ts';
-import { fieldsOf } from '../../settings/fields.ts';
-import { hasBackfills, serviceSettingsSchema } from '../../settings/settings.ts';
+import { serviceSettingsSchema } from '../../settings/settings.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import { findNetworkProblems } from './service-network.ts';
 
@@ -25,9 +24,7 @@ export function findServiceProblems(
   return [
     ...[...limits].map(([message, index]) => ({ path: ['exports', index], message })),
     ...(parsed === undefined ? [] : within('service', findNetworkProblems(parsed, directory))),
-    ...(parsedPage === undefined
-      ? []
-      : within('exportPage', findConcurrencyProblems(parsedPage, items.length, hasBackfills(fieldsOf(service))))),
+    ...(parsedPage === undefined ? [] : within('exportPage', findConcurrencyProblems(parsedPage, items.length))),
   ];
 }
 

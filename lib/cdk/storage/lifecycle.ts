@@ -1,17 +1,13 @@
-/** When S3 removes lists of windows; and what it does with pages and manifests as they grow old. */
+/** What S3 does with pages and manifests as they grow old. */
 
 import { Duration } from 'aws-cdk-lib';
 import { type LifecycleRule, StorageClass } from 'aws-cdk-lib/aws-s3';
 import type { LifecycleSettings } from '../../settings/account-settings.ts';
-import type { ServiceProps } from '../../settings/props.ts';
-import { hasBackfills, type ServiceSettings } from '../../settings/settings.ts';
-import { backfillTimeoutSeconds, windowListFolder } from '../../core/state-machine/backfill-definition.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 
 /** A service with objects in the bucket. */
 export interface StoredService {
   readonly prefix: string;
-  readonly service: ServiceSettings | ServiceProps;
   readonly exports: readonly { readonly name: string }[];
 }
 
@@ -19,18 +15,8 @@ export function lifecycleRules(
   settings: LifecycleSettings | undefined,
   services: readonly StoredService[],
 ): readonly LifecycleRule[] {
-  return services.flatMap((service) => [
-    ...(settings === undefined ? [] : runRules(settings, service)),
-    ...(hasBackfills(service.service) ? [windowListRule(service)] : []),
-  ]);
+  return settings === undefined ? [] : services.flatMap((service) => runRules(settings, service));
 }
-
-/** Nothing reads a list once the execution that it was written for has ended. */
-const windowListRule = ({ prefix }: StoredService): LifecycleRule => ({
-  prefix: `${prefix}${windowListFolder}`,
-  expiration: Duration.seconds(backfillTimeoutSeconds).plus(Duration.days(1)),
-  noncurrentVersionExpiration: Duration.days(1),
-});
 
 const defaultNoncurrentDays = 30;
 

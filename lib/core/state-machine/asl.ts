@@ -32,10 +32,12 @@ export interface TaskState {
   readonly Next: string;
 }
 
-type ChoiceRule = {
-  readonly Variable: string;
-  readonly Next: string;
-} & ({ readonly StringEquals: string } | { readonly IsNull: boolean });
+type Comparison = { readonly Variable: string } & (
+  | { readonly StringEquals: string }
+  | { readonly IsNull: boolean }
+  | { readonly IsPresent: boolean }
+);
+export type ChoiceRule = (Comparison | { readonly And: readonly Comparison[] }) & { readonly Next: string };
 
 export type State =
   | TaskState
@@ -62,48 +64,4 @@ export interface StateMachine<Name extends string, Each = State> {
   readonly StartAt: string;
   readonly TimeoutSeconds: number;
   readonly States: Readonly<Record<Name, Each>>;
-}
-
-type Test = { readonly Variable: string } & (
-  | { readonly IsPresent: true }
-  | { readonly StringEquals: string }
-  | { readonly BooleanEquals: boolean }
-);
-
-/** A Choice that also tests for values that may be absent. `And` stops at the first test that is false. */
-export interface TestingChoiceState {
-  readonly Type: 'Choice';
-  readonly Comment: string;
-  readonly Choices: readonly ((Test | { readonly And: readonly Test[] }) & { readonly Next: string })[];
-  readonly Default: string;
-}
-
-/** A Map state that starts an execution of its own for each item of an array in S3: a Distributed Map. */
-export interface DistributedMapState<Name extends string, Each> {
-  readonly Type: 'Map';
-  readonly Comment: string;
-  /** Part of the ARNs of these executions. */
-  readonly Label: string;
-  readonly ItemReader: {
-    readonly Resource: string;
-    readonly ReaderConfig: { readonly InputType: 'JSON' };
-    readonly Parameters: Template;
-  };
-  readonly MaxConcurrencyPath: string;
-  readonly ToleratedFailurePercentage: number;
-  readonly ItemProcessor: {
-    readonly ProcessorConfig: { readonly Mode: 'DISTRIBUTED'; readonly ExecutionType: 'STANDARD' };
-    readonly StartAt: Name;
-    readonly States: Readonly<Record<Name, Each>>;
-  };
-  readonly ResultSelector: Template;
-  readonly Next: string;
-}
-
-/** Fails with an error that the definition states. */
-export interface StatedFailState {
-  readonly Type: 'Fail';
-  readonly Comment: string;
-  readonly Error: string;
-  readonly Cause: string;
 }

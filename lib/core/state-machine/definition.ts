@@ -15,6 +15,7 @@
  *                     ─ continue ─▶ ContinueInNewExecution ─▶ Continued
  *                     ─ finish ───▶ FinishRun ─▶ published? ─ yes ─▶ AnnounceCompleted ─▶ Completed
  *                                                           ─ no ──▶ Completed
+ *                       part of a series: FinishRun ─▶ AnnouncePart ─▶ StartNextPart ─▶ Completed
  * any other action ─▶ UnknownAction ─▶ FailRun
  * superseded ─▶ Skipped;  any other error ─▶ FailRun ─▶ AnnounceFailed ─▶ Failed
  *                                            FailRun fails ─▶ FailureNotRecorded ─▶ AnnounceFailed
@@ -22,7 +23,7 @@
  */
 
 import type { ErrorName } from '../errors.ts';
-import type { LoopState } from '../model.ts';
+import type { LoopState, RunResult } from '../model.ts';
 import type { Catcher, State, StateMachine, TaskState, Template } from './asl.ts';
 import { retryAnything, retryWithBackoff, type StepName, stepNames, stepRetries } from './retry-policy.ts';
 
@@ -47,6 +48,8 @@ export type StateName =
   | 'ContinueInNewExecution'
   | 'IsPublished'
   | 'AnnounceCompleted'
+  | 'AnnouncePart'
+  | 'StartNextPart'
   | 'UnknownAction'
   | 'FailureNotRecorded'
   | 'AnnounceFailed'
@@ -126,16 +129,37 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         Type: 'Choice',
         Comment:
           'Without reports and with publishEmptyRuns: false, a run is not published, so there is nothing to announce',
-        Choices: [{ Variable: '$.manifest', IsNull: true, Next: 'Completed' }],
+        Choices: [
+          {
+            And: [
+              { Variable: '$.rest', IsPresent: true },
+              { Variable: '$.manifest', IsNull: false },
+            ],
+            Next: 'AnnouncePart',
+          },
+          { Variable: '$.rest', IsPresent: true, Next: 'StartNextPart' },
+          { Variable: '$.manifest', IsNull: true, Next: 'Completed' },
+        ],
         Default: 'AnnounceCompleted',
       },
-      AnnounceCompleted: sendEvent(
-        binding,
-        detailTypes.completed,
-        { 'export.$': '$.export', 'result.$': '$' },
-        [failRun],
-        'Completed',
-      ),
+      AnnounceCompleted: announceCompleted(binding, 'Completed'),
+      AnnouncePart: announceCompleted(binding, 'StartNextPart'),
+      StartNextPart: {
+        Type: 'Task',
+        Comment: 'The run is part of a series: starts the next one. Retries start the same execution',
+        Resource: integration(binding, 'states:startExecution'),
+        Parameters: {
+          'StateMachineArn.$': '$$.StateMachine.Id',
+          // As `nextPartName` below.
+          'Name.$': "States.Format('{}-{}-next', $.export, $.run)",
+          'Input.$': '$.rest',
+        },
+        ResultPath: null,
+        TimeoutSeconds: 60,
+        Retry: [{ ErrorEquals: [alreadyStarted], MaxAttempts: 0 }, retryAnything],
+        Catch: [{ ErrorEquals: [alreadyStarted], Next: 'Completed' }, failRun],
+        Next: 'Completed',
+      },
       UnknownAction: {
         Type: 'Pass',
         Comment:
@@ -156,7 +180,7 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
           Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', attempt, 'startInput.$': '$$.Execution.Input' },
         },
         // The original error must stay at the top level of the payload, because Failed shows it. The whole result is kept: only that of a
-        // window has `until`.
+        // bounded run has `until`.
         ResultPath: '$.failed',
         OutputPath: '$',
         Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: 'FailureNotRecorded' }],
@@ -193,11 +217,14 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
 
 /**
  * The name of the execution in which the run continues. It is unique to this transition, so a retry finds that the execution exists. It begins
- * with the export, also for a window.
+ * with the export, also for a bounded run.
  */
 export const continuationName = (
   ended: Pick<LoopState, 'export' | 'executionNumber'> & { readonly run: string },
 ): string => `${ended.export.split('/')[0]}-${ended.run}-${ended.executionNumber + 1}`;
+
+/** The name of the execution of the run after `run` in a series. A retry finds that it exists. */
+export const nextPartName = ({ export: name, run }: Pick<RunResult, 'export' | 'run'>): string => `${name}-${run}-next`;
 
 /** Only an earlier attempt of the same state can have started an execution with this name. */
 const alreadyStarted = 'StepFunctions.ExecutionAlreadyExistsException';
@@ -245,6 +272,9 @@ function choice(next: Readonly<Record<string, StateName>>): State {
     Default: 'UnknownAction' satisfies StateName,
   };
 }
+
+const announceCompleted = (binding: DefinitionSubstitutions, next: StateName): TaskState =>
+  sendEvent(binding, detailTypes.completed, { 'export.$': '$.export', 'result.$': '$' }, [failRun], next);
 
 function sendEvent(
   binding: DefinitionSubstitutions,

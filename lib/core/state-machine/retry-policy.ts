@@ -97,23 +97,6 @@ export const retryAnything: Retrier = {
 };
 
 /**
- * Errors of Step Functions itself when it starts another execution: too many requests, or too many executions. AWS documents no list of their
- * names; its own examples have some with and some without `Exception`. Not the failure of that execution, which is `States.TaskFailed`, a
- * name that would match every error here.
- */
-export const retryApiErrors: Retrier = {
-  ErrorEquals: [
-    'StepFunctions.ExecutionLimitExceededException',
-    'StepFunctions.ExecutionLimitExceeded',
-    'StepFunctions.ThrottlingException',
-    'StepFunctions.AWSStepFunctionsException',
-    'StepFunctions.SfnException',
-    'StepFunctions.SdkClientException',
-  ],
-  ...backoff,
-};
-
-/**
  * Publishing needs the same time in each attempt, except if Lambda or the store was slow. Another 20 attempts of up to 15
  * minutes would delay the failure of a run that is too large by five hours.
  */

@@ -5,24 +5,28 @@
  * that execution has ended, the start takes the run over and resumes it after its last logged page. An execution begins one
  * run at most.
  *
- * What is exported once begins only as its state says that it is planned.
+ * A start with two bounds begins a bounded run, which has a state of its own (`../bounded-runs.ts`).
  */
 
-import { ExportError } from '../errors.ts';
+import { assertBoundable, boundedDefinition, partsOf } from '../bounded-runs.ts';
+import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import {
   type ExportDefinition,
   type ExportState,
   type LoopState,
-  type PageEntry,
   type Run,
-  totalsOf,
+  type RunLimits,
+  type RunSlices,
+  type Series,
 } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
+import { chooseSlices } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
-import { changedRequestError, contradictionOf, identifyRun, type StateChange, updateState } from './export-state.ts';
+import { contradictionOf, identifyRun, type StateChange, updateState } from './export-state.ts';
+import { isDone, loopOf, progressOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
-import { appliesTo, chooseSince, type Since } from './watermark.ts';
+import { appliesTo, chooseBounds, type ChosenBounds } from './watermark.ts';
 
 export type BeginRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime' | 'emit'>;
 
@@ -32,8 +36,8 @@ export type BeginRunOutcome =
 
 interface SkippedStart {
   readonly reason: string;
-  /** Set if what is exported once needs no further start. `abandoned`: its plan was. */
-  readonly done?: 'completed' | 'abandoned' | undefined;
+  /** Set if a bounded run, or each of a series, has been exported already. */
+  readonly done?: true | undefined;
 }
 
 /**
@@ -46,48 +50,107 @@ export async function beginRun(
   deps: BeginRunDependencies,
   command: { readonly input: unknown; readonly execution: string },
 ): Promise<BeginRunOutcome> {
-  const { definition, log, emit } = deps;
+  const { log, emit } = deps;
   const input = parseStartInput(command.input);
+  const definition = await definitionFor(deps, input, command.execution);
   const { stateName } = definition;
-  const decision = await updateState(log, stateName, (state) => decide(deps, state, input, command.execution));
+  const decision = await updateState(log, stateName, (state) =>
+    decide({ ...deps, definition }, state, input, command.execution),
+  );
   if (decision.act === 'skip') {
     const { reason, done } = decision;
     emit({ event: 'run-skipped', export: definition.name, reason });
     return { next: 'skip', export: stateName, reason, ...(done === undefined ? {} : { done }) };
   }
-  const { act, run, last } = decision;
-  const page = (last?.page ?? 0) + 1;
+  const { act, run } = decision;
+  const progress = act === 'start' ? progressOf(run, 0, []) : decision.progress;
+  const { page, slices } = loopOf(run, progress);
   emit({
     event: act === 'start' ? 'run-started' : 'run-resumed',
     export: run.export,
     run: run.run,
     since: run.since,
     ...(run.until === undefined ? {} : { until: run.until }),
+    ...(run.bounded === undefined ? {} : { bounded: run.bounded }),
+    ...(slices === undefined ? {} : { slices: progress.counts }),
     executionNumber: run.executionNumber,
     page,
-    ...totalsOf(last),
+    ...progress.totals,
   });
   return {
-    next: last !== undefined && last.nextCursor === null ? 'finish' : 'export',
+    next: progress.isComplete ? 'finish' : 'export',
     export: stateName,
     run: run.run,
     executionNumber: run.executionNumber,
     page,
+    ...(slices === undefined ? {} : { slices }),
     iterations: 0,
     waits: input.waits ?? 0,
   };
+}
+
+/**
+ * What the start exports: the export, or a bounded run of it. Of a series, the first run that is left.
+ * @throws ConfigurationError if the bounds do not fit
+ */
+export async function definitionFor(
+  { definition, log, runtime }: Pick<BeginRunDependencies, 'definition' | 'log' | 'runtime'>,
+  input: StartInput,
+  execution: string,
+): Promise<ExportDefinition> {
+  const { since, until, each, again } = input;
+  // A start may name the state of a bounded run as its export.
+  assertBoundable(definition, input.continues === undefined ? { ...input, ...definition.bounds } : {}, runtime.now());
+  if (since === undefined || until === undefined || definition.bounds !== undefined) return definition;
+  const parts = each === undefined ? [{ since, until }] : partsOf({ since, until }, each);
+  const definitions = parts.map((bounds) => boundedDefinition(definition, bounds));
+  for (const bounded of definitions) {
+    const state = await log.exportState(bounded.stateName);
+    const isLeft = state?.lastCompleted === undefined || state.active !== undefined || again === true;
+    // The execution has completed this one, so it begins no other.
+    if (isLeft || hasHadRun(state, execution)) return bounded;
+  }
+  return definitions.at(-1) ?? definition;
+}
+
+/** What the execution with this start input has begun: of a series, the run that it owns. */
+export async function startedDefinition(
+  { definition, log }: Pick<BeginRunDependencies, 'definition' | 'log'>,
+  input: unknown,
+  execution: string,
+): Promise<ExportDefinition> {
+  let parsed: StartInput;
+  try {
+    parsed = parseStartInput(input);
+  } catch {
+    return definition;
+  }
+  const { since, until, each } = parsed;
+  if (since === undefined || until === undefined || definition.bounds !== undefined) return definition;
+  try {
+    const parts = each === undefined ? [{ since, until }] : partsOf({ since, until }, each);
+    for (const bounds of parts) {
+      const bounded = boundedDefinition(definition, bounds);
+      if ((await log.exportState(bounded.stateName))?.active?.execution === execution) return bounded;
+    }
+    return boundedDefinition(definition, { since, until });
+  } catch (error) {
+    // BeginRun has refused such bounds.
+    if (isExportError(error, 'ConfigurationError')) return definition;
+    throw error;
+  }
 }
 
 /** What an execution does, before it is recorded. */
 export type Decision =
   | ({ readonly act: 'skip' } & SkippedStart)
   /** `reason` is why the run starts at its `since`. */
-  | { readonly act: 'start'; readonly run: Run; readonly last: undefined; readonly reason: string }
-  | { readonly act: 'resume'; readonly run: Run; readonly last: PageEntry | undefined };
+  | { readonly act: 'start'; readonly run: Run; readonly reason: string }
+  | { readonly act: 'resume'; readonly run: Run; readonly progress: RunProgress };
 
 /**
  * What `execution` would do in this state, and the state it would leave. Only reads.
- * @throws ConfigurationError if the start contradicts an unfinished run or a plan, or no watermark applies to it
+ * @throws ConfigurationError if the start contradicts an unfinished run, or no watermark applies to it
  */
 export async function decide(
   deps: Omit<BeginRunDependencies, 'emit'>,
@@ -96,12 +159,13 @@ export async function decide(
   execution: string,
 ): Promise<StateChange<Decision>> {
   const { active } = state;
-  const skipped = deps.definition.once === undefined ? undefined : decideOnce(deps.definition, state, input);
-  if (skipped !== undefined) return skip(skipped.reason, skipped.done);
   if (active === undefined) {
     if (input.continues !== undefined) return skip(`the run of execution ${input.continues} has ended`);
     if (input.scheduledTime !== undefined && hasBegun(input.scheduledTime, state.lastScheduledTime)) {
       return skip(`a run for the scheduled time ${input.scheduledTime}, or a later one, has already begun`);
+    }
+    if (deps.definition.bounds !== undefined && state.lastCompleted !== undefined && input.again !== true) {
+      return skip(`run ${state.lastCompleted.result.run} has exported these bounds`, true);
     }
     return start(deps, state, input, execution);
   }
@@ -118,55 +182,64 @@ export async function decide(
   if (await deps.executions.isRunning(active.execution)) {
     return skip(`execution ${active.execution} is still exporting run ${active.run}`);
   }
-  const last = await deps.log.last(active);
+  const progress = await readProgress(deps.log, active);
+  const isEmpty = progress.totals.pages === 0;
+  const [only] = active.slices === undefined ? progress.slices : [];
   // Such a run must never be published.
-  if (last?.repeats || hasTooFewReports(deps.definition, active, last)) return start(deps, state, input, execution);
-  const contradiction = contradictionOf(active, last, deps.definition, input.since);
+  if (only?.last?.repeats || hasTooFewReports(deps.definition, active, progress)) {
+    return start(deps, state, input, execution);
+  }
+  // The bounds of a bounded run are those of its state. A series is named by those of all its runs.
+  const named = deps.definition.bounds === undefined ? input : { slice: input.slice };
+  const contradiction = contradictionOf(active, progress.isComplete, deps.definition, named);
   if (contradiction !== undefined) {
     // A run without a logged page can be replaced: nothing is lost.
-    if (last === undefined)
-      return start(deps, state, input, execution, sinceOfReplaced(active, deps.definition, input));
+    if (isEmpty) return start(deps, state, input, execution, boundsOfReplaced(active, deps.definition, input));
     throw contradiction;
   }
   const taken = { ...state, recentExecutions: withExecution(state, execution) };
-  const refusedPage = active.lastFailure?.error === 'ContractError' ? (last?.page ?? 0) + 1 : undefined;
-  return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), refusedPage });
+  const isRefused = active.slices === undefined && active.lastFailure?.error === 'ContractError';
+  const refusedPage = isRefused ? progress.totals.pages + 1 : undefined;
+  const { limits, slicing } = deps.definition;
+  const slices = active.slices && slicesOfStart(active.slices, progress, limits, input.parallel ?? slicing.parallel);
+  const series = seriesOf(input) ?? active.series;
+  return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), refusedPage, slices, series });
 }
-
-const skip = (reason: string, done?: SkippedStart['done']) => ({
-  result: { act: 'skip', reason, done } satisfies Decision as Decision,
-});
 
 /**
- * Why what is exported once needs no run, if it needs none. Its own state decides, which each change of the plan replaces. So a run
- * that begins while the plan is changed begins either before that, or not at all.
- * @throws ConfigurationError if it is not planned, or was planned with another request, or the start names a `since`
+ * A new start walks slices whose cursors repeat, or were rejected once too often, from their beginning. Each may start over as often as
+ * the settings say.
  */
-function decideOnce(
-  { name, stateName, once }: ExportDefinition,
-  { active, lastCompleted, plan }: ExportState,
-  { since, restart }: StartInput,
-): SkippedStart | undefined {
-  if (since !== undefined) {
-    throw new ExportError('ConfigurationError', 'A window begins where its name says. Leave out since');
-  }
-  if (active === undefined && lastCompleted !== undefined && restart !== true) {
-    return { reason: `run ${lastCompleted.result.run} has exported the window`, done: 'completed' };
-  }
-  if (plan === undefined) {
-    throw new ExportError(
-      'ConfigurationError',
-      `${stateName} is not a window of the backfill of export ${name}. The command backfill starts its windows`,
-    );
-  }
-  // It may be published already. Whatever became of its plan, its reports are exported once only if it completes.
-  if (active?.completion !== undefined && restart !== true) return undefined;
-  if (plan.abandonedAt !== undefined) {
-    return { reason: `the backfill was abandoned at ${plan.abandonedAt}`, done: 'abandoned' };
-  }
-  if (plan.requestChecksum !== once?.requestChecksum) throw changedRequestError(name);
-  return undefined;
+function slicesOfStart(
+  slices: RunSlices,
+  { slices: begun }: RunProgress,
+  { maxCursorRestarts }: RunLimits,
+  parallel: number,
+): RunSlices {
+  const startingOver = begun.flatMap(({ slice: { slice = 1, attempt = 1 }, last }) => {
+    const isRejected = !isDone(last) && (slices.restarts?.[slice] ?? 0) > maxCursorRestarts;
+    return last?.repeats || isRejected ? [[String(slice), attempt + 1] as const] : [];
+  });
+  return {
+    ...slices,
+    parallel,
+    attempts: { ...slices.attempts, ...Object.fromEntries(startingOver) },
+    restarts: undefined,
+    setAside: undefined,
+  };
 }
+
+function seriesOf({ until, each, again, parallel, slice }: StartInput): Series | undefined {
+  if (until === undefined || each === undefined) return undefined;
+  const given = Object.fromEntries(
+    Object.entries({ again, parallel, slice }).filter(([, value]) => value !== undefined),
+  );
+  return { until, each, ...given };
+}
+
+const skip = (reason: string, done?: true) => ({
+  result: { act: 'skip', reason, done } satisfies Decision as Decision,
+});
 
 /**
  * Begins a run, unless this execution has begun one before. A suspended invocation may resume after its execution has ended, and no
@@ -177,19 +250,30 @@ async function start(
   state: ExportState,
   input: StartInput,
   execution: string,
-  replaced?: Since,
+  replaced?: ChosenBounds,
 ): Promise<StateChange<Decision>> {
   const { definition, runtime } = deps;
   if (hasHadRun(state, execution)) return skip(runIsOver);
   await assertNotEnded(deps, input, execution);
-  const { until, request, compression } = definition;
-  const identity = identifyRun(definition, state, runtime);
-  const { since, reason } = replaced ?? chooseSince(definition, state, input, epochMsOf(identity.startedAt));
+  const { request, compression, lagMs, slicing, dates, bounds } = definition;
+  const identity = identifyRun(state, runtime);
+  const { since, until, reason } = replaced ?? chooseBounds(definition, state, input, epochMsOf(identity.startedAt));
+  if (until !== undefined && epochMsOf(until) <= epochMsOf(since)) {
+    return skip(`a run that ends at ${until}, which is now less the lag, has nothing to export since ${since}`);
+  }
+  const { startedAt } = identity;
+  const chosen = { parallel: input.parallel ?? slicing.parallel, lengthMs: input.slice ?? slicing.lengthMs };
+  const slices = chooseSlices({ since, until, startedAt }, chosen, dates.unitMs, state.lastCompleted);
+  const series = seriesOf(input);
   const run: Run = {
     export: definition.name,
     ...identity,
     since,
     ...(until === undefined ? {} : { until }),
+    ...(bounds === undefined ? {} : { bounded: true }),
+    ...(series === undefined ? {} : { series }),
+    lagMs,
+    ...(slices === undefined ? {} : { slices }),
     request,
     ...(compression === undefined ? {} : { compression }),
     startedBy: execution,
@@ -206,18 +290,18 @@ async function start(
     recentExecutions: withExecution(state, execution),
     lastAbandoned: undefined,
   };
-  return { change, result: { act: 'start', run, last: undefined, reason } satisfies Decision as Decision };
+  return { change, result: { act: 'start', run, reason } satisfies Decision as Decision };
 }
 
 /** An operator may have named the `since` of the replaced run. It stays, unless the start or another selection of reports says otherwise. */
-function sinceOfReplaced(
-  { run, since, request }: Run,
+function boundsOfReplaced(
+  { run, since, until, request }: Run,
   definition: ExportDefinition,
   input: StartInput,
-): Since | undefined {
+): ChosenBounds | undefined {
   const isOfSameSelection = appliesTo({ ...request, requestSha256: request.api.requestSha256 }, definition.request);
   if (input.since !== undefined || !isOfSameSelection) return undefined;
-  return { since, reason: `that of run ${run}, which has no page and is replaced` };
+  return { since, until, reason: `that of run ${run}, which has no page and is replaced` };
 }
 
 /** So many executions may begin or resume a run of the export while an invocation is suspended. */
@@ -250,7 +334,7 @@ async function assertNotEnded(
 }
 
 async function resume(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, run: Run) {
-  const result: Decision = { act: 'resume', run, last: await deps.log.last(run) };
+  const result: Decision = { act: 'resume', run, progress: await readProgress(deps.log, run) };
   if (run === state.active) return { result };
   return {
     change: { ...state, active: run, lastScheduledTime: newestScheduledTime(run.scheduledTime, state) },

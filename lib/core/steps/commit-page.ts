@@ -20,8 +20,9 @@ import {
 } from '../model.ts';
 import { nextCursorOf, type PageIdentity, type PageStore, type StepDependencies } from '../ports.ts';
 import { compressedFormOf } from '../storage/compression.ts';
+import { describePage } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
-import { detectCycle } from './cycle-detection.ts';
+import { detectCycle } from './repeated-cursors.ts';
 import { assertRootOfResponse, type ExpectedRoot } from '../document-root.ts';
 import type { TimedPage } from './page-requests.ts';
 
@@ -79,10 +80,10 @@ export async function storePage(
   return { stored, nextCursor, timing: null };
 }
 
-/** The log entry of a durable page, with the run's totals and cycle detection continued from its predecessor's entry. */
+/** The log entry of a durable page, with the slice's totals and cycle detection continued from its predecessor's entry. */
 export function toLogEntry(
   { export: exportName }: Pick<Run, 'export'>,
-  { run, page, cursor }: PageIdentity,
+  { run, page, slice, attempt, cursor }: PageIdentity,
   { stored, nextCursor, timing }: DurablePage,
   predecessor: UnloggedEntry | undefined,
 ): UnloggedEntry {
@@ -92,6 +93,7 @@ export function toLogEntry(
     export: exportName,
     run,
     page,
+    ...(slice === undefined ? {} : { slice, attempt }),
     key,
     bytes,
     sha256,
@@ -134,8 +136,10 @@ export async function logPage(
     export: entry.export,
     run: entry.run,
     page: entry.page,
+    ...(entry.slice === undefined ? {} : { slice: entry.slice }),
     bytes: entry.bytes,
     reports: entry.reports,
+    totalPages: entry.page,
     totalReports: entry.totals.reports,
     totalBytes: entry.totals.bytes,
   });
@@ -149,8 +153,9 @@ export async function logPage(
 const isFullCursor = (cursor: StoredCursor): cursor is Cursor | null => cursor === null || typeof cursor === 'string';
 
 function assertSamePage(found: StoredPage, identity: PageIdentity): void {
-  if (found.run !== identity.run || found.page !== identity.page) {
-    throw conflict(identity, `its metadata names page ${found.page} of run ${found.run}`);
+  const isOfSlice = found.slice === identity.slice && found.attempt === identity.attempt;
+  if (found.run !== identity.run || found.page !== identity.page || !isOfSlice) {
+    throw conflict(identity, `its metadata names ${describePage(found)} of run ${found.run}`);
   }
   if (!isSameCursor(found.cursor, identity.cursor)) throw conflict(identity, 'it was requested with another cursor');
 }
@@ -160,10 +165,13 @@ function isSameCursor(stored: StoredCursor, cursor: Cursor | null): boolean {
   return cursor !== null && stored.sha256 === createHash('sha256').update(cursor).digest('hex');
 }
 
-function conflict({ key, page, run }: Pick<PageIdentity, 'key' | 'page' | 'run'>, reason: string): ExportError {
+function conflict(
+  { key, run, ...ref }: Pick<PageIdentity, 'key' | 'page' | 'slice' | 'run'>,
+  reason: string,
+): ExportError {
   return new ExportError(
     'PageConflictError',
-    `The object at ${key} is not page ${page} of run ${run}: ${reason}. Nothing was changed. Identify the program that wrote it`,
+    `The object at ${key} is not ${describePage(ref)} of run ${run}: ${reason}. Nothing was changed. Identify the program that wrote it`,
   );
 }
 

@@ -3,17 +3,17 @@
  * logged is in `page-pipeline.ts` and `commit-page.ts`.
  */
 
-import { ExportError, isExportError } from '../errors.ts';
-import type { ExportDefinition, Invocation, LoopState, PageEntry, Run } from '../model.ts';
+import { type ExportError, isExportError } from '../errors.ts';
+import type { DocumentRoot, ExportDefinition, ExportState, Invocation, LoopState, PageEntry, Run } from '../model.ts';
+import type { PageLog, StepDependencies } from '../ports.ts';
 import { assertRootOfSettings, rootOfFirstPage } from '../document-root.ts';
-import { contradictionOf, ownedRun } from './export-state.ts';
+import { sliceOf } from '../slices.ts';
 import { NoFreeSlot } from '../slots/held-slot.ts';
+import { contradictionOf, identifyRun, ownedRun, updateState } from './export-state.ts';
+import { exportSlices } from './export-slices.ts';
+import { assertContinues, asOutage, type ExportPageOutcome, maxPagesError, queue, wait } from './loop-outcome.ts';
 import { type ExportPageDependencies, exportPages } from './page-pipeline.ts';
-import { restartRun } from './restart-run.ts';
-
-export type ExportPageOutcome =
-  | ({ readonly next: 'page' | 'continue' | 'finish' } & LoopState)
-  | ({ readonly next: 'wait' | 'queue'; readonly waitSeconds: number } & LoopState);
+import { proveUpperBound, type UpperBoundProof } from './upper-bound.ts';
 
 /**
  * Exports the next page of the run that `execution` owns, or as many as the settings and the invocation's time allow, and
@@ -31,8 +31,12 @@ export async function exportPage(
   const state = await log.exportState(definition.stateName);
   const run = ownedRun(state, execution, definition.name);
   const isSameRun = run.run === command.loop.run;
+  if (run.slices !== undefined) {
+    const recordedRoot = await rootOfCompletedRuns(log, definition, state);
+    return await exportSlices(deps, { ...run, slices: run.slices }, { ...command, recordedRoot });
+  }
   const last = await log.last(run);
-  const contradiction = contradictionOf(run, last, definition);
+  const contradiction = contradictionOf(run, last?.nextCursor === null, definition);
   if (contradiction !== undefined) throw contradiction;
   const { iterations, waits } = command.loop;
   const page = (last?.page ?? 0) + 1;
@@ -56,9 +60,17 @@ export async function exportPage(
   // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
   // a request to the store for a rare case: such a page is found when it is stored again.
   const checkExisting = iterations === 0 || !isSameRun;
-  const firstRoot = last === undefined ? rootOfFirstPage(definition, state?.documentRoot, run) : undefined;
-  const pipeline = { run, execution, lastLogged: last, checkExisting, firstRoot };
-  const { lastLogged, failure } = await exportPages(deps, pipeline, command);
+  const slice = sliceOf(run, 1);
+  const recordedRoot = last === undefined ? await rootOfCompletedRuns(log, definition, state) : undefined;
+  const known = last === undefined ? rootOfFirstPage(definition, recordedRoot, run) : undefined;
+  const needsProof = last === undefined && run.bounded === true;
+  const proof: UpperBoundProof = needsProof ? await proveUpperBound(deps, run, known, command) : { root: known };
+  const firstRoot = proof.root;
+  const pipeline = { run, slice, slot: proof.slot, execution, lastLogged: last, checkExisting, firstRoot };
+  const { lastLogged, failure } =
+    proof.failure === undefined
+      ? await exportPages(deps, pipeline, command)
+      : { lastLogged: last, failure: proof.failure };
   if (failure === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
   const error = failure?.error;
   // If a page was exported, the count of consecutive waits starts over.
@@ -72,84 +84,76 @@ export async function exportPage(
   throw error;
 }
 
+/** The state of a bounded run has none: what scheduled runs have found applies to it, too. */
+const rootOfCompletedRuns = async (
+  log: Pick<PageLog, 'exportState'>,
+  { name, stateName }: ExportDefinition,
+  state: ExportState | undefined,
+): Promise<DocumentRoot | undefined> => (stateName === name ? state : await log.exportState(name))?.documentRoot;
+
 /** Whether the settings of the run are known to be right. A run that started over has fetched the pages before. */
 const hasFetchedPage = (run: Run, lastLogged: PageEntry | undefined): boolean =>
   lastLogged !== undefined || run.cursorRestarts > 0;
 
-const asOutage = ({ message, cause }: ExportError): ExportError =>
-  new ExportError('ServiceUnavailableError', message, { cause });
-
-/**
- * The outcome of an iteration that ends in a long Retry-After: the Wait state, then the same page.
- * @throws RequestRejectedError if the wait, or the number of consecutive waits, exceeds the settings
- */
-function wait(
-  { definition: { limits }, emit }: ExportPageDependencies,
-  run: Run,
-  loop: LoopState,
-  error: ExportError,
-  retryAfterSeconds: number,
-): ExportPageOutcome {
-  const waitSeconds = Math.max(1, Math.ceil(retryAfterSeconds));
-  const tooLong = waitSeconds > limits.maxRetryAfterSeconds;
-  if (tooLong || loop.waits >= limits.maxConsecutiveWaits) {
-    const reason = tooLong
-      ? `which exceeds maxRetryAfter (${limits.maxRetryAfterSeconds} s)`
-      : `after ${loop.waits} consecutive waits without a page in between (maxConsecutiveWaits)`;
-    throw new ExportError(
-      'RequestRejectedError',
-      `Report service requested a wait of ${waitSeconds} s before page ${loop.page} of run ${run.run}, ${reason}. ` +
-        'The run stops here. The next start resumes it',
-      { cause: error },
-    );
-  }
-  emit({
-    event: 'service-asked-to-wait',
-    export: run.export,
-    run: run.run,
-    page: loop.page,
-    seconds: waitSeconds,
-    inside: false,
-  });
-  // Counts as two iterations: the Wait state adds two events to an execution history of limited length.
-  return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds };
-}
-
-/** The outcome of an iteration that found no free slot. Counts as two iterations, as a Wait state adds two events. */
-function queue({ emit }: ExportPageDependencies, run: Run, loop: LoopState, waitSeconds: number): ExportPageOutcome {
-  emit({ event: 'waiting-for-slot', export: run.export, run: run.run, page: loop.page, seconds: waitSeconds });
-  return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
-}
-
 /** How the run continues after a logged page. Depends on the log entry alone, so a retry returns the same. */
-function nextOutcome({ limits, request }: ExportDefinition, loop: LoopState, entry: PageEntry): ExportPageOutcome {
+function nextOutcome(definition: ExportDefinition, loop: LoopState, entry: PageEntry): ExportPageOutcome {
+  const { maxPages, iterationsPerExecution } = definition.limits;
   const next: LoopState = { ...loop, page: entry.page + 1, iterations: loop.iterations + 1, waits: 0 };
   if (entry.nextCursor === null) return { next: 'finish', ...next };
-  if (entry.repeats) {
-    throw new ExportError(
-      'RepeatedCursorError',
-      `Page ${entry.page} of run ${entry.run} returned a cursor that this run has already used, so its pages repeat. ` +
-        'The run is never published; the next start begins a new one',
-    );
+  assertContinues(definition, entry);
+  if (maxPages !== undefined && entry.page >= maxPages) throw maxPagesError(definition, entry);
+  return { next: next.iterations >= iterationsPerExecution ? 'continue' : 'page', ...next };
+}
+
+interface Restart {
+  /** The run to continue with; undefined if it is the one before, which is being published. */
+  readonly replacement: Run | undefined;
+  readonly isNew: boolean;
+}
+
+/**
+ * Replaces `run`, whose last logged page is `last`, and which cannot continue because of `error`, by a new run with the same `since` in the same execution. The
+ * pages of the abandoned run stay in the store and are never published. A run that is being published is not replaced: a
+ * concurrent invocation has exported its last page.
+ * @throws `error` if the run has used up `maxCursorRestarts`
+ */
+async function restartRun(
+  { definition, log, runtime, emit }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
+  run: Run,
+  last: PageEntry | undefined,
+  loop: LoopState,
+  execution: string,
+  error: ExportError,
+): Promise<{ readonly next: 'page' | 'finish' } & LoopState> {
+  if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
+  const { replacement, isNew } = await updateState<Restart>(log, definition.stateName, (state) => {
+    const active = ownedRun(state, execution, definition.name);
+    // A concurrent invocation of the same execution has restarted the run already: its replacement stays.
+    if (active.run !== run.run) return { result: { replacement: active, isNew: false } };
+    if (active.completion !== undefined) return { result: { replacement: undefined, isNew: false } };
+    const next: Run = {
+      ...active,
+      // Of the run before.
+      lastFailure: undefined,
+      refusedPage: undefined,
+      ...identifyRun(state, runtime),
+      cursorRestarts: active.cursorRestarts + 1,
+      documentRoot: last?.documentRoot ?? active.documentRoot,
+    };
+    return {
+      change: { ...state, sequence: next.sequence, active: next },
+      result: { replacement: next, isNew: true },
+    };
+  });
+  if (replacement === undefined) return { next: 'finish', ...loop };
+  if (isNew) {
+    emit({
+      event: 'run-restarted',
+      export: run.export,
+      run: replacement.run,
+      abandoned: run.run,
+      reason: error.message,
+    });
   }
-  if (limits.maxPages !== undefined && entry.page >= limits.maxPages) {
-    throw new ExportError(
-      'ConfigurationError',
-      `Run ${entry.run} reached the limit of ${limits.maxPages} pages (maxPages), and the service has more. ` +
-        'Raise maxPages and start again: the run resumes after its last page',
-    );
-  }
-  if (entry.emptyPages >= limits.maxEmptyPages) {
-    const hint =
-      request.api.pagination === undefined
-        ? ''
-        : 'The end of its pages may be described wrongly (api.next.end): if so, correct it and start with --restart. ';
-    throw new ExportError(
-      'ConfigurationError',
-      `Run ${entry.run} reached the limit of ${limits.maxEmptyPages} consecutive pages without reports (maxEmptyPages), and the ` +
-        `service has more. ${hint}If so many pages can be empty, raise maxEmptyPages and start again: the run resumes ` +
-        'after its last page',
-    );
-  }
-  return { next: next.iterations >= limits.iterationsPerExecution ? 'continue' : 'page', ...next };
+  return { next: 'page', ...loop, run: replacement.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
 }

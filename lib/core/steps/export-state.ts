@@ -11,11 +11,11 @@ import {
   type ExportState,
   emptyState,
   type Instant,
-  type PageEntry,
   type Run,
   type RunId,
 } from '../model.ts';
 import type { PageLog, Runtime } from '../ports.ts';
+import { hasSlices } from '../slices.ts';
 import { createRunId } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
 import { summarize } from './watermark.ts';
@@ -74,22 +74,22 @@ function whyNotOwned(active: Run | undefined, execution: string, exportName: str
 }
 
 /**
- * The ConfigurationError of an unfinished run that cannot continue with `definition`, or with the `since` of a start;
- * undefined if it can. A cursor is valid only with its own request, and a deployment may change the settings in mid-run.
- * A run that has all its pages (`last` is the last one that is logged) sends no further request.
+ * The ConfigurationError of an unfinished run that cannot continue with `definition`, or with what a start says; undefined if it can.
+ * A cursor is valid only with its own request, and a deployment may change the settings in mid-run. A run that has all its pages
+ * (`isComplete`) sends no further request.
  */
 export function contradictionOf(
   run: Run,
-  last: PageEntry | undefined,
-  { request, once }: Pick<ExportDefinition, 'request' | 'once'>,
-  since?: Instant,
+  isComplete: boolean,
+  { request }: Pick<ExportDefinition, 'request'>,
+  { since, slice }: { readonly since?: Instant | undefined; readonly slice?: number | undefined } = {},
 ): ExportError | undefined {
   const contradictions = [
-    ...(last?.nextCursor === null ? [] : differences(run.request, request)),
+    ...(isComplete ? [] : differences(run.request, request)),
     ...(since === undefined || since === run.since ? [] : [`since was ${run.since} and is now ${since}`]),
+    ...(slice === undefined || hasSlices(run, slice) ? [] : [describeSlices(run, slice)]),
   ].join('; ');
   if (contradictions === '') return undefined;
-  if (once !== undefined) return changedRequestError(run.export, contradictions);
   return new ExportError(
     'ConfigurationError',
     `Run ${run.run} of export ${run.export} is unfinished and was started with another request: ` +
@@ -97,6 +97,10 @@ export function contradictionOf(
       'start with --restart to abandon it (and with --since, if the filter, the service or its settings have changed)',
   );
 }
+
+const describeSlices = ({ slices }: Run, lengthMs: number): string =>
+  `${slices === undefined ? 'the run has one slice' : `slices were ${slices.lengthMs / 60_000} minutes long`} and would now be ` +
+  `${lengthMs / 60_000} minutes long`;
 
 /** What messages call each field of a request. All of them are compared. */
 const labels: Readonly<Record<keyof ExportRequest, string>> = {
@@ -119,30 +123,17 @@ const differences = (before: ExportRequest, now: ExportRequest): readonly string
 
 const describe = (value: unknown): string => (value === undefined ? 'not set' : summarize(value));
 
-/** What is planned together has one request: windows with different ones would not be the past of any export. */
-export const changedRequestError = (
-  exportName: string,
-  changes = 'the service, its settings, the filter or the format is another one',
-): ExportError =>
-  new ExportError(
-    'ConfigurationError',
-    `The settings of export ${exportName} have changed since its backfill began: ${changes}. Restore them, and start the backfill again; ` +
-      'or abandon the backfill (abandon --backfill)',
-  );
-
 /**
- * The ID and the sequence of a new run of `definition`, whose state is `state`. The sequence follows the clock if that is ahead, so that
+ * The ID and the sequence of a new run of the export whose state is `state`. The sequence follows the clock if that is ahead, so that
  * an export whose state was deleted or restored from a backup never reuses the sequence of a published manifest.
  */
 export function identifyRun(
-  { once }: Pick<ExportDefinition, 'once'>,
   { sequence }: ExportState,
   { now, randomHex }: Pick<Runtime, 'now' | 'randomHex'>,
 ): Pick<Run, 'run' | 'sequence' | 'startedAt'> {
   const startedAt = now();
   return {
-    // Runs of one state begin one after the other. Hundreds that are exported once may begin in the same second, under one name.
-    run: createRunId(startedAt, randomHex(once === undefined ? 6 : 12)),
+    run: createRunId(startedAt, randomHex(6)),
     sequence: Math.max(sequence + 1, Math.floor(startedAt / 1_000)),
     startedAt: instantOf(startedAt),
   };

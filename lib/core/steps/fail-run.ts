@@ -9,10 +9,12 @@
 import * as z from 'zod/mini';
 import type { ErrorName } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
-import { type FailedRun, totalsOf, zeroTotals } from '../model.ts';
+import { type FailedRun, zeroTotals } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
+import { startedDefinition } from './begin-run.ts';
 import { updateState } from './export-state.ts';
+import { readProgress } from '../run-progress.ts';
 
 export type FailRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>;
 
@@ -29,12 +31,13 @@ const finalErrors: ReadonlySet<string> = new Set<ErrorName>(['CursorRejectedErro
 
 /** Records why the run that `execution` owns has failed. Changes nothing if it owns none. Never removes a page. */
 export async function failRun(
-  { definition, log, runtime, emit }: FailRunDependencies,
-  command: { readonly failure: unknown; readonly execution: string },
+  { log, runtime, emit, ...deps }: FailRunDependencies,
+  command: { readonly failure: unknown; readonly execution: string; readonly startInput?: unknown },
 ): Promise<FailedRun> {
+  const definition = await startedDefinition({ log, ...deps }, command.startInput, command.execution);
   const { error, message: reason } = parseFailure(command.failure);
-  const { since: policy, until } = definition;
-  const bounds = { since: policy.from === 'fixed' ? policy.instant : null, ...(until === undefined ? {} : { until }) };
+  const { bounds } = definition;
+  const ofDefinition = bounds === undefined ? { since: null } : { ...bounds, bounded: true as const };
   let page: number | null | undefined;
   const failed = await updateState<FailedRun>(log, definition.stateName, async (state) => {
     const { active, ...idle } = state;
@@ -42,21 +45,26 @@ export async function failRun(
       page = undefined;
       const about = { export: definition.name, error, message: reason };
       return {
-        result: { ...about, run: null, ...bounds, ...zeroTotals, resumable: active !== undefined },
+        result: { ...about, run: null, ...ofDefinition, ...zeroTotals, resumable: active !== undefined },
       };
     }
-    const last = await log.last(active);
-    page = last?.nextCursor === null ? null : (last?.page ?? 0) + 1;
-    const message = withRestart(reason, error, page, definition.once === undefined ? active.refusedPage : undefined);
+    const progress = await readProgress(log, active);
+    const { totals } = progress;
+    page = progress.isComplete || active.slices !== undefined ? null : totals.pages + 1;
+    const message = withRestart(reason, error, page, active.refusedPage);
     const about = { export: definition.name, error, message };
-    const resumable = !finalErrors.has(error) && last?.repeats !== true && !hasTooFewReports(definition, active, last);
+    // The next start begins a slice that failed like this again, and keeps the others.
+    const [only] = active.slices === undefined ? progress.slices : [];
+    const isFinal = active.slices === undefined && (finalErrors.has(error) || only?.last?.repeats === true);
+    const resumable = !isFinal && !hasTooFewReports(definition, active, progress);
     const failure = { error, message, at: instantOf(runtime.now()) };
-    const { run, since } = active;
+    const { run, since, until, bounded } = active;
+    const ofRun = { since, ...(until === undefined ? {} : { until }), ...(bounded === undefined ? {} : { bounded }) };
     return {
       change: resumable
         ? { ...state, active: { ...active, lastFailure: failure } }
-        : { ...idle, lastAbandoned: { run, since, ...totalsOf(last), failure } },
-      result: { ...about, run, ...bounds, since, ...totalsOf(last), resumable },
+        : { ...idle, lastAbandoned: { run, since, ...totals, failure } },
+      result: { ...about, run, ...ofRun, ...totals, resumable },
     };
   });
   emit({ event: 'run-failed', ...(page === undefined ? {} : { page }), ...failed });

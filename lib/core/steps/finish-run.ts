@@ -8,22 +8,25 @@
  */
 
 import { withRootOf } from '../document-root.ts';
+import { mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expected-reports.ts';
-import { type ExportState, type Instant, type Run, type RunId, type RunResult, totalsOf } from '../model.ts';
+import { type ExportState, type Instant, type Run, type RunId, type RunResult } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
-import { latestKey, manifestKey, runSummaryKey, windowSummaryKey } from '../storage/keys.ts';
+import { sliceOf } from '../slices.ts';
+import { boundedSummaryKey, latestKey, manifestKey, runSummaryKey } from '../storage/keys.ts';
 import {
+  boundedSummaryChunks,
   type CompletedRun,
   manifestChunks,
-  type RunEnds,
+  type RunContent,
   runSummaryChunks,
-  windowSummaryChunks,
 } from '../storage/manifest.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
 import { ownedRun, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
-import { withDistinctCursors } from './repeated-cursors.ts';
+import { RepeatedCursor, withDistinctCursors } from './repeated-cursors.ts';
+import { isDone, readProgress } from '../run-progress.ts';
 import { watermarkAfter } from './watermark.ts';
 
 export type FinishRunDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'runtime' | 'emit'>;
@@ -79,31 +82,37 @@ async function publishOnce(deps: FinishRunDependencies, command: FinishRunComman
 
 async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
   const { definition, store, log } = deps;
-  const { run, first, last } = await setCompletion(deps, command);
-  const { completion } = run;
+  const { run, content } = await setCompletion(deps, command);
+  const { completion, until } = run;
   const manifest = manifestKey(run);
   const result: RunResult = {
     export: run.export,
     run: run.run,
     since: run.since,
-    ...(run.until === undefined ? {} : { until: run.until }),
+    ...(until === undefined ? {} : { until }),
+    ...(run.bounded === undefined ? {} : { bounded: run.bounded }),
     watermark: completion.watermark ?? null,
-    ...totalsOf(last),
+    ...content.totals,
     manifest: completion.isPublished ? manifest : null,
+    ...restOfSeries(run),
   };
-  const chunks = manifestChunks(run, { first, last }, withDistinctCursors(storedEntries(deps, run), log, run));
-  if (completion.isPublished) {
-    await store.putDocument(manifest, chunks);
-    if (hasUntil(run)) {
-      // `latest.json` stays: a reader of the newest run does not look for one with an upper bound, which may be years ago.
-      await store.putDocument(windowSummaryKey(run), windowSummaryChunks(run, { first, last }, manifest));
-    } else {
-      await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));
-      await updateLatestPointer(deps, run, manifest);
-    }
-  } else {
+  const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run), log));
+  try {
+    if (completion.isPublished) await store.putDocument(manifest, chunks);
     // What must hold of a published run must hold of any that moves the watermark.
-    for await (const _ of chunks);
+    else for await (const _ of chunks);
+  } catch (error) {
+    if (error instanceof RepeatedCursor && error.slice !== undefined) {
+      await discardSlice(deps, run, error.slice, command.execution);
+    }
+    throw error;
+  }
+  if (completion.isPublished && run.bounded && until !== undefined) {
+    // `latest.json` stays: a reader of the newest run does not look for a bounded one, which may be years ago.
+    await store.putDocument(boundedSummaryKey(run), boundedSummaryChunks({ ...run, until }, content, manifest));
+  } else if (completion.isPublished) {
+    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, content, manifest));
+    await updateLatestPointer(deps, run, manifest);
   }
 
   return updateState(log, definition.stateName, (state) => {
@@ -124,9 +133,30 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   });
 }
 
-/** Such a run is published as a window, and changes nothing that runs without an upper bound rely on. */
-const hasUntil = <AnyRun extends Run>(run: AnyRun): run is AnyRun & { readonly until: Instant } =>
-  run.until !== undefined;
+/** What starts the next run of the series that `run` is part of, if there is one. */
+function restOfSeries({ export: name, until, series }: Run): Pick<RunResult, 'rest'> {
+  if (until === undefined || series === undefined || epochMsOf(until) >= epochMsOf(series.until)) return {};
+  const { slice, ...rest } = series;
+  return {
+    rest: { export: name, since: until, ...rest, ...(slice === undefined ? {} : { slice: `PT${slice / 1_000}S` }) },
+  };
+}
+
+/** The next start exports the slice from its beginning. Its completion is decided again then. */
+function discardSlice(
+  { definition, log }: FinishRunDependencies,
+  { run: id }: Run,
+  slice: number,
+  execution: string,
+): Promise<void> {
+  return updateState<void>(log, definition.stateName, (state) => {
+    const { completion: _, ...run } = ownedRun(state, execution, definition.name, id);
+    if (run.slices === undefined) return { result: undefined };
+    const { attempt = 1 } = sliceOf(run, slice);
+    const slices = { ...run.slices, attempts: { ...run.slices.attempts, [slice]: attempt + 1 } };
+    return { change: { ...state, active: { ...run, slices } }, result: undefined };
+  });
+}
 
 const lastReportsAt = ({ lastCompleted }: ExportState, run: CompletedRun, { reports }: RunResult): Instant =>
   reports === 0 ? (lastCompleted?.lastReportsAt ?? run.startedAt) : run.completion.at;
@@ -142,8 +172,9 @@ function updateLatestPointer(
   return store.putLatest(latestKey(name), latest, hasBegun);
 }
 
-interface LoggedRun extends RunEnds {
+interface LoggedRun {
   readonly run: CompletedRun;
+  readonly content: RunContent;
 }
 
 /** Decides once how the run completes. The export's settings may change before a later attempt. */
@@ -153,28 +184,41 @@ function setCompletion(
 ): Promise<LoggedRun> {
   return updateState(log, definition.stateName, async (state) => {
     const run = ownedRun(state, execution, definition.name, id);
-    const ends = await firstAndLastEntry(log, run);
-    const { first, last } = ends;
-    if (run.completion !== undefined) return { result: { ...ends, run: { ...run, completion: run.completion } } };
-    if (hasTooFewReports(definition, run, last)) throw tooFewReportsError(definition, last);
-    const recorded = withRootOf(last, state, definition);
+    const content = await readContent(log, run);
+    if (run.completion !== undefined) return { result: { content, run: { ...run, completion: run.completion } } };
+    const { totals, slices } = content;
+    if (hasTooFewReports(definition, run, { isComplete: true, totals }))
+      throw tooFewReportsError(definition, run, totals);
+    const recorded = slices.reduce((known, { last }) => withRootOf(last, known, definition), state);
+    const firstPages = slices.map(({ first }) => first);
     const completed = {
       ...run,
       completion: {
         at: instantOf(runtime.now()),
-        watermark: hasUntil(run) ? undefined : watermarkAfter(state, definition, run, first),
-        isPublished: definition.publishEmptyRuns || last.totals.reports !== 0,
+        watermark: run.bounded ? undefined : watermarkAfter(state, definition, run, firstPages),
+        isPublished: definition.publishEmptyRuns || totals.reports !== 0,
       },
     };
-    return { change: { ...recorded, active: completed }, result: { ...ends, run: completed } };
+    return { change: { ...recorded, active: completed }, result: { content, run: completed } };
   });
 }
 
-async function firstAndLastEntry(log: PageLog, run: Run): Promise<RunEnds> {
-  const last = await log.last(run);
-  for await (const first of log.entries(run)) if (last !== undefined) return { first, last };
+/** @throws PageConflictError if a slice has no last page */
+async function readContent(log: PageLog, run: Run): Promise<RunContent> {
+  const { slices, totals, isComplete, counts } = await readProgress(log, run);
+  const ends = await mapConcurrently(slices, concurrency, async ({ slice, last }) => {
+    if (last === undefined || (run.slices !== undefined && !isDone(last))) return undefined;
+    for await (const first of log.entries(slice)) return { first, last };
+    return undefined;
+  });
+  const complete = ends.filter((end) => end !== undefined);
+  if (complete.length === counts.count && (isComplete || run.slices === undefined)) return { totals, slices: complete };
+  const problem =
+    run.slices === undefined ? 'is empty' : `has the last pages of ${complete.length} of ${counts.count} slices`;
   throw new ExportError(
     'PageConflictError',
-    `The page log of run ${run.run} of export ${run.export} is empty. The run is not published`,
+    `The page log of run ${run.run} of export ${run.export} ${problem}. The run is not published`,
   );
 }
+
+const concurrency = 16;

@@ -14,20 +14,30 @@ import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
 import type { PageEntry, Run } from '../model.ts';
 import type { ListedObject, StepDependencies } from '../ports.ts';
+import { capitalize } from '../sanitize.ts';
 import { objectDigest } from '../storage/compression.ts';
-import { pageNumberAt, runFolder } from '../storage/keys.ts';
+import { slicesOf } from '../slices.ts';
+import { describePage, pageAt, type PageRef, runFolder } from '../storage/keys.ts';
 
 type InventoryDependencies = Pick<StepDependencies, 'log' | 'store'>;
 
 const chunkPages = 4_096;
-const chunkOf = (page: number): number => Math.floor((page - 1) / chunkPages);
+
+/** A chunk has pages of one slice. */
+type Chunk = string;
+const chunkOf = ({ slice = 0, page }: PageRef): Chunk => `${slice}/${Math.floor((page - 1) / chunkPages)}`;
 
 /** For each chunk, the sum of a hash of each of its pages. */
-type ChunkSums = Map<number, bigint>;
+type ChunkSums = Map<Chunk, bigint>;
+
+/** The log entries of `run`, by slice and page. */
+async function* entriesOf(log: InventoryDependencies['log'], run: Run): AsyncGenerator<PageEntry> {
+  for (const slice of slicesOf(run)) yield* log.entries(slice);
+}
 
 /**
- * Yields the log entries of `run` in page order, and completes only if the store holds each page with the size and revision
- * that were logged, and no other page of the run. Other objects in the run's folder are ignored.
+ * Yields the log entries of `run` by slice and page, and completes only if the store holds each page with the size and revision
+ * that were logged, and no other page of the run. Other objects in the run's folder are ignored, and pages of earlier attempts of a slice.
  * @throws PageConflictError at the end, about the first page that differs
  */
 export async function* storedEntries(deps: InventoryDependencies, run: Run): AsyncGenerator<PageEntry> {
@@ -37,8 +47,8 @@ export async function* storedEntries(deps: InventoryDependencies, run: Run): Asy
   // It may fail before it is awaited, and is not awaited if the log cannot be read.
   const listingSettled = listing.catch(() => {});
   try {
-    for await (const entry of deps.log.entries(run)) {
-      add(logged, entry.page, { ...entry, bytes: objectDigest(entry).bytes });
+    for await (const entry of entriesOf(deps.log, run)) {
+      add(logged, entry, { ...entry, bytes: objectDigest(entry).bytes });
       yield entry;
     }
     const chunk = firstDifference(logged, await listing);
@@ -61,43 +71,45 @@ async function sumUpStored(deps: InventoryDependencies, run: Run, signal: AbortS
 async function* storedPages(
   { store }: InventoryDependencies,
   run: Run,
-): AsyncGenerator<readonly [number, ListedObject]> {
+): AsyncGenerator<readonly [PageRef, ListedObject]> {
+  const attempts = new Map(slicesOf(run).map(({ slice, attempt }) => [slice, attempt]));
   for await (const object of store.list(runFolder(run))) {
-    const page = pageNumberAt(run, object.key);
-    if (page !== undefined) yield [page, object];
+    const page = pageAt(run, object.key);
+    if (page !== undefined && attempts.has(page.slice) && attempts.get(page.slice) === page.attempt)
+      yield [page, object];
   }
 }
 
-function add(sums: ChunkSums, page: number, { key, bytes, revision }: ListedObject): void {
+function add(sums: ChunkSums, page: PageRef, { key, bytes, revision }: ListedObject): void {
   const digest = hash('sha256', JSON.stringify([key, bytes, revision]));
   const chunk = chunkOf(page);
   sums.set(chunk, (sums.get(chunk) ?? 0n) + BigInt(`0x${digest.slice(0, 32)}`));
 }
 
-function firstDifference(logged: ChunkSums, stored: ChunkSums): number | undefined {
+function firstDifference(logged: ChunkSums, stored: ChunkSums): Chunk | undefined {
   return [...new Set([...logged.keys(), ...stored.keys()])]
-    .sort((a, b) => a - b)
+    .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
     .find((chunk) => logged.get(chunk) !== stored.get(chunk));
 }
 
-async function conflictIn(chunk: number, deps: InventoryDependencies, run: Run): Promise<ExportError> {
-  const stored = new Map<number, ListedObject>();
-  for await (const [page, object] of storedPages(deps, run)) if (chunkOf(page) === chunk) stored.set(page, object);
-  for await (const entry of deps.log.entries(run)) {
-    if (chunkOf(entry.page) > chunk) break;
-    if (chunkOf(entry.page) < chunk) continue;
-    const difference = differenceOf(entry, stored.get(entry.page));
-    if (difference !== undefined) return conflict(run, entry.page, `${deps.store.locate(entry.key)} ${difference}`);
-    stored.delete(entry.page);
+async function conflictIn(chunk: Chunk, deps: InventoryDependencies, run: Run): Promise<ExportError> {
+  const stored = new Map<string, ListedObject>();
+  for await (const [page, object] of storedPages(deps, run))
+    if (chunkOf(page) === chunk) stored.set(object.key, object);
+  for await (const entry of entriesOf(deps.log, run)) {
+    if (chunkOf(entry) !== chunk) continue;
+    const difference = differenceOf(entry, stored.get(entry.key));
+    if (difference !== undefined) return conflict(run, entry, `${deps.store.locate(entry.key)} ${difference}`);
+    stored.delete(entry.key);
   }
   const [unlogged] = [...stored.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
-  return unlogged === undefined
-    ? conflict(run, chunk * chunkPages + 1, 'this page, or one after it, changed during the check')
-    : conflict(
-        run,
-        pageNumberAt(run, unlogged.key) ?? 0,
-        `${deps.store.locate(unlogged.key)} exists but was never logged`,
-      );
+  if (unlogged === undefined) {
+    const [slice = 0, index = 0] = chunk.split('/').map(Number);
+    const first = { page: index * chunkPages + 1, slice: slice === 0 ? undefined : slice };
+    return conflict(run, first, 'this page, or one after it, changed during the check');
+  }
+  const page = pageAt(run, unlogged.key) ?? { page: 0 };
+  return conflict(run, page, `${deps.store.locate(unlogged.key)} exists but was never logged`);
 }
 
 function differenceOf(logged: PageEntry, stored: ListedObject | undefined): string | undefined {
@@ -108,10 +120,10 @@ function differenceOf(logged: PageEntry, stored: ListedObject | undefined): stri
   return `was replaced: its revision is ${stored.revision} instead of ${logged.revision}`;
 }
 
-function conflict({ run, export: exportName }: Run, page: number, reason: string): ExportError {
+function conflict({ run, export: exportName }: Run, page: PageRef, reason: string): ExportError {
   return new ExportError(
     'PageConflictError',
-    `Page ${page} of run ${run} of export ${exportName} is not in the store as it was logged: ${reason}. The run is not ` +
+    `${capitalize(describePage(page))} of run ${run} of export ${exportName} is not in the store as it was logged: ${reason}. The run is not ` +
       'published. Restore the page and start again, or start with --restart to abandon the run and begin a new one',
   );
 }

@@ -1,5 +1,5 @@
 /**
- * Exports consecutive pages within one invocation, several in flight, each committed on its own and in order.
+ * Exports consecutive pages of one slice within one invocation, several in flight, each committed on its own and in order.
  *
  * A page passes four stages: requested → responded → stored → logged. The response headers carry the next cursor, so the
  * next page is requested while the body of this one is still being stored: a page takes as long as the slower of service
@@ -23,19 +23,27 @@ import {
 } from './commit-page.ts';
 import { assertRootOfStored, type ExpectedRoot, rootAfter } from '../document-root.ts';
 import { ownedRun } from './export-state.ts';
-import { createPageRequests, type PageRequestsDependencies } from './page-requests.ts';
+import type { Slice } from '../slices.ts';
+import type { HeldSlot } from '../slots/held-slot.ts';
+import { type Backoff, createPageRequests, type PageRequestsDependencies } from './page-requests.ts';
 
 export type ExportPageDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
 
 export interface PagePipeline {
   readonly run: Run;
+  /** The slice of the run whose pages are exported. */
+  readonly slice: Slice;
+  /** Shared by the slices of a run that are exported at the same time. */
+  readonly backoff?: Backoff | undefined;
+  /** A slot that is held already. */
+  readonly slot?: HeldSlot | undefined;
   /** The execution that must still own the run whenever a page is stored. */
   readonly execution: string;
-  /** The last page logged before this invocation. */
+  /** The last page of the slice that was logged before this invocation. */
   readonly lastLogged: PageEntry | undefined;
   /** Whether an earlier attempt may have stored the first page already: it is looked up before it is requested. */
   readonly checkExisting: boolean;
-  /** What is expected of page 1 of the run, if that is the first page. */
+  /** What is expected of page 1 of the slice, if that is the first page. */
   readonly firstRoot: ExpectedRoot | undefined;
 }
 
@@ -72,7 +80,7 @@ function committedPredecessor(entry: PageEntry | undefined): Predecessor {
 }
 
 /**
- * Exports pages until the run ends, `pagesPerInvocation`, `maxPages` or `maxEmptyPages` is reached, time is up, or an error
+ * Exports pages until the slice ends, `pagesPerInvocation`, `maxPages` or `maxEmptyPages` is reached, time is up, or an error
  * occurs. Never rejects. When it resolves, nothing is in flight any more.
  */
 export async function exportPages(
@@ -80,8 +88,8 @@ export async function exportPages(
   pipeline: PagePipeline,
   invocation: Invocation,
 ): Promise<PipelineResult> {
-  const { run, execution } = pipeline;
-  await using requests = createPageRequests(deps, run, invocation);
+  const { run, slice, execution } = pipeline;
+  await using requests = createPageRequests(deps, run, slice, invocation, pipeline.backoff, pipeline.slot);
   const { maxInFlight = 2, signal: interruption } = invocation;
   const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY, maxEmptyPages } = deps.definition.limits;
   const lastPage = Math.min((pipeline.lastLogged?.page ?? 0) + pagesPerInvocation, maxPages);
@@ -154,7 +162,8 @@ export async function exportPages(
     const page = (previous?.page ?? 0) + 1;
     const { compression } = run;
     const cursor = previous?.nextCursor ?? null;
-    const identity: PageIdentity = { key: pageKey(run, page), run: run.run, page, cursor, compression };
+    const ref = { page, slice: slice.slice, attempt: slice.attempt };
+    const identity: PageIdentity = { key: pageKey(run, ref), run: run.run, ...ref, cursor, compression };
     const cancellation = new AbortController();
     const { signal } = cancellation;
     if (interruption?.aborted) cancellation.abort(interruption.reason);

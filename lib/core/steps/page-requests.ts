@@ -6,9 +6,11 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import type { Invocation, PageTiming, Run } from '../model.ts';
-import type { FetchedPage, PageIdentity, PageRequest, ReportService, Runtime, StepDependencies } from '../ports.ts';
-import { holdSlot, withinSlot } from '../slots/held-slot.ts';
+import type { Cursor, Invocation, PageTiming, Run } from '../model.ts';
+import type { FetchedPage, PageRequest, ReportService, Runtime, StepDependencies } from '../ports.ts';
+import type { Slice } from '../slices.ts';
+import { type HeldSlot, holdSlot, withinSlot } from '../slots/held-slot.ts';
+import { describePage } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
 
 /** A page whose response headers have arrived, and how long the service took to send them. */
@@ -22,18 +24,28 @@ export type PageRequestsDependencies = Pick<
 >;
 
 export interface PageRequests extends AsyncDisposable {
+  /** The slot, for other requests to go on with, instead of disposing this. */
+  readonly slot: HeldSlot | undefined;
   /**
-   * Requests the page. After a Retry-After of at most `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the
+   * Requests a page of the slice, no sooner than any Retry-After of the run ends. After a Retry-After of at most `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the
    * request is repeated.
    * @throws ServiceThrottledError with `retryAfterSeconds` if the wait is too long for this invocation; NoFreeSlot if
    *   there is no slot for the request
    */
-  request(identity: PageIdentity, signal: AbortSignal): Promise<TimedPage>;
+  request(
+    page: { readonly page: number; readonly cursor: Cursor | null; readonly label?: string },
+    signal: AbortSignal,
+  ): Promise<TimedPage>;
   /**
    * An error that carries what is left of the longest Retry-After of all requests, for a caller whose own request failed
    * for another reason or was cancelled.
    */
   pendingBackoff(cause?: unknown): ExportError | undefined;
+}
+
+/** A Retry-After applies to every request of the run. When the longest one ends, on the monotonic clock. */
+export interface Backoff {
+  until: number;
 }
 
 /** Lambda's own limit. */
@@ -43,52 +55,83 @@ const maxInvocationMs = 900_000;
  * Composes what a request passes, from the service outwards:
  *
  * 1. `timed` measures the request alone: neither the wait for a slot nor a Retry-After is latency of the service.
- * 2. `withinSlot` takes a slot for each request, also for a repeated one. It is the first to see a Retry-After, so that
- *    the slot is free again before anything waits.
- * 3. `request` sees every Retry-After, also that of a request which is cancelled meanwhile, and records it for the other
- *    requests of the run before it waits or throws. It is outermost, because it repeats the request through all others.
+ * 2. `requestNoted` records every Retry-After for the other requests of the run, also that of a request which is cancelled meanwhile.
+ * 3. `withinSlot` takes a slot for each request, also for a repeated one, and returns it before anything waits.
+ * 4. `request` waits or throws. It is outermost, because it repeats the request through all others.
  *
  * Disposing returns the slot.
  */
 export function createPageRequests(
   { definition, service, runtime, emit, slots, onLatency }: PageRequestsDependencies,
   run: Run,
+  slice: Slice,
   { leaseMs = maxInvocationMs, retryAfterDeadline = 0 }: Invocation,
+  backoff: Backoff = { until: 0 },
+  held?: HeldSlot,
 ): PageRequests {
   const { monotonicNow } = runtime;
-  const slot = slots === undefined ? undefined : holdSlot(slots, definition.stateName, leaseMs, runtime);
+  const waiter = slice.slice === undefined ? definition.stateName : `${definition.stateName}#${slice.slice}`;
+  const slot = held ?? (slots === undefined ? undefined : holdSlot(slots, waiter, leaseMs, runtime));
+  const pendingBackoff = (cause?: unknown): ExportError | undefined => {
+    const retryAfterSeconds = (backoff.until - monotonicNow()) / 1_000;
+    if (retryAfterSeconds <= 0) return undefined;
+    const message = 'Report service sent a Retry-After for another page. It applies to every request of the run';
+    return new ExportError('ServiceThrottledError', message, { retryAfterSeconds, cause });
+  };
+  // Another request may receive a Retry-After while this one waits for its slot, or reads its credentials.
+  const assertMaySend = (): void => {
+    const pending = pendingBackoff();
+    if (pending !== undefined) throw pending;
+  };
   const requestTimed = timed(service, runtime, onLatency);
-  const requestPage = slot === undefined ? requestTimed : withinSlot(requestTimed, slot);
-  /** When the longest Retry-After ends, on the monotonic clock. */
-  let backoffUntil = 0;
+  /** Inside the slot, which takes time to return: the other slices observe the Retry-After at once. */
+  const requestNoted: typeof requestTimed = async (request, signal) => {
+    assertMaySend();
+    try {
+      return await requestTimed({ ...request, assertMaySend }, signal);
+    } catch (error) {
+      const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
+      if (seconds !== undefined) backoff.until = Math.max(backoff.until, monotonicNow() + seconds * 1_000);
+      throw error;
+    }
+  };
+  const requestPage = slot === undefined ? requestNoted : withinSlot(requestNoted, slot);
+  /** Waits out `seconds` if this invocation may. */
+  const waitOrThrow = async (
+    seconds: number,
+    error: ExportError,
+    signal: AbortSignal,
+    onWait: () => void = () => {},
+  ): Promise<void> => {
+    // `Retry-After: 0` must not busy-loop.
+    const waitMs = Math.max(1, seconds) * 1_000;
+    const isTooLong = seconds > definition.limits.maxInlineWaitSeconds;
+    if (isTooLong || monotonicNow() + waitMs > retryAfterDeadline) throw error;
+    onWait();
+    await runtime.sleep(waitMs, signal);
+  };
+  const labelOf = (page: number) => `${describePage({ page, slice: slice.slice })} of run ${run.run}`;
 
   return {
-    async request({ page, cursor }, signal) {
-      const { request, since, until = run.startedAt } = run;
-      const label = `page ${page} of run ${run.run}`;
+    async request({ page, cursor, label = labelOf(page) }, signal) {
+      const { request, startedAt: begunAt } = run;
+      const { since, until } = slice;
       for (;;) {
         try {
-          return await requestPage({ request, since, until, cursor, label }, signal);
+          return await requestPage({ request, since, until, begunAt, cursor, label }, signal);
         } catch (error) {
           if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
           const seconds = error.retryAfterSeconds;
-          backoffUntil = Math.max(backoffUntil, monotonicNow() + seconds * 1_000);
           signal.throwIfAborted();
-          // `Retry-After: 0` must not busy-loop.
-          const waitMs = Math.max(1, seconds) * 1_000;
-          const isTooLong = seconds > definition.limits.maxInlineWaitSeconds;
-          if (isTooLong || monotonicNow() + waitMs > retryAfterDeadline) throw error;
-          emit({ event: 'service-asked-to-wait', export: run.export, run: run.run, page, seconds, inside: true });
-          await runtime.sleep(waitMs, signal);
+          const about = { export: run.export, run: run.run, page, ...(slice.slice && { slice: slice.slice }), seconds };
+          await waitOrThrow(seconds, error, signal, () =>
+            emit({ event: 'service-asked-to-wait', ...about, inside: true }),
+          );
         }
       }
     },
-    pendingBackoff(cause) {
-      const retryAfterSeconds = (backoffUntil - monotonicNow()) / 1_000;
-      if (retryAfterSeconds <= 0) return undefined;
-      const message = 'Report service sent a Retry-After for a prefetched page. It applies to every request of the run';
-      return new ExportError('ServiceThrottledError', message, { retryAfterSeconds, cause });
-    },
+    slot,
+    pendingBackoff,
     async [Symbol.asyncDispose]() {
       await slot?.release();
     },

@@ -1,10 +1,16 @@
-/** The input of an execution: from the scheduler, from an operator, or from the execution that it continues. */
+/**
+ * The input of an execution: from the scheduler, from an operator, or from the execution that it continues. And the export that it
+ * names.
+ */
 
 import * as z from 'zod/mini';
+import { definitionOfState, isEach } from '../bounded-runs.ts';
 import { ExportError } from '../errors.ts';
-import { toPrintable } from '../sanitize.ts';
+import type { ExportDefinition } from '../model.ts';
+import { listNames, toPrintable, truncate } from '../sanitize.ts';
 import { describeProblems } from '../validation-errors.ts';
-import { instantSchema } from '../timestamps.ts';
+import { maxParallel } from '../slices.ts';
+import { durationSchema, instantSchema } from '../timestamps.ts';
 
 /** Stored in the export state and shown in the reason of a skip, so its length and its characters are limited. */
 const printableName = (maxLength: number) =>
@@ -21,6 +27,18 @@ const fields = {
   /** From the scheduler: the same in each delivery of one schedule event. */
   scheduledTime: printableName(100),
   since: instantSchema,
+  /** The upper bound of a bounded run, which also needs `since`. */
+  until: instantSchema,
+  /** In a number of bounded runs, one after the other, each of which is so long: a duration, or `month`. */
+  each: z.string().check(z.refine(isEach, 'must be a duration, such as P7D, or month')),
+  /** Exports the same bounds again, although they were exported. */
+  again: z.boolean(),
+  /** How many slices of the run are walked at the same time. */
+  parallel: z
+    .int('must be a whole number')
+    .check(z.minimum(1, 'must be at least 1'), z.maximum(maxParallel, `must be at most ${maxParallel}`)),
+  /** How long a slice is. */
+  slice: durationSchema.check(z.refine((ms) => ms > 0 && ms % 60_000 === 0, 'must be whole minutes, such as PT1H')),
   restart: z.boolean(),
   /** The execution that this one continues. */
   continues: executionSchema,
@@ -30,13 +48,27 @@ const fields = {
     .check(z.minimum(0, 'must not be negative'), z.maximum(1_000, 'must be at most 1000')),
 };
 /** An unknown field is probably mistyped, and ignoring it would start another run than the operator intended. */
-const startInputSchema = z.partial(z.strictObject(fields));
+const startInputSchema = z.partial(z.strictObject(fields)).check(
+  z.refine(({ since, until }) => until === undefined || since !== undefined, {
+    path: ['until'],
+    error: 'needs since: a run with an upper bound has both',
+  }),
+  z.refine(({ each, until }) => each === undefined || until !== undefined, {
+    path: ['each'],
+    error: 'needs since and until',
+  }),
+  z.refine(({ again, until }) => again !== true || until !== undefined, {
+    path: ['again'],
+    error: 'needs since and until',
+  }),
+);
 /**
  * The state machine writes this input for its next execution. After a rollback of the deployment, the execution before may
  * be of a newer version, which may write more fields. Ignoring them resumes the run after its last logged page.
  */
 const continuationSchema = z.partial(z.object(fields));
 export type StartInput = z.infer<typeof startInputSchema>;
+export { startInputSchema };
 
 /** @throws ConfigurationError that names every problem of the input */
 export function parseStartInput(input: unknown): StartInput {
@@ -48,4 +80,37 @@ export function parseStartInput(input: unknown): StartInput {
     `Invalid start input. Pass {"export": "<name>"}, and optionally "since": "2026-11-20T02:00:00Z" and "restart": true. ` +
       describeProblems('start input', parsed.error),
   );
+}
+
+/** The exports of a service, by name. */
+export type ExportDefinitions = ReadonlyMap<string, ExportDefinition>;
+
+/**
+ * The export that `input` names; if it names none, the only export of the service. A step names the state of its run, which may be
+ * that of a bounded run.
+ * @throws ConfigurationError that lists the exports, if that is none of them
+ */
+export function selectExport(exports: ExportDefinitions, input: unknown): ExportDefinition {
+  const name = nameIn(input);
+  const [only] = exports.values();
+  if (name === undefined && only !== undefined && exports.size === 1) return only;
+  const definition = typeof name === 'string' ? findDefinition(exports, name) : undefined;
+  if (definition !== undefined) return definition;
+  const problem =
+    name === undefined
+      ? 'The start input does not name an export. Add a field, such as {"export": "nightly"}'
+      : `There is no export ${truncate(toPrintable(JSON.stringify(name)), 60)}`;
+  throw new ExportError('ConfigurationError', `${problem}. Exports of this service: ${listNames([...exports.keys()])}`);
+}
+
+function findDefinition(exports: ExportDefinitions, stateName: string): ExportDefinition | undefined {
+  const [exportName = ''] = stateName.split('/');
+  const definition = exports.get(exportName);
+  return definition && definitionOfState(definition, stateName);
+}
+
+/** What a start input has in its field `export`. */
+export function nameIn(input: unknown): unknown {
+  if (typeof input !== 'object' || input === null || !Object.hasOwn(input, 'export')) return undefined;
+  return (input as { readonly export: unknown }).export;
 }

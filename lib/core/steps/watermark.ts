@@ -4,30 +4,49 @@ import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import type { ExportDefinition, ExportRequest, ExportState, Instant, PageEntry, Run, Watermark } from '../model.ts';
 import { truncate } from '../sanitize.ts';
+import { minSliceMs } from '../slices.ts';
 import { epochMsOf, instantOf, isInFuture } from '../timestamps.ts';
 import type { StartInput } from './start-input.ts';
 
-export interface Since {
+interface Since {
   readonly since: Instant;
   /** Why the run starts there: a phrase without a full stop, for a person to read. */
   readonly reason: string;
+}
+
+export interface ChosenBounds extends Since {
+  /** Absent: the run has no upper bound. */
+  readonly until?: Instant | undefined;
 }
 
 /** The contract requires a `gte`; no report is dated before this. */
 const epochStart = instantOf(0);
 
 /**
- * Where a new run starts: at the `since` of the start input, else where the export's settings say.
+ * Where a new run starts and ends. It starts at the `since` of the start input, else where the export's settings say. It ends where
+ * reports are still late: when it begins, less the lag, rounded down. An `until` that is not after `since` leaves nothing to export.
  * @throws ConfigurationError if the watermark belongs to another service, other settings of it or another filter, and the input has no
  *   `since`; or if `since` or `since.initial` is in the future
  */
-export function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): Since {
+export function chooseBounds(
+  definition: ExportDefinition,
+  state: ExportState,
+  input: StartInput,
+  now: number,
+): ChosenBounds {
+  const { bounds, lagMs, dates } = definition;
+  if (bounds !== undefined) return { ...bounds, reason: 'given by the start input' };
+  const chosen = chooseSince(definition, state, input, now);
+  if (lagMs === 0) return chosen;
+  const step = minSliceMs(dates.unitMs);
+  return { ...chosen, until: instantOf(Math.floor((now - lagMs) / step) * step) };
+}
+
+function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): Since {
   assertNotInFuture(input.since, 'The since of the start input', now);
   if (input.since !== undefined) return { since: input.since, reason: 'given by the start input' };
   const { since: policy } = definition;
   switch (policy.from) {
-    case 'fixed':
-      return { since: policy.instant, reason: 'fixed' };
     case 'lookback':
       return sinceLookback(definition, policy.lookbackMs, state, input.scheduledTime, now);
     case 'watermark':
@@ -102,8 +121,8 @@ const inSeconds = (ms: number): string => `${(ms / 1_000).toLocaleString('en')} 
 export const summarize = (value: unknown): string => truncate(JSON.stringify(value ?? null), 150);
 
 /**
- * The watermark after `run` has completed: the time when it requested its first page, by the service's clock or by our own,
- * whichever is earlier. It never moves back. It does not move if the run's `since` is
+ * The watermark after `run` has completed: the time when it requested the first page of a slice, by the service's clock or by our own,
+ * the earliest of all, less the lag, and not after its `until`. It never moves back. It does not move if the run's `since` is
  * after the point at which the next run would have started: that would leave a gap, now or within the overlap.
  * It is for the request of the run: a watermark of another one is replaced, as the start input has named the lower bound.
  */
@@ -111,9 +130,9 @@ export function watermarkAfter(
   state: ExportState,
   { since: policy }: ExportDefinition,
   run: Run,
-  firstPage: PageEntry,
+  firstPages: readonly PageEntry[],
 ): Instant | undefined {
-  const reached = completedUpTo(run, firstPage);
+  const reached = completedUpTo(run, firstPages);
   const current = state.watermark;
   const applicable = current !== undefined && appliesTo(current, run.request) ? current.instant : undefined;
   const initial = policy.from === 'watermark' && current === undefined ? policy.initial : undefined;
@@ -130,11 +149,16 @@ export function watermarkAfter(
  * Either clock may be wrong, and one response may have the Date of a wrong clock: the earlier one loses no report, and a
  * watermark in the future would skip reports for good. Of an adopted page, it is not known when it was requested.
  */
-function completedUpTo({ startedAt, request }: Run, { serviceTime, timing }: PageEntry): Instant {
-  if (serviceTime === null) return startedAt;
-  // Requests of another API may have asked for what is dated before the run began.
-  const requestedAt = request.api.pagination === undefined ? (timing?.requestedAt ?? startedAt) : startedAt;
-  return epochMsOf(serviceTime) < epochMsOf(requestedAt) ? serviceTime : requestedAt;
+function completedUpTo(run: Run, firstPages: readonly PageEntry[]): Instant {
+  const times = firstPages.map((page) => epochMsOf(requestedAt(run, page))).map((ms) => ms - run.lagMs);
+  return instantOf(Math.min(...times, ...(run.until === undefined ? [] : [epochMsOf(run.until)])));
+}
+
+function requestedAt({ startedAt, request, until, slices }: Run, { serviceTime, timing }: PageEntry): Instant {
+  // Requests with an upper bound may have asked for what is dated before the run began.
+  const hasUntil = request.api.pagination !== undefined || until !== undefined || slices !== undefined;
+  const byOurClock = hasUntil || serviceTime === null ? startedAt : (timing?.requestedAt ?? startedAt);
+  return serviceTime !== null && epochMsOf(serviceTime) < epochMsOf(byOurClock) ? serviceTime : byOurClock;
 }
 
 /** Whether the watermark bounds what `request` selects: another service, tenant or filter may have older reports, never exported. */

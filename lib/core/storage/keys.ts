@@ -4,7 +4,15 @@
  */
 
 import { ExportError } from '../errors.ts';
-import { asRunId, type ExportRequest, type Instant, type Run, type RunId, type RunResult } from '../model.ts';
+import {
+  asRunId,
+  type ExportRequest,
+  type Instant,
+  type Run,
+  type RunId,
+  type RunResult,
+  type SliceRef,
+} from '../model.ts';
 import { toPrintable, truncate } from '../sanitize.ts';
 import { instantOf } from '../timestamps.ts';
 
@@ -28,16 +36,33 @@ export function runsPrefix(exportName: string): string {
 /** Matches every key in the folder of a run, also with a prefix, as a policy of AWS compares: `*` is any text, slashes included. */
 export const runObjectsPattern = '*/date=*/run=*/*';
 
-/** `…/page-000001.xml`, or `…/page-000001.xml.gz`. Six digits keep keys in page order up to a million pages; beyond that, the manifest does. */
-export function pageKey(run: RunKeyParts, page: number): string {
-  const suffix = run.compression === undefined ? '' : '.gz';
-  return `${runFolder(run)}/page-${String(page).padStart(6, '0')}.${extensionOf(run.request)}${suffix}`;
+/** A page of a run: its number within the slice, and the slice, if the run has several. */
+export interface PageRef extends SliceRef {
+  readonly page: number;
 }
 
+/**
+ * `…/page-000001.xml`, or `…/page-000001.xml.gz`; of slice 3 of several `…/page-0003-000001.xml`, and of its second attempt
+ * `…/page-0003.2-000001.xml`. Six digits keep keys in page order up to a million pages; beyond that, the manifest does.
+ */
+export function pageKey(run: RunKeyParts, { page, slice, attempt = 1 }: PageRef): string {
+  const suffix = run.compression === undefined ? '' : '.gz';
+  const ofSlice = slice === undefined ? '' : `${String(slice).padStart(4, '0')}${attempt === 1 ? '' : `.${attempt}`}-`;
+  return `${runFolder(run)}/page-${ofSlice}${String(page).padStart(6, '0')}.${extensionOf(run.request)}${suffix}`;
+}
+
+/** For messages: `page 7`, or `page 7 of slice 3`. */
+export const describePage = ({ page, slice }: PageRef): string =>
+  slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
+
 /** The page of `run` that has the key `key`; undefined if no page has, for example because it is the manifest's. */
-export function pageNumberAt(run: RunKeyParts, key: string): number | undefined {
-  const page = Number(/\/page-(\d{6,15})\.[^/]*$/.exec(key)?.[1]);
-  return page > 0 && key === pageKey(run, page) ? page : undefined;
+export function pageAt(run: RunKeyParts, key: string): PageRef | undefined {
+  const [, slice, attempt = '1', number] = /\/page-(?:(\d{4})(?:\.(\d{1,6}))?-)?(\d{6,15})\.[^/]*$/.exec(key) ?? [];
+  const page: PageRef = {
+    page: Number(number),
+    ...(slice === undefined ? {} : { slice: Number(slice), attempt: Number(attempt) }),
+  };
+  return page.page > 0 && key === pageKey(run, page) ? page : undefined;
 }
 
 export function manifestKey(run: RunLocation): string {
@@ -58,11 +83,11 @@ export function runSummaryKey(run: RunLocation): string {
 }
 
 /**
- * The object with the summary of a published run that has an `until`. Such runs have no `run.json`: they are published in any order, and
+ * The object with the summary of a published bounded run. Such runs have no `run.json`: they are published in any order, and
  * a consumer that reads runs in the order of their sequence would miss some.
  */
-export function windowSummaryKey(run: RunLocation): string {
-  return `${runFolder(run)}/window.json`;
+export function boundedSummaryKey(run: RunLocation): string {
+  return `${runFolder(run)}/bounded.json`;
 }
 
 /** The manifest's key of a run of which only the ID is known. @throws ConfigurationError if `run` is not a run ID */
@@ -80,7 +105,7 @@ function extensionOf({ format, container }: RunKeyParts['request']): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '') || 'bin';
 }
 
-export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}([0-9a-f]{6})?$/;
+export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}$/;
 
 export function createRunId(epochMs: number, randomHex: string): RunId {
   const compact = instantOf(epochMs)
@@ -88,9 +113,6 @@ export function createRunId(epochMs: number, randomHex: string): RunId {
     .replaceAll(/[-:]/g, '');
   return asRunId(`${compact}-${randomHex}`);
 }
-
-/** Whether the run is of something that is exported once: only then does its ID have twelve random digits. */
-export const isExportedOnce = (run: RunId): boolean => /-[0-9a-f]{12}$/.test(run);
 
 /** @throws ConfigurationError if `text` is not a run ID */
 export function parseRunId(text: string): RunId {

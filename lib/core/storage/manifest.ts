@@ -1,6 +1,6 @@
 /**
  * Writes the manifest: the object that publishes a run and lists its pages, written after them. And the summary that follows
- * it: `run.json` or `window.json`.
+ * it: `run.json`, or `bounded.json`.
  *
  * Their bytes depend only on the completed run and the page log, so a repeated write produces the same bytes. The manifest is
  * streamed, one page per line, so a run of a million pages takes no more memory than a run of ten.
@@ -9,34 +9,46 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describeRoot } from '../document-root.ts';
 import { ExportError } from '../errors.ts';
-import { addPage, type Instant, type PageEntry, type Run, type RunCompletion, totalsOf, zeroTotals } from '../model.ts';
+import {
+  addPage,
+  type Instant,
+  type PageEntry,
+  type Run,
+  type RunCompletion,
+  type RunTotals,
+  totalsOf,
+  zeroTotals,
+} from '../model.ts';
+import { slicesOf } from '../slices.ts';
 import { filterOf } from '../filter.ts';
+import { epochMsOf } from '../timestamps.ts';
 import { compressedFormOf } from './compression.ts';
-import { pageKey, type RunKeyParts } from './keys.ts';
-import type { RunSummary, WindowSummary } from './published-schemas.ts';
+import { describePage, pageKey, type RunKeyParts } from './keys.ts';
+import type { BoundedSummary, RunSummary } from './published-schemas.ts';
 
 /** Consumers check this first. An incompatible change gets a new number. */
 const manifestVersion = 1;
 const runVersion = 1;
-const windowVersion = 1;
+const boundedVersion = 1;
 
 /** A run whose manifest can be written: it no longer changes. */
 export type CompletedRun = Run & { readonly completion: RunCompletion };
 
-/** The first and the last entry of a run's log. */
-export interface RunEnds {
-  readonly first: PageEntry;
-  readonly last: PageEntry;
+/** What the manifest says before it lists the pages, as the page log has it. */
+export interface RunContent {
+  readonly totals: RunTotals;
+  /** The first and the last page of each slice. */
+  readonly slices: readonly { readonly first: PageEntry; readonly last: PageEntry }[];
 }
 
 /**
- * The text of the manifest.
- * @throws PageConflictError if the entries do not form an unbroken chain from page 1 to a page without a next cursor, or
- *   if one of them does not match its predecessor
+ * The text of the manifest. Pages are numbered over all slices.
+ * @throws PageConflictError if the entries of a slice do not form an unbroken chain from page 1 to a page without a next cursor, if
+ *   one of them does not match its predecessor, or if slices have different roots
  */
 export async function* manifestChunks(
   run: CompletedRun,
-  { first, last }: RunEnds,
+  content: RunContent,
   entries: AsyncIterable<PageEntry>,
 ): AsyncGenerator<string> {
   const header = {
@@ -46,6 +58,7 @@ export async function* manifestChunks(
     sequence: run.sequence,
     since: run.since,
     ...(run.until === undefined ? {} : { until: run.until }),
+    ...(run.bounded === undefined ? {} : { bounded: run.bounded }),
     filter: filterOf(run.request, run.since),
     format: run.request.format,
     container: run.request.container,
@@ -55,32 +68,76 @@ export async function* manifestChunks(
     source: run.request.source,
     startedAt: run.startedAt,
     completedAt: run.completion.at,
-    serviceStartedAt: first.serviceTime,
-    serviceCompletedAt: last.serviceTime,
-    totals: { pages: last.page, reports: last.totals.reports, bytes: last.totals.bytes },
+    ...serviceTimes(content),
+    totals: content.totals,
+    ...(run.slices === undefined ? {} : { slices: listedSlices(run, content) }),
   };
   yield `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "pages": [`;
+  let number = 0;
+  let index = 0;
   let predecessor: PageEntry | undefined;
+  let root: PageEntry['documentRoot'] = null;
   for await (const entry of entries) {
-    const problem = chainProblem(run, predecessor, entry);
+    if (
+      predecessor !== undefined &&
+      isDeepStrictEqual(predecessor, content.slices[index]?.last) &&
+      run.slices !== undefined
+    ) {
+      index += 1;
+      predecessor = undefined;
+    }
+    const slice = content.slices[index]?.first.slice;
+    const problem =
+      entry.slice === slice
+        ? chainProblem(run, predecessor, entry, root)
+        : `${describePage(entry)} is not of slice ${slice}`;
     if (problem !== undefined) throw brokenChain(run, problem);
-    const { page, key, bytes, sha256, reports, cursor, transferredBytes } = entry;
-    const listed = { page, key, bytes, sha256, ...compressedFormOf(entry), reports, cursor, transferredBytes };
-    const separator = predecessor === undefined ? '' : ',';
+    number += 1;
+    const { key, bytes, sha256, reports, cursor, transferredBytes } = entry;
+    const listed = {
+      page: number,
+      slice,
+      key,
+      bytes,
+      sha256,
+      ...compressedFormOf(entry),
+      reports,
+      cursor,
+      transferredBytes,
+    };
+    const separator = number === 1 ? '' : ',';
     yield `${separator}\n    ${JSON.stringify(listed)}`;
     predecessor = entry;
+    root = entry.documentRoot ?? root;
   }
-  // The header was written before the entries were read, and contains facts of the last one.
-  if (!isDeepStrictEqual(predecessor, last) || last.nextCursor !== null) {
-    throw brokenChain(run, `it ends with page ${predecessor?.page ?? 0}`);
-  }
+  // The header was written before the entries were read, and contains facts of the last ones.
+  const last = content.slices.at(-1)?.last;
+  const isWhole =
+    index === content.slices.length - 1 && isDeepStrictEqual(predecessor, last) && last?.nextCursor === null;
+  if (!isWhole)
+    throw brokenChain(run, predecessor === undefined ? 'it is empty' : `it ends with ${describePage(predecessor)}`);
   yield '\n  ]\n}\n';
+}
+
+const listedSlices = (run: Run, { slices }: RunContent) =>
+  slicesOf(run).map(({ since, until }, index) => ({ since, until: until ?? null, ...totalsOf(slices[index]?.last) }));
+
+/** The earliest of first pages, and the latest of last ones. */
+function serviceTimes({ slices }: RunContent) {
+  const sorted = (pages: readonly PageEntry[]): readonly Instant[] =>
+    pages
+      .flatMap(({ serviceTime }) => (serviceTime === null ? [] : [serviceTime]))
+      .sort((one, other) => epochMsOf(one) - epochMsOf(other));
+  return {
+    serviceStartedAt: sorted(slices.map(({ first }) => first))[0] ?? null,
+    serviceCompletedAt: sorted(slices.map(({ last }) => last)).at(-1) ?? null,
+  };
 }
 
 /** The text of `run.json`: one line, so that every engine that reads lines of JSON reads many of them as a table. */
 export async function* runSummaryChunks(
   run: CompletedRun,
-  { first, last }: RunEnds,
+  content: RunContent,
   manifest: string,
 ): AsyncGenerator<string> {
   const summary = {
@@ -89,67 +146,71 @@ export async function* runSummaryChunks(
     run: run.run,
     sequence: run.sequence,
     since: run.since,
+    ...(run.until === undefined ? {} : { until: run.until }),
     watermark: run.completion.watermark ?? null,
-    ...commonSummary(run, { first, last }, manifest),
+    ...commonSummary(run, content, manifest),
   } satisfies RunSummary;
   yield `${JSON.stringify(summary)}\n`;
 }
 
-/** The text of `window.json`, as of `run.json`. */
-export async function* windowSummaryChunks(
+/** The text of `bounded.json`, as of `run.json`. */
+export async function* boundedSummaryChunks(
   run: CompletedRun & { readonly until: Instant },
-  ends: RunEnds,
+  content: RunContent,
   manifest: string,
 ): AsyncGenerator<string> {
   const summary = {
-    windowVersion,
+    boundedVersion,
     export: run.export,
     since: run.since,
     until: run.until,
     run: run.run,
     sequence: run.sequence,
-    ...commonSummary(run, ends, manifest),
-  } satisfies WindowSummary;
+    ...commonSummary(run, content, manifest),
+  } satisfies BoundedSummary;
   yield `${JSON.stringify(summary)}\n`;
 }
 
-function commonSummary(run: CompletedRun, { first, last }: RunEnds, manifest: string) {
+function commonSummary(run: CompletedRun, content: RunContent, manifest: string) {
   return {
     startedAt: run.startedAt,
     completedAt: run.completion.at,
-    serviceStartedAt: first.serviceTime,
-    serviceCompletedAt: last.serviceTime,
+    ...serviceTimes(content),
     format: run.request.format,
     container: run.request.container,
     source: run.request.source,
-    ...totalsOf(last),
+    ...content.totals,
     manifest,
   };
 }
 
-/** Why `entry` cannot follow `predecessor` in the log of `run`; undefined if it can. */
+/**
+ * Why `entry` cannot follow `predecessor` in the log of a slice of `run`; undefined if it can. `root` is that of the pages before, also
+ * of other slices.
+ */
 export function chainProblem(
   run: RunKeyParts,
   predecessor: PageEntry | undefined,
   entry: PageEntry,
+  previousRoot: PageEntry['documentRoot'] = predecessor?.documentRoot ?? null,
 ): string | undefined {
-  const { page } = entry;
-  if (page !== (predecessor?.page ?? 0) + 1) return `page ${page} follows page ${predecessor?.page ?? 0}`;
+  const page = describePage(entry);
+  if (entry.page !== (predecessor?.page ?? 0) + 1) return `${page} follows page ${predecessor?.page ?? 0}`;
   if (entry.run !== run.run || entry.export !== run.export) {
-    return `page ${page} belongs to run ${entry.run} of export ${entry.export}`;
+    return `${page} belongs to run ${entry.run} of export ${entry.export}`;
   }
-  if (entry.key !== pageKey(run, page)) return `page ${page} has the key ${entry.key}`;
-  if (entry.compression !== run.compression) return `page ${page} has the compression ${entry.compression ?? 'none'}`;
+  if (entry.key !== pageKey(run, entry)) return `${page} has the key ${entry.key}`;
+  if (entry.compression !== run.compression) return `${page} has the compression ${entry.compression ?? 'none'}`;
   if (entry.cursor !== (predecessor?.nextCursor ?? null)) {
-    return `page ${page} was not requested with the cursor that the page before it returned`;
+    return `${page} was not requested with the cursor that the page before it returned`;
   }
-  const [root, previousRoot] = [entry.documentRoot, predecessor?.documentRoot];
+  const { documentRoot: root } = entry;
   if (root && previousRoot && root !== previousRoot) {
-    return `page ${page} has the ${describeRoot(root)}, and the page before it the ${describeRoot(previousRoot)}`;
+    return `${page} has the ${describeRoot(root)}, and pages before it have the ${describeRoot(previousRoot)}`;
   }
-  if (entry.repeats) return `page ${page} returned a cursor that occurred earlier in the run`;
+  if (entry.repeats) return `${page} returned a cursor that occurred earlier in the run`;
   if (!hasExactTotals(predecessor?.totals ?? zeroTotals, entry)) {
-    return `the totals of page ${page} are not those of the page before it plus its own`;
+    return `the totals of ${page} are not those of the page before it plus its own`;
   }
   return undefined;
 }

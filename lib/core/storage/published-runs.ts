@@ -3,22 +3,14 @@
 import type { z } from 'zod';
 import { ExportError, isExportError } from '../errors.ts';
 import type { RunRef, StoreReader } from '../ports.ts';
-import {
-  isExportedOnce,
-  latestKey,
-  manifestKeyFromRunId,
-  parseRunId,
-  runLocation,
-  runSummaryKey,
-  windowSummaryKey,
-} from './keys.ts';
+import { latestKey, manifestKeyFromRunId, parseRunId, runLocation, runSummaryKey, boundedSummaryKey } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
 import {
   latestSchema,
   type RunSummary,
   runSummarySchema,
-  type WindowSummary,
-  windowSummarySchema,
+  type BoundedSummary,
+  boundedSummarySchema,
 } from './published-schemas.ts';
 
 /** Read access to documents, such as manifests and summaries, and to the folders they are in. */
@@ -84,9 +76,9 @@ export async function readRunSummary(store: DocumentReader, key: string): Promis
   return await readSmallDocument(store, key, runSummarySchema, 'Restore it from a bucket version or a backup');
 }
 
-/** The content of the `window.json` at `key`; undefined if there is none. @throws PageConflictError if it was changed */
-export async function readWindowSummary(store: DocumentReader, key: string): Promise<WindowSummary | undefined> {
-  return await readSmallDocument(store, key, windowSummarySchema, 'Restore it from a bucket version or a backup');
+/** The content of the `bounded.json` at `key`; undefined if there is none. @throws PageConflictError if it was changed */
+export async function readBoundedSummary(store: DocumentReader, key: string): Promise<BoundedSummary | undefined> {
+  return await readSmallDocument(store, key, boundedSummarySchema, 'Restore it from a bucket version or a backup');
 }
 
 /**
@@ -96,12 +88,11 @@ export async function readWindowSummary(store: DocumentReader, key: string): Pro
 export async function findSummary(
   store: DocumentReader,
   { export: exportName, run }: RunRef,
-): Promise<RunSummary | WindowSummary | 'unreadable' | undefined> {
+): Promise<RunSummary | BoundedSummary | 'unreadable' | undefined> {
   const location = runLocation(exportName, run);
   try {
-    return isExportedOnce(run)
-      ? await readWindowSummary(store, windowSummaryKey(location))
-      : await readRunSummary(store, runSummaryKey(location));
+    const summary = await readRunSummary(store, runSummaryKey(location));
+    return summary ?? (await readBoundedSummary(store, boundedSummaryKey(location)));
   } catch (error) {
     if (isExportError(error, 'PageConflictError')) return 'unreadable';
     throw error;

@@ -1,5 +1,5 @@
 /**
- * The public formats: the manifest, `run.json`, `window.json`, `latest.json` and the two events. The JSON Schemas in
+ * The public formats: the manifest, `run.json`, `bounded.json`, `latest.json` and the two events. The JSON Schemas in
  * `docs/schemas` are generated from here, and a test keeps them up to date.
  *
  * The schemas are exact about existing fields and allow additional ones, so that fields can be added later. An incompatible
@@ -13,7 +13,14 @@ import { runIdPattern } from './keys.ts';
 
 /** The names of the files in `docs/schemas`, without `.schema.json`. */
 export type PublishedName = keyof ReturnType<typeof published>;
-export const publishedNames = ['manifest.v1', 'run.v1', 'window.v1', 'latest.v1', 'completed.v1', 'failed.v1'] as const;
+export const publishedNames = [
+  'manifest.v1',
+  'run.v1',
+  'bounded.v1',
+  'latest.v1',
+  'completed.v1',
+  'failed.v1',
+] as const;
 
 /** The JSON Schema (draft 2020-12) of the format. */
 export function jsonSchemaOf(name: PublishedName): object {
@@ -50,7 +57,11 @@ const sequence = described(
 const since = described(instant, 'The run contains the reports dated at or after this instant (ISO 8601, UTC).');
 const until = described(
   instant,
-  'Only for a window of a backfill: it contains no reports dated at or after this instant (ISO 8601, UTC).',
+  'Only if the run has an upper bound: it contains no reports dated at or after this instant (ISO 8601, UTC).',
+);
+const bounded = described(
+  z.literal(true),
+  'Only if an operator named both bounds. Such a run is none of those that a reader catches up with.',
 );
 const completedAt = described(instant, "When the run was completed, by the exporter's clock.");
 const manifest = described(
@@ -69,8 +80,8 @@ type Published<Name extends keyof ReturnType<typeof published>> = z.infer<Return
 export type Manifest = Published<'manifest.v1'>;
 /** The content of `run.json`: the summary of a published run. */
 export type RunSummary = Published<'run.v1'>;
-/** The content of `window.json`: the summary of a published window. */
-export type WindowSummary = Published<'window.v1'>;
+/** The content of `bounded.json`: the summary of a published bounded run. */
+export type BoundedSummary = Published<'bounded.v1'>;
 /** The content of `latest.json`. */
 export type LatestPointer = Published<'latest.v1'>;
 /** The detail of a `Report Export Completed` event. */
@@ -93,7 +104,7 @@ const serviceCompletedAt = orNull(
 );
 const watermark = orNull(
   instant,
-  'Where the next run starts, before its overlap is subtracted; null if the export has no watermark.',
+  'Where the next run starts, before its overlap is subtracted; null if the export has no watermark, or the run is bounded.',
 );
 
 export type ManifestHeader = z.infer<typeof manifestHeaderSchema>;
@@ -107,6 +118,7 @@ export const manifestHeaderSchema = z.object({
   sequence,
   since,
   until: until.optional(),
+  bounded: bounded.optional(),
   filter: described(
     z.looseObject({
       date: described(
@@ -114,7 +126,7 @@ export const manifestHeaderSchema = z.object({
         'The conditions on the date. With `api`, there need not be any.',
       ).optional(),
     }),
-    'The filter of the requests, including `since`; with `api`, that of the export.',
+    'The filter of the requests, including `since`, without upper bounds; with `api`, that of the export.',
   ),
   format,
   container,
@@ -143,12 +155,30 @@ export const manifestHeaderSchema = z.object({
   serviceStartedAt,
   serviceCompletedAt,
   totals: described(z.object(totals), 'The totals of all pages.'),
+  slices: described(
+    z
+      .array(
+        z.object({
+          since: described(instant, 'The slice contains the reports dated at or after this instant.'),
+          until: orNull(
+            instant,
+            'It contains none dated at or after this one; null for the last slice of a run without `until`.',
+          ),
+          ...totals,
+        }),
+      )
+      .min(2),
+    'Only if the run has several slices, which were requested at the same time: their bounds and totals, in the order of their pages.',
+  ).optional(),
 });
 
 export const manifestPageSchema = z.object({
-  page: described(ordinal, 'The page number, from 1 without gaps.'),
+  page: described(ordinal, 'The page number, from 1 without gaps; over all slices.'),
+  slice: described(ordinal, 'Only if the run has several slices: the one that the page belongs to, from 1.').optional(),
   key: described(
-    z.string().regex(/^[A-Za-z0-9_-]{1,40}\/date=[^/]+\/run=[^/]+\/page-[0-9]{6,}\.[a-z0-9]+(\.gz)?$/),
+    z
+      .string()
+      .regex(/^[A-Za-z0-9_-]{1,40}\/date=[^/]+\/run=[^/]+\/page-([0-9]{4}(\.[0-9]+)?-)?[0-9]{6,}\.[a-z0-9]+(\.gz)?$/),
     "The page's key, relative to the bucket's prefix or to the directory.",
   ),
   bytes: described(count, 'The size of the page in bytes, before it was compressed.'),
@@ -160,7 +190,10 @@ export const manifestPageSchema = z.object({
     'Only if the page is compressed: the SHA-256 of its object, in lower-case hexadecimal.',
   ).optional(),
   reports: orNull(count, `The number of reports in the page; ${nullUnlessCounted}.`),
-  cursor: orNull(cursor, 'The cursor with which the page was requested, as the service returned it; null for page 1.'),
+  cursor: orNull(
+    cursor,
+    'The cursor with which the page was requested, as the service returned it; null for the first page of a slice.',
+  ),
   transferredBytes: described(
     count,
     'How many bytes of the page travelled from the service. Absent if the service did not compress it.',
@@ -173,6 +206,7 @@ export const runSummarySchema = z.object({
   run,
   sequence,
   since,
+  until: until.optional(),
   watermark,
   startedAt,
   completedAt,
@@ -185,9 +219,9 @@ export const runSummarySchema = z.object({
   manifest,
 });
 
-export const windowSummarySchema = runSummarySchema
+export const boundedSummarySchema = runSummarySchema
   .omit({ runVersion: true, watermark: true })
-  .extend({ windowVersion: described(z.literal(1), 'The version of this schema.'), until });
+  .extend({ boundedVersion: described(z.literal(1), 'The version of this schema.'), until });
 
 export const latestSchema = z.object({ export: exportName, run, sequence, completedAt, manifest });
 
@@ -207,8 +241,9 @@ const executionFields = {
 const recordedFailure = z.object({
   export: orNull(name, 'The export that failed; null if the start input names no export of the service.'),
   run: orNull(runId, 'The run that failed; null if the execution did not own a run.'),
-  since: orNull(instant, 'The `since` of the run, or of the window; null if there is no run.'),
+  since: orNull(instant, 'The `since` of the run; null if there is no run.'),
   until: until.optional(),
+  bounded: bounded.optional(),
   pages: described(count, 'The number of pages that the run had logged.'),
   reports: orNull(count, `The number of reports in these pages; ${nullUnlessCounted}.`),
   bytes: described(count, 'The size of these pages in bytes.'),
@@ -240,10 +275,10 @@ function published() {
       description:
         'The summary of a published run, as one line of JSON beside its manifest. Written after the manifest and before `latest.json`.',
     }),
-    'window.v1': windowSummarySchema.meta({
-      title: 'window.json',
+    'bounded.v1': boundedSummarySchema.meta({
+      title: 'bounded.json',
       description:
-        'The summary of a published window of a backfill, as one line of JSON beside its manifest. Written after the manifest.',
+        'The summary of a published bounded run, as one line of JSON beside its manifest. Written after the manifest.',
     }),
     'latest.v1': latestSchema.meta({
       title: 'latest.json',
@@ -259,9 +294,19 @@ function published() {
             run,
             since,
             until: until.optional(),
+            bounded: bounded.optional(),
             watermark,
             ...totals,
             manifest,
+            rest: described(
+              z.looseObject({
+                export: exportName,
+                since,
+                until: described(instant, 'Where the series ends.'),
+                each: described(text, 'How long its parts are: a duration, or `month`.'),
+              }),
+              'Only if the run is part of a series and not its last one: the start input of the next one, which starts by itself.',
+            ).optional(),
           }),
           'The published run.',
         ),

@@ -6,7 +6,7 @@
 import { mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { asRunId, type RunId } from '../model.ts';
-import { isExportedOnce, manifestKey, runFolder, runsPrefix } from './keys.ts';
+import { manifestKey, runFolder, runsPrefix } from './keys.ts';
 import { epochMsOf } from '../timestamps.ts';
 import {
   type DocumentReader,
@@ -16,9 +16,9 @@ import {
   type Pointer,
   readLatestPointer,
   readRunSummary,
-  readWindowSummary,
+  readBoundedSummary,
 } from './published-runs.ts';
-import type { RunSummary, WindowSummary } from './published-schemas.ts';
+import type { RunSummary, BoundedSummary } from './published-schemas.ts';
 
 const concurrency = 16;
 
@@ -48,23 +48,23 @@ async function withManifest(store: DocumentReader, run: FoundRun): Promise<Found
 }
 
 /**
- * The published windows of the export's backfills, by `since`. They are published in any order. Only those of runs for which
+ * The published bounded runs of the export, by `since`. They are published in any order. Only those for which
  * `isWanted` returns true are read.
- * @throws PageConflictError, after the others, if a `window.json` was changed, or its manifest is missing
+ * @throws PageConflictError, after the others, if a `bounded.json` was changed, or its manifest is missing
  */
-export async function* listPublishedWindows(
+export async function* listBoundedRuns(
   store: DocumentReader,
   exportName: string,
   isWanted: (run: RunId) => boolean = () => true,
-): AsyncGenerator<WindowSummary> {
-  const found: WindowSummary[] = [];
+): AsyncGenerator<BoundedSummary> {
+  const found: BoundedSummary[] = [];
   let failure: unknown;
   for await (const day of store.listFolders(exportName)) {
     if (!day.startsWith(runsPrefix(exportName))) continue;
-    const folders = await runFoldersIn(store, day, (run) => isExportedOnce(run) && isWanted(run));
+    const folders = await runFoldersIn(store, day, isWanted);
     const summaries = await mapConcurrently(folders, concurrency, async (folder) => {
       try {
-        const summary = await readWindowSummary(store, `${folder}/window.json`);
+        const summary = await readBoundedSummary(store, `${folder}/bounded.json`);
         if (summary === undefined || (await exists(store, summary.manifest))) return summary;
         throw missingManifest(store.locate(summary.manifest));
       } catch (error) {
@@ -120,7 +120,7 @@ async function findLatest(store: DocumentReader, exportName: string): Promise<Po
 }
 
 async function readDay(store: DocumentReader, day: string): Promise<FoundRun[]> {
-  const folders = await runFoldersIn(store, day, (run) => !isExportedOnce(run));
+  const folders = await runFoldersIn(store, day);
   const runs = await mapConcurrently(folders, concurrency, (folder) => readRun(store, folder));
   return runs.filter((run) => run !== undefined);
 }
@@ -131,7 +131,7 @@ const runIn = (folder: string): RunId => asRunId(folder.slice(folder.lastIndexOf
 async function runFoldersIn(
   store: DocumentReader,
   day: string,
-  isWanted: (run: RunId) => boolean,
+  isWanted: (run: RunId) => boolean = () => true,
 ): Promise<readonly string[]> {
   const folders: string[] = [];
   for await (const folder of store.listFolders(day)) {

@@ -20,7 +20,8 @@ import type {
   PageMetadata,
   RunId,
 } from '../model.ts';
-import type { RunRef } from '../ports.ts';
+import type { ChainRef } from '../ports.ts';
+import { describePage } from './keys.ts';
 import { describeProblems } from '../validation-errors.ts';
 import { instantPattern } from '../timestamps.ts';
 
@@ -62,20 +63,26 @@ export function parseExportState(exportName: string, store: RecordStore, read: (
  * @throws PageConflictError if `read` throws, or if the entry was changed or belongs to another page
  */
 export function parsePageEntry(
-  requested: RunRef & Pick<PageEntry, 'page'>,
+  requested: ChainRef & Pick<PageEntry, 'page'>,
   store: RecordStore,
   read: () => Checksummed,
 ): PageEntry {
   try {
     const entry = parseRecord(entrySchema, read);
-    if (entry.page !== requested.page || entry.run !== requested.run || entry.export !== requested.export) {
-      throw new Error(`it is the entry of page ${entry.page} of run ${entry.run} of export ${entry.export}`);
+    const isOfChain = entry.slice === requested.slice && entry.attempt === requested.attempt;
+    if (
+      !isOfChain ||
+      entry.page !== requested.page ||
+      entry.run !== requested.run ||
+      entry.export !== requested.export
+    ) {
+      throw new Error(`it is the entry of ${describePage(entry)} of run ${entry.run} of export ${entry.export}`);
     }
     return entry;
   } catch (cause) {
     throw new ExportError(
       'PageConflictError',
-      `The entry of page ${requested.page} of run ${requested.run} of export ${requested.export} in ${store.name} is not ` +
+      `The entry of ${describePage(requested)} of run ${requested.run} of export ${requested.export} in ${store.name} is not ` +
         `as this exporter wrote it: ${messageOf(cause)}. Nothing was changed or published. Restore the entry, or start ` +
         'with --restart to abandon the run and begin a new one',
       { cause },
@@ -105,7 +112,7 @@ export const maxPointerBytes = 65_536;
  * Returns the value as it was read, so that fields which a newer version wrote are kept.
  * @throws Error if the checksum or the schema does not match
  */
-export function parseRecord<Value>(schema: z.ZodMiniType<Value>, read: () => Checksummed): Value {
+function parseRecord<Value>(schema: z.ZodMiniType<Value>, read: () => Checksummed): Value {
   const { value, checksum } = read();
   if (typeof checksum !== 'string') throw new Error('it has no checksum');
   if (checksum !== checksumOf(value)) throw new Error('its checksum does not match, so it was edited');
@@ -114,7 +121,7 @@ export function parseRecord<Value>(schema: z.ZodMiniType<Value>, read: () => Che
   return value as Value;
 }
 
-export const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 /**
  * The checksum of a record: the SHA-256, in lower-case hexadecimal, of the canonical JSON of `value`. It detects mistakes,
@@ -147,17 +154,20 @@ const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
 const runId = z.custom<RunId>((value) => typeof value === 'string' && value !== '');
 const cursor = z.custom<Cursor>((value) => typeof value === 'string');
 const documentRoot = z.custom<DocumentRoot>((value) => typeof value === 'string');
-export const instant = z.custom<Instant>((value) => typeof value === 'string' && instantPattern.test(value));
+const instant = z.custom<Instant>((value) => typeof value === 'string' && instantPattern.test(value));
 const filter = z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
 
 /** The fields of a compressed page. Records of other pages, and of releases that compressed none, lack them. */
 const compression = z.optional(z.literal('gzip'));
 const compressedForm = { compression, storedBytes: z.optional(count), storedSha256: z.optional(sha256) };
 
+const sliceRef = { slice: z.optional(ordinal), attempt: z.optional(ordinal) };
+
 const entrySchema = z.object({
   export: text,
   run: runId,
   page: ordinal,
+  ...sliceRef,
   key: text,
   bytes: count,
   sha256,
@@ -183,6 +193,7 @@ const metadataSchema = z.object({
   key: text,
   run: runId,
   page: ordinal,
+  ...sliceRef,
   bytes: count,
   sha256,
   ...compressedForm,
@@ -204,6 +215,27 @@ const runSchema = z.object({
   sequence: count,
   since: instant,
   until: z.optional(instant),
+  bounded: z.optional(z.literal(true)),
+  series: z.optional(
+    z.object({
+      until: instant,
+      each: text,
+      again: z.optional(z.boolean()),
+      parallel: z.optional(ordinal),
+      slice: z.optional(ordinal),
+    }),
+  ),
+  lagMs: count,
+  slices: z.optional(
+    z.object({
+      count: ordinal,
+      lengthMs: ordinal,
+      parallel: ordinal,
+      attempts: z.optional(z.record(text, ordinal)),
+      restarts: z.optional(z.record(text, count)),
+      setAside: z.optional(z.array(z.object({ slice: ordinal, error: text, message: text }))),
+    }),
+  ),
   request: z.object({
     source: text,
     filter,
@@ -230,11 +262,23 @@ export const resultSchema = z.object({
   run: runId,
   since: instant,
   until: z.optional(instant),
+  bounded: z.optional(z.literal(true)),
   watermark: z.nullable(instant),
   pages: count,
   reports: z.nullable(count),
   bytes: count,
   manifest: z.nullable(text),
+  rest: z.optional(
+    z.object({
+      export: text,
+      since: instant,
+      until: instant,
+      each: text,
+      again: z.optional(z.boolean()),
+      parallel: z.optional(ordinal),
+      slice: z.optional(text),
+    }),
+  ),
 });
 
 const stateSchema = z.object({
@@ -242,7 +286,6 @@ const stateSchema = z.object({
   version: ordinal,
   sequence: count,
   active: z.optional(runSchema),
-  plan: z.optional(z.object({ id: count, requestChecksum: text, abandonedAt: z.optional(instant) })),
   watermark: z.optional(watermarkSchema),
   documentRoot: z.optional(documentRoot),
   lastScheduledTime: z.optional(text),

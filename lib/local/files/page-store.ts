@@ -89,7 +89,7 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
       return page;
     },
 
-    async put({ key, run, page, cursor, compression }, fetched) {
+    async put({ key, run, page, slice, attempt, cursor, compression }, fetched) {
       const path = pathOf(key);
       const object = objectToStore(compression, fetched.body, compress);
       return await withSpooledFile(ensureSpool, object.chunks, async (body) => {
@@ -100,7 +100,8 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
         const documentRoot = fetched.documentRoot();
         const transferredBytes = fetched.transferredBytes?.();
         const measured = { ...digests, transferredBytes, reports, documentRoot };
-        const metadata = { key, run, page, ...measured, cursor, nextCursor, serviceTime };
+        const ofSlice = slice === undefined ? {} : { slice, attempt };
+        const metadata = { key, run, page, ...ofSlice, ...measured, cursor, nextCursor, serviceTime };
 
         await ensureDirectory(dirname(path));
         // Until now the page may be abandoned. Its metadata would then be taken for that of a later page with the same

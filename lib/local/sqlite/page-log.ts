@@ -3,7 +3,7 @@
  * logged here, so every write is durable before it resolves.
  *
  * States and entries are stored as JSON, with a checksum and the columns that queries need. Each write is one conditional
- * statement, so concurrent processes need no lock besides SQLite's own. The backfill of an export is a row of `export_states`, too.
+ * statement, so concurrent processes need no lock besides SQLite's own.
  */
 
 import { readdirSync, statSync } from 'node:fs';
@@ -11,9 +11,8 @@ import { dirname, join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
-import { type BackfillStore, parseBackfill } from '../../backfill/store.ts';
-import { parseWindowName, windowsPrefix } from '../../backfill/windows.ts';
-import type { PageLog, RunHistory, RunRef } from '../../core/ports.ts';
+import { boundedStatePrefix, parseBoundedStateName } from '../../core/bounded-runs.ts';
+import type { ChainRef, PageLog, RunHistory } from '../../core/ports.ts';
 import {
   type Checksummed,
   checksumOf,
@@ -21,7 +20,7 @@ import {
   parsePageEntry,
   type RecordStore,
 } from '../../core/storage/stored-records.ts';
-import { isExportedOnce, runsPrefix } from '../../core/storage/keys.ts';
+import { runsPrefix } from '../../core/storage/keys.ts';
 import { openSqliteFile, openSqliteReader, type SqliteFormat, type SqliteReader } from './database.ts';
 import { withSqliteErrors } from './errors.ts';
 import { openWalSync } from './wal-sync.ts';
@@ -36,10 +35,13 @@ const schema = `
   CREATE TABLE pages (
     export   TEXT NOT NULL,
     run      TEXT NOT NULL,
+    -- 0 for a run with one slice.
+    slice    INTEGER NOT NULL,
+    attempt  INTEGER NOT NULL,
     page     INTEGER NOT NULL,
     entry    TEXT NOT NULL CHECK (json_valid(entry)),
     checksum TEXT NOT NULL,
-    PRIMARY KEY (export, run, page)
+    PRIMARY KEY (export, run, slice, attempt, page)
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE exports (
     export       TEXT NOT NULL PRIMARY KEY,
@@ -57,7 +59,7 @@ const schema = `
 const format: SqliteFormat = {
   // "REXP"
   applicationId: 0x52455850,
-  version: 6,
+  version: 7,
   schema,
   whenMovedAway: 'published pages stay, and the next run starts at the beginning',
 };
@@ -104,14 +106,10 @@ const hasRuns = (directory: string): boolean =>
       readdirSync(join(directory, name)).some((day) => `${name}/${day}`.startsWith(runsPrefix(name))),
     );
 
-/** Where the backfill of an export is in `export_states`. No export or window has this name. */
-const backfillName = (exportName: string): string => `${windowsPrefix(exportName)}backfill`;
-
 /** Entries per query: memory stays constant, and between queries no open read delays the writers' checkpoints. */
 const batchSize = 500;
 
 interface SqlitePageLog extends PageLog, RunHistory {
-  readonly backfills: BackfillStore;
   close(): void;
 }
 
@@ -172,6 +170,7 @@ function openForWriting(file: string): Connection {
 }
 
 const columns = 'page AS number, entry AS json, checksum';
+const ofChain = 'export = ? AND run = ? AND slice = ? AND attempt = ?';
 const sql = {
   state: 'SELECT version AS number, state AS json, checksum FROM export_states WHERE export = ?',
   // All that begins with the prefix: text is compared byte by byte.
@@ -183,18 +182,26 @@ const sql = {
     'WITH given (export, version, state, checksum) AS (VALUES (?, ?, ?, ?)) ' +
     'UPDATE export_states SET version = given.version, state = given.state, checksum = given.checksum FROM given ' +
     'WHERE export_states.export = given.export AND export_states.version = given.version - 1',
-  insertEntry: 'INSERT INTO pages (export, run, page, entry, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
-  entry: `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page = ?`,
-  lastEntry: `SELECT ${columns} FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1`,
-  lastEntryOfRunBefore: `SELECT run, ${columns} FROM pages WHERE export = ? AND run < ? ORDER BY run DESC, page DESC LIMIT 1`,
-  entriesAfter: `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page > ? ORDER BY page LIMIT ${batchSize}`,
+  insertEntry:
+    'INSERT INTO pages (export, run, slice, attempt, page, entry, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
+  entry: `SELECT ${columns} FROM pages WHERE ${ofChain} AND page = ?`,
+  lastEntry: `SELECT ${columns} FROM pages WHERE ${ofChain} ORDER BY page DESC LIMIT 1`,
+  lastSlice: 'SELECT slice FROM pages WHERE export = ? AND run = ? ORDER BY slice DESC LIMIT 1',
+  lastEntryOfRunBefore:
+    `SELECT run, slice, attempt, ${columns} FROM pages WHERE export = ? AND run < ? ` +
+    'ORDER BY run DESC, slice DESC, attempt DESC, page DESC LIMIT 1',
+  entriesAfter: `SELECT ${columns} FROM pages WHERE ${ofChain} AND page > ? ORDER BY page LIMIT ${batchSize}`,
 };
+
+const keyOf = ({ export: exportName, run, slice = 0, attempt = 0 }: ChainRef) =>
+  [exportName, run, slice, attempt] as const;
 
 function pageLogOn(file: string, { all, write, close }: Connection): SqlitePageLog {
   const store: RecordStore = {
     name: file,
     repairHint(stateName) {
-      const next = parseWindowName(stateName) === undefined ? 'start with --since' : 'start the backfill again';
+      const next =
+        parseBoundedStateName(stateName) === undefined ? 'start with --since' : 'start the bounded run again';
       return `restore the file from a backup, or delete the row of ${stateName} from its table export_states and ${next}`;
     },
   };
@@ -222,34 +229,10 @@ function pageLogOn(file: string, { all, write, close }: Connection): SqlitePageL
     cached = { row, state };
     return state;
   };
-  const parseEntry = ({ export: exportName, run }: RunRef, row: Row) =>
-    parsePageEntry({ export: exportName, run, page: row.number }, store, () => parseRow(row));
-
-  const backfills: BackfillStore = {
-    async read(exportName) {
-      const [row] = read(sql.state, backfillName(exportName));
-      return row && parseBackfill(exportName, store, () => parseVersionedRow(row));
-    },
-    replace: (backfill) => replace(backfillName(backfill.export), backfill, backfill),
-    async *windowStates(exportName) {
-      const prefix = windowsPrefix(exportName);
-      const end = `${prefix}\u{10ffff}`;
-      for (let after = prefix; ;) {
-        const batch = read(sql.statesAfter, after, end) as (Row & { readonly export: string })[];
-        for (const row of batch) {
-          const { export: name } = row;
-          if (name !== backfillName(exportName)) yield parseExportState(name, store, () => parseVersionedRow(row));
-        }
-        const last = batch.at(-1);
-        if (last === undefined || batch.length < batchSize) return;
-        after = last.export;
-      }
-    },
-  };
+  const parseEntry = (chain: ChainRef, row: Row) =>
+    parsePageEntry({ ...chain, page: row.number }, store, () => parseRow(row));
 
   return {
-    backfills,
-
     async exportState(exportName) {
       const [row] = read(sql.state, exportName);
       return row && parseState(exportName, row);
@@ -258,24 +241,30 @@ function pageLogOn(file: string, { all, write, close }: Connection): SqlitePageL
     replaceState: (state) => replace(state.export, state, state),
 
     async append(entry) {
-      const { export: exportName, run, page } = entry;
-      if (await write(sql.insertEntry, exportName, run, page, JSON.stringify(entry), checksumOf(entry))) return entry;
-      const [existing] = read(sql.entry, exportName, run, page);
+      const { run, page } = entry;
+      const key = keyOf(entry);
+      if (await write(sql.insertEntry, ...key, page, JSON.stringify(entry), checksumOf(entry))) return entry;
+      const [existing] = read(sql.entry, ...key, page);
       // Entries are never deleted, so the conflicting one must exist.
       if (existing === undefined)
         throw damaged(file, `the entry of page ${page} of run ${run} exists, but cannot be read`);
       return parseEntry(entry, existing);
     },
 
-    async last(run) {
-      const [row] = read(sql.lastEntry, run.export, run.run);
-      return row && parseEntry(run, row);
+    async last(chain) {
+      const [row] = read(sql.lastEntry, ...keyOf(chain));
+      return row && parseEntry(chain, row);
     },
 
-    async *entries(run) {
+    async lastSlice({ export: exportName, run }) {
+      const [row] = all(sql.lastSlice, exportName, run) as { readonly slice: number }[];
+      return row?.slice ?? 0;
+    },
+
+    async *entries(chain) {
       for (let page = 0; ;) {
-        const batch = read(sql.entriesAfter, run.export, run.run, page);
-        for (const row of batch) yield parseEntry(run, row);
+        const batch = read(sql.entriesAfter, ...keyOf(chain), page);
+        for (const row of batch) yield parseEntry(chain, row);
         const last = batch.at(-1);
         if (last === undefined || batch.length < batchSize) return;
         page = last.number;
@@ -287,16 +276,35 @@ function pageLogOn(file: string, { all, write, close }: Connection): SqlitePageL
     async *runs(exportName) {
       // Each query finds its row by the primary key, however many pages the runs have. Run IDs begin with a digit.
       for (let before = ':'; ;) {
-        const [row] = read(sql.lastEntryOfRunBefore, exportName, before) as (Row & { readonly run: string })[];
+        const [row] = read(sql.lastEntryOfRunBefore, exportName, before) as RunRow[];
         if (row === undefined) return;
-        const run = asRunId(row.run);
-        if (!isExportedOnce(run)) yield parseEntry({ export: exportName, run }, row);
-        before = run;
+        const { slice, attempt } = row;
+        const chain = slice === 0 ? {} : { slice, attempt };
+        yield parseEntry({ export: exportName, run: asRunId(row.run), ...chain }, row);
+        before = row.run;
+      }
+    },
+
+    async *boundedStates(exportName) {
+      const prefix = boundedStatePrefix(exportName);
+      const end = `${prefix}\u{10ffff}`;
+      for (let after = prefix; ;) {
+        const batch = read(sql.statesAfter, after, end) as (Row & { readonly export: string })[];
+        for (const row of batch) yield parseExportState(row.export, store, () => parseVersionedRow(row));
+        const last = batch.at(-1);
+        if (last === undefined || batch.length < batchSize) return;
+        after = last.export;
       }
     },
 
     close,
   };
+}
+
+interface RunRow extends Row {
+  readonly run: string;
+  readonly slice: number;
+  readonly attempt: number;
 }
 
 interface Row {

@@ -4,9 +4,13 @@
  */
 
 import { systemRuntime } from '../../core/clock.ts';
-import { directoryOption, startLocalExport } from '../../local/directory.ts';
+import type { ExportState } from '../../core/model.ts';
+import { describeLocalExport, directoryOption, startLocalExport } from '../../local/directory.ts';
+import { isFilePresent } from '../../local/durable-fs.ts';
+import { stateFileIn } from '../../local/run.ts';
 import { findSecretProblem } from '../../local/service.ts';
-import type { LocalExportInput, SettingsSource } from '../../local/settings.ts';
+import { type LocalExportInput, localExportSchema, type SettingsSource } from '../../local/settings.ts';
+import { openSqlitePageLog } from '../../local/sqlite/page-log.ts';
 import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
 import { allExports, type CommandContext, reportError, runOnDeployment } from '../context.ts';
 import { type LocalOptions, readLocalSettings, readMaxAttempts, readStartRequest } from '../run-options.ts';
@@ -28,6 +32,11 @@ export async function localCommand(
   const startable = (settingsOf: (name: string) => LocalExportInput, source?: SettingsSource): Startable => ({
     option: directoryOption(out),
     open: async (name) => ({
+      get definition() {
+        return describeLocalExport(localExportSchema.parse(settingsOf(name)), { env, runtime: systemRuntime })
+          .definition;
+      },
+      log: { boundedStates: () => readBoundedStates(stateFileIn(out), name) },
       start: async (...args) =>
         await startLocalExport({ out, env, runtime: systemRuntime }, settingsOf(name), ...args, source),
     }),
@@ -61,6 +70,17 @@ export async function localCommand(
   }
   const ofOptions = startable(() => readLocalSettings(options, problems));
   return await startOne(ofOptions, options.export, start, 'local', context);
+}
+
+/** None in a directory in which nothing has run. */
+async function* readBoundedStates(stateFile: string, exportName: string): AsyncIterable<ExportState> {
+  if (!isFilePresent(stateFile)) return;
+  const log = openSqlitePageLog(stateFile);
+  try {
+    yield* log.boundedStates(exportName);
+  } finally {
+    log.close();
+  }
 }
 
 /** Some of several exports cannot start. Their failures say so, too, but that can be after hours. */

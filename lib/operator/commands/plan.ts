@@ -1,7 +1,8 @@
 /** `report-exporter plan`: what the next start of one export, or of each, would request, and why. It sends and changes nothing. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import { instantOf } from '../../core/timestamps.ts';
+import { isExportError } from '../../core/errors.ts';
+import { parseStartInput } from '../../core/steps/start-input.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
 import { asCursor } from '../../core/model.ts';
 import { toPrintable } from '../../core/sanitize.ts';
@@ -10,10 +11,13 @@ import {
   type DeployedExport,
   type Deployment,
   type NextStart,
+  type StartRequest,
   type UnreadableExport,
   unreadableExport,
 } from '../../target/target.ts';
+import { findDone } from '../bounded-start.ts';
 import { type Plan, planRun } from '../plan-run.ts';
+import { readStartRequest, type RunOptions } from '../run-options.ts';
 import {
   allExports,
   type CommandContext,
@@ -24,11 +28,13 @@ import {
   type TargetOptions,
 } from '../context.ts';
 import { countKinds, type ExportColumns, exportTable } from '../output/export-table.ts';
+import { coarseDuration } from '../output/format.ts';
 import { errorText, nextText } from '../output/status-table.ts';
 import { type Cell, ellipsize, textStyleFor } from '../output/terminal.ts';
 import { type PlannedRequest, plannedRequest, requestLines } from '../planned-request.ts';
 
-export interface PlanOptions extends TargetOptions {
+/** With those of `start` that decide what it would do. */
+export interface PlanOptions extends TargetOptions, RunOptions {
   readonly all?: boolean;
 }
 
@@ -40,11 +46,12 @@ export async function planCommand(
 ): Promise<number> {
   const { all = false, json = false } = options;
   const problems = [...usageErrors];
+  const start = readStartRequest(options, problems);
   if (all && exportName !== undefined) problems.push('--all: plans every export; leave out the name of the export');
   return await runOnDeployment(options, problems, context, async (deployment) => {
-    if (all) return await planAll(deployment, json, context);
+    if (all) return await planAll(deployment, start, json, context);
     const deployed = await openExport(deployment, exportName);
-    const planned = await planExport(deployed);
+    const planned = await planExport(deployed, start);
     const { name } = deployed;
     const { next, plan, request, settings } = planned;
     const when = describeNextStart(next, `${context.program} start ${name} ${deployment.option}`);
@@ -69,26 +76,44 @@ interface PlannedExport {
   readonly request: PlannedRequest | null;
 }
 
-async function planExport(deployed: DeployedExport): Promise<PlannedExport> {
+async function planExport(deployed: DeployedExport, request: StartRequest): Promise<PlannedExport> {
   if (deployed.settings?.problem !== undefined) throw deployed.settings.problem;
   const next = await deployed.nextStart();
-  const startInput = next.kind === 'scheduled' ? { scheduledTime: next.at } : {};
-  const plan = await planRun({ ...deployed, runtime: systemRuntime }, startInput);
+  const plan = await planStart(deployed, request, next);
   const settings = deployed.settings?.file ?? null;
   return { export: deployed.name, settings, next, plan, request: firstRequest(deployed, plan) ?? null };
+}
+
+/** As `start` decides, before it starts anything, and BeginRun then. */
+async function planStart(deployed: DeployedExport, request: StartRequest, next: NextStart): Promise<Plan> {
+  try {
+    const done = await findDone(deployed, request, systemRuntime.now());
+    if (done !== undefined) return { act: 'skip', reason: done };
+    const isGiven = Object.keys(request).length > 0;
+    const input = next.kind === 'scheduled' && !isGiven ? { scheduledTime: next.at } : parseStartInput(request);
+    return await planRun({ ...deployed, runtime: systemRuntime }, input);
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError')) throw error;
+    return { act: 'refuse', reason: error.message };
+  }
 }
 
 const concurrency = 8;
 
 /** An export that cannot be planned does not hide the others. */
-async function planAll(deployment: Deployment, json: boolean, { stdout, env }: CommandContext): Promise<number> {
+async function planAll(
+  deployment: Deployment,
+  request: StartRequest,
+  json: boolean,
+  { stdout, env }: CommandContext,
+): Promise<number> {
   await allExports(deployment);
   const rows = await mapConcurrently(
     await deployment.openAll(),
     concurrency,
     async (opened): Promise<PlannedExport | UnreadableExport> => {
       if ('error' in opened) return opened;
-      return await planExport(opened).catch((error: unknown) =>
+      return await planExport(opened, request).catch((error: unknown) =>
         unreadableExport(opened.name, opened.serviceName, error),
       );
     },
@@ -141,9 +166,9 @@ const tableColumns: ExportColumns<Row> = {
 /** The first request of the planned run; undefined if it would send none. */
 function firstRequest({ service }: DeployedExport, plan: Plan): PlannedRequest | undefined {
   if (plan.act === 'skip' || plan.act === 'refuse' || (plan.act === 'resume' && plan.page === null)) return undefined;
-  const { since, request } = plan;
+  const { next, begunAt, request } = plan;
   const cursor = plan.act === 'resume' && plan.cursor !== null ? asCursor(plan.cursor) : null;
-  return plannedRequest(service, { request, since, until: instantOf(systemRuntime.now()), cursor });
+  return plannedRequest(service, { request, since: next.since, until: next.until ?? undefined, begunAt, cursor });
 }
 
 function describeNextStart(next: NextStart, startCommand: string): string {
@@ -167,18 +192,39 @@ function planLines(name: string, plan: Plan, when: string): string[] {
     case 'start': {
       const abandons = plan.abandons === null ? '' : ` and abandons run ${plan.abandons}`;
       return [
-        `The next start of ${name} begins a new run${abandons}`,
-        `  when     ${when}`,
+        `The next start of ${name} begins a new ${plan.bounded ? 'bounded run' : 'run'}${abandons}`,
+        ...(plan.bounded ? [] : [`  when     ${when}`]),
         `  since    ${plan.since}  (${plan.reason})`,
+        ...cutLines(plan),
       ];
     }
     case 'resume':
       return [
         `The next start of ${name} resumes run ${plan.run}`,
-        `  when     ${when}`,
+        ...(plan.bounded ? [] : [`  when     ${when}`]),
         `  why      ${plan.reason}`,
         `  since    ${plan.since}`,
-        `  page     ${plan.page ?? 'none: all pages are stored, and the run only has to be published'}`,
+        ...cutLines(plan),
+        `  page     ${nextPageText(plan)}`,
       ];
   }
+}
+
+function nextPageText({ page, next }: Extract<Plan, { readonly act: 'resume' }>): string {
+  if (page === null) return 'none: all pages are stored, and the run only has to be published';
+  return next.slice === null ? `${page}` : `${page} of slice ${next.slice}`;
+}
+
+/** Where the run ends, and its slices. */
+function cutLines({ until, slices }: Extract<Plan, { readonly act: 'start' | 'resume' }>): string[] {
+  const ends = until === null ? [] : [`  until    ${until}`];
+  if (slices === null) return ends;
+  const { done, count, lengthSeconds, parallel, first, last } = slices;
+  const boundsText = ({ since, until: end }: typeof first) => `${since} to ${end ?? 'now'}`;
+  return [
+    ...ends,
+    `  slices   ${count.toLocaleString('en')} of ${coarseDuration(lengthSeconds * 1_000)}, ${parallel} at a time${done === 0 ? '' : `; ${done} are done`}`,
+    `           the first: ${boundsText(first)}`,
+    `           the last:  ${boundsText(last)}`,
+  ];
 }

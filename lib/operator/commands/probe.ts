@@ -6,7 +6,7 @@ import { ExportError } from '../../core/errors.ts';
 import { type Cursor, emptyState } from '../../core/model.ts';
 import { type FetchedPage, nextCursorOf, type PageRequest, type ReportService } from '../../core/ports.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
-import { chooseSince } from '../../core/steps/watermark.ts';
+import { chooseBounds } from '../../core/steps/watermark.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { describeLocalExport } from '../../local/directory.ts';
 import { localExportSchema } from '../../local/settings.ts';
@@ -40,8 +40,6 @@ interface ProbedPage {
   readonly next: { readonly at: string; readonly cursor: string | null };
 }
 
-const timeoutMs = 30_000;
-
 /** One page may be the only one; the second shows that its cursor is accepted. */
 const maxPages = 2;
 
@@ -68,15 +66,10 @@ export async function probeCommand(
   return await runOn(open, options, problems, context, async ({ definition, service, client }) => {
     const style = textStyleFor(stdout, env);
     const now = systemRuntime.now();
-    const start = chooseSince(
-      definition,
-      emptyState(definition.name),
-      given === undefined ? {} : { since: given },
-      now,
-    );
+    const start = chooseBounds(definition, emptyState(definition.name), { since: given }, now);
     const { request } = definition;
     const api = apiFor(service.settings, request);
-    const bounds = { request, since: start.since, until: instantOf(now) };
+    const bounds = { request, since: start.since, until: start.until, begunAt: instantOf(now) };
     const pages: ProbedPage[] = [];
     let cursor: Cursor | null = null;
     let expectedRoot = rootOfFirstPage(definition, undefined, {});
@@ -90,7 +83,7 @@ export async function probeCommand(
       if (!json) await print(stdout, responseLines(probed.page));
       ({ cursor, expectedRoot } = probed);
     } while (cursor !== null && pages.length < maxPages);
-    const notes = findNotes(api, pages, service.untilOperator !== undefined);
+    const notes = findNotes(api, pages, definition.dates.upperBound !== undefined);
     if (json) {
       stdout.write(`${JSON.stringify({ status: 'ok', export: definition.name, ...start, pages, notes })}\n`);
       return exitStatuses.ok;
@@ -110,7 +103,7 @@ async function fetchPage(
   planned: PlannedRequest,
   { api, expectedRoot }: { readonly api: Api; readonly expectedRoot: ExpectedRoot | undefined },
 ) {
-  return await withProbeTimeout(timeoutMs, async (signal) => {
+  return await withProbeTimeout(async (signal) => {
     const requestedAt = systemRuntime.monotonicNow();
     const page = await client.fetchPage(request, signal);
     const latencyMs = Math.round(systemRuntime.monotonicNow() - requestedAt);
@@ -169,7 +162,7 @@ function findNotes({ request }: Api, pages: readonly ProbedPage[], hasUpperBound
   const hasSince = templates.includes('{since}') || templates.includes('{filter}');
   return [
     ...(hasSince ? [] : ['no request has {since}: every run exports everything']),
-    ...(hasUpperBound ? [] : ['backfills are not possible: requests have no upper bound']),
+    ...(hasUpperBound ? [] : ['slices and runs with an upper bound are not possible: requests have none']),
     ...(first?.reports === 0 ? ['the first page has no reports: try an earlier --since'] : []),
     ...(first?.next.cursor !== null && first?.next.cursor === second?.next.cursor
       ? ['both pages have the same next page, so a run would fail: check next.to']

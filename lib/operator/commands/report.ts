@@ -17,7 +17,7 @@ import type { Origin } from '../run-report/page.ts';
 import { writeReport } from '../run-report/report-files.ts';
 import { readRunHistory } from '../run-report/run-history.ts';
 import { renderRunReport } from '../run-report/run-report.ts';
-import { findRunStatus, listRuns, type RunStatus } from '../run-status.ts';
+import { findRunStatus, findStateOf, listRuns, type RunStatus } from '../run-status.ts';
 
 export interface ReportOptions extends TargetOptions {
   readonly run?: string;
@@ -75,12 +75,13 @@ async function reportOne(
   { stdout, stderr }: CommandContext,
 ): Promise<number> {
   const { name, log } = deployed;
-  const state = await log.exportState(name);
+  const exportState = await log.exportState(name);
+  const state = options.run === undefined ? exportState : await findStateOf(deployed, parseRunId(options.run));
   const status = await readRunStatus(deployed, state, options.run);
   const counter = createPageCounter(stderr, 'Read', systemRuntime.now);
   const data = await readRunReportData(deployed, state, status, origin, counter.add);
   counter.end();
-  const history = await readRunHistory(deployed, state, maxRecentRuns, origin.createdAt);
+  const history = await readRunHistory(deployed, exportState, maxRecentRuns, origin.createdAt);
   const file = resolve(options.to ?? `${name}-${status.run}.html`);
   await writeReport(file, renderRunReport(data, { history }));
   const json = { status: 'ok', export: name, run: status.run, file };

@@ -1,7 +1,7 @@
 /** `report-exporter runs`: the published runs of an export in order, as a table or JSON lines. */
 
-import type { RunSummary, WindowSummary } from '../../core/storage/published-schemas.ts';
-import { listPublishedRuns, listPublishedWindows } from '../../core/storage/run-list.ts';
+import type { BoundedSummary, RunSummary } from '../../core/storage/published-schemas.ts';
+import { listBoundedRuns, listPublishedRuns } from '../../core/storage/run-list.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import {
   type CommandContext,
@@ -17,8 +17,8 @@ import { parseWholeNumber } from '../run-options.ts';
 
 export interface RunsOptions extends TargetOptions {
   readonly after: string;
-  /** The windows of backfills instead of the runs. */
-  readonly windows?: boolean;
+  /** Bounded runs instead of the others. */
+  readonly bounded?: boolean;
 }
 
 /** Writes only runs to stdout, in the order of `sequence`, also before it fails at one whose summary was changed. */
@@ -29,9 +29,10 @@ export async function runsCommand(
   context: CommandContext,
 ): Promise<number> {
   const { stdout, env } = context;
+  const { bounded = false } = options;
   const after = parseWholeNumber(options.after);
   const problems = [...usageErrors];
-  if (options.windows === true && after > 0) problems.push('--after: windows are published in any order; leave it out');
+  if (bounded && after > 0) problems.push('--after: bounded runs are published in any order; leave it out');
   if (Number.isNaN(after)) problems.push('--after: must be a sequence: a whole number from 0');
   return await runOnDeployment(options, problems, context, async (deployment) => {
     const { name, store } = await openExport(deployment, exportName);
@@ -41,8 +42,7 @@ export async function runsCommand(
       for (const line of lines) await print(stdout, `${line}\n`);
     };
     try {
-      const found =
-        options.windows === true ? listPublishedWindows(store, name) : listPublishedRuns(store, name, after);
+      const found = bounded ? listBoundedRuns(store, name) : listPublishedRuns(store, name, after);
       for await (const run of found) {
         runs.push({ ...run, location: store.locate(run.manifest) });
       }
@@ -57,33 +57,55 @@ export async function runsCommand(
 }
 
 /** `location` is the address of the manifest. */
-type ListedRun = (RunSummary | WindowSummary) & { readonly location: string };
+type ListedRun = (RunSummary | BoundedSummary) & { readonly location: string };
 
-function linesOf(runs: readonly ListedRun[], { json }: RunsOptions, style: TextStyle): readonly string[] {
+function linesOf(runs: readonly ListedRun[], { json, bounded }: RunsOptions, style: TextStyle): readonly string[] {
   if (json === true) return runs.map((run) => JSON.stringify(run));
-  return runs.length === 0 ? ['No published runs.'] : runTable(runs, style);
+  if (runs.length === 0) return [bounded === true ? 'No published bounded runs.' : 'No published runs.'];
+  const hasUntil = runs.some(({ until }) => until !== undefined);
+  const ofRuns = allColumns.filter(({ heading }) => hasUntil || heading !== 'UNTIL');
+  const columns: readonly RunColumn[] = bounded === true ? boundedColumns : ofRuns;
+  const headings = columns.map(({ heading, alignRight = false }) => ({
+    text: heading,
+    style: 'dim' as const,
+    alignRight,
+  }));
+  const rows = runs.map((listed) =>
+    columns.map(({ text, alignRight = false }): Cell => ({ text: text(listed), alignRight })),
+  );
+  return tableLines([headings, ...rows], style);
 }
 
-function runTable(runs: readonly ListedRun[], style: TextStyle): string[] {
-  const bounds = runs.some((run) => 'until' in run) ? ['SINCE', 'UNTIL'] : ['SINCE'];
-  const headings = ['SEQUENCE', 'RUN', 'PAGES', 'REPORTS', 'BYTES', ...bounds, 'COMPLETED', 'TOOK'];
-  const heading = headings.map((text, column) => ({ text, style: 'dim' as const, alignRight: isRight(column) }));
-  return tableLines([heading, ...runs.map(cellsOf)], style);
+interface RunColumn {
+  readonly heading: string;
+  readonly alignRight?: true;
+  readonly text: (run: ListedRun) => string;
 }
 
-const isRight = (column: number): boolean => column === 0 || (column >= 2 && column <= 4);
-
-function cellsOf(run: ListedRun): readonly Cell[] {
-  const texts = [
-    String(run.sequence),
-    run.run,
-    run.pages.toLocaleString('en'),
-    run.reports === null ? '–' : run.reports.toLocaleString('en'),
-    bytes(run.bytes),
-    run.since,
-    ...('until' in run ? [run.until] : []),
-    run.completedAt,
-    coarseDuration(epochMsOf(run.completedAt) - epochMsOf(run.startedAt)),
-  ];
-  return texts.map((text, column) => ({ text, alignRight: isRight(column) }));
-}
+const run: RunColumn = { heading: 'RUN', text: (listed) => listed.run };
+const amounts: readonly RunColumn[] = [
+  { heading: 'PAGES', alignRight: true, text: ({ pages }) => pages.toLocaleString('en') },
+  { heading: 'REPORTS', alignRight: true, text: ({ reports }) => reports?.toLocaleString('en') ?? '–' },
+  { heading: 'BYTES', alignRight: true, text: (listed) => bytes(listed.bytes) },
+];
+const bounds: readonly RunColumn[] = [
+  { heading: 'SINCE', text: ({ since }) => since },
+  { heading: 'UNTIL', text: ({ until = '–' }) => until },
+];
+const allColumns: readonly RunColumn[] = [
+  { heading: 'SEQUENCE', alignRight: true, text: ({ sequence }) => String(sequence) },
+  run,
+  ...amounts,
+  ...bounds,
+  { heading: 'COMPLETED', text: ({ completedAt }) => completedAt },
+  {
+    heading: 'TOOK',
+    text: ({ startedAt, completedAt }) => coarseDuration(epochMsOf(completedAt) - epochMsOf(startedAt)),
+  },
+];
+const boundedColumns = [
+  ...bounds,
+  run,
+  ...amounts,
+  { heading: 'MANIFEST', text: ({ location }: ListedRun) => location },
+];

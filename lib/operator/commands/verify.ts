@@ -2,13 +2,13 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import { type ExportState, type RunResult, zeroTotals } from '../../core/model.ts';
+import { type ExportState, type Instant, type RunResult, zeroTotals } from '../../core/model.ts';
 import { type DeployedExport, type Deployment, unreadableExport } from '../../target/target.ts';
 import type { Finding } from '../expected-pages.ts';
-import { stateWithoutManifest } from '../run-status.ts';
+import { findLoggedSlices, findStateOf, readBoundedStates, stateWithoutManifest } from '../run-status.ts';
 import { type VerifiedRun, type VerifyDependencies, verifyPublishedRun, verifyUnpublishedRun } from '../verify-run.ts';
 import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
-import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
+import { findManifest, type PublishedRun, readLatestPointer } from '../../core/storage/published-runs.ts';
 import {
   allExports,
   type CommandContext,
@@ -70,8 +70,8 @@ export async function verifyCommand(
 interface Verification {
   readonly run: string;
   readonly published: boolean;
-  /** Of a published window: where it ends. */
-  readonly until?: string | undefined;
+  /** Of a published bounded run. */
+  readonly bounds?: { readonly since: Instant; readonly until: Instant } | undefined;
   readonly verified: VerifiedRun;
   /** At most `maxFindings`. */
   readonly findings: readonly Finding[];
@@ -88,13 +88,16 @@ async function verifyExport(
   onPage: (bytes: number) => void,
 ): Promise<readonly Verification[]> {
   const { store, log, name } = deployed;
-  const { active, lastCompleted } = (await log.exportState(name)) ?? {};
+  const given = runId === undefined ? undefined : parseRunId(runId);
+  const state = given === undefined ? await log.exportState(name) : await findStateOf(deployed, given);
+  const { active, lastCompleted } = state ?? {};
   const wanted =
     runId === undefined
       ? await findNewestRun(store, name, lastCompleted?.result)
       : { run: runId, manifest: manifestKeyFromRunId(name, runId) };
-  const found = wanted && (await verifyPublished(deployed, wanted.manifest, onPage));
-  if (found !== undefined) {
+  const published = wanted && (await findManifest(store, wanted.manifest));
+  if (published !== undefined) {
+    const found = await verifyPublished(deployed, published, onPage);
     const isEmpty = runId === undefined && found.verified.reports === 0;
     const older = isEmpty ? await verifyNewestWithReports(deployed, found.run, lastCompleted, onPage) : undefined;
     return older === undefined ? [found] : [found, older];
@@ -107,12 +110,12 @@ async function verifyExport(
   }
   if (wanted === undefined) return [];
   const run = { export: name, run: parseRunId(wanted.run) };
-  const state =
+  const outcome =
     runId === undefined
       ? 'damaged'
-      : await stateWithoutManifest(deployed, run, { last: await log.last(run), lastCompleted });
-  if (state === 'damaged') return [withoutManifest(deployed, wanted.run)];
-  if (state === 'empty') {
+      : await stateWithoutManifest(deployed, run, { slices: await findLoggedSlices(log, run), lastCompleted });
+  if (outcome === 'damaged') return [withoutManifest(deployed, wanted.run)];
+  if (outcome === 'empty') {
     throw new ExportError(
       'ConfigurationError',
       `Run ${runId} of export ${name} found no reports, and was not published because publishEmptyRuns is false`,
@@ -126,37 +129,45 @@ async function verifyExport(
   );
 }
 
-/** The newest published run before the run `newest` that has reports; undefined if the page log has none. */
+/** The newest published run before the run `newest` that has reports, without bounded ones; undefined if the page log has none. */
 async function verifyNewestWithReports(
   deployed: DeployedExport,
   newest: string,
   lastCompleted: ExportState['lastCompleted'],
   onPage: (bytes: number) => void,
 ): Promise<Verification | undefined> {
-  const { log, name } = deployed;
+  const { log, store, name } = deployed;
+  const bounded = await readBoundedStates(deployed);
   for await (const last of log.runs(name)) {
-    if (last.run === newest || last.totals.reports === 0) continue;
-    const found = await verifyPublished(deployed, manifestKeyFromRunId(name, last.run), onPage);
-    if (found !== undefined) return found;
-    const state = await stateWithoutManifest(deployed, last, { last, lastCompleted });
-    if (state === 'damaged') return withoutManifest(deployed, last.run);
+    // Of several slices, it is the last page of one.
+    const isKnownEmpty = last.slice === undefined && last.totals.reports === 0;
+    if (last.run === newest || bounded.has(last.run) || isKnownEmpty) continue;
+    const published = await findManifest(store, manifestKeyFromRunId(name, last.run));
+    if (published === undefined) {
+      const slices = await findLoggedSlices(log, last);
+      const outcome = await stateWithoutManifest(deployed, last, { slices, lastCompleted });
+      if (outcome === 'damaged') return withoutManifest(deployed, last.run);
+      continue;
+    }
+    if (published.header.bounded !== true && published.header.totals.reports !== 0) {
+      return await verifyPublished(deployed, published, onPage);
+    }
+    // Leaving the loop closes the file.
+    for await (const _ of published.pages) break;
   }
   return undefined;
 }
 
-/** Undefined if there is no such manifest. */
 async function verifyPublished(
   { store, log }: DeployedExport,
-  manifest: string,
+  published: PublishedRun,
   onPage: (bytes: number) => void,
-): Promise<Verification | undefined> {
-  const published = await findManifest(store, manifest);
-  if (published === undefined) return undefined;
-  const { run, until } = published.header;
+): Promise<Verification> {
+  const { run, since, until, bounded } = published.header;
   const verified = await verification(run, onPage, async (observer) =>
     verifyPublishedRun({ store, log, ...observer }, published),
   );
-  return { ...verified, until };
+  return { ...verified, bounds: bounded && until !== undefined ? { since, until } : undefined };
 }
 
 async function verification(
@@ -222,7 +233,7 @@ function runJson({ run, published, verified, findings, findingCount }: Verificat
 }
 
 function formatResult(
-  { run, published, until, verified, findings, findingCount }: Verification,
+  { run, published, bounds, verified, findings, findingCount }: Verification,
   isNewest: boolean,
   style: ReturnType<typeof textStyleFor>,
 ): string {
@@ -238,9 +249,9 @@ function formatResult(
             ? [`  and ${plural(findingCount - findings.length, 'more problem')}`]
             : []),
           'Do not rely on this run. Restore the original objects, from a bucket version or a backup, or export the same',
-          until === undefined
+          bounds === undefined
             ? 'reports in a new run: start it with a --since at or before the one of this run.'
-            : `reports in a new run. It is a window of a backfill, until ${until}: docs/backfill.md says how to export it again.`,
+            : `reports again: start with --since ${bounds.since} --until ${bounds.until} --again.`,
         ];
   return `${[...lines, ...verified.notes.map((note) => style('dim', `  ${note}`))].join('\n')}\n`;
 }

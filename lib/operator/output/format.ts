@@ -21,6 +21,10 @@ export function totals(sum: { readonly pages: number; readonly reports: number |
   return [plural(sum.pages, 'page'), ...reports, bytes(sum.bytes)].join(', ');
 }
 
+/** `12 of 64 slices`. */
+export const sliceCounts = ({ done, count }: { readonly done: number; readonly count: number }): string =>
+  `${done.toLocaleString('en')} of ${plural(count, 'slice')}`;
+
 const durationUnits = [
   ['day', 86_400_000],
   ['h', 3_600_000],

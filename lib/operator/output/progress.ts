@@ -4,8 +4,8 @@
  */
 
 import type { Retry } from '../../target/target.ts';
-import type { ExportEvent } from '../../core/ports.ts';
-import { bytes, delay, plural } from './format.ts';
+import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
+import { bytes, coarseDuration, delay, plural, sliceCounts, totals } from './format.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
 export interface ProgressDisplay {
@@ -29,6 +29,7 @@ export function createProgressDisplay(
   const status = createStatusLine(stream, now, { quiet });
   const countdown = createCountdown(countsDown && stream.isTTY === true ? status.show : () => {}, now);
   let rate = createRate(now());
+  let timeLeft = createEstimate(now());
 
   return {
     say: (text) => status.inform(style('dim', text)),
@@ -37,12 +38,15 @@ export function createProgressDisplay(
       switch (event.event) {
         case 'run-started':
           rate = createRate(now());
-          return status.inform(style('dim', `Run ${event.run}: exporting "${event.export}" since ${event.since}`));
+          timeLeft = createEstimate(now());
+          return status.inform(style('dim', `Run ${event.run}: exporting "${event.export}" ${periodOf(event)}`));
         case 'run-resumed': {
-          const { run, pages, since } = event;
+          const { run, pages, slices } = event;
           rate = createRate(now(), pages, event.bytes);
-          const place = pages === 0 ? 'at page 1' : `after page ${pages}`;
-          return status.inform(style('dim', `Resuming run ${run} ${place} (since ${since})`));
+          timeLeft = createEstimate(now(), slices?.done);
+          const done = slices === undefined ? `page ${pages}` : plural(pages, 'page');
+          const place = pages === 0 ? 'at page 1' : `after ${done}`;
+          return status.inform(style('dim', `Resuming run ${run} ${place} (${periodOf(event)})`));
         }
         case 'run-restarted': {
           rate = createRate(now());
@@ -52,22 +56,46 @@ export function createProgressDisplay(
         }
         case 'page-exported':
         case 'page-adopted': {
-          const { page, totalReports, totalBytes } = event;
+          const { page, slices, totalPages, totalReports, totalBytes } = event;
           const reports = totalReports === null ? [] : [plural(totalReports, 'report')];
-          return status.update(
-            [`Page ${page}`, ...reports, bytes(totalBytes), ...rate(now(), page, totalBytes)].join(' · '),
-          );
+          const parts =
+            slices === undefined
+              ? [`Page ${page}`, ...reports, bytes(totalBytes), ...rate(now(), page, totalBytes)]
+              : [
+                  sliceCounts(slices),
+                  plural(totalPages, 'page'),
+                  ...reports,
+                  bytes(totalBytes),
+                  ...timeLeft(now(), slices),
+                ];
+          return status.update(parts.join(' · '));
         }
-        case 'service-asked-to-wait':
-          return status.print(style('yellow', `Waiting ${event.seconds} s before page ${event.page} (Retry-After)`));
+        case 'slice-restarted': {
+          const { slice, attempt, reason } = event;
+          return status.print(style('yellow', `Slice ${slice} starts over (attempt ${attempt}), because ${reason}`));
+        }
+        case 'slice-set-aside': {
+          const { slice, error, message } = event;
+          return status.print(style('yellow', `Slice ${slice} waits while the others go on: ${error}: ${message}`));
+        }
+        case 'service-asked-to-wait': {
+          const { seconds, page, slice } = event;
+          const place = slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
+          return status.print(style('yellow', `Waiting ${seconds} s before ${place} (Retry-After)`));
+        }
         case 'waiting-for-slot':
           return status.update(`Page ${event.page} waits for its turn: other exports use all slots of the service`);
         case 'pages-without-reports':
           return status.print(
             style('yellow', `${event.emptyPages} consecutive pages without reports, up to page ${event.page}`),
           );
+        case 'run-completed': {
+          // The summary says how the last run of a series ended.
+          if (event.rest === undefined) return;
+          const { run, since, until } = event;
+          return status.inform(`${style('green', 'Completed:')} ${since} to ${until} (${totals(event)}, run ${run})`);
+        }
         // The summary says how the run ended.
-        case 'run-completed':
         case 'run-failed':
         case 'run-skipped':
           return;
@@ -85,7 +113,7 @@ export function createProgressDisplay(
 }
 
 /** `Retrying in 4 s (attempt 2 of 9): ServiceUnavailableError: …`. */
-export function retryText({ error, message, attempt, maxAttempts, delaySeconds, maxDelaySeconds }: Retry): string {
+function retryText({ error, message, attempt, maxAttempts, delaySeconds, maxDelaySeconds }: Retry): string {
   const when =
     delaySeconds !== undefined
       ? delaySeconds < 0.05
@@ -135,6 +163,24 @@ function createRate(startedAt: number, pagesBefore = 0, bytesBefore = 0) {
       `${bytes(Math.round((totalBytes - bytesBefore) / seconds))}/s`,
     ];
   };
+}
+
+/** `2 min left`, by the slices that are done since its creation, when `doneBefore` were. Nothing before the first one. */
+function createEstimate(startedAt: number, doneBefore = 0) {
+  return (now: number, { done, count }: SliceCounts): readonly string[] => {
+    const doneSince = done - doneBefore;
+    if (doneSince <= 0) return [];
+    return [`${coarseDuration(((now - startedAt) / doneSince) * (count - done))} left`];
+  };
+}
+
+function periodOf({
+  since,
+  until,
+  slices,
+}: Extract<ExportEvent, { readonly event: 'run-started' | 'run-resumed' }>): string {
+  const end = until === undefined ? '' : ` until ${until}`;
+  return `since ${since}${end}${slices === undefined ? '' : ` in ${plural(slices.count, 'slice')}`}`;
 }
 
 export interface PageCounter {

@@ -6,6 +6,8 @@ import type { NextStart } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import {
+  type BoundedRun,
+  type BoundedRuns,
   type Category,
   categories,
   categoryOf,
@@ -13,9 +15,9 @@ import {
   needsAttention,
   type RunState,
   type RunStatus,
+  type SlicesStatus,
   type StatusEntry,
 } from '../run-status.ts';
-import { backfillLines, backfillText } from './backfill-table.ts';
 import { type Column, countKinds, type ExportColumns, exportTable, rowsOf } from './export-table.ts';
 import { bytes, coarseDuration, plural, relativeTime } from './format.ts';
 import { type Cell, columnGap, columnWidths, ellipsize, type TextStyle, tableLines, wrapText } from './terminal.ts';
@@ -148,36 +150,47 @@ export function nextText(next: NextStart, now: number): string {
   }
 }
 
-/** Why the export needs attention, or how far its run and its backfill have come. */
+/** Why the export needs attention, or how far its run has come; and which of its bounded runs are unfinished. */
 function noteOf(entry: StatusEntry, now: number): string {
   if ('error' in entry) return errorText(entry.error.name, entry.error.message);
-  const { state, stale, freshnessSeconds, reportsOverdue, reportsEverySeconds, startedAt, lastFailure, backfill } =
+  const { state, stale, freshnessSeconds, reportsOverdue, reportsEverySeconds, startedAt, lastFailure, bounded } =
     entry;
   const started = startedAt === null ? '' : `, started ${relativeTime(epochMsOf(startedAt), now)}`;
-  const place = `${plural(entry.pages, 'page')}${started}`;
+  const place = `${placeText(entry)}${started}`;
   const hasFailed = state === 'failed' || state === 'interrupted';
-  const isUnfinished = backfill?.state === 'running' || backfill?.state === 'unfinished';
+  const { unfinished } = bounded;
+  const states = unfinished.map((run) => run.state);
   return [
     state === 'failed' && lastFailure !== null ? errorText(lastFailure.error, lastFailure.message) : '',
     state === 'interrupted' ? `no execution is working on it: ${place}` : '',
     stale && !hasFailed ? `not completed for ${coarseDuration((freshnessSeconds ?? 0) * 1_000)}` : '',
     reportsOverdue && !hasFailed ? `no reports for ${coarseDuration((reportsEverySeconds ?? 0) * 1_000)}` : '',
     state === 'running' ? `running: ${place}` : '',
-    isUnfinished ? `backfill ${backfillText(backfill)}` : '',
+    ...[...new Set(states)].map((each) => {
+      const count = states.filter((other) => other === each).length;
+      return `${plural(count, 'bounded run')} ${each}`;
+    }),
   ]
     .filter(Boolean)
     .join('; ');
 }
+
+/** How far a run has come. */
+const placeText = ({ pages, slices }: Pick<ExportStatus, 'pages' | 'slices'>): string =>
+  slices === null ? plural(pages, 'page') : `${slicesText(slices)}, ${plural(pages, 'page')}`;
+
+const slicesText = ({ done, count }: SlicesStatus): string =>
+  `${done.toLocaleString('en')} of ${plural(count, 'slice')}`;
 
 /** On one line, whatever the service returned. */
 export const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
 
 const maxErrorLength = 300;
 
-/** An export, its backfill, a table of its runs, and what to do about a run that is unfinished. Only commands are longer than a line. */
+/** An export, a table of its runs, its bounded runs, and what to do about a run that is unfinished. Only commands are longer than a line. */
 function exportLines(status: ExportStatus, runs: readonly RunStatus[] = [], options: StatusTableOptions): string[] {
   const { now, style, program, option, columns } = options;
-  const { export: name, watermark, completedAt, next, backfill } = status;
+  const { export: name, watermark, completedAt, next, bounded } = status;
   const facts = [
     completedAt === null ? 'never completed' : `completed ${relativeTime(epochMsOf(completedAt), now)}`,
     `watermark ${watermark ?? 'none'}`,
@@ -188,7 +201,6 @@ function exportLines(status: ExportStatus, runs: readonly RunStatus[] = [], opti
   return [
     ...factLines(name, facts, options),
     ...wrapped(status.reportsOverdue ? [`  ${style('yellow', overdueReports(status, now))}`] : []),
-    ...wrapped(backfill === null ? [] : backfillLines(backfill, style)),
     ...(newest === undefined
       ? ['  no runs yet', `  → ${program} start ${name} ${option}`]
       : [
@@ -197,6 +209,7 @@ function exportLines(status: ExportStatus, runs: readonly RunStatus[] = [], opti
           ...resumeLines(newest, options),
         ]),
     ...damagedRunLines(runs, options),
+    ...boundedLines(name, bounded, options),
     ...wrapped(failedStartLines(status, options)),
   ].map((line) => line.trimEnd());
 }
@@ -207,6 +220,40 @@ function failedStartLines({ failedStart }: ExportStatus, { now, style }: StatusT
   const text = truncate(errorText(error, message), maxErrorLength);
   return [`  ${style('red', 'last start failed')} ${relativeTime(epochMsOf(at), now)}: ${text}`];
 }
+
+/** Unfinished ones, each with what to do about it; of the others, of which a series may have hundreds, the newest. */
+function boundedLines(
+  name: string,
+  { unfinished, completed, newest }: BoundedRuns,
+  { now, style, program, option, columns }: StatusTableOptions,
+): string[] {
+  const wrapped = (lines: readonly string[]) => lines.flatMap((line) => wrapText(line, columns, '    '));
+  const boundsOf = ({ since, until }: BoundedRun) => `${since} to ${until}`;
+  const lines = unfinished.flatMap((run) => {
+    const { state, since, until, series, slices, lastFailure } = run;
+    const failure = lastFailure === null ? '' : `: ${errorText(lastFailure.error, lastFailure.message)}`;
+    const stateText = style(state === 'failed' ? 'red' : state === 'running' ? 'cyan' : 'yellow', state);
+    const each = series === null ? '' : ` --each ${series.each}`;
+    const start = `${program} start ${name} --since ${since} --until ${series?.until ?? until}${each} ${option}`;
+    return [
+      ...wrapped([
+        `  bounded run ${boundsOf(run)} ${stateText}, ${placeText(run)}${truncate(failure, maxErrorLength)}`,
+        ...setAsideLines(slices),
+      ]),
+      ...(state === 'running' ? [] : hintLines('to resume', start, columns - 2).map((line) => `  ${line}`)),
+    ];
+  });
+  if (newest === null) return lines;
+  const ago = newest.completedAt === null ? '' : `, ${relativeTime(epochMsOf(newest.completedAt), now)}`;
+  const done = `  ${plural(completed, 'bounded run')} completed, the last one ${boundsOf(newest)}${ago}`;
+  return [...lines, ...wrapped([done])];
+}
+
+/** Why slices were not exported to their end. */
+const setAsideLines = (slices: SlicesStatus | null | undefined): string[] =>
+  (slices?.setAside ?? []).map(
+    ({ slice, error, message }) => `  slice ${slice} is set aside: ${errorText(error, message)}`,
+  );
 
 /** `nightly  completed 3 h ago · watermark …`: in one line, or with some of them in lines below. */
 function factLines(
@@ -259,10 +306,12 @@ function describeNextStart(next: NextStart, now: number): string {
 }
 
 /** Only the newest run of an export can be unfinished. */
-function newestRunLines({ state, lastIncident, lastPageAt }: RunStatus, { now, style }: StatusTableOptions): string[] {
-  const lines: string[] = [];
+function newestRunLines(run: RunStatus, { now, style }: StatusTableOptions): string[] {
+  const { state, lastIncident, lastPageAt, slices } = run;
+  if (state === 'completed') return [];
+  const lines = slices === undefined ? [] : [`  ${slicesText(slices)} done`, ...setAsideLines(slices)];
   if (state === 'running' && lastPageAt !== null) lines.push(`  last page ${relativeTime(epochMsOf(lastPageAt), now)}`);
-  if (lastIncident !== null && state !== 'completed') {
+  if (lastIncident !== null) {
     const label = style('yellow', lastIncident.kind === 'wait' ? 'last wait' : 'last error');
     const when = relativeTime(epochMsOf(lastIncident.at), now);
     lines.push(`  ${label} ${when}: ${truncate(describeIncident(lastIncident), maxErrorLength)}`);

@@ -87,6 +87,7 @@ function timelineFigure({ run, points, totals, endedAt, longestGap, incidents }:
     nouns.length > 0 && `delayed by ${new Intl.ListFormat('en').format(nouns)}`,
     incidents.newest.length < totalOf(incidents) &&
       `the newest ${formatNumber(incidents.newest.length)} of them are shown`,
+    hasSlices(points) && 'the pages of all slices are numbered in the order in which they were logged',
   );
   const key = delays.map(({ kind, name }) => html`${mark(kind)}${name}`);
   const lines = key.length === 0 ? [] : [html`${mark('line')}pages logged`];
@@ -159,25 +160,38 @@ function pageFigure(
   return figure({ id, title, text, hasChart: min !== max });
 }
 
+const hasSlices = (points: readonly PagePoint[]): boolean => points.some(({ slice }) => slice !== null);
+
+/** `3`, or `3–5`. */
+const sliceText = (slice: Statistics | null): string =>
+  slice === null
+    ? '–'
+    : slice.min === slice.max
+      ? formatNumber(slice.min)
+      : `${formatNumber(slice.min)}–${formatNumber(slice.max)}`;
+
 const maxTableRows = 12;
 
 /** For screen readers, copying and printing. */
 function pagesTable({ points, totals }: RunReportData): Html {
   const hasReports = totals.reports !== null;
   const titles = ['Between pages', 'Latency', 'Slowest', 'Transfer', 'Size', ...(hasReports ? ['Reports'] : [])];
+  const isSliced = hasSlices(points);
   const columns: readonly Column[] = [
     { title: 'Pages', kind: 'value' },
+    ...(isSliced ? [{ title: 'Slices', kind: 'value' } as const] : []),
     { title: 'Logged by (UTC)', kind: 'value' },
     ...titles.map((title) => ({ title, kind: 'number' as const })),
   ];
   const mean = (statistics: Statistics | null, format = formatDuration) =>
     statistics === null ? '–' : format(meanOf(statistics));
   const rows = mergeGroups(points, Math.ceil(points.length / maxTableRows)).map((point) => {
-    const { firstPage, pages, loggedAt, between, latency, transfer, bytes, reports } = point;
+    const { firstPage, pages, slice, loggedAt, between, latency, transfer, bytes, reports } = point;
     const first = formatNumber(firstPage);
     return {
       cells: [
         pages === 1 ? first : `${first}–${formatNumber(firstPage + pages - 1)}`,
+        ...(isSliced ? [sliceText(slice)] : []),
         formatInstantWithoutZone(instantOf(Math.floor(loggedAt))),
         mean(between),
         mean(latency),
@@ -220,6 +234,7 @@ export function chartData({ run, endedAt, points, pagesPerPoint, latency, incide
     pagesPerPoint,
     firstPage: points.map((point) => point.firstPage),
     pages: points.map((point) => point.pages),
+    ...(hasSlices(points) && { slices: points.map(({ slice }) => sliceText(slice)) }),
     loggedAt: points.map((point) => point.loggedAt / 1_000),
     between: column('between'),
     transfer: column('transfer'),

@@ -4,22 +4,24 @@
  */
 
 import { filterOf } from '../../core/filter.ts';
-import type {
-  ExportDefinition,
-  ExportRequest,
-  ExportState,
-  Instant,
-  JsonObject,
-  PageEntry,
-  RunTotals,
+import {
+  type ExportDefinition,
+  type ExportRequest,
+  type ExportState,
+  type Instant,
+  type JsonObject,
+  type PageEntry,
+  type RunTotals,
+  sumTotals,
+  totalsOf,
 } from '../../core/model.ts';
 import { findManifest } from '../../core/storage/published-runs.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import type { IncidentRecord } from '../../target/incidents.ts';
 import type { DeployedExport, NextStart } from '../../target/target.ts';
-import type { RunStatus } from '../run-status.ts';
+import { findLoggedSlices, type RunStatus } from '../run-status.ts';
 import type { Origin } from './page.ts';
-import { createPageSeries, type PageSeries } from './page-series.ts';
+import { createPageSeries, type PageSeries, type SeriesEntry } from './page-series.ts';
 
 export interface RunReportData extends PageSeries {
   readonly run: RunFacts;
@@ -36,7 +38,7 @@ export interface RunReportData extends PageSeries {
 /** What is known about the run as a whole. Values that are no longer stored are null. */
 export interface RunFacts extends Pick<
   RunStatus,
-  'export' | 'run' | 'state' | 'since' | 'startedAt' | 'completedAt' | 'endedAt'
+  'export' | 'run' | 'state' | 'since' | 'until' | 'bounded' | 'slices' | 'startedAt' | 'completedAt' | 'endedAt'
 > {
   /** The export's watermark after this run, if it is the newest completed one; otherwise null. */
   readonly watermark: Instant | null;
@@ -62,7 +64,7 @@ interface RunFailure {
 }
 
 /**
- * Reads the page log once, in bounded memory. Calls `onPage` with the size of each page in the log.
+ * Reads the page log once, in bounded memory; of a run with several slices, with some 100 bytes a page. Calls `onPage` with the size of each page in the log.
  * @throws PageConflictError if the manifest of the run was changed; ExportError if the log cannot be read or an entry is corrupt
  */
 export async function readRunReportData(
@@ -118,22 +120,40 @@ export async function collectRunReportData(
   onPage: (bytes: number) => void = () => {},
 ): Promise<RunReportData> {
   const pages = createPageSeries(run.startedAt);
+  const sorted: SeriesEntry[] = [];
+  const lastPages: PageEntry[] = [];
   let first: PageEntry | undefined;
-  let last: PageEntry | undefined;
-  for await (const entry of log.entries(run)) {
-    first ??= entry;
-    last = entry;
-    pages.add(entry);
-    onPage(entry.bytes);
+  for (const chain of await findLoggedSlices(log, run)) {
+    let last: PageEntry | undefined;
+    let previousLoggedAt: Instant | null = null;
+    for await (const entry of log.entries(chain)) {
+      first ??= entry;
+      last = entry;
+      if (entry.slice === undefined) pages.add(entry);
+      else {
+        const { page, slice, loggedAt, timing, bytes, reports } = entry;
+        sorted.push({ page, slice, loggedAt, timing, bytes, reports, previousLoggedAt });
+      }
+      previousLoggedAt = entry.loggedAt;
+      onPage(entry.bytes);
+    }
+    if (last !== undefined) lastPages.push(last);
   }
+  sorted.sort((one, other) => epochMsOf(one.loggedAt) - epochMsOf(other.loggedAt));
+  for (const [index, entry] of sorted.entries()) pages.add({ ...entry, page: index + 1 });
+  const last = lastPages.at(-1);
   const record = await incidents({ ...run, completedAt: run.endedAt ?? undefined });
   const failure = run.failure ?? record.newest.findLast((incident) => incident.kind === 'failed-run') ?? null;
   return {
     run,
     origin,
     ...pages.series(),
-    totals: last === undefined ? run.totals : { pages: last.page, ...last.totals },
-    endedAt: lastActivity(run, origin.createdAt, [last?.loggedAt, run.failure?.at, record.newest.at(-1)?.at]),
+    totals: last === undefined ? run.totals : sumTotals(lastPages.map(totalsOf)),
+    endedAt: lastActivity(run, origin.createdAt, [
+      ...lastPages.map(({ loggedAt }) => loggedAt),
+      run.failure?.at,
+      record.newest.at(-1)?.at,
+    ]),
     failure: run.state === 'failed' ? failure : null,
     firstPage: first === undefined ? null : store.locate(first.key),
     lastPage: last === undefined ? null : store.locate(last.key),

@@ -178,19 +178,24 @@
         },
       ],
       hooks: { drawAxes: [paintWaits], draw: [paintFailures] },
-      describe: (index) => `${formatTime(toUtc(times[index]))} · ${formatNumber(logged[index])} pages logged`,
+      describe: (index) => {
+        const slice = data.slices?.[index - 1];
+        const text = `${formatTime(toUtc(times[index]))} · ${formatNumber(logged[index])} pages logged`;
+        return slice === undefined ? text : `${text} · slice ${slice}`;
+      },
     });
   };
 
   /* Values by page: each point is at the center of its pages */
 
-  const { firstPage, pages, pagesPerPoint, between, transfer, latency, bytes, reports, levels } = data;
+  const { firstPage, pages, slices, pagesPerPoint, between, transfer, latency, bytes, reports, levels } = data;
   const centers = firstPage.map((first) => first + (pagesPerPoint - 1) / 2);
   const [firstEdge, lastEdge] = [firstPage[0] - 0.5, firstPage.at(-1) + pagesPerPoint - 0.5];
 
   const pagesAt = (index) => {
     const [first, last] = [firstPage[index], firstPage[index] + pages[index] - 1];
-    return first === last ? `Page ${formatNumber(first)}` : `Pages ${formatNumber(first)}–${formatNumber(last)}`;
+    const text = first === last ? `Page ${formatNumber(first)}` : `Pages ${formatNumber(first)}–${formatNumber(last)}`;
+    return slices === undefined ? text : `${text} · slice ${slices[index]}`;
   };
 
   /** `page 20`, `40`, `60`. */

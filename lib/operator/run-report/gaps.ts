@@ -20,18 +20,19 @@ export interface Gap {
 
 export type CoveringRun = Pick<
   RunStatus,
-  'run' | 'state' | 'since' | 'startedAt' | 'completedAt' | 'serviceStartedAt' | 'pages'
+  'run' | 'state' | 'since' | 'until' | 'startedAt' | 'completedAt' | 'serviceStartedAt' | 'pages'
 >;
 
 /**
  * Reports dated before this are covered by a completed run; null if it covers none, or this is not known. A service's clock
- * that is far ahead is ignored, as for the watermark.
+ * that is far ahead is ignored, as for the watermark. No run reaches further than its `until`.
  */
 export function reachOf(run: CoveringRun): Instant | null {
   if (!isComplete(run) || !isReachKnown(run)) return null;
-  const { startedAt, serviceStartedAt } = run;
+  const { startedAt, serviceStartedAt, until } = run;
   const isPlausible = serviceStartedAt !== null && epochMsOf(serviceStartedAt) <= maxReachMs(run);
-  return isPlausible ? serviceStartedAt : startedAt;
+  const reach = isPlausible ? serviceStartedAt : startedAt;
+  return until !== undefined && epochMsOf(until) < epochMsOf(reach) ? until : reach;
 }
 
 /**

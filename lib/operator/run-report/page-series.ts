@@ -33,8 +33,9 @@ export interface PagePoint extends Readonly<Record<PageValue, Statistics | null>
 /**
  * `between`: from the log entry of the previous page to the request: state transitions, waits, failed attempts.
  * `latency`: from the request to the response headers. `transfer`: from these to the log entry: transfer, storage, logging.
+ * `slice`: the number of the slice; no page has one if the run has one slice.
  */
-export type PageValue = 'between' | 'latency' | 'transfer' | 'bytes' | 'reports';
+export type PageValue = 'between' | 'latency' | 'transfer' | 'bytes' | 'reports' | 'slice';
 
 export interface Statistics {
   readonly count: number;
@@ -51,6 +52,14 @@ interface LatencySummary {
   readonly p95: number | null;
   readonly max: number;
   readonly slowestPage: number;
+}
+
+/** What the series has of a page, so that those of all slices fit into memory to be sorted: some 100 bytes each. */
+export interface SeriesEntry extends Pick<PageEntry, 'slice' | 'loggedAt' | 'timing' | 'bytes' | 'reports'> {
+  /** In the order of the series. */
+  readonly page: number;
+  /** When the page before it was logged. Absent: that of the entry before it. null: it is the first page of a slice. */
+  readonly previousLoggedAt?: Instant | null | undefined;
 }
 
 /**
@@ -84,7 +93,7 @@ export function createPageSeries(startedAt: Instant) {
     if (ms > max) [max, slowestPage] = [ms, page];
   };
   return {
-    add(entry: PageEntry): void {
+    add(entry: SeriesEntry): void {
       const point = toPoint(entry, previousLoggedAt);
       addPoint(point);
       if (entry.timing === null) adoptedPages += 1;
@@ -102,7 +111,11 @@ export function createPageSeries(startedAt: Instant) {
   };
 }
 
-function toPoint({ page, loggedAt, timing, bytes, reports }: PageEntry, previousLoggedAt: number): PagePoint {
+function toPoint(
+  { page, slice, loggedAt, timing, bytes, reports, previousLoggedAt: ofSlice }: SeriesEntry,
+  previousLoggedAt: number,
+): PagePoint {
+  const previousMs = typeof ofSlice === 'string' ? epochMsOf(ofSlice) : previousLoggedAt;
   const loggedMs = epochMsOf(loggedAt);
   const requestedMs = timing === null ? 0 : epochMsOf(timing.requestedAt);
   const latencyMs = timing?.latencyMs ?? 0;
@@ -113,11 +126,13 @@ function toPoint({ page, loggedAt, timing, bytes, reports }: PageEntry, previous
     firstPage: page,
     pages: 1,
     loggedAt: loggedMs,
-    between: duration(requestedMs - previousLoggedAt),
+    // Other slices were exported before the first page of this one.
+    between: ofSlice === null ? null : duration(requestedMs - previousMs),
     latency: duration(latencyMs),
     transfer: duration(loggedMs - requestedMs - latencyMs),
     bytes: statisticsOf(bytes),
     reports: reports === null ? null : statisticsOf(reports),
+    slice: slice === undefined ? null : statisticsOf(slice),
   };
 }
 
@@ -143,6 +158,7 @@ function mergePoints(a: PagePoint, b: PagePoint): PagePoint {
     transfer: mergeStatistics(a.transfer, b.transfer),
     bytes: mergeStatistics(a.bytes, b.bytes),
     reports: mergeStatistics(a.reports, b.reports),
+    slice: mergeStatistics(a.slice, b.slice),
   };
 }
 

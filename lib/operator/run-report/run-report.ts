@@ -5,7 +5,7 @@ import { epochMsOf } from '../../core/timestamps.ts';
 import { totals as formatTotals, plural } from '../output/format.ts';
 import { chartData, chartsSection } from './charts.ts';
 import type { RunFacts, RunReportData } from './data.ts';
-import { formatBytes, formatDuration, formatInstant, formatNumber } from './format.ts';
+import { formatBytes, formatDuration, formatNumber } from './format.ts';
 import { incidentsSection } from './incidents.ts';
 import { empty, type Html, html } from './markup.ts';
 import { type Fact, factList, renderPage, time, unknown } from './page.ts';
@@ -32,7 +32,12 @@ export function renderRunReport(data: RunReportData, { history, links }: RunCont
     state: run.state,
     run: run.run,
     lead: describeOutcome(data),
-    problems: failure === null ? [] : [html`<strong>${failure.error}.</strong> ${failure.message}`],
+    problems: [
+      ...(failure === null ? [] : [html`<strong>${failure.error}.</strong> ${failure.message}`]),
+      ...(run.slices?.setAside ?? []).map(
+        ({ slice, error, message }) => html`<strong>Slice ${slice} is set aside: ${error}.</strong> ${message}`,
+      ),
+    ],
     figures: [
       ['Pages', formatNumber(totals.pages)],
       ['Reports', totals.reports === null ? 'not counted' : formatNumber(totals.reports)],
@@ -42,6 +47,10 @@ export function renderRunReport(data: RunReportData, { history, links }: RunCont
     ],
     facts: [
       ['Reports dated from', run.since === null ? unknown : time(run.since)],
+      ...(run.until === undefined
+        ? []
+        : [[run.bounded ? 'and before (bounded run)' : 'and before', time(run.until)] as const]),
+      ...(run.slices === undefined ? [] : [['Slices', slicesText(run.slices)] as const]),
       ...(run.watermark === null ? [] : [['Watermark', time(run.watermark)] as const]),
       ['Started', time(run.startedAt)],
       [endLabel, time(endedAt)],
@@ -58,6 +67,9 @@ export function renderRunReport(data: RunReportData, { history, links }: RunCont
     ...(points.length > 0 && { charts: chartData(data) }),
   });
 }
+
+const slicesText = ({ done, count }: NonNullable<RunFacts['slices']>): string =>
+  done === count ? formatNumber(count) : `${formatNumber(done)} of ${formatNumber(count)} done`;
 
 function describeOutcome({ run, totals }: RunReportData): string {
   const place = totals.pages === 0 ? 'before its first page' : `after page ${formatNumber(totals.pages)}`;
@@ -91,7 +103,6 @@ function describeNextRun({ next, sincePolicy }: RunFacts): string {
     manual: isOnAwsOnly ? 'The schedule applies on AWS only: the next run' : 'There is no schedule: the next run',
     unknown: 'The next run',
   }[next?.kind ?? 'unknown'];
-  if (sincePolicy.from === 'fixed') return `${subject} starts at ${formatInstant(sincePolicy.instant)}`;
   if (sincePolicy.from === 'lookback') {
     const start = next?.kind === 'scheduled' ? 'its scheduled time' : 'its start';
     return `${subject} starts ${formatDuration(sincePolicy.lookbackMs)} before ${start} (lookbackWindow), or at the watermark if that is earlier`;

@@ -12,7 +12,7 @@ import type { Cursor } from '../../core/model.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
-import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
+import { mediaTypesOf } from '../../settings/api-settings.ts';
 import { type CreatePageCheck, judgePage, loadPageCheck, showsEnd } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
@@ -37,6 +37,7 @@ import {
   headerNames,
   httpRequest,
   partsOf,
+  type RequestedApi,
   type RequestSettings,
 } from './request.ts';
 import { createPageBody } from './response-body.ts';
@@ -79,7 +80,7 @@ interface Exchange {
 }
 
 interface Response extends Dispatcher.ResponseData {
-  readonly api: Api;
+  readonly api: RequestedApi;
   /** Path and query of the request. */
   readonly path: string;
   /** From sending the request to receiving the headers. */
@@ -97,7 +98,7 @@ interface Response extends Dispatcher.ResponseData {
  *
  * @example
  * const service = serviceClient(settings, { apiKey: fixedApiKey(key), clock: systemRuntime });
- * const page = await service.fetchPage({ request, since, cursor: null, label: 'page 1' });
+ * const page = await service.fetchPage({ request, since, begunAt, cursor: null, label: 'page 1' });
  * for await (const chunk of page.body) await file.write(chunk);
  */
 export function serviceClient(
@@ -193,6 +194,7 @@ export function serviceClient(
     for (const part of partsOfSecret(auth, key)) recentKeys.add(part);
     const sentAt = clock.monotonicNow();
     const api = apiFor(settings, request.request);
+    request.assertMaySend?.();
     const parts = httpRequest(base, api, request, settings, credentialHeaders(auth, key));
     const response = await deadline.race(
       sendRequest.call(pool, { ...parts, origin: base.origin, signal: deadline.signal }),

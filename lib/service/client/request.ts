@@ -6,17 +6,21 @@
 import { ExportError } from '../../core/errors.ts';
 import type { Cursor, ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
 import type { PageRequest } from '../../core/ports.ts';
-import { filterOf } from '../../core/filter.ts';
+import { filterBefore, filterOf } from '../../core/filter.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { type Api, mediaTypesOf, unitOfDates, uses } from '../../settings/api-settings.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { type ContentEncoding, decodable } from './content-encoding.ts';
 
-export type RequestSettings = Pick<ServiceSettings, 'vendor' | 'cursorIn' | 'compression' | 'api'> & HeaderSettings;
+type ApiSettings = Pick<ServiceSettings, 'vendor' | 'cursorIn' | 'filterUntil' | 'api'>;
+export type RequestSettings = ApiSettings & Pick<ServiceSettings, 'compression'> & HeaderSettings;
+
+/** A description with what only that of the Report Export Service has: bounds in the filter. */
+export type RequestedApi = Api & Pick<ServiceSettings, 'filterUntil'>;
 
 /** The description of the service for a run with this request. */
-export const apiFor = (settings: Pick<RequestSettings, 'vendor' | 'cursorIn' | 'api'>, request: ExportRequest): Api =>
+export const apiFor = (settings: ApiSettings, request: ExportRequest): RequestedApi =>
   settings.api ?? contractApi(settings, request);
 
 export const authOf = ({ vendor, api }: Pick<RequestSettings, 'vendor' | 'api'>): Api['auth'] =>
@@ -24,9 +28,9 @@ export const authOf = ({ vendor, api }: Pick<RequestSettings, 'vendor' | 'api'>)
 
 /** The Report Export Service. The cursor is sent in one place only, and with it, the body of every page is the same. */
 function contractApi(
-  { vendor, cursorIn }: Pick<RequestSettings, 'vendor' | 'cursorIn'>,
+  { vendor, cursorIn, filterUntil }: ApiSettings,
   { format, container }: ExportRequest,
-): Api {
+): RequestedApi {
   const names = headerNames(vendor);
   const body = { filter: '{filter}', format: '{format}', container: '{container}', size: '{size}' };
   return {
@@ -35,6 +39,7 @@ function contractApi(
     auth: authOf({ vendor }),
     next: { from: 'header', at: names.cursor, to: cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' } },
     page: isXml({ format, container }) ? { format: 'xml', types: ['application/xml'] } : { format: 'bytes' },
+    filterUntil,
   };
 }
 
@@ -44,7 +49,7 @@ const isXml = ({ format, container }: Pick<ExportRequest, 'format' | 'container'
 /** The request in undici's form, without origin and signal. `credentials` are the headers that authenticate it. */
 export function httpRequest(
   base: URL,
-  api: Api,
+  api: RequestedApi,
   request: PageRequest,
   settings: RequestSettings,
   credentials: Readonly<Record<string, string>>,
@@ -72,7 +77,7 @@ export const acceptedEncodings = ({ compression }: Pick<RequestSettings, 'compre
   compression ? decodable : [];
 
 /** Path and query. The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2). */
-export function requestPath(base: URL, api: Api, request: PageRequest): string {
+export function requestPath(base: URL, api: RequestedApi, request: PageRequest): string {
   const { next, request: template } = api;
   const { cursor } = request;
   // The path and query of a link, as the service wrote them.
@@ -96,7 +101,7 @@ export const isUrl = ({ next }: Pick<Api, 'next'>): boolean =>
 const endpointPath = (base: URL, path: string): string => `${base.pathname.replace(/\/+$/, '')}${path}`;
 
 /** The same for every page of a run (docs/service-contract.md, section 4.1, rule 6), but for the cursor. */
-function requestBody(api: Api, request: PageRequest): string | undefined {
+function requestBody(api: RequestedApi, request: PageRequest): string | undefined {
   const { next, request: template } = api;
   const { cursor } = request;
   if (template.method === 'GET') return undefined;
@@ -117,18 +122,22 @@ export interface SentParts {
   readonly dates: readonly (string | number)[];
 }
 
-export function partsOf(base: URL, api: Api, request: PageRequest): SentParts {
+export function partsOf(base: URL, api: RequestedApi, request: PageRequest): SentParts {
   const [, ...query] = requestPath(base, api, request).split('?');
   const parameters = new URLSearchParams(query.join('?')).keys();
   const body = requestBody(api, request);
   const fields = new Set([...parameters, ...(body === undefined ? [] : fieldsIn(JSON.parse(body)))]);
-  // The contract has `since` in its filter.
-  if (request.request.api.pagination === undefined) return { fields: [...fields], since: request.since, dates: [] };
+  const { since, until } = request;
+  // The contract has both in its filter, in the one form that there is.
+  if (request.request.api.pagination === undefined) {
+    return { fields: [...fields], since, ...(api.filterUntil === undefined ? {} : { until }), dates: [] };
+  }
   const bounds = (['since', 'until'] as const).filter((name) => uses(api, name));
   const values = valuesOf(api, request);
   return {
     fields: [...fields],
-    ...Object.fromEntries(bounds.map((name) => [name, request[name]])),
+    ...(uses(api, 'since') ? { since } : {}),
+    ...(uses(api, 'until') ? { until: upperBoundOf(request) } : {}),
     dates: bounds.map((name) => values(name) as string | number),
   };
 }
@@ -149,7 +158,7 @@ const keysOf = (pointer: string): readonly string[] =>
     .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
 
 /** What the request for the first page has in the place of a cursor: `*`, for example. */
-export function firstCursor(api: Api, request: PageRequest): string | undefined {
+export function firstCursor(api: RequestedApi, request: PageRequest): string | undefined {
   const { to } = api.next;
   const template =
     to?.body === undefined
@@ -186,15 +195,19 @@ function withValueAt(parent: unknown, [key = '', ...rest]: readonly string[], va
 /** The value of each placeholder, undefined if it has none. */
 type Values = (name: string) => JsonValue | undefined;
 
-function valuesOf(api: Api, { request, since, until }: PageRequest): Values {
+function valuesOf(api: RequestedApi, pageRequest: PageRequest): Values {
+  const { request, since, until } = pageRequest;
   const { size, format, container, filter } = request;
+  const upperBound = writeDate(api, upperBoundOf(pageRequest), Math.ceil);
+  const ofRun = filterOf(request, since);
   const values: Readonly<Record<string, JsonValue | undefined>> = {
     since: writeDate(api, since, Math.floor),
-    until: until === undefined ? undefined : writeDate(api, until, Math.ceil),
+    until: upperBound,
     size,
     format,
     container,
-    filter: filterOf(request, since),
+    filter:
+      until === undefined || api.filterUntil === undefined ? ofRun : filterBefore(ofRun, api.filterUntil, upperBound),
   };
   return (name) =>
     name.startsWith('filter.')
@@ -203,6 +216,9 @@ function valuesOf(api: Api, { request, since, until }: PageRequest): Values {
         : undefined
       : values[name];
 }
+
+/** A placeholder must have a value. */
+const upperBoundOf = ({ until, begunAt }: PageRequest): Instant => until ?? begunAt;
 
 /** `since` is rounded down and `until` up, so that a request for whole seconds or days includes no less than they say. */
 function writeDate(api: Pick<Api, 'dates'>, instant: Instant, round: (value: number) => number): string | number {

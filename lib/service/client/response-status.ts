@@ -125,7 +125,7 @@ function advise(status: number, sent: SentParts | undefined, at: number, address
   const isRecent = (bound: Instant | undefined) => bound !== undefined && at - epochMsOf(bound) < recentMs;
   const remedy = isRecent(since)
     ? 'start later or less often, or with an earlier --since'
-    : isRecent(until) && 'leave {until} out, which is when the run began';
+    : isRecent(until) && 'let the run end earlier, with a longer since.lag or an earlier --until';
   return [
     fields.length === 0
       ? 'Check api.request'

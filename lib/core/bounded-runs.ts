@@ -1,0 +1,144 @@
+/**
+ * Bounded runs: an operator names both bounds, for example of a year in the past. Such a run has a state of its own, whose name has
+ * its bounds, so that scheduled runs go on beside it. It moves no watermark.
+ *
+ * A series is a number of bounded runs, each of which begins where the one before it ends, and is published on its own.
+ */
+
+import { ExportError } from './errors.ts';
+import type { Bounds, ExportDefinition, Instant, RequestDates } from './model.ts';
+import { durationSchema, epochMsOf, instantOf, instantSchema } from './timestamps.ts';
+
+/**
+ * The name of the state of a bounded run: `nightly/2020-01-01T00:00:00Z/2021-01-01T00:00:00Z`. The name of an export has no slash.
+ * Inputs of steps name the run like this, too.
+ */
+export const boundedStateName = (exportName: string, { since, until }: Bounds): string =>
+  `${exportName}/${since}/${until}`;
+
+/** What the names of all states of bounded runs of the export begin with, and no other name. */
+export const boundedStatePrefix = (exportName: string): string => `${exportName}/`;
+
+/** The export and the bounds that `name` names; undefined if it is not exactly a `boundedStateName`. */
+export function parseBoundedStateName(name: string): { readonly export: string; readonly bounds: Bounds } | undefined {
+  const [exportName = '', ...texts] = name.split('/');
+  const [since, until] = texts.map((text) => instantSchema.safeParse(text).data);
+  if (since === undefined || until === undefined || epochMsOf(since) >= epochMsOf(until)) return undefined;
+  const bounds = { since, until };
+  // Each run has one name: another spelling would be another state.
+  return boundedStateName(exportName, bounds) === name ? { export: exportName, bounds } : undefined;
+}
+
+/** The name of the state that the run belongs to. */
+export const stateNameOfRun = (run: {
+  readonly export: string;
+  readonly since?: Instant | null | undefined;
+  readonly until?: Instant | null | undefined;
+  readonly bounded?: boolean | undefined;
+}): string =>
+  run.bounded && run.since && run.until
+    ? boundedStateName(run.export, { since: run.since, until: run.until })
+    : run.export;
+
+/** The definition of bounded runs of an export. What regular runs must find, and how many pages they may have, says nothing about them. */
+export function boundedDefinition(definition: ExportDefinition, bounds: Bounds): ExportDefinition {
+  const { maxPages: _, ...limits } = definition.limits;
+  return {
+    ...definition,
+    stateName: boundedStateName(definition.name, bounds),
+    bounds,
+    expect: undefined,
+    limits,
+  };
+}
+
+/** The definition of the runs whose state has this name; undefined if they are not of the export. */
+export function definitionOfState(definition: ExportDefinition, stateName: string): ExportDefinition | undefined {
+  if (stateName === definition.stateName) return definition;
+  const bounded = parseBoundedStateName(stateName);
+  return bounded?.export === definition.name ? boundedDefinition(definition, bounded.bounds) : undefined;
+}
+
+/** For a person's sake, who looks at a list of runs; and each start reads the states of the parts before. */
+const maxParts = 1_000;
+
+/** The bounds of each run of a series, the oldest first. `each` is a duration, or `month`: a calendar month (UTC). */
+export function partsOf({ since, until }: Bounds, each: string): readonly Bounds[] {
+  const parts: Bounds[] = [];
+  for (let from = since; epochMsOf(from) < epochMsOf(until);) {
+    const end = endOfPart(from, each);
+    const to = epochMsOf(end) < epochMsOf(until) ? end : until;
+    parts.push({ since: from, until: to });
+    if (parts.length > maxParts) throw invalid([`each: results in more than ${maxParts} runs. Choose a longer one`]);
+    from = to;
+  }
+  return parts;
+}
+
+function endOfPart(since: Instant, each: string): Instant {
+  if (each !== month) return instantOf(epochMsOf(since) + durationSchema.parse(each));
+  const date = new Date(since);
+  return instantOf(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1));
+}
+
+const month = 'month';
+
+/** Whether `text` is how long the parts of a series are. */
+export const isEach = (text: string): boolean => text === month || (durationSchema.safeParse(text).data ?? 0) > 0;
+
+/**
+ * Checks what a start says about bounds and slices. Fields are named as the start input has them.
+ * @throws ConfigurationError that names every problem
+ */
+export function assertBoundable(
+  { name, dates, lagMs }: Pick<ExportDefinition, 'name' | 'dates' | 'lagMs'>,
+  input: {
+    readonly since?: Instant | undefined;
+    readonly until?: Instant | undefined;
+    readonly each?: string | undefined;
+    readonly slice?: number | undefined;
+    readonly parallel?: number | undefined;
+  },
+  now: number,
+): void {
+  const { since, until, each, slice, parallel } = input;
+  const isSliced = slice !== undefined || (parallel ?? 1) > 1;
+  if (dates.upperBound === undefined && (until !== undefined || isSliced)) {
+    const wanted = until === undefined ? 'slices' : 'runs with an upper bound';
+    throw invalid([
+      `Export ${name} cannot have ${wanted}: its requests do not exclude reports from a date on. Set filterUntil of the service, or use {until} in its api`,
+    ]);
+  }
+  if (until === undefined) {
+    const problem = slice === undefined ? undefined : findDateProblem(dates, slice);
+    if (problem !== undefined) throw invalid([`slice: ${problem}`]);
+    return;
+  }
+  const problems = Object.entries({
+    since,
+    until,
+    slice,
+    each: each === month ? undefined : each && durationSchema.parse(each),
+  })
+    .map(([field, value]) => [field, value === undefined || value === '' ? undefined : findDateProblem(dates, value)])
+    .flatMap(([field, problem]) => (problem === undefined ? [] : [`${field}: ${problem}`]));
+  if (since !== undefined && epochMsOf(since) >= epochMsOf(until)) problems.push('until: must be after since');
+  const latest = now - lagMs;
+  if (epochMsOf(until) > latest) {
+    const why = lagMs === 0 ? '' : ' less the lag of the export';
+    problems.push(
+      `until: must not be after ${instantOf(latest)}, which is now${why}: later reports would never be exported`,
+    );
+  }
+  if (problems.length > 0) throw invalid(problems);
+}
+
+/** What is wrong with a bound, or a length in milliseconds; undefined if requests can have such dates. Otherwise they would round it. */
+export function findDateProblem({ unitMs }: RequestDates, value: Instant | number): string | undefined {
+  if ((typeof value === 'number' ? value : epochMsOf(value)) % unitMs === 0) return undefined;
+  const units = unitMs === 86_400_000 ? 'whole days (UTC)' : 'whole seconds';
+  return `must be in ${units}: requests have no finer dates, so slices or runs would overlap`;
+}
+
+const invalid = (problems: readonly string[]): ExportError =>
+  new ExportError('ConfigurationError', problems.join('; '));

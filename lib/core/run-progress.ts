@@ -1,0 +1,87 @@
+/** How far a run has come: the last logged page of each of its slices. */
+
+import { mapConcurrently } from './concurrency.ts';
+import {
+  type LoopState,
+  type PageEntry,
+  type Run,
+  type RunTotals,
+  sumTotals,
+  totalsOf,
+  type WalkedSlices,
+  zeroTotals,
+} from './model.ts';
+import type { PageLog, SliceCounts } from './ports.ts';
+import { type Slice, type SlicedPeriod, sliceOf } from './slices.ts';
+
+export interface SliceProgress {
+  readonly slice: Slice;
+  /** Undefined: it has no page. */
+  readonly last: PageEntry | undefined;
+}
+
+export interface RunProgress {
+  /** The slices that have begun, or may have, the oldest first; without those that were known to be complete. */
+  readonly slices: readonly SliceProgress[];
+  /** No slice after this one has begun. */
+  readonly begun: number;
+  readonly counts: SliceCounts;
+  readonly totals: RunTotals;
+  /** The totals of the slices that are complete. */
+  readonly done: RunTotals;
+  /** Whether every slice has its last page. */
+  readonly isComplete: boolean;
+}
+
+const concurrency = 16;
+const nothingKnown: WalkedSlices = { begun: 0, open: [], done: zeroTotals };
+
+/** `known` is how far the run had come: slices that were complete are not read again. */
+export async function readProgress(
+  log: Pick<PageLog, 'last' | 'lastSlice'>,
+  run: SlicedPeriod,
+  known = nothingKnown,
+): Promise<RunProgress> {
+  const newest = run.slices === undefined ? 1 : Math.min(run.slices.count, await log.lastSlice(run));
+  const begun = Math.max(known.begun, newest);
+  const unknown = Array.from({ length: begun - known.begun }, (_, index) => known.begun + index + 1);
+  const slices = await mapConcurrently([...known.open, ...unknown], concurrency, async (number) => {
+    const slice = sliceOf(run, number);
+    return { slice, last: await log.last(slice) };
+  });
+  return progressOf(run, begun, slices, known);
+}
+
+/** The progress of `run`, of whose slices `begun` have begun: those in `slices`, and those that are `known` to be complete. */
+export function progressOf(
+  run: SlicedPeriod,
+  begun: number,
+  slices: readonly SliceProgress[],
+  known = nothingKnown,
+): RunProgress {
+  const count = run.slices?.count ?? 1;
+  const open = slices.filter(({ last }) => !isDone(last));
+  const complete = slices.filter(({ last }) => isDone(last));
+  const done = sumTotals([known.done, ...complete.map(({ last }) => totalsOf(last))]);
+  return {
+    slices,
+    begun,
+    counts: { done: begun - open.length, count },
+    totals: sumTotals([done, ...open.map(({ last }) => totalsOf(last))]),
+    done,
+    isComplete: begun === count && open.length === 0,
+  };
+}
+
+export const isDone = (last: PageEntry | undefined): boolean => last?.nextCursor === null;
+
+/** Of the payload of the state machine. */
+export function walkedSlices({ slices, begun, done }: RunProgress): WalkedSlices {
+  return { begun, open: slices.flatMap(({ slice, last }) => (isDone(last) ? [] : [slice.slice ?? 1])), done };
+}
+
+/** The fields of the loop state that depend on how far the run has come. */
+export const loopOf = (run: Run, progress: RunProgress): Pick<LoopState, 'page' | 'slices'> => ({
+  page: progress.totals.pages + 1,
+  ...(run.slices === undefined ? {} : { slices: walkedSlices(progress) }),
+});

@@ -1,0 +1,114 @@
+/**
+ * Cuts the period of a run into slices: half-open intervals of report dates, `[since, until)`, that touch but never overlap. A
+ * slice is one walk from a first page to a last one (docs/architecture.md, "Slices").
+ *
+ * Cuts are multiples of a length since 1970, in UTC: time zones, daylight saving time and leap days do not matter. The bounds and
+ * the length are in the state of the run, so every attempt sees the same slices.
+ */
+
+import type { ExportState, Instant, Run, RunSlices, Slicing } from './model.ts';
+import type { ChainRef } from './ports.ts';
+import { epochMsOf, instantOf } from './timestamps.ts';
+
+/** A slice of a run, or the whole of a run that has one slice, in its newest attempt. */
+export interface Slice extends ChainRef {
+  readonly since: Instant;
+  /** Absent: the last slice of a run without an upper bound. */
+  readonly until?: Instant | undefined;
+}
+
+/** More would make the state of a run large, and each start slow. */
+export const maxSlices = 1_000;
+export const maxParallel = 16;
+const minuteMs = 60_000;
+
+/** Slices differ in size. With so many for each that is walked, few walkers wait for the last one. */
+const slicesPerWalker = 8;
+/** A slice with fewer pages costs more than it saves. */
+const minPagesPerSlice = 8;
+
+/** The smallest length of a slice, of which any other is a multiple. */
+export const minSliceMs = (unitMs: number): number => Math.max(minuteMs, unitMs);
+
+type Period = Pick<Run, 'since' | 'until' | 'startedAt'>;
+
+/** The slices of a new run; undefined if it has one. `lastCompleted` is the newest completed run of the same export. */
+export function chooseSlices(
+  period: Period,
+  { parallel, lengthMs }: Slicing,
+  unitMs: number,
+  lastCompleted?: ExportState['lastCompleted'],
+): RunSlices | undefined {
+  // Without a lower bound, it is not known where the reports begin.
+  if (epochMsOf(period.since) === 0 || (parallel === 1 && lengthMs === undefined)) return undefined;
+  const slices = cut(period, lengthMs ?? chooseLength(period, parallel, unitMs, lastCompleted));
+  return slices.count === 1 ? undefined : { ...slices, parallel };
+}
+
+function chooseLength(
+  period: Period,
+  parallel: number,
+  unitMs: number,
+  lastCompleted: ExportState['lastCompleted'],
+): number {
+  const periodMs = Math.max(1, endOf(period) - epochMsOf(period.since));
+  const pages = expectedPages(periodMs, lastCompleted) / minPagesPerSlice;
+  const count = Math.max(1, Math.floor(Math.min(slicesPerWalker * parallel, pages)));
+  const step = minSliceMs(unitMs);
+  // A multiple of the period itself is rarely inside it.
+  return count === 1 ? Number.MAX_SAFE_INTEGER : Math.ceil(periodMs / count / step) * step;
+}
+
+/** As many as the last run would have had in so long a period. Of one from the beginning of time, that is not known. */
+function expectedPages(periodMs: number, lastCompleted: ExportState['lastCompleted']): number {
+  if (lastCompleted === undefined) return Number.POSITIVE_INFINITY;
+  const { result, completedAt } = lastCompleted;
+  const since = epochMsOf(result.since);
+  const lastMs = epochMsOf(result.until ?? completedAt) - since;
+  return since === 0 || lastMs <= 0 ? Number.POSITIVE_INFINITY : (result.pages / lastMs) * periodMs;
+}
+
+/** `lengthMs`, or a multiple that results in no more than `maxSlices`. */
+function cut(period: Period, lengthMs: number): Pick<RunSlices, 'count' | 'lengthMs'> {
+  const count = countSlices(period, lengthMs);
+  return count <= maxSlices ? { count, lengthMs } : cut(period, lengthMs * Math.ceil(count / maxSlices));
+}
+
+/** The first multiple of the length that is after `since`. */
+const firstCut = ({ since }: Pick<Period, 'since'>, lengthMs: number): number =>
+  (Math.floor(epochMsOf(since) / lengthMs) + 1) * lengthMs;
+
+const endOf = ({ until, startedAt }: Period): number => epochMsOf(until ?? startedAt);
+
+const countSlices = (period: Period, lengthMs: number): number =>
+  1 + Math.max(0, Math.ceil((endOf(period) - firstCut(period, lengthMs)) / lengthMs));
+
+/** The parts of a run that determine its slices. */
+export type SlicedPeriod = Pick<Run, 'export' | 'run' | 'since' | 'until' | 'slices'>;
+
+/** The slices of `run`, the oldest first. */
+export function slicesOf(run: SlicedPeriod): readonly Slice[] {
+  return Array.from({ length: run.slices?.count ?? 1 }, (_, index) => sliceOf(run, index + 1));
+}
+
+/** The slice `number` of `run`, counted from 1. */
+export function sliceOf(run: SlicedPeriod, number: number): Slice {
+  const { export: exportName, run: id, since, until, slices } = run;
+  if (slices === undefined) return { export: exportName, run: id, since, until };
+  const { count, lengthMs } = slices;
+  const cutBefore = (slice: number) => instantOf(firstCut(run, lengthMs) + (slice - 2) * lengthMs);
+  return {
+    export: exportName,
+    run: id,
+    slice: number,
+    attempt: slices.attempts?.[number] ?? 1,
+    since: number === 1 ? since : cutBefore(number),
+    until: number === count ? until : cutBefore(number + 1),
+  };
+}
+
+/** Whether slices of this length are those of the run. */
+export function hasSlices(run: Run, lengthMs: number): boolean {
+  const { count, lengthMs: ms } = cut(run, lengthMs);
+  return run.slices === undefined ? count === 1 : run.slices.lengthMs === ms;
+}

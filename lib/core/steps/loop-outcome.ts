@@ -1,0 +1,98 @@
+/** How an iteration of the loop ends: what export-page.ts and export-slices.ts have in common. */
+
+import { ExportError } from '../errors.ts';
+import type { ExportDefinition, LoopState, PageEntry, Run } from '../model.ts';
+import type { StepDependencies } from '../ports.ts';
+import { capitalize } from '../sanitize.ts';
+import { describePage } from '../storage/keys.ts';
+
+export type ExportPageOutcome =
+  | ({ readonly next: 'page' | 'continue' | 'finish' } & LoopState)
+  | ({ readonly next: 'wait' | 'queue'; readonly waitSeconds: number } & LoopState);
+
+/**
+ * The outcome of an iteration that ends in a long Retry-After: the Wait state, then the same page.
+ * @throws RequestRejectedError if the wait, or the number of consecutive waits, exceeds the settings
+ */
+export function wait(
+  { definition: { limits }, emit }: Pick<StepDependencies, 'definition' | 'emit'>,
+  run: Run,
+  loop: LoopState,
+  cause: unknown,
+  retryAfterSeconds: number,
+): ExportPageOutcome {
+  const waitSeconds = Math.max(1, Math.ceil(retryAfterSeconds));
+  const tooLong = waitSeconds > limits.maxRetryAfterSeconds;
+  if (tooLong || loop.waits >= limits.maxConsecutiveWaits) {
+    const reason = tooLong
+      ? `which exceeds maxRetryAfter (${limits.maxRetryAfterSeconds} s)`
+      : `after ${loop.waits} consecutive waits without a page in between (maxConsecutiveWaits)`;
+    throw new ExportError(
+      'RequestRejectedError',
+      `Report service requested a wait of ${waitSeconds} s before page ${loop.page} of run ${run.run}, ${reason}. ` +
+        'The run stops here. The next start resumes it',
+      { cause },
+    );
+  }
+  emit({
+    event: 'service-asked-to-wait',
+    export: run.export,
+    run: run.run,
+    page: loop.page,
+    seconds: waitSeconds,
+    inside: false,
+  });
+  // Counts as two iterations: the Wait state adds two events to an execution history of limited length.
+  return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds };
+}
+
+/** The outcome of an iteration that found no free slot. Counts as two iterations, as a Wait state adds two events. */
+export function queue(
+  { emit }: Pick<StepDependencies, 'emit'>,
+  run: Run,
+  loop: LoopState,
+  waitSeconds: number,
+): ExportPageOutcome {
+  emit({ event: 'waiting-for-slot', export: run.export, run: run.run, page: loop.page, seconds: waitSeconds });
+  return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
+}
+
+/**
+ * @throws RepeatedCursorError if the pages of the slice repeat; ConfigurationError if `maxEmptyPages` is reached
+ */
+export function assertContinues({ limits, request }: ExportDefinition, entry: PageEntry): void {
+  if (entry.repeats) {
+    const consequence =
+      entry.slice === undefined
+        ? 'The run is never published; the next start begins a new one'
+        : 'The slice is never published; the next start begins it again';
+    throw new ExportError(
+      'RepeatedCursorError',
+      `${capitalize(describePage(entry))} of run ${entry.run} returned a cursor that this run has already used, so its pages repeat. ` +
+        consequence,
+    );
+  }
+  if (entry.emptyPages >= limits.maxEmptyPages) {
+    const hint =
+      request.api.pagination === undefined
+        ? ''
+        : 'The end of its pages may be described wrongly (api.next.end): if so, correct it and start with --restart. ';
+    throw new ExportError(
+      'ConfigurationError',
+      `Run ${entry.run} reached the limit of ${limits.maxEmptyPages} consecutive pages without reports (maxEmptyPages), and the ` +
+        `service has more. ${hint}If so many pages can be empty, raise maxEmptyPages and start again: the run resumes ` +
+        'after its last page',
+    );
+  }
+}
+
+export const maxPagesError = ({ limits }: ExportDefinition, { run }: Pick<Run, 'run'>): ExportError =>
+  new ExportError(
+    'ConfigurationError',
+    `Run ${run} reached the limit of ${limits.maxPages} pages (maxPages), and the service has more. ` +
+      'Raise maxPages and start again: the run resumes after its last page',
+  );
+
+/** Once a run has fetched a page, its settings are right: what seemed to be a wrong address is an outage. */
+export const asOutage = ({ message, cause }: ExportError): ExportError =>
+  new ExportError('ServiceUnavailableError', message, { cause });

@@ -1,0 +1,77 @@
+/**
+ * Asks the service, before the first page of a run that depends on it, whether it honors the upper bound of requests: a report of an
+ * empty interval would be in two slices, or in two runs. Nothing is kept: a vendor changes, and a quiet night proves nothing.
+ */
+
+import { assertRootOfProbe, type ExpectedRoot } from '../document-root.ts';
+import { ExportError, isExportError } from '../errors.ts';
+import type { Invocation, Run } from '../model.ts';
+import { nextCursorOf } from '../ports.ts';
+import { sliceOf } from '../slices.ts';
+import type { HeldSlot } from '../slots/held-slot.ts';
+import { type Backoff, createPageRequests, type PageRequestsDependencies } from './page-requests.ts';
+
+export interface UpperBoundProof {
+  /** What the first pages of the run must have; undefined if nothing is known, and the response had no root. */
+  readonly root?: ExpectedRoot | undefined;
+  /** Still held, for the first page: an export that waited for its turn again would have to prove the upper bound again. */
+  readonly slot?: HeldSlot | undefined;
+  /** What prevented the proof. No page may be requested. */
+  readonly failure?: { readonly error: unknown };
+}
+
+/**
+ * Requests the reports of an empty interval: since the end of the first slice, and before it. There must be none. A service may
+ * reject such a request instead, twice: then it compares the two bounds, so it honors them. A document that is no page proves nothing:
+ * it must have the `expected` root. Never rejects.
+ */
+export async function proveUpperBound(
+  deps: PageRequestsDependencies,
+  run: Run,
+  expected: ExpectedRoot | undefined,
+  invocation: Invocation,
+  backoff?: Backoff,
+): Promise<UpperBoundProof> {
+  const { until: at } = sliceOf(run, 1);
+  if (at === undefined) return {};
+  const empty = { export: run.export, run: run.run, since: at, until: at };
+  const { signal = new AbortController().signal } = invocation;
+  const requests = createPageRequests(deps, withSmallPages(run), empty, invocation, backoff);
+  const label = `the empty interval from ${at} to ${at}, before page 1 of run ${run.run}`;
+  const request = async () => {
+    const page = await requests.request({ page: 1, cursor: null, label }, signal);
+    for await (const _ of page.body);
+    return page;
+  };
+  const { slot } = requests;
+  const isRejection = (error: unknown) => isExportError(error, 'RequestRejectedError');
+  try {
+    // Twice: the rejection may be that of a gateway.
+    const page = await request().catch((error: unknown) => (isRejection(error) ? request() : Promise.reject(error)));
+    // The reports of some formats are not counted, but with one per page, more than one need a second page.
+    const root = assertRootOfProbe(label, page, expected);
+    if (nextCursorOf(page) === null && (page.reports() ?? 0) === 0) return { root, slot };
+    await slot?.release();
+    return { failure: { error: boundError(deps, run, at) } };
+  } catch (error) {
+    if (isRejection(error)) return { root: expected, slot };
+    await slot?.release();
+    return { failure: { error } };
+  }
+}
+
+/** Of the contract, the size is optional; a description may do without. */
+const withSmallPages = (run: Run): Run =>
+  run.request.size === undefined && run.request.api.pagination !== undefined
+    ? run
+    : { ...run, request: { ...run.request, size: 1 } };
+
+const boundError = ({ definition }: PageRequestsDependencies, run: Run, at: string): ExportError => {
+  const { upperBound = 'the upper bound' } = definition.dates;
+  return new ExportError(
+    'ConfigurationError',
+    `Report service sent reports for the empty interval from ${at} to ${at}. So it ignores ${upperBound}, or includes reports that are dated ` +
+      `exactly at it, and reports would be in two slices or runs. Run ${run.run} of export ${run.export} has requested no page. ` +
+      'Correct the upper bound in the settings, or export without slices and without an upper bound',
+  );
+};

@@ -1,0 +1,88 @@
+/** Decides, before a start, whether its bounds may be exported: exported twice, reports would be in two runs. */
+
+import { systemRuntime } from '../core/clock.ts';
+import { assertBoundable, boundedStateName, parseBoundedStateName, partsOf } from '../core/bounded-runs.ts';
+import { ExportError, isExportError } from '../core/errors.ts';
+import type { Bounds, ExportDefinition, ExportState } from '../core/model.ts';
+import type { RunHistory } from '../core/ports.ts';
+import { durationSchema, epochMsOf } from '../core/timestamps.ts';
+import type { DeployedExport, RunEnd, StartRequest } from '../target/target.ts';
+
+export interface ExportToStart extends Pick<DeployedExport, 'definition' | 'start'> {
+  readonly log: Pick<RunHistory, 'boundedStates'>;
+}
+
+/**
+ * Starts the export as requested. Bounds that have been exported already end the start: nothing is left to do.
+ * @throws ConfigurationError if they overlap others
+ */
+export async function startChecked(
+  exportToStart: ExportToStart,
+  ...start: Parameters<DeployedExport['start']>
+): Promise<RunEnd> {
+  const [request] = start;
+  const hasBounds = request.until !== undefined || request.slice !== undefined || request.parallel !== undefined;
+  const reason = hasBounds ? await findDone(exportToStart, request, systemRuntime.now()) : undefined;
+  return reason === undefined ? await exportToStart.start(...start) : { status: 'skipped', reason, done: true };
+}
+
+/**
+ * Why nothing is left of a bounded run, or of a series; undefined if the start has something to do.
+ * @throws ConfigurationError that names every problem of the bounds, or the bounded run that they overlap
+ */
+export async function findDone(
+  { definition, log }: Omit<ExportToStart, 'start'>,
+  request: StartRequest,
+  now: number,
+): Promise<string | undefined> {
+  assertOptionsFit(definition, request, now);
+  const { since, until, each, again = false } = request;
+  if (since === undefined || until === undefined || again) return undefined;
+  const { name } = definition;
+  const parts = each === undefined ? [{ since, until }] : partsOf({ since, until }, each);
+  const left = new Set(parts.map((part) => boundedStateName(name, part)));
+  const own = new Set(left);
+  let newest: ExportState['lastCompleted'];
+  for await (const state of log.boundedStates(name)) {
+    const { export: stateName, active, lastCompleted } = state;
+    const bounds = parseBoundedStateName(stateName)?.bounds;
+    if (own.has(stateName)) {
+      if (lastCompleted === undefined || active !== undefined) continue;
+      left.delete(stateName);
+      newest = lastCompleted;
+    } else if (bounds !== undefined && overlaps(bounds, { since, until })) {
+      const run = active?.run ?? lastCompleted?.result.run;
+      // An abandoned run has exported nothing.
+      if (run !== undefined) throw overlapError(name, `${active === undefined ? '' : 'unfinished '}run ${run}`, bounds);
+    }
+  }
+  if (left.size > 0) return undefined;
+  const runs = each === undefined ? `run ${newest?.result.run} has` : `${parts.length} runs have`;
+  return `${runs} exported ${name} from ${since} to ${until}. To export it again: --again`;
+}
+
+/** Half-open intervals that touch do not overlap. */
+const overlaps = (one: Bounds, other: Bounds): boolean =>
+  epochMsOf(one.since) < epochMsOf(other.until) && epochMsOf(other.since) < epochMsOf(one.until);
+
+const overlapError = (name: string, run: string, { since, until }: Bounds): ExportError =>
+  new ExportError(
+    'ConfigurationError',
+    `--since, --until: overlap the bounded ${run} of export ${name}, from ${since} to ${until}, so reports would be in two runs. ` +
+      'Choose bounds beside it, or add --again to export them again',
+  );
+
+/** @throws ConfigurationError with a line for each problem, by its option */
+function assertOptionsFit(definition: ExportDefinition, { slice, ...request }: StartRequest, now: number): void {
+  try {
+    assertBoundable(
+      definition,
+      { ...request, slice: slice === undefined ? undefined : durationSchema.parse(slice) },
+      now,
+    );
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError')) throw error;
+    const lines = error.message.split('; ').map((line) => (/^[a-z]+: /.test(line) ? `--${line}` : line));
+    throw new ExportError('ConfigurationError', lines.join('\n'), { cause: error });
+  }
+}
