@@ -25,18 +25,13 @@ describe('a simulated history', () => {
   });
 });
 
-describe('a history with a backfill', () => {
-  it('publishes its windows, and violates no invariant', async () => {
-    const { violation, stats } = await runHistory({ seed: '10', pages: 6 });
+describe('a history with slices', () => {
+  it('publishes sliced and bounded runs, and violates no invariant', async () => {
+    const { violation, stats } = await runHistory({ seed: '2', pages: 6 });
     expect(violation).toBeUndefined();
-    expect(stats.windowsPublished).toBeGreaterThan(2);
-    expect(stats.runsPublished).toBeGreaterThan(stats.windowsPublished);
-  });
-
-  it('publishes no window if the service rejects the upper bound', async () => {
-    const { violation, stats } = await runHistory({ seed: '4', pages: 6 });
-    expect(violation).toBeUndefined();
-    expect(stats.windowsPublished).toBe(0);
+    expect(stats.slicedRunsPublished).toBeGreaterThan(0);
+    expect(stats.boundedRunsPublished).toBeGreaterThan(0);
+    expect(stats.runsPublished).toBeGreaterThan(stats.boundedRunsPublished);
   });
 });
 

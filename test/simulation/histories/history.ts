@@ -5,8 +5,8 @@ import { createExecutionChecks } from '../invariants/executions.ts';
 import { checkObjectSettings } from '../invariants/object-settings.ts';
 import { exportOf, type Observations, type ObservedExport } from '../invariants/observations.ts';
 import { createRetryAfterChecks } from '../invariants/retry-after.ts';
+import { checkProof, checkSlicesRead } from '../invariants/slices.ts';
 import { createStartChecks } from '../invariants/starts.ts';
-import { checkBackfill } from '../invariants/windows.ts';
 import { createWriteChecks, type WriteChecks } from '../invariants/write-checks.ts';
 import { describeExecution, performTask } from '../step-functions/integrations.ts';
 import { createStepFunctions, type ExecutionEvent, type StepFunctions } from '../step-functions/step-functions.ts';
@@ -25,7 +25,7 @@ import { createSimulatedS3, type SimulatedS3 } from '../world/s3.ts';
 import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
-import { scheduleBackfill } from './backfills.ts';
+import { scheduleBoundedRuns } from './bounded-runs.ts';
 import { type Crowd, createScenario, type ExportInput, type ExportScenario, type Scenario } from './scenario.ts';
 import { createSmallScenario, type SmallHistory } from './small-histories.ts';
 import { createOperators, partsOf } from './operators.ts';
@@ -67,8 +67,10 @@ export interface HistoryStats {
   readonly requestsToService: number;
   readonly pagesStored: number;
   readonly runsPublished: number;
-  /** Those of `runsPublished` that are runs of windows. */
-  readonly windowsPublished: number;
+  /** Those of `runsPublished` that have several slices. */
+  readonly slicedRunsPublished: number;
+  /** Those of `runsPublished` that are bounded. */
+  readonly boundedRunsPublished: number;
   readonly maxHistoryEvents: number;
 }
 
@@ -91,12 +93,7 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   }
   const all = deployments.flatMap(({ exports }) => [...exports.values()]);
   const lastStarts = new Map(all.map((observed) => [observed, scheduleStarts(world, scenario, observed)]));
-  for (const { exports, observations, endpoints, listeners } of deployments) {
-    for (const observed of exports.values()) {
-      const backfill = scheduleBackfill({ observations, endpoints, scenario, observed });
-      if (backfill !== undefined) listeners.push(backfill.onEvent);
-    }
-  }
+  for (const observed of all) scheduleBoundedRuns(world, scenario, observed);
 
   const eventLimit = maxEvents * all.length;
   await world.time.run({
@@ -106,17 +103,17 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   if (world.time.eventCount() > eventLimit) {
     world.violate('every export completes', `still running after ${eventLimit} events`);
   }
-  for (const { exports, checks, dynamoDb, observations } of deployments) {
+  for (const { exports, checks, dynamoDb } of deployments) {
     for (const observed of exports.values()) {
       const lastStartAt = lastStarts.get(observed)?.() ?? scenario.lastStartAt;
-      const stores = { item: dynamoDb.item, damagedKeys: s3.damages.map(({ key }) => key) };
+      const stores = { ...dynamoDb, damagedKeys: s3.damages.map(({ key }) => key) };
       checkCompletion(world, { ...scenario, lastStartAt }, observed, checks, stores);
-      checkBackfill(observations, observed, checks.publishedWindows(observed.name));
     }
   }
   checkUploads(world, s3, shared.uploads);
 
   const executions = deployments.flatMap(({ stepFunctions }) => stepFunctions.executions);
+  const manifests = deployments.flatMap(({ checks }) => checks.manifests());
   return {
     seed,
     violation: world.violation(),
@@ -130,10 +127,9 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
       invocations: deployments.reduce((total, { lambda }) => total + lambda.invocationCount(), 0),
       requestsToService: all.reduce((total, { service }) => total + service.requestCount(), 0),
       pagesStored: [...s3.objects.keys()].filter((key) => key.includes('/page-')).length,
-      runsPublished: deployments.reduce((total, { checks }) => total + checks.publishedRunCount(), 0),
-      windowsPublished: deployments
-        .flatMap(({ checks, exports }) => [...exports.keys()].map((name) => checks.publishedWindows(name).length))
-        .reduce((total, count) => total + count, 0),
+      runsPublished: manifests.length,
+      slicedRunsPublished: manifests.filter(({ slices }) => slices !== undefined).length,
+      boundedRunsPublished: manifests.filter(({ bounded }) => bounded).length,
       maxHistoryEvents: Math.max(0, ...executions.map(({ eventCount }) => eventCount)),
     },
   };
@@ -173,7 +169,7 @@ function createDeployment(world: World, scenario: Scenario, shared: Bucket, apiK
   for (const each of scenario.exports) {
     const { name } = each.settings;
     const observed = {
-      ...observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns, label + name, stores.checks),
+      ...observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns, label + name, stores),
       versions: versions.settingsOf(name),
       reportsExpectedUntil: versions.reportsExpectedUntil,
       requestMark: versions.requestMark,
@@ -213,7 +209,7 @@ function createStores(
       return writer;
     },
     findExecution,
-    abandonments: new Map(),
+    runs: new Map(),
     listedAt: (processId) => listings.get(processId),
     hasSeenForeign: (processId, key) => foreignSeen.has(`${processId} ${key}`),
   };
@@ -248,7 +244,10 @@ function createStores(
       if (name === 'CreateMultipartUploadCommand' && UploadId !== undefined) uploads.set(UploadId, process);
       return response;
     },
-    dynamoDb: (process, command) => performFor(process, () => dynamoDb.perform(command)),
+    dynamoDb(process, command) {
+      checkSlicesRead(observations, process, command);
+      return performFor(process, () => dynamoDb.perform(command));
+    },
     stepFunctions: (process, command) => describeExecution(world, process, findExecution, command),
     secretsManager: (_process, command) => apiKeys.perform(command),
     // Only the execution says for which export a request is; the service sees a filter.
@@ -258,15 +257,14 @@ function createStores(
     world,
     (input) => findExport(exports, input)?.versions ?? [],
     () => s3.damages.map(({ key }) => partsOf(prefix, key).run),
+    (run) => checks.firstPageAt(run),
   );
-  const listeners: ((event: ExecutionEvent) => void)[] = [];
   const onEvent = (event: ExecutionEvent) => {
     checkExecution(event);
     starts.onEvent(event, findExport(exports, event.execution.input)?.name ?? '');
     operators.onEvent(event);
-    for (const listener of listeners) listener(event);
   };
-  return { dynamoDb, checks, endpoints, observations, listeners, onEvent };
+  return { dynamoDb, checks, endpoints, observations, onEvent };
 }
 
 /** The export that a start input names; without a name, the only one. */
@@ -338,17 +336,18 @@ function observeExport(
   stepFunctions: StepFunctions,
   announcedRuns: ReadonlySet<string>,
   label: string,
-  { mustKnowRoot }: Pick<WriteChecks, 'mustKnowRoot'>,
+  { checks, observations }: { readonly checks: WriteChecks; readonly observations: Observations },
 ): Omit<ObservedExport, 'versions' | 'reportsExpectedUntil' | 'requestMark'> {
   const { name } = scenario.settings;
   const timeline = createReportTimeline({
     rng: world.rng(`reports of ${label}`),
+    redatingRng: world.rng(`dates of reports of ${label}`),
     ...scenario.reports,
     intervalMs: scenario.intervalMs,
     from: start + scenario.service.skewMs,
     until: faultsEndAt + 3_600_000 + scenario.service.skewMs,
   });
-  const service = createSimulatedService({
+  const service: SimulatedService = createSimulatedService({
     world,
     vendor,
     api:
@@ -358,11 +357,14 @@ function observeExport(
     apiKeys,
     timeline,
     ...scenario.service,
-    upperBounds: scenario.backfill?.upperBounds,
+    // Its vendor has corrected it by the end of the faults, so that every export can complete.
+    upperBoundsAt: (at) => (at < faultsEndAt ? scenario.service.upperBounds : 'honored'),
+    needsUpperBound: deployment.hasUpperBound && deployment.describedApi !== undefined,
+    onProof: (process, at, earlier) => checkProof(observations, { service }, process, at, earlier),
     // If the functions' clocks were ahead as well, the exporter could not notice it (docs/guarantees.md).
     datesMayLead: !clocksJump && scenario.service.skewMs >= maxFunctionSkewMs,
     padding: Buffer.alloc(scenario.service.paddingBytes, ' '),
-    knowsRoot: (process) => deployment.rootElement !== undefined || mustKnowRoot(process),
+    knowsRoot: (process) => deployment.rootElement !== undefined || checks.mustKnowRoot(process, service),
   });
   const isOnly = exports.length === 1;
   const own = {

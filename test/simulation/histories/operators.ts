@@ -11,7 +11,6 @@ import {
   type Observations,
   type ObservedExport,
   partitionOf,
-  stateNameIn,
   stateSortKey,
 } from '../invariants/observations.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
@@ -67,7 +66,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
   /** Copies a page to the key that follows the last page of the run. */
   const addPage = (kind: string, key: string) => {
     const last = pagesIn(folderOf(key)).at(-1) ?? key;
-    const page = Number(/page-(\d+)/.exec(last)?.[1]) + 1;
+    const page = Number(/(\d{6})\.[a-z]+(?:\.gz)?$/.exec(last)?.[1]) + 1;
     damage(kind, keyOfPage(last, page), s3().objects.get(key));
   };
 
@@ -105,10 +104,12 @@ export function createOperators(observations: Observations, faultsEndAt: number)
 
   const repair = (observed: ObservedExport, failed: SimulatedExecution, execution: string, rng: Rng) => {
     const { name, stepFunctions } = observed;
-    const stateName = stateNameIn(failed.input) ?? name;
+    const [, failedRun = ''] = /(\d{8}T\d{6}Z-[0-9a-f]{6})/.exec(failed.cause ?? '') ?? [];
+    const { since, until, bounded } = observations.runs.get(failedRun) ?? {};
+    const stateName = bounded ? `${name}/${since}/${until}` : name;
     const stored = observations.dynamoDb().item(partitionOf(name), stateSortKey(stateName));
     const run = stored?.active?.M?.run?.S;
-    if (run === undefined || failed.cause?.includes(run) !== true) return;
+    if (run === undefined || run !== failedRun) return;
     const input = { export: stateName, ...(rng.chance(0.5) || restoredRuns.has(run) ? { restart: true } : {}) };
     if (!('restart' in input)) restore(name, run);
     world.log('operator', () => `starts ${execution} with ${JSON.stringify(input)}`);
@@ -132,7 +133,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
 
   return {
     onStored(key) {
-      if (/\/page-\d+\.[a-z]+(\.gz)?$/.test(key)) {
+      if (/\/page-[\d.-]+\.[a-z]+(\.gz)?$/.test(key)) {
         damageUnpublished('page-deleted', key, () => ({ replacement: undefined }));
         damageUnpublished('page-replaced', key, (page, rng) => ({ replacement: replace(key, page, rng) }));
         if (!observations.writer().isAlive()) {

@@ -74,7 +74,8 @@ function summarize(results: readonly HistoryResult[], failures: readonly History
     requestsToService: sum('requestsToService'),
     pagesStored: sum('pagesStored'),
     runsPublished: sum('runsPublished'),
-    windowsPublished: sum('windowsPublished'),
+    slicedRunsPublished: sum('slicedRunsPublished'),
+    boundedRunsPublished: sum('boundedRunsPublished'),
     maxHistoryEvents: Math.max(0, ...results.map(({ stats }) => stats.maxHistoryEvents)),
     faultCounts: new Map([...faultCounts].sort(([, one], [, other]) => other - one)),
   };

@@ -3,9 +3,10 @@
 import type { AsText, ExportProps } from '../../../lib/settings/props.ts';
 import type { StorageClass } from '../../../lib/settings/environment.ts';
 import { type ExportSettings, exportSettingsSchema } from '../../../lib/settings/settings.ts';
-import type { UpperBounds } from '../../../lib/service/simulator/request.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
 import { createFaultRates, type FaultRates } from '../world/faults.ts';
 import { createRng } from '../world/rng.ts';
+import type { UpperBounds } from '../world/report-service.ts';
 import type { DescribedApi } from '../world/service-apis.ts';
 
 const minute = 60_000;
@@ -37,26 +38,12 @@ export interface Scenario {
   readonly otherExports: readonly ExportScenario[];
 }
 
-/** A backfill of an export, which an operator starts. */
-export interface BackfillScenario {
-  /** What the service does with the upper bound of a window. */
-  readonly upperBounds: UpperBounds;
-  /** By the service's clock. No report between them arrives during the history. */
-  readonly from: number;
-  readonly to: number;
-  readonly windowMs: number;
-  readonly parallel: number;
-  readonly startsAt: number;
-  /** Whether an operator abandons it in the end, instead of completing it. */
-  readonly isGivenUp: boolean;
-}
-
 /** How the service is deployed, with all its exports. */
 export interface DeploymentScenario {
   /** Set if the service is another API than the Report Export Service, which the settings describe. */
   readonly describedApi?: DescribedApi | undefined;
-  /** The condition for the upper bound of windows; undefined: the service has none, and no backfills. */
-  readonly filterUntil?: string | undefined;
+  /** Whether requests can have an upper bound. Without one, there are no slices, no lag and no bounded runs. */
+  readonly hasUpperBound: boolean;
   /** Named by the settings; undefined: learnt from the first run. */
   readonly rootElement?: string | undefined;
   readonly cursorIn: 'query' | 'body';
@@ -116,6 +103,8 @@ export interface ExportScenario {
     readonly paddingBytes: number;
     readonly maxLatencyMs: number;
     readonly pageSize: number;
+    /** Until the faults end. Then it honors them. */
+    readonly upperBounds: UpperBounds;
   };
   readonly reports: {
     readonly backlog: number;
@@ -123,9 +112,9 @@ export interface ExportScenario {
     readonly arriving: number | readonly number[];
     readonly maxBackdatingMs: number;
     readonly changing: boolean;
+    /** Whether the dates of some reports change. */
+    readonly redating: boolean;
   };
-  /** Absent: the export has none. */
-  readonly backfill?: BackfillScenario | undefined;
 }
 
 /** `pages`: about how many pages the largest run has. `crowd`: instead of the exports that the seed brings. */
@@ -138,23 +127,25 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
   const fewNames = rng.chance(0.15) ? ['daily', 'hourly'] : ['reports'];
   const exportNames =
     crowd === undefined ? fewNames : Array.from({ length: crowd.exports }, (_, index) => `reports-${index + 1}`);
-  const contractExports = exportNames.map((name) => {
-    const each = createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd);
-    return { ...each, backfill: createBackfill(seed, each, start) };
-  });
+  // Its own generator, as everywhere below: what is added later must not change the rest of the scenario.
+  const hasUpperBound = createRng(seed, 'upper bound').chance(0.5);
+  const inSlices = (each: ExportScenario) => (hasUpperBound ? addSlices(seed, each, start, pages, crowd) : each);
+  const contractExports = exportNames.map((name) =>
+    inSlices(createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd)),
+  );
   // Its table and state machine are its own, and so are its settings. The names of the exports are the same.
   const hasOther = crowd === undefined && createRng(seed, 'another deployment').chance(0.04);
   const otherContractExports = (hasOther ? exportNames : []).map((name) =>
-    createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd, `other ${name}`),
+    inSlices(createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd, `other ${name}`)),
   );
   const api = drawApi(seed, [...contractExports, ...otherContractExports]);
   const served = (each: ExportScenario) => (api === undefined ? each : ofDescribedApi(each, api));
   const exports = contractExports.map(served);
   const otherExports = otherContractExports.map(served);
-  const hasBackfill = exports.some(({ backfill }) => backfill !== undefined);
   const hasLargePages = [...exports, ...otherExports].some(({ service }) => service.paddingBytes > 100_000);
   const partsRng = createRng(seed, 'parts');
-  const rates = createFaultRates(rng, createRng(seed, 'later faults'));
+  const drawnRates = createFaultRates(rng, createRng(seed, 'later faults'));
+  const rates = hasUpperBound ? withCursorFaults(seed, drawnRates) : drawnRates;
   return {
     start,
     faultsEndAt,
@@ -175,7 +166,7 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     deployment: {
       ...createDeployment(seed, crowd, hasLargePages || !partsRng.chance(0.2) ? undefined : partsRng.pick([100, 300])),
       describedApi: api,
-      filterUntil: hasBackfill ? 'date.lt' : undefined,
+      hasUpperBound,
       rootElement: api !== 'json body' && createRng(seed, 'root element').chance(0.3) ? 'reports' : undefined,
     },
   };
@@ -184,12 +175,11 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
 /** Its own generator: what is added later must not change the rest of the scenario. */
 function drawApi(seed: string, exports: readonly ExportScenario[]): DescribedApi | undefined {
   const rng = createRng(seed, 'described API');
-  const isContract = exports.some(({ settings, backfill }) => settings.format !== 'XML' || backfill !== undefined);
+  const isContract = exports.some(({ settings }) => settings.format !== 'XML');
   if (!rng.chance(0.35) || isContract) return undefined;
   return rng.pick(['link', 'xml body', 'json body']);
 }
 
-/** Its requests have no upper bound, so it has no backfills. */
 function ofDescribedApi({ input, settings, service, ...rest }: ExportScenario, api: DescribedApi): ExportScenario {
   const { format: _format, filter, ...others } = input;
   // A query parameter cannot have the other conditions.
@@ -203,37 +193,74 @@ function ofDescribedApi({ input, settings, service, ...rest }: ExportScenario, a
     : { ...rest, input: described, settings, service };
 }
 
-const day = 24 * hour;
+const lengths = { PT17M: 17 * minute, PT30M: 30 * minute, PT1H: hour, PT3H: 3 * hour, PT7H: 7 * hour } as const;
 
-/** Bounds of windows have no milliseconds, as those of requests have none. */
-const wholeSecond = (ms: number): number => Math.floor(ms / 1_000) * 1_000;
+/** Only some of the slices have a second page, so that cursors fail more often. */
+function withCursorFaults(seed: string, rates: FaultRates): FaultRates {
+  const rng = createRng(seed, 'cursors of slices');
+  if (!rng.chance(0.4)) return rates;
+  const kinds = ['cursor-rejected', 'cursor-repeated', 'cursor-cycle'] as const;
+  return { ...rates, ...Object.fromEntries(kinds.map((kind) => [kind, rng.pick([rates[kind], 0.1, 0.3])])) };
+}
 
-/** Its own generator: what is added later must not change the rest of the scenario. */
-function createBackfill(
+/** The export with slices, a lag or neither, reports that are late or whose date changes, and a service that may be wrong about upper bounds. */
+function addSlices(
   seed: string,
-  { settings, service }: ExportScenario,
+  scenario: ExportScenario,
   start: number,
-): BackfillScenario | undefined {
-  const rng = createRng(seed, `backfill of ${settings.name}`);
-  if (!rng.chance(0.3) || service.paddingBytes > 100_000) return undefined;
-  // All reports that exist at the start are dated within the day before.
-  const newest = start + service.skewMs;
-  const from = wholeSecond(newest - day + rng.pick([0, 0, -hour, rng.between(0, 4 * hour)]));
-  const to = wholeSecond(newest - hour - rng.pick([0, rng.between(0, 6 * hour), rng.between(0, 1_000)]));
+  pages: number,
+  crowd: Crowd | undefined,
+): ExportScenario {
+  const { service, reports } = scenario;
+  const rng = createRng(seed, `slices of ${scenario.settings.name}`);
+  const parallel = rng.chance(0.85) ? rng.pick([1, 2, 2, 3, 4, 8]) : undefined;
+  // Most slices are long, so that they have several pages.
+  const length =
+    parallel !== undefined && (parallel === 1 || rng.chance(0.7))
+      ? rng.pick([...(Object.keys(lengths) as (keyof typeof lengths)[]), 'PT7H', 'PT7H', 'PT7H'] as const)
+      : undefined;
+  const { lookbackWindow, overlap } = scenario.settings.since;
+  const lag = rng.pick([undefined, undefined, 'PT10M', lookbackWindow === 1_800_000 ? 'PT20M' : 'PT1H30M'] as const);
+  const { lag: lagMs = 0 } = exportSettingsSchema.parse({ name: 'lag', since: lag && { lag } }).since;
+  // A run from the beginning of time has one slice. Few enough slices for a short history, and no date that a wrong clock takes for the future.
+  const sinceMs = Math.min(rng.pick([5, 26, 26]) * hour, 24 * (length === undefined ? hour : lengths[length]));
+  const initial =
+    lookbackWindow === undefined && rng.chance(0.8)
+      ? { initial: instantOf(Math.floor(start + Math.min(0, service.skewMs) - Math.max(sinceMs, 5 * hour))) }
+      : {};
+  const input: ExportInput = {
+    ...scenario.input,
+    since: { ...scenario.input.since, ...initial, ...(lag === undefined ? {} : { lag }) },
+    slices: {
+      ...(parallel === undefined ? {} : { parallel: Math.min(parallel, crowd?.maxConcurrentPages ?? parallel) }),
+      ...(length === undefined ? {} : { length }),
+    },
+  };
+  const maxBackdatingMs = lagMs === 0 ? reports.maxBackdatingMs : rng.pick([0, lagMs + (overlap ?? 0) - minute]);
+  // Else most slices have one page.
+  const isDense = rng.chance(0.6) && service.paddingBytes < 100_000;
+  const backlog = isDense ? pages * service.pageSize : reports.backlog;
   return {
-    upperBounds: rng.chance(0.1) ? rng.pick(['ignored', 'rejected']) : 'honoured',
-    from,
-    to,
-    windowMs: rng.pick([3 * hour, 4 * hour, 4 * hour + 1_000, 6 * hour, 7_654_000, 10 * hour, 2 * day]),
-    parallel: 1 + rng.integerBelow(4),
-    startsAt: start + Math.floor(rng.between(2, 100) * minute),
-    isGivenUp: rng.chance(0.2),
+    ...scenario,
+    input,
+    settings: exportSettingsSchema.parse(input),
+    service: {
+      ...service,
+      upperBounds: rng.pick([
+        ...Array.from({ length: 7 }, () => 'honored' as const),
+        'empty rejected',
+        'ignored',
+        'included',
+      ]),
+    },
+    reports: { ...reports, backlog, maxBackdatingMs, redating: rng.chance(0.3) },
   };
 }
 
 function createDeployment(seed: string, crowd: Crowd | undefined, partBytes: number | undefined): DeploymentScenario {
   const rng = createRng(seed, 'deployment');
   return {
+    hasUpperBound: false,
     cursorIn: rng.pick(['query', 'body']),
     maxConcurrentPages: crowd?.maxConcurrentPages,
     hasProxy: rng.chance(0.2),
@@ -251,7 +278,7 @@ function createDeployment(seed: string, crowd: Crowd | undefined, partBytes: num
 function randomCrowd(seed: string): Crowd | undefined {
   const rng = createRng(seed, 'crowd');
   if (!rng.chance(0.08)) return undefined;
-  return { exports: rng.pick([1, 2, 3, 5]), maxConcurrentPages: rng.pick([1, 1, 2]) };
+  return { exports: rng.pick([1, 2, 3, 5]), maxConcurrentPages: rng.pick([1, 1, 2, 4]) };
 }
 
 function createExportScenario(
@@ -313,12 +340,14 @@ function createExportScenario(
       paddingBytes: hasLargePages ? 8_500_000 : rng.pick([0, 0, 1_000]),
       maxLatencyMs: Math.min(rng.pick([50, 900, 900, 20_000]), crowd === undefined ? Infinity : 2_000),
       pageSize,
+      upperBounds: 'honored',
     },
     reports: {
       backlog: hasLargePages ? 3 : rng.integerBelow(maxReports + 1),
       arriving: hasLargePages ? 3 : rng.integerBelow(maxReports * 2 + 1),
       maxBackdatingMs: overlap === 'PT10M' && lookbackWindow === undefined ? rng.pick([0, 9 * minute]) : 0,
       changing: rng.chance(0.3),
+      redating: false,
     },
   };
 }

@@ -33,6 +33,8 @@ interface SmallScenario {
   readonly clocksJump: boolean;
   readonly singleUseCursors: boolean;
   readonly partBytes: number | undefined;
+  /** Whether the first run has two slices. */
+  readonly isSliced?: boolean;
 }
 
 const smallScenarios = {
@@ -84,6 +86,19 @@ const smallScenarios = {
     singleUseCursors: false,
     partBytes: undefined,
   },
+  '2-pages-2-slices': {
+    pages: 2,
+    inFlight: 1,
+    iterationsPerExecution: 150,
+    framing: 'length',
+    cursorIn: 'query',
+    returnsExisting: true,
+    faultsInOrdinaryStarts: false,
+    clocksJump: false,
+    singleUseCursors: false,
+    partBytes: undefined,
+    isSliced: true,
+  },
 } as const satisfies Record<string, SmallScenario>;
 
 export type SmallHistory = keyof typeof smallScenarios;
@@ -97,10 +112,12 @@ const pageSize = 2;
 export function createSmallScenario(name: SmallHistory): Scenario {
   const small: SmallScenario = smallScenarios[name];
   const { pages, inFlight, iterationsPerExecution, framing, cursorIn, returnsExisting, faultsInOrdinaryStarts } = small;
-  const { clocksJump, singleUseCursors, partBytes } = small;
+  const { clocksJump, singleUseCursors, partBytes, isSliced = false } = small;
   const input: ExportInput = {
     name: 'reports',
-    since: { overlap: 'PT0S' },
+    // The reports of the day before, cut at noon.
+    since: { overlap: 'PT0S', ...(isSliced ? { initial: '2026-11-19T00:00:00Z' } : {}) },
+    ...(isSliced ? { slices: { parallel: 2, length: 'PT36H' } } : {}),
     filter: {},
     format: 'XML',
     size: pageSize,
@@ -144,6 +161,7 @@ export function createSmallScenario(name: SmallHistory): Scenario {
           paddingBytes: 0,
           maxLatencyMs: 900,
           pageSize,
+          upperBounds: 'honored',
         },
         // The last page is not full: a report arrives during the first run.
         reports: {
@@ -151,6 +169,7 @@ export function createSmallScenario(name: SmallHistory): Scenario {
           arriving: [firstStartAt + 2 * second],
           maxBackdatingMs: 0,
           changing: false,
+          redating: false,
         },
       },
     ],
@@ -158,6 +177,7 @@ export function createSmallScenario(name: SmallHistory): Scenario {
     maxListed: 1_000,
     otherExports: [],
     deployment: {
+      hasUpperBound: isSliced,
       cursorIn,
       maxConcurrentPages: undefined,
       hasProxy: false,

@@ -11,7 +11,7 @@ const minute = 60_000;
 /** Schedules every start of the history, and what operators do. Returns what tells when the last start was due. */
 export function scheduleStarts(
   world: World,
-  { start, faultsEndAt, lastStartAt, fewStarts, exports: { length: exportCount } }: Scenario,
+  { start, faultsEndAt, lastStartAt, fewStarts, deployment, exports: { length: exportCount } }: Scenario,
   { name, label, stepFunctions, scenario }: ObservedExport,
 ): () => number {
   const { time } = world;
@@ -50,6 +50,14 @@ export function scheduleStarts(
       const since = instantOf(Math.floor(dueMoment - rng.between(0, 26) * 60 * minute));
       const input = rng.chance(0.5) ? { since } : { since, restart: true };
       startAt(dueMoment, 'operator', `${execution}-since`, input);
+    }
+    if (deployment.hasUpperBound && world.injectFault('manual-start-sliced', execution)) {
+      const slicedRng = world.rng(`${execution}/sliced`);
+      const input = {
+        parallel: slicedRng.pick([1, 2, 4]),
+        ...(slicedRng.chance(0.5) ? { slice: slicedRng.pick(['PT1H', 'PT4H']) } : {}),
+      };
+      startAt(dueMoment, 'operator', `${execution}-sliced`, input);
     }
     if (world.injectFault('redrive', execution)) {
       const redriveRng = world.rng(`${execution}/redrive`);

@@ -8,7 +8,15 @@ import type { Process } from '../world/process.ts';
 import type { SimulatedS3 } from '../world/s3.ts';
 import { siteOf } from '../world/sdk-clients.ts';
 import type { World } from '../world/world.ts';
-import { type ObservedExport, partitionOf, type StateItem, windowIn } from './observations.ts';
+import {
+  cutsOf,
+  exportOf,
+  isBounded,
+  type ObservedExport,
+  partitionOf,
+  requestedBounds,
+  type StateItem,
+} from './observations.ts';
 import type { WriteChecks } from './write-checks.ts';
 
 const minute = 60_000;
@@ -21,13 +29,14 @@ export function checkCompletion(
   { faultsEndAt, lastStartAt, end }: Scenario,
   { name, stepFunctions, service, timeline, scenario, announcedRuns }: ObservedExport,
   checks: WriteChecks,
-  { item, damagedKeys }: { readonly item: SimulatedDynamoDb['item']; readonly damagedKeys: readonly string[] },
+  { item, items, damagedKeys }: Pick<SimulatedDynamoDb, 'item' | 'items'> & { readonly damagedKeys: readonly string[] },
 ): void {
   const violate = (details: string) => world.violate('every export completes', `${name}: ${details}`);
   if (world.violation() !== undefined) return;
 
-  const executions = stepFunctions.executions.filter(({ input }) => windowIn(input) === undefined);
-  const running = executions.filter(({ status }) => status === 'RUNNING');
+  const { executions: all } = stepFunctions;
+  const executions = all.filter(({ input }) => !isBounded(input));
+  const running = all.filter(({ status }) => status === 'RUNNING');
   if (running.length > 0) {
     violate(`${running.map((execution) => `${execution.name} in ${execution.state}`).join(', ')} still running`);
   }
@@ -35,17 +44,21 @@ export function checkCompletion(
   const stored = item(partitionOf(name), 'state');
   const state = stored && (unmarshall({ ...stored }) as StateItem);
   if (state?.active !== undefined) violate(`run ${state.active.run} is not complete`);
+  for (const each of items(partitionOf(name), 'bounded#')) {
+    const { active: bounded } = unmarshall({ ...each }) as StateItem;
+    if (bounded !== undefined) violate(`bounded run ${bounded.run} is not complete`);
+  }
   const completedBy = executions.find(({ arn }) => arn === state?.lastCompleted?.execution);
   if (completedBy === undefined) {
     violate('no run was ever completed');
     return;
   }
 
-  const failed = executions.filter(
+  const failed = all.filter(
     (execution) =>
       execution.startedAt > faultsEndAt + recoveryMs &&
       execution.status !== 'SUCCEEDED' &&
-      !isFirstReportOfDamage(execution, executions, damagedKeys),
+      !isFirstReportOfDamage(execution, all, damagedKeys),
   );
   if (failed.length > 0) {
     violate(`${failed.map((execution) => `${execution.name} (${execution.error})`).join(', ')} failed without faults`);
@@ -54,15 +67,16 @@ export function checkCompletion(
     violate(`the newest run is that of ${completedBy.name}`);
   }
 
-  const completions = checks.completions.filter(({ exportName }) => exportName === name);
-  for (const [index, { run, execution, isPublished }] of completions.entries()) {
-    const by = executions.find(({ arn }) => arn === execution);
+  const completions = checks.completions.filter(({ stateName }) => exportOf({ export: stateName }) === name);
+  for (const { stateName, run, execution, isPublished, at } of completions) {
+    const next = completions.find((each) => each.stateName === stateName && each.at > at);
+    const by = all.find(({ arn }) => arn === execution);
     // Three executions cannot announce the run they completed: one that was stopped; one whose every attempt to learn of
     // the completion failed, which then reports a failure; and one that learns of it only after the next run has completed.
     const isExcused =
       by?.status === 'ABORTED' ||
       by?.status === 'FAILED' ||
-      (by?.state === 'Skipped' && (completions[index + 1]?.at ?? end) < (by.endedAt ?? 0));
+      (by?.state === 'Skipped' && (next?.at ?? end) < (by.endedAt ?? 0));
     if (!isPublished && announcedRuns.has(run)) {
       world.violate('only a published run is announced', `${name}: ${run}`);
     }
@@ -79,9 +93,17 @@ export function checkCompletion(
   const published = checks.publishedReports(name);
   // The service's clock at the earliest moment at which the newest run can have sent its first request.
   const until = completedBy.startedAt + service.now() - world.time.now();
+  // Where it ends: with a lag, or if each request has an upper bound.
+  const last = checks.runs.get(state?.lastCompleted?.result.run ?? '');
+  const bounds = last && requestedBounds(cutsOf(last).at(-1) ?? { since: 0, until: 0 }, last, { service });
   const missed = timeline.reports.filter(
     (report) =>
-      report.date >= lowerBound && report.visibleAt < until && report.goneAt === undefined && !published.has(report),
+      report.date >= lowerBound &&
+      report.date < (bounds?.until ?? 0) &&
+      report.visibleAt < until &&
+      report.goneAt === undefined &&
+      !report.isRedated &&
+      !published.has(report),
   );
   if (missed.length > 0) {
     world.violate('no report is lost', `${name} lacks ${missed.map(({ id }) => id).join(', ')}`);

@@ -5,7 +5,9 @@
 
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { Process } from '../world/process.ts';
+import type { SimulatedService } from '../world/report-service.ts';
 import {
+  entriesOf,
   exportOf,
   type Observations,
   type ObservedExport,
@@ -15,6 +17,7 @@ import {
   stateNameIn,
   stateSortKey,
 } from './observations.ts';
+import { dependsOnUpperBound } from './slices.ts';
 
 /** Of all pages in XML. */
 const serviceRoot = 'reports';
@@ -22,27 +25,26 @@ const serviceRoot = 'reports';
 /** Whether the body is one of the service's pages, as far as its root element says. */
 export const isPageInXml = (body: Buffer): boolean => /^<\?xml [^>]*>\n<reports( next="[^"]*")?>/.test(body.toString());
 
-/** For the state of an export, or of one of its windows, before it is stored. */
+/** For the state of an export, or of one of its bounded runs, before it is stored. */
 export function checkDocumentRoot(
   observations: Observations,
   seen: Seen,
   { name, scenario }: ObservedExport,
   state: StateItem,
   previous: StateItem | undefined,
-  isOfWindow: boolean,
+  isOfBoundedRun: boolean,
 ): void {
   const { world, writer } = observations;
   if (scenario.settings.format !== 'XML') return;
   const violate = (details: string) =>
     world.violate('the root element of completed runs is recorded', `${name}: ${details}`);
-  const { documentRoot, active, lastCompleted, plan } = state;
-  if (isOfWindow && documentRoot === undefined && plan?.abandonedAt === undefined) violate('not with a planned window');
+  const { documentRoot, active, lastCompleted } = state;
   for (const root of [documentRoot, active?.documentRoot]) {
     if (root !== undefined && root !== serviceRoot) violate(root);
   }
-  if (documentRoot !== undefined) learn(seen, name, world.time.now());
-  const recorded = isOfWindow ? stateOf(observations, name)?.documentRoot : documentRoot;
-  if (lastCompleted !== undefined && recorded === undefined) violate(`none after run ${lastCompleted.result.run}`);
+  // What a bounded run has found applies only to its own bounds.
+  if (documentRoot !== undefined && !isOfBoundedRun) learn(seen, name, world.time.now());
+  if (lastCompleted !== undefined && documentRoot === undefined) violate(`none after run ${lastCompleted.result.run}`);
 
   const before = previous?.active;
   if (active === undefined || before === undefined || active.cursorRestarts <= before.cursorRestarts) return;
@@ -57,14 +59,23 @@ function learn({ rootsKnownSince }: Seen, name: string, now: number): void {
 }
 
 /**
- * Whether the process must know the root element of page 1: it was recorded before it began. That of a run which has started
- * over is known to its own invocations, not to the check before a backfill.
+ * Whether the process must know the root element of a first page: it was recorded before the process began, or the process has had
+ * a response to a proof, or another slice has a page.
  */
-export function mustKnowRoot(observations: Observations, seen: Seen, { step, payload, startedAt }: Process): boolean {
-  const stateName = stateNameIn(payload.input) ?? '';
-  const run = step === 'Operator' ? undefined : stateOf(observations, stateName)?.active?.run;
-  const known = [exportOf(payload.input) ?? '', run ?? ''];
-  return known.some((name) => (seen.rootsKnownSince.get(name) ?? Number.POSITIVE_INFINITY) < startedAt);
+export function mustKnowRoot(
+  observations: Observations,
+  seen: Seen,
+  { id, payload, startedAt }: Process,
+  service: Pick<SimulatedService, 'proofs'>,
+): boolean {
+  const exportName = exportOf(payload.input) ?? '';
+  const active = stateOf(observations, stateNameIn(payload.input) ?? '')?.active;
+  const isBefore = (at = Number.POSITIVE_INFINITY) => at < startedAt;
+  if ([exportName, active?.run ?? ''].some((name) => isBefore(seen.rootsKnownSince.get(name)))) return true;
+  if (active === undefined || !dependsOnUpperBound(active)) return false;
+  if (service.proofs(id).some((page) => page !== undefined)) return true;
+  const hasPage = active.slices !== undefined && isBefore(seen.firstPagesAt.get(active.run));
+  return hasPage && entriesOf(observations, exportName, active.run).length > 0;
 }
 
 function stateOf({ dynamoDb }: Observations, stateName: string): StateItem | undefined {

@@ -2,27 +2,34 @@
 
 import {
   type ActiveRun,
+  chainsOf,
+  cutsOf,
   entriesOf,
+  entriesOfChain,
   keyOfPage,
   findServedPage,
   isChangedTooLate,
   isStored,
+  isWhole,
   type Observations,
   type ObservedExport,
+  requestedBounds,
   type Seen,
   type StateItem,
   summaryKeyBeside,
 } from './observations.ts';
+import { checkCuts, checkSlices } from './slices.ts';
 
+/** `name`: of the export, or of a bounded run of it. */
 export function checkExportState(
   observations: Observations,
   seen: Seen,
   observed: ObservedExport,
+  name: string,
   state: StateItem,
   previous: StateItem | undefined,
 ): void {
   const { world } = observations;
-  const { name } = observed;
   if (state.version !== (previous?.version ?? 0) + 1) {
     world.violate('export state replaces the version that was read', `${name}: version ${state.version}`);
   }
@@ -35,9 +42,12 @@ export function checkExportState(
   if (begins && (state.sequence <= previousSequence || state.active?.sequence !== state.sequence)) {
     world.violate('sequence numbers of runs increase', `${name}: run ${state.active?.run}`);
   }
+  if (state.active !== undefined && begins) checkCuts(observations, name, state.active);
   if (previous?.active !== undefined) checkActiveRun(observations, seen, observed, previous.active, state);
-  checkCompletedRun(observations, seen, observed, state, previous);
-  checkWatermark(observations, seen, observed, state, previous);
+  if (name === observed.name) {
+    checkCompletedRun(observations, seen, observed, state, previous);
+    checkWatermark(observations, seen, observed, state, previous);
+  } else checkBoundedRun(observations, seen, observed, name, state, previous);
 }
 
 /** The status that DescribeExecution returns may be this old. */
@@ -83,19 +93,27 @@ export function checkOwner(
 /** An active run keeps its execution and its place in the state, unless one of the few reasons to replace it applies. */
 function checkActiveRun(
   observations: Observations,
-  { firstPagesAt, pagesStoredAt, requestMarks }: Seen,
+  seen: Seen,
   { name, scenario, service, requestMark }: ObservedExport,
   previous: ActiveRun,
   state: StateItem,
 ): void {
   const { world, writer, findExecution, prefix, s3 } = observations;
+  const { firstPagesAt, pagesStoredAt, requestMarks } = seen;
   const { step, payload, id, startedAt } = writer();
-  const input = (payload.input ?? {}) as { restart?: boolean; since?: string; continues?: string; Error?: string };
+  const input = (payload.input ?? {}) as {
+    restart?: boolean;
+    since?: string;
+    slice?: string;
+    continues?: string;
+    Error?: string;
+  };
   const { active } = state;
   if (step === 'FailRun' && previous.execution !== payload.execution) {
     world.violate('an export has one active run', `${name}: ${id} changes run ${previous.run} of another execution`);
   }
   if (active?.run === previous.run) {
+    checkSlices(observations, seen, { name, scenario }, previous, active);
     const isTakenOver = active.execution !== previous.execution;
     const owner = findExecution(previous.execution);
     // It had ended when the start looked.
@@ -118,21 +136,30 @@ function checkActiveRun(
   const restartRequested = input.restart === true && isOtherExecution;
   // A start with another `since` or request may abandon a run without pages. Pages may be logged after it has looked.
   const isContradicted =
-    (input.since !== undefined && input.since !== previous.since) || requestMark(id) !== requestMarks.get(previous.run);
+    (input.since !== undefined && input.since !== previous.since) ||
+    input.slice !== undefined ||
+    requestMark(id) !== requestMarks.get(previous.run);
   const hasNoPages = last === undefined || (isContradicted && (firstPagesAt.get(previous.run) ?? 0) >= startedAt);
   const reports = countReports(observations, { name, service }, previous.run);
-  const isTooSmall = last?.nextCursor === null && reports < minReportsOf(scenario) && previous.completion === undefined;
-  const canNeverComplete = last?.repeats === true || isTooSmall;
+  const isTooSmall =
+    previous.bounded === undefined &&
+    isWhole(observations, name, previous.run) &&
+    reports < minReportsOf(scenario) &&
+    previous.completion === undefined;
+  // A slice whose pages repeat starts over alone.
+  const isOnly = previous.slices === undefined;
+  const canNeverComplete = (isOnly && last?.repeats === true) || isTooSmall;
   const isRestarted = step === 'BeginRun' && isOtherExecution && (restartRequested || hasNoPages || canNeverComplete);
   const isRestartedForCursor =
     step === 'ExportPage' &&
+    isOnly &&
     active?.cursorRestarts === previous.cursorRestarts + 1 &&
     active.cursorRestarts <= scenario.settings.maxCursorRestarts &&
     active.since === previous.since;
   const cannotResume =
     step === 'FailRun' &&
     active === undefined &&
-    (input.Error === 'CursorRejectedError' || input.Error === 'RepeatedCursorError' || canNeverComplete);
+    ((isOnly && /^(CursorRejected|RepeatedCursor)Error$/.test(input.Error ?? '')) || canNeverComplete);
   if (isRestartedForCursor && last !== undefined) {
     const nextKey = prefix + keyOfPage(last.key, last.page + 1);
     const next = s3().objects.get(nextKey);
@@ -168,7 +195,7 @@ function checkCompletedRun(
   }
   const isPublished = completed.manifest !== null;
   const execution = state.lastCompleted?.execution ?? '';
-  completions.push({ exportName: name, run: completed.run, execution, at: world.time.now(), isPublished });
+  completions.push({ stateName: name, run: completed.run, execution, at: world.time.now(), isPublished });
   if (!isPublished) {
     const key = `${prefix}${name}/date=`;
     if ([...manifests].some(([each, { run }]) => each.startsWith(key) && run === completed.run)) {
@@ -223,15 +250,14 @@ const countReports = (
   );
 
 /** A completed run that is not published, so that its pages are never read. */
-export function checkEmptyRun(
+function checkEmptyRun(
   observations: Observations,
   { name, service }: Pick<ObservedExport, 'name' | 'service'>,
   run: string,
 ): void {
   const entries = entriesOf(observations, name, run);
-  const isWhole = entries.at(-1)?.nextCursor === null;
   const isEmpty = entries.every((entry) => findServedPage(service, entry)?.reports.length === 0);
-  if (!isWhole || !isEmpty) {
+  if (!isWhole(observations, name, run) || !isEmpty) {
     observations.world.violate('a completed run without a manifest has no reports', `${name}: ${run}`);
   }
   if (
@@ -244,12 +270,14 @@ export function checkEmptyRun(
 }
 
 function checkWatermark(
-  { world }: Observations,
+  observations: Observations,
   { publishedReports, lowerBounds }: Seen,
-  { name, timeline, scenario }: ObservedExport,
+  observed: ObservedExport,
   state: StateItem,
   previous: StateItem | undefined,
 ): void {
+  const { world } = observations;
+  const { name, timeline, scenario } = observed;
   const watermark = state.watermark?.instant;
   const before = previous?.watermark?.instant;
   if (watermark === before) return;
@@ -261,6 +289,7 @@ function checkWatermark(
     world.violate('the watermark moves only when a run completes', `${name}: to ${watermark}`);
     return;
   }
+  const { lagMs } = previous.active;
   const { initial = previous.active.since } = scenario.settings.since;
   const lowerBound = lowerBounds.get(name) ?? Date.parse(initial);
   lowerBounds.set(name, lowerBound);
@@ -269,7 +298,8 @@ function checkWatermark(
     (report) =>
       report.date >= lowerBound &&
       report.date < Date.parse(watermark) &&
-      report.visibleAt <= Date.parse(watermark) &&
+      report.visibleAt <= Date.parse(watermark) + lagMs &&
+      !report.isRedated &&
       report.goneAt === undefined &&
       !published.has(report),
   );
@@ -278,5 +308,68 @@ function checkWatermark(
       'the watermark never passes a report that is not exported',
       `${name}: ${watermark} passes ${missed.map(({ id }) => id).join(', ')}`,
     );
+  }
+  checkRequestedUpTo(observations, observed, previous.active, Date.parse(watermark), Date.parse(before ?? initial));
+}
+
+/**
+ * Everything before the watermark was requested by a run: from where the runs before had come, without a gap, and each part after it
+ * had been dated for as long as the lag.
+ */
+function checkRequestedUpTo(
+  observations: Observations,
+  observed: ObservedExport,
+  run: ActiveRun,
+  watermark: number,
+  before: number,
+): void {
+  const { name, service } = observed;
+  const violate = (details: string) =>
+    observations.world.violate('the watermark passes nothing that was not requested', `${name}: ${run.run} ${details}`);
+  if (Date.parse(run.since) > before) violate(`begins after ${new Date(before).toISOString()}`);
+  const chains = chainsOf(observations, run.run);
+  let end = Date.parse(run.since);
+  for (const [index, bounds] of cutsOf(run).entries()) {
+    if (bounds.since > end) violate(`has a gap before slice ${index + 1}`);
+    const requested = requestedBounds(bounds, run, observed);
+    end = requested.until;
+    const [first] = entriesOfChain(observations, name, run.run, chains[index] ?? {});
+    // Pages without reports are all the same.
+    const pages = service
+      .servedPages(null)
+      .filter((page) => page.sha256 === first?.sha256 && page.until === requested.until);
+    const asOf = Math.max(...pages.map((page) => page.asOf));
+    if (bounds.since < watermark && pages.length > 0 && asOf < watermark + run.lagMs) {
+      violate(`has requested slice ${index + 1} at ${new Date(asOf).toISOString()}`);
+    }
+  }
+  if (end < watermark) violate(`ends at ${new Date(end).toISOString()}`);
+}
+
+/** A completed bounded run has a manifest and `bounded.json`, and nothing that scheduled runs go on with. */
+function checkBoundedRun(
+  observations: Observations,
+  { manifests, summaries, completions }: Seen,
+  observed: ObservedExport,
+  stateName: string,
+  state: StateItem,
+  previous: StateItem | undefined,
+): void {
+  const { world, prefix } = observations;
+  const completed = state.lastCompleted?.result;
+  const violate = (details: string) =>
+    world.violate('a bounded run changes nothing of its export', `${stateName}: ${details}`);
+  if (state.watermark !== undefined || (completed?.watermark ?? null) !== null) violate('it has a watermark');
+  if (completed === undefined || completed.run === previous?.lastCompleted?.result.run) return;
+  const isPublished = completed.manifest !== null;
+  const execution = state.lastCompleted?.execution ?? '';
+  completions.push({ stateName, run: completed.run, execution, at: world.time.now(), isPublished });
+  if (!isPublished) {
+    checkEmptyRun(observations, observed, completed.run);
+    return;
+  }
+  const key = prefix + completed.manifest;
+  if (manifests.get(key)?.run !== completed.run || !summaries.has(key.replace(/manifest\.json$/, 'bounded.json'))) {
+    world.violate('a completed run has a manifest', `${stateName}: ${completed.run}`);
   }
 }

@@ -55,6 +55,7 @@ export const invariants = [
   'the watermark never moves back',
   'the watermark moves only when a run completes',
   'the watermark never passes a report that is not exported',
+  'the watermark passes nothing that was not requested',
   'export state keeps the fields of a later release',
   'the root element of completed runs is recorded', // document-roots.ts
   'a run completes only while its pages are stored',
@@ -64,17 +65,14 @@ export const invariants = [
   'a start that contradicts an unfinished run is refused',
   'a start with restart begins a new run',
   'a start is skipped or refused only for a documented reason',
-  // Windows of backfills: windows.ts; the second one also stored-objects.ts
-  'windows that are published do not overlap',
-  'a window leaves the runs of its export as they are',
-  'no two runs of an export have the same ID',
-  'only an operator changes the plan of a window, and never to an earlier one',
-  'no run of a window begins after its backfill was abandoned',
-  'no window is published after its backfill was abandoned',
-  'a window requests only its own reports',
-  'a backfill begins only if the service honors the upper bound',
-  'every backfill completes',
-  'a completed backfill has each report once',
+  // Slices: slices.ts
+  'the slices of a run never change',
+  'a slice starts over only on its own',
+  'a run begins only if the service honors its upper bound',
+  'an invocation proves the upper bound once, for runs that depend on it',
+  'a run with one slice makes no request for slices', // histories/history.ts
+  // Bounded runs: export-state.ts, stored-objects.ts, write-checks.ts
+  'a bounded run changes nothing of its export',
   // Every write to S3 and DynamoDB: write-checks.ts
   'an execution changes only its own export',
   // Executions: executions.ts

@@ -36,33 +36,27 @@ export interface ObservedExport {
   readonly announcedRuns: ReadonlySet<string>;
 }
 
-/** A half-open interval of report dates, in milliseconds since the epoch. */
-export interface WindowBounds {
+/** A half-open interval of report dates, in milliseconds since the epoch. `until` may be infinite. */
+export interface Bounds {
   readonly since: number;
   readonly until: number;
 }
 
-/** The export that an input names, also if it names one of its windows. */
+/** The export that an input names, also if it names one of its bounded runs. */
 export const exportOf = (input: unknown): string | undefined => stateNameIn(input)?.split('/')[0];
 
-/** The export or the window that an input names. */
+/** The export or the bounded run that an input names. */
 export const stateNameIn = (input: unknown): string | undefined =>
   (input as { readonly export?: string } | undefined)?.export;
 
-/** The window that an input names; undefined if it names an export. */
-export const windowIn = (input: unknown): WindowBounds | undefined => parseBounds(stateNameIn(input) ?? '');
+/** Whether an input is that of a bounded run: of its start, or of a later step. */
+export const isBounded = (input: unknown): boolean =>
+  (stateNameIn(input) ?? '').includes('/') || (input as { readonly until?: unknown } | undefined)?.until !== undefined;
 
-/** The bounds in `reports/2026-11-19T00:00:00Z/2026-11-20T00:00:00Z`, or after the first character of any other prefix. */
-export function parseBounds(name: string): WindowBounds | undefined {
-  const [, since = '', until = ''] = /[/#]([^/]+)\/([^/]+)$/.exec(name) ?? [];
-  const bounds = { since: Date.parse(since), until: Date.parse(until) };
-  return Number.isNaN(bounds.since) || Number.isNaN(bounds.until) ? undefined : bounds;
-}
-
-/** Where the state of an export, or of a window, is in its partition. */
+/** Where the state of an export, or of a bounded run, is in its partition. */
 export function stateSortKey(stateName: string): string {
   const [, ...bounds] = stateName.split('/');
-  return bounds.length === 0 ? 'state' : `window#${bounds.join('/')}`;
+  return bounds.length === 0 ? 'state' : `bounded#${bounds.join('/')}`;
 }
 
 export interface Observations {
@@ -81,22 +75,11 @@ export interface Observations {
   readonly findExecution: (arn: string) => SimulatedExecution | undefined;
   /** When the process has listed the store; undefined: never. */
   readonly listedAt: (processId: string) => number | undefined;
-  /** The settled abandonments of backfills. */
-  readonly abandonments: Abandonments;
+  /** Every run, as its state last had it, by its ID. */
+  readonly runs: Map<string, ActiveRun>;
   /** Whether the process has looked at the object and seen one that no function had written. */
   readonly hasSeenForeign: (processId: string, key: string) => boolean;
 }
-
-/** By export: what a command that abandons a backfill has left when it returns. */
-type Abandonments = Map<
-  string,
-  {
-    /** Of the record of the backfill that the command has written. */
-    readonly version: number;
-    /** The windows that were published by then, or had begun to be. */
-    readonly mayBePublished: ReadonlySet<string>;
-  }
->;
 
 /** What the checks have seen so far. */
 export interface Seen {
@@ -115,33 +98,21 @@ export interface Seen {
   readonly completions: Completion[];
   /** By export, from which date on it must miss nothing; absent before its first watermark. */
   readonly lowerBounds: Map<string, number>;
-  /** The manifests of windows, by export. */
-  readonly windows: Map<string, WindowManifest[]>;
-  /** The windows that an operator has started with `restart`, by export and bounds. */
-  readonly restartedWindows: Set<string>;
-  /** The export or window that has each run, by export and run. */
-  readonly runs: Map<string, string>;
+  /** By run: the response that showed that the service honors its upper bound; undefined if requests were rejected instead. */
+  readonly proofs: Map<string, ServedPage | undefined>;
   /** What the requests of each run must contain (`Version.requestMark`). */
   readonly requestMarks: Map<string, string | undefined>;
   /** The executions that have begun or resumed a run, without those that continue another one. */
   readonly runOwners: Set<string>;
   /** When each state was last written, by export and sort key. */
   readonly statesWrittenAt: Map<string, number>;
-  /** Since when each invocation that begins must know the root element, by the name of the export or of the window. */
+  /** Since when each invocation that begins must know the root element, by the name of the export, or by the run. */
   readonly rootsKnownSince: Map<string, number>;
 }
 
-/** Identifies a window among all exports. */
-export const windowKey = (exportName: string, { since, until }: WindowBounds): string =>
-  `${exportName} ${since} ${until}`;
-
-export interface WindowManifest extends WindowBounds {
-  readonly run: string;
-  readonly reports: readonly SimulatedReport[];
-}
-
 export interface Completion {
-  readonly exportName: string;
+  /** Of the export, or of a bounded run. */
+  readonly stateName: string;
   readonly run: string;
   readonly execution: string;
   readonly at: number;
@@ -149,12 +120,24 @@ export interface Completion {
 }
 
 export interface ActiveRun {
+  readonly export: string;
   readonly run: string;
   readonly execution: string;
   readonly startedBy: string;
   readonly sequence: number;
   readonly since: string;
   readonly until?: string;
+  readonly bounded?: true;
+  readonly lagMs: number;
+  readonly slices?: {
+    readonly count: number;
+    readonly lengthMs: number;
+    readonly attempts?: Readonly<Record<string, number>>;
+    readonly restarts?: Readonly<Record<string, number>>;
+  };
+  readonly request: { readonly format: string; readonly api: { readonly pagination?: string } };
+  readonly startedAt: string;
+  readonly compression?: string;
   readonly cursorRestarts: number;
   readonly completion?: object;
   readonly lastFailure?: object;
@@ -169,14 +152,19 @@ export interface StateItem {
   readonly active?: ActiveRun;
   readonly watermark?: { readonly instant: string };
   readonly documentRoot?: string;
-  readonly plan?: { readonly id: number; readonly requestChecksum: string; readonly abandonedAt?: string };
   readonly lastCompleted?: {
     readonly execution: string;
     readonly result: { readonly run: string; readonly manifest: string | null; readonly watermark: string | null };
   };
 }
 
-export interface LogEntry {
+/** One attempt of a slice. A run with one slice has neither number. */
+export interface Chain {
+  readonly slice?: number | undefined;
+  readonly attempt?: number | undefined;
+}
+
+export interface LogEntry extends Chain {
   readonly export: string;
   readonly run: string;
   readonly page: number;
@@ -200,9 +188,18 @@ export interface Manifest {
   readonly sequence: number;
   readonly since: string;
   readonly until?: string;
+  readonly bounded?: boolean;
+  readonly slices?: readonly {
+    readonly since: string;
+    readonly until: string | null;
+    readonly pages: number;
+    readonly bytes: number;
+    readonly reports: number | null;
+  }[];
   readonly totals: { readonly pages: number; readonly bytes: number; readonly reports: number | null };
   readonly pages: readonly {
     readonly page: number;
+    readonly slice?: number | undefined;
     readonly key: string;
     readonly bytes: number;
     readonly sha256: string;
@@ -214,7 +211,7 @@ export interface Manifest {
   }[];
 }
 
-/** The content of `run.json`, or of `window.json`, which has no watermark. */
+/** The content of `run.json`, or of `bounded.json`, which has no watermark. */
 export interface RunSummary {
   readonly run: string;
   readonly sequence: number;
@@ -229,30 +226,62 @@ export interface RunSummary {
 /** The key of the `run.json` beside the manifest at `key`. */
 export const summaryKeyBeside = (key: string): string => key.replace(/manifest\.json$/, 'run.json');
 
-/** The item of the newest backfill of an export, as an outsider reads it. */
-export interface BackfillItem {
-  readonly version: number;
-  readonly plan: number;
-  readonly from: string;
-  readonly to: string;
-  readonly windowMs: number;
-  readonly abandonedAt?: string;
-}
-
-export function backfillOf({ dynamoDb }: Pick<Observations, 'dynamoDb'>, exportName: string): BackfillItem | undefined {
-  const item = dynamoDb().item(partitionOf(exportName), 'backfill');
-  return item && (unmarshall({ ...item }) as BackfillItem);
-}
-
 /** The partition of an export in the table. */
 export const partitionOf = (exportName: string): string => `acme/${exportName}`;
 
-/** The page log of a run, in order. */
-export function entriesOf({ dynamoDb }: Observations, exportName: string, run: string): LogEntry[] {
+/** The slices of a run in their newest attempts, the oldest first. */
+export function chainsOf({ runs }: Pick<Observations, 'runs'>, run: string): readonly Chain[] {
+  const { count, attempts = {} } = runs.get(run)?.slices ?? {};
+  if (count === undefined) return [{}];
+  return Array.from({ length: count }, (_, index) => ({ slice: index + 1, attempt: attempts[index + 1] ?? 1 }));
+}
+
+/** The intervals of the slices of a run. They are cut at multiples of a length since 1970, in UTC. */
+export function cutsOf({ since, until, slices }: ActiveRun): readonly Bounds[] {
+  const from = Date.parse(since);
+  const to = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until);
+  if (slices === undefined) return [{ since: from, until: to }];
+  const { count, lengthMs } = slices;
+  const firstCut = from - (from % lengthMs) + lengthMs;
+  const cuts = Array.from({ length: count - 1 }, (_, index) => firstCut + index * lengthMs);
+  const ends = [...cuts, to];
+  return [from, ...cuts].map((each, index) => ({ since: each, until: ends[index] ?? to }));
+}
+
+const toSecond = (ms: number, round: (value: number) => number): number => round(ms / 1_000) * 1_000;
+
+/** The bounds in requests for reports of such an interval: whole seconds. Some APIs must have an upper bound: when the run began. */
+export function requestedBounds(
+  { since, until }: Bounds,
+  { startedAt }: ActiveRun,
+  { service }: Pick<ObservedExport, 'service'>,
+): Bounds {
+  const end = Number.isFinite(until) || !service.needsUpperBound ? until : Date.parse(startedAt);
+  return { since: toSecond(since, Math.floor), until: toSecond(end, Math.ceil) };
+}
+
+/** The page log of one attempt of a slice, in order. */
+export function entriesOfChain(
+  { dynamoDb }: Pick<Observations, 'dynamoDb'>,
+  exportName: string,
+  run: string,
+  { slice, attempt }: Chain,
+): LogEntry[] {
+  const ofSlice = slice === undefined ? '' : `slice#${String(slice).padStart(4, '0')}.${attempt}#`;
   return dynamoDb()
-    .items(partitionOf(exportName), `${/-[0-9a-f]{12}$/.test(run) ? 'once' : 'run'}#${run}#page#`)
+    .items(partitionOf(exportName), `run#${run}#${ofSlice}page#`)
     .map((item) => unmarshall({ ...item }) as LogEntry);
 }
+
+/** The page log of a run, in the order of its manifest. */
+export const entriesOf = (observations: Observations, exportName: string, run: string): LogEntry[] =>
+  chainsOf(observations, run).flatMap((chain) => entriesOfChain(observations, exportName, run, chain));
+
+/** Whether each slice of the run has its last page. */
+export const isWhole = (observations: Observations, exportName: string, run: string): boolean =>
+  chainsOf(observations, run).every(
+    (chain) => entriesOfChain(observations, exportName, run, chain).at(-1)?.nextCursor === null,
+  );
 
 export const sha256Of = (body: Buffer): string => createHash('sha256').update(body).digest('hex');
 

@@ -1,28 +1,31 @@
 /** Checks each entry before it is added to the page log. */
 
 import {
-  entriesOf,
+  entriesOfChain,
   findServedPage,
   holdsCursor,
   isObjectOf,
   type LogEntry,
   type Observations,
   type ObservedExport,
+  type Seen,
 } from './observations.ts';
+import { checkFirstPage } from './slices.ts';
 
 export function checkLogEntry(
   observations: Observations,
+  seen: Seen,
   { name, service }: ObservedExport,
   entry: LogEntry,
   isReplacement: boolean,
 ): void {
   const { world, prefix, s3, writer, hasSeenForeign } = observations;
-  const label = `page ${entry.page} of run ${entry.run} of ${name}`;
+  const label = `page ${entry.page}${entry.slice === undefined ? '' : ` of slice ${entry.slice}.${entry.attempt}`} of run ${entry.run} of ${name}`;
   if (isReplacement) {
     world.violate('a log entry never changes', label);
     return;
   }
-  const last = entriesOf(observations, name, entry.run).at(-1);
+  const last = entriesOfChain(observations, name, entry.run, entry).at(-1);
   if (entry.page !== (last?.page ?? 0) + 1) {
     world.violate('the page log has no gaps', `${label} after page ${last?.page ?? 0}`);
   }
@@ -43,4 +46,7 @@ export function checkLogEntry(
   if (findServedPage(service, entry) === undefined) {
     world.violate('the page log holds the cursor that the service returned', label);
   }
+  if (seen.firstPagesAt.has(entry.run)) return;
+  seen.firstPagesAt.set(entry.run, world.time.now());
+  checkFirstPage(observations, seen, { name, service }, entry.run);
 }

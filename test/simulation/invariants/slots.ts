@@ -25,14 +25,16 @@ export function checkSlots(
   item: SlotItem,
   previous: SlotItem | undefined,
 ): void {
-  const { holders } = JSON.parse(item.slots) as Slots;
+  const { holders, queue } = JSON.parse(item.slots) as Slots;
   const before: Slots = previous === undefined ? { holders: [], queue: [] } : JSON.parse(previous.slots);
   const ids = new Set(before.holders.map(([id]) => id));
   if (holders.every(([id]) => ids.has(id))) return;
   const now = world.time.now() / 1_000;
   const skew = maxSkewMs / 1_000;
   const used = before.holders.filter(([, expiresAt]) => expiresAt > now + skew).length;
-  const place = before.queue.findIndex(([name]) => name === writer);
+  // Each slice waits on its own. The one that has a slot now waits no longer.
+  const waiting = new Set(queue.map(([name]) => name));
+  const place = before.queue.findIndex(([name]) => name.split('#')[0] === writer && !waiting.has(name));
   const ahead = before.queue
     .slice(0, place === -1 ? undefined : place)
     .filter(([, checkAt]) => checkAt >= now + skew)

@@ -4,11 +4,12 @@ import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { Process } from '../world/process.ts';
 import type { World } from '../world/world.ts';
-import { type Observations, type ObservedExport, type StateItem, windowIn } from './observations.ts';
+import { type Observations, type ObservedExport, type StateItem, isBounded } from './observations.ts';
 
 interface StartInput {
   readonly scheduledTime?: string;
   readonly since?: string;
+  readonly slice?: string;
   readonly restart?: boolean;
   readonly continues?: string;
 }
@@ -23,14 +24,27 @@ export interface StartChecks {
 const descriptionLagMs = 5_000;
 
 export function createStartChecks(observations: Observations): StartChecks {
-  const { world, writer, findExecution } = observations;
+  const { world, writer, findExecution, exports } = observations;
   /** Executions that have begun a run. */
   const begun = new Set<string>();
   /** Executions that have begun or resumed a run. */
   const owners = new Set<string>();
   /** By export: the scheduled times for which a run has begun, or was resumed. */
   const used = new Map<string, Set<string>>();
+  /** Executions whose run would have ended before it began, because of the lag. */
+  const withoutPeriod = new Set<string>();
   const usedTimes = (name: string) => used.get(name) ?? new Set();
+
+  /** A run with a lag ends so long before it begins, in whole minutes. One that replaces a run without a page may end where that did. */
+  const checkEnd = ({ name, versions }: ObservedExport, { active }: StateItem, replaced: StateItem | undefined) => {
+    if (active === undefined || (replaced?.active && replaced.active.until === active.until)) return;
+    const { until, run, lagMs, startedAt } = active;
+    const expected = lagMs === 0 ? undefined : Math.floor((Date.parse(startedAt) - lagMs) / 60_000) * 60_000;
+    const isOfSettings = versions.some(({ since }) => (since.lag ?? 0) === lagMs);
+    if ((until && Date.parse(until)) !== expected || !isOfSettings) {
+      world.violate('a run begins where its start says', `${name}: ${run} ends at ${until}, with a lag of ${lagMs} ms`);
+    }
+  };
 
   const checkBegin = (
     observed: ObservedExport,
@@ -49,17 +63,46 @@ export function createStartChecks(observations: Observations): StartChecks {
     const isOther = observed.requestMark(writer().id) !== undefined;
     const bounds = isOther ? undefined : previous;
     const ranges = observed.versions.map((settings) => expectedSince(observations, settings, input, bounds));
-    if (!ranges.some(([earliest, latest]) => begin >= earliest && begin <= latest)) {
+    // It may replace a run without a page, and begin where that did.
+    const isReplacement = input.since === undefined && previous?.active?.since === since;
+    if (!isReplacement && !ranges.some(([earliest, latest]) => begin >= earliest && begin <= latest)) {
       const format = (range: readonly number[]) => range.map((ms) => new Date(ms).toISOString()).join(' to ');
       const expected = ranges.map(format).join(', or ');
       world.violate('a run begins where its start says', `${name}: ${run} begins at ${since} instead of ${expected}`);
     }
+    checkEnd(observed, state, previous);
+  };
+
+  /** A bounded run is refused only by a clock that is wrong, or with other slices than it has. */
+  const checkBoundedStart = (event: ExecutionEvent) => {
+    const { name, input } = event.execution;
+    const { continues } = (input ?? {}) as StartInput;
+    const violate = (details: string) =>
+      world.violate('a start is skipped or refused only for a documented reason', `${name} ${details}`);
+    if (event.type === 'entered' && event.state === 'HasWork' && continues === undefined) {
+      const { next, reason = '' } = event.data as { readonly next: string; readonly reason?: string };
+      const isDocumented =
+        /^(run \S+ has exported these bounds$|execution \S+ is still exporting run |this execution has had its run)/.test(
+          reason,
+        );
+      if (next === 'skip' && !isDocumented) violate(`is skipped: ${reason}`);
+    }
+    if (event.type !== 'task-failed' || event.state !== 'BeginRun' || event.error !== 'ConfigurationError') return;
+    const isDocumented =
+      /until: must not be after |(one slice|minutes long) and would now be /.test(event.cause) ||
+      world.injectedFaults.some(({ kind }) => kind === 'request-changed');
+    if (!isDocumented) violate(`is refused: ${event.cause}`);
   };
 
   const checkSkip = ({ arn, name, input, startedAt }: SimulatedExecution, exportName: string, reason: string) => {
     const { continues, restart, scheduledTime } = input as StartInput;
     if (continues !== undefined) return;
     if (reason.startsWith('this execution has had its run') && owners.has(arn)) return;
+    if (/^a run that ends at \S+, which is now less the lag, has nothing to export since /.test(reason)) {
+      withoutPeriod.add(arn);
+      const hasLag = (exports.get(exportName)?.versions ?? []).some(({ since }) => (since.lag ?? 0) > 0);
+      if (hasLag) return;
+    }
     if (restart === true && !begun.has(arn)) {
       world.violate('a start with restart begins a new run', `${name} is skipped: ${reason}`);
     }
@@ -80,7 +123,7 @@ export function createStartChecks(observations: Observations): StartChecks {
     onState(observed, state, previous) {
       const { step, payload } = writer();
       const { active } = state;
-      if (step !== 'BeginRun' || active === undefined || windowIn(payload.input) !== undefined) return;
+      if (step !== 'BeginRun' || active === undefined) return;
       const { name } = observed;
       const input = (payload.input ?? {}) as StartInput;
       owners.add(payload.execution);
@@ -101,8 +144,11 @@ export function createStartChecks(observations: Observations): StartChecks {
 
     onEvent(event, exportName) {
       const { execution } = event;
-      if (windowIn(execution.input) !== undefined) return;
-      const { restart, since, continues } = (execution.input ?? {}) as StartInput;
+      if (isBounded(execution.input)) {
+        checkBoundedStart(event);
+        return;
+      }
+      const { restart, since, slice, continues } = (execution.input ?? {}) as StartInput;
       if (event.type === 'entered' && event.state === 'HasWork') {
         const { next, reason = '' } = event.data as { readonly next: string; readonly reason?: string };
         if (next === 'skip') checkSkip(execution, exportName, reason);
@@ -119,14 +165,17 @@ export function createStartChecks(observations: Observations): StartChecks {
         !isOfOtherRequest;
       // By a clock that was set back, or is behind; no start of a history has a `since` that is.
       const isFuture = isRefused && since !== undefined && / is in the future: /.test(event.cause);
-      if (isRefused && !isFuture && (since === undefined || restart === true)) {
+      const isOfOtherSlices =
+        isRefused && slice !== undefined && /(one slice|minutes long) and would now be /.test(event.cause);
+      if (isRefused && !isFuture && !isOfOtherSlices && (since === undefined || restart === true)) {
         world.violate(
           'a start is skipped or refused only for a documented reason',
           `${execution.name} is refused: ${event.cause}`,
         );
       }
       const hasSucceeded = event.type === 'ended' && execution.status === 'SUCCEEDED';
-      if (hasSucceeded && restart === true && continues === undefined && !begun.has(execution.arn)) {
+      const isExcused = begun.has(execution.arn) || withoutPeriod.has(execution.arn);
+      if (hasSucceeded && restart === true && continues === undefined && !isExcused) {
         world.violate('a start with restart begins a new run', `${execution.name} has begun none`);
       }
     },

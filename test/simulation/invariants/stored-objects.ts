@@ -1,27 +1,31 @@
 /** Checks each object before it is stored in S3: pages, manifests, `run.json`, and `latest.json`. */
 
+import { isDeepStrictEqual } from 'node:util';
 import type { ServedPage } from '../world/report-service.ts';
-import type { ReportTimeline } from '../world/reports.ts';
 import type { StoredObject } from '../world/s3.ts';
 import {
+  type Bounds,
+  chainsOf,
   contentOf,
-  entriesOf,
+  cutsOf,
+  entriesOfChain,
   findServedPage,
   holdsCursor,
   isChangedTooLate,
   isStored,
+  type LogEntry,
   keyOfPage,
   type Manifest,
   type Observations,
   type ObservedExport,
+  requestedBounds,
   type RunSummary,
   type Seen,
   sha256Of,
   summaryKeyBeside,
-  type WindowBounds,
 } from './observations.ts';
 import { isPageInXml } from './document-roots.ts';
-import { checkPublishedWindow } from './windows.ts';
+import { chainOfKey, isOfEarlierAttempt, mayBeMisplaced } from './slices.ts';
 
 export function checkObject(
   observations: Observations,
@@ -41,7 +45,7 @@ export function checkObject(
   } else if ((object.metadata['stored-sha256'] ?? object.metadata.sha256) !== sha256Of(object.body)) {
     world.violate('no object has missing or reordered parts', key);
   } else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
-  else if (path.endsWith('/run.json') || path.endsWith('/window.json')) {
+  else if (path.endsWith('/run.json') || path.endsWith('/bounded.json')) {
     checkRunSummary(observations, seen, key, object);
   } else {
     seen.pagesStoredAt.set(key, world.time.now());
@@ -62,11 +66,13 @@ function checkPage(
   if (observed.scenario.settings.format === 'XML' && !isPageInXml(body)) {
     world.violate('every page has the root element of the service', key);
   }
-  const [, run = '', digits = ''] = /^date=[\d-]{10}\/run=([^/]+)\/page-(\d{6})\.[a-z]+(?:\.gz)?$/.exec(path) ?? [];
+  const [, run = '', digits = ''] =
+    /^date=[\d-]{10}\/run=([^/]+)\/page-(?:\d{4}(?:\.\d+)?-)?(\d{6})\.[a-z]+(?:\.gz)?$/.exec(path) ?? [];
   const page = Number(digits);
+  const { slice, attempt } = chainOfKey(key);
+  const active = observations.runs.get(run);
   const isCompressed = metadata.compression !== undefined;
-  const isAsFirst = page === 1 || observations.s3().versions(keyOfPage(key, 1)).length > 0;
-  if (isCompressed !== key.endsWith('.gz') || !isAsFirst) {
+  if (isCompressed !== key.endsWith('.gz') || isCompressed !== (active?.compression !== undefined)) {
     world.violate('all pages of a run have the same form', key);
   }
   const cursors = nextCursorsOf(observations, observed, run, page - 1, key);
@@ -86,7 +92,10 @@ function checkPage(
   if (!holdsCursor(metadata, 'cursor', cursor)) {
     world.violate('cursors form a chain', `${key} was requested with another cursor`);
   }
-  if (metadata.run !== run || metadata.page !== String(page)) {
+  const isOfRun =
+    (slice === undefined) === (active?.slices === undefined) && (slice ?? 1) <= (active?.slices?.count ?? 1);
+  const sliceName = slice === undefined ? undefined : `${slice}.${attempt}`;
+  if (!isOfRun || metadata.run !== run || metadata.page !== String(page) || metadata.slice !== sliceName) {
     world.violate('page metadata names the run and the page', key);
   }
 }
@@ -103,7 +112,9 @@ function nextCursorsOf(
   successorKey: string,
 ): readonly (string | null)[] {
   if (page === 0) return [null];
-  const entry = entriesOf(observations, observed.name, run).find((each) => each.page === page);
+  const entry = entriesOfChain(observations, observed.name, run, chainOfKey(successorKey)).find(
+    (each) => each.page === page,
+  );
   const key = keyOfPage(successorKey, page);
   const versions = observations.s3().versions(key);
   if (entry !== undefined && versions.length < 2) return [entry.nextCursor];
@@ -119,46 +130,60 @@ function nextCursorsOf(
 function checkManifest(
   observations: Observations,
   seen: Seen,
-  { name, service, timeline }: ObservedExport,
+  observed: ObservedExport,
   key: string,
   { body }: StoredObject,
 ): void {
-  const { world, prefix } = observations;
+  const { name, service } = observed;
+  const { world, prefix, runs } = observations;
   const manifest = JSON.parse(body.toString()) as Manifest;
-  const entries = entriesOf(observations, name, manifest.run);
-  const last = entries.at(-1);
-  if (last === undefined || last.nextCursor !== null) {
+  const run = runs.get(manifest.run);
+  const chains = chainsOf(observations, manifest.run).map((chain) =>
+    entriesOfChain(observations, name, manifest.run, chain),
+  );
+  if (run === undefined || chains.some((entries) => entries.at(-1)?.nextCursor !== null)) {
     world.violate('only a complete run is published', key);
     return;
   }
+  const entries = chains.flat();
   const listed = JSON.stringify(manifest.pages.map(manifestFields));
-  const logged = JSON.stringify(entries.map(manifestFields));
-  if (listed !== logged) world.violate('a manifest lists exactly the page log of its run', key);
-
-  const bounds = {
-    // Requests have whole seconds, rounded down.
-    since: Math.floor(Date.parse(manifest.since) / 1_000) * 1_000,
-    until: manifest.until === undefined ? Number.POSITIVE_INFINITY : Date.parse(manifest.until),
-  };
-  const served: ServedPage[] = [];
-  for (const entry of entries) {
-    if (!isStored(observations, entry) && !isChangedTooLate(observations, prefix + entry.key)) {
-      world.violate('a manifest lists stored pages only', `${key}: page ${entry.page}`);
-    }
-    const page = findServedPage(service, entry, bounds);
-    const requestMark = seen.requestMarks.get(manifest.run);
-    if (page === undefined) world.violate('a page is stored byte for byte', `${key}: page ${entry.page}`);
-    else if (findServedPage(service, entry, { ...bounds, requestMark }) === undefined) {
-      world.violate('every page of a published run is requested as the run is', `${key}: page ${entry.page}`);
-    } else served.push(page);
+  const logged = JSON.stringify(entries.map((entry, index) => manifestFields({ ...entry, page: index + 1 })));
+  const cuts = cutsOf(run);
+  const slices = cuts.map((bounds, index) => sliceFields(bounds, chains[index] ?? []));
+  if (listed !== logged || (run.slices !== undefined && !isDeepStrictEqual(manifest.slices, slices))) {
+    world.violate('a manifest lists exactly the page log of its run', key);
   }
+  const { since, until, bounded } = manifest;
+  if (!isDeepStrictEqual([since, until, bounded], [run.since, run.until, run.bounded])) {
+    world.violate('a run requests what its manifest states', `${key}: ${since}, ${until}, ${bounded}`);
+  }
+
+  const servedSlices = chains.map((chain, index): ServedSlice => {
+    const bounds = requestedBounds(cuts[index] ?? { since: 0, until: 0 }, run, observed);
+    const pages: ServedPage[] = [];
+    for (const entry of chain) {
+      const label = `${key}: page ${entry.page} of slice ${index + 1}`;
+      if (!isStored(observations, entry) && !isChangedTooLate(observations, prefix + entry.key)) {
+        world.violate('a manifest lists stored pages only', label);
+      }
+      const requestMark = seen.requestMarks.get(manifest.run);
+      const page = findServedPage(service, entry, bounds);
+      if (findServedPage(service, entry) === undefined) world.violate('a page is stored byte for byte', label);
+      else if (page === undefined) world.violate('a run requests what its manifest states', label);
+      else if (findServedPage(service, entry, { ...bounds, requestMark }) === undefined) {
+        world.violate('every page of a published run is requested as the run is', label);
+      } else pages.push(page);
+    }
+    return { bounds, pages };
+  });
+  const served = servedSlices.flatMap(({ pages }) => pages);
   const folder = key.slice(0, key.lastIndexOf('/'));
   for (const stored of observations.s3().objects.keys()) {
     if (!stored.startsWith(`${folder}/page-`) || entries.some((entry) => prefix + entry.key === stored)) continue;
-    if (isChangedTooLate(observations, stored)) continue;
+    if (isChangedTooLate(observations, stored) || isOfEarlierAttempt(observations, manifest.run, stored)) continue;
     world.violate('no page in the folder of a run is missing from its manifest', `${key}: ${stored}`);
   }
-  checkReports(observations, timeline, key, bounds, served);
+  checkReports(observations, seen, observed, key, manifest.run, servedSlices);
 
   const { pages, bytes, reports: statedReports } = manifest.totals;
   const loggedBytes = entries.reduce((sum, entry) => sum + entry.bytes, 0);
@@ -169,11 +194,8 @@ function checkManifest(
   }
 
   seen.manifests.set(key, manifest);
-  if (manifest.until !== undefined) {
-    const reports = served.flatMap((page) => page.reports);
-    checkPublishedWindow(observations, seen, name, { ...bounds, run: manifest.run, reports });
-    return;
-  }
+  // What it has does not count as exported by the scheduled runs.
+  if (manifest.bounded) return;
   const published = seen.publishedReports.get(name) ?? new Set();
   for (const { reports } of served) for (const report of reports) published.add(report);
   seen.publishedReports.set(name, published);
@@ -181,34 +203,68 @@ function checkManifest(
 
 /** The fields that a manifest repeats from the page log. */
 function manifestFields(listed: Manifest['pages'][number]) {
-  const { page, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes } = listed;
-  return { page, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes };
+  const { page, slice, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes } = listed;
+  return { page, slice, key, bytes, sha256, compression, storedBytes, storedSha256, cursor, transferredBytes };
 }
 
-/** No duplicate, nothing that does not match, and nothing missing that was there throughout the run. */
+/** What a manifest says about a slice with these pages. */
+function sliceFields({ since, until }: Bounds, entries: readonly LogEntry[]) {
+  const textOf = (ms: number) => new Date(ms).toISOString().replace('.000Z', 'Z');
+  const counts = entries.map(({ reports }) => reports);
+  return {
+    since: textOf(since),
+    until: Number.isFinite(until) ? textOf(until) : null,
+    pages: entries.length,
+    reports: counts.includes(null) ? null : counts.reduce<number>((sum, count) => sum + (count ?? 0), 0),
+    bytes: entries.reduce((sum, { bytes }) => sum + bytes, 0),
+  };
+}
+
+/** The pages of a slice of a published run, and the bounds with which they were requested. */
+interface ServedSlice {
+  readonly bounds: Bounds;
+  readonly pages: readonly ServedPage[];
+}
+
+/** No duplicate, nothing that does not match, and nothing missing that was there throughout the walk of its slice. */
 function checkReports(
-  { world }: Observations,
-  timeline: ReportTimeline,
+  observations: Observations,
+  seen: Seen,
+  { timeline, scenario }: Pick<ObservedExport, 'timeline' | 'scenario'>,
   key: string,
-  { since, until }: WindowBounds,
-  served: readonly ServedPage[],
+  run: string,
+  slices: readonly ServedSlice[],
 ): void {
-  const reports = served.flatMap((page) => page.reports);
-  const ids = new Set(reports.map(({ id }) => id));
-  if (ids.size !== reports.length) world.violate('no report appears twice in a run', key);
-  const [first] = served;
-  const last = served.at(-1);
-  if (first === undefined || last === undefined) return;
-  if (reports.some(({ date }) => date < since || date >= until))
-    world.violate('a run requests what its manifest states', key);
-  const throughout = timeline
-    .matching(since, first.asOf)
-    .filter(({ date, goneAt }) => date < until && (goneAt === undefined || goneAt > last.asOf));
-  const missing = throughout.filter(({ id }) => !ids.has(id)).map(({ id }) => id);
-  if (missing.length > 0) world.violate('no report is missing from a run', `${key} lacks ${missing.join(', ')}`);
+  const { world } = observations;
+  const ids = new Set<string>();
+  for (const { bounds, pages } of slices) {
+    const { since, until } = bounds;
+    for (const report of pages.flatMap(({ reports }) => reports)) {
+      const isMisplaced = mayBeMisplaced(observations, seen, run, report);
+      if (ids.has(report.id) && !isMisplaced) world.violate('no report appears twice in a run', `${key}: ${report.id}`);
+      // A run with a lag does not depend on its upper bound: the next run has what is after it, too.
+      const isUnproven = !seen.proofs.has(run) && scenario.service.upperBounds !== 'honored';
+      if (report.date < since || (report.date >= until && !isMisplaced && !isUnproven)) {
+        world.violate('a run requests what its manifest states', `${key}: ${report.id}`);
+      }
+      ids.add(report.id);
+    }
+  }
+  for (const { bounds, pages } of slices) {
+    const [first] = pages;
+    const last = pages.at(-1);
+    if (first === undefined || last === undefined) continue;
+    const missing = timeline
+      .matching(bounds.since, first.asOf)
+      .filter(({ date, goneAt }) => date < bounds.until && (goneAt === undefined || goneAt > last.asOf))
+      .filter(({ id }) => !ids.has(id));
+    if (missing.length > 0) {
+      world.violate('no report is missing from a run', `${key} lacks ${missing.map(({ id }) => id).join(', ')}`);
+    }
+  }
 }
 
-/** Fields of `run.json` that the manifest has, too. `window.json` has one more, its `until`. */
+/** Fields of `run.json` that the manifest has, too; and `until`, if the run has one. */
 const summaryFields = 15;
 
 /** A reader of the table of runs sees published runs only, each as its manifest describes it. */
@@ -216,20 +272,21 @@ function checkRunSummary({ world, prefix }: Observations, seen: Seen, key: strin
   const text = body.toString();
   const summary = JSON.parse(text) as RunSummary;
   const manifest = seen.manifests.get(prefix + summary.manifest);
-  const isOfWindow = key.endsWith('/window.json');
-  const summaryKey = isOfWindow ? key.replace(/window\.json$/, 'run.json') : key;
+  const isBounded = key.endsWith('/bounded.json');
+  const summaryKey = key.replace(/bounded\.json$/, 'run.json');
   if (manifest === undefined || summaryKeyBeside(prefix + summary.manifest) !== summaryKey) {
     world.violate('only a published run is listed', `${key}: ${summary.manifest}`);
     return;
   }
   const header: Record<string, unknown> = { ...manifest, ...manifest.totals, manifest: summary.manifest };
-  const stated = Object.entries(summary).filter(([field]) => !/^(runVersion|windowVersion|watermark)$/.test(field));
+  const stated = Object.entries(summary).filter(([field]) => !/^(runVersion|boundedVersion|watermark)$/.test(field));
   const different = stated.filter(([field, value]) => value !== header[field]).map(([field]) => field);
   const isOneLine = text.indexOf('\n') === text.length - 1;
-  if (isOfWindow !== (manifest.until !== undefined) || (isOfWindow && 'watermark' in summary)) {
-    world.violate('a window leaves the runs of its export as they are', `${key} is the wrong summary for its run`);
+  if (isBounded !== (manifest.bounded === true) || (isBounded && 'watermark' in summary)) {
+    world.violate('a bounded run changes nothing of its export', `${key} is the wrong summary for its run`);
   }
-  if (!isOneLine || different.length > 0 || stated.length !== summaryFields + (isOfWindow ? 1 : 0)) {
+  const fields = summaryFields + (manifest.until === undefined ? 0 : 1);
+  if (!isOneLine || different.length > 0 || stated.length !== fields) {
     world.violate('run.json agrees with its manifest', `${key}: ${different.join(', ')}`);
   }
   seen.summaries.set(key, summary);
@@ -252,8 +309,8 @@ function checkLatestPointer(
   if (!summaries.has(summaryKeyBeside(prefix + latest.manifest))) {
     world.violate('latest.json points to a listed run', `${key}: ${latest.manifest}`);
   }
-  if (manifest?.until !== undefined) {
-    world.violate('a window leaves the runs of its export as they are', `${key} points to a window`);
+  if (manifest?.bounded) {
+    world.violate('a bounded run changes nothing of its export', `${key} points to a bounded run`);
   }
   latestSequences.set(exportName, latest.sequence);
   if (existing === undefined) return;

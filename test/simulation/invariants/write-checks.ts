@@ -5,28 +5,26 @@ import { type Item, text } from '../world/dynamodb.ts';
 import type { SimulatedReport } from '../world/reports.ts';
 import type { StoredObject } from '../world/s3.ts';
 import type { Process } from '../world/process.ts';
+import type { SimulatedService } from '../world/report-service.ts';
 import { checkDocumentRoot, mustKnowRoot } from './document-roots.ts';
 import { checkExportState, checkOwner } from './export-state.ts';
 import { checkIncidents } from './incidents.ts';
 import {
-  type BackfillItem,
   type Completion,
   exportOf,
   type LogEntry,
+  type Manifest,
   type Observations,
   type ObservedExport,
-  parseBounds,
+  isBounded,
   type Seen,
   type StateItem,
   stateNameIn,
-  windowKey,
-  type WindowManifest,
 } from './observations.ts';
 import { checkLogEntry } from './page-log.ts';
 import { checkSlots, type SlotItem } from './slots.ts';
 import type { StartChecks } from './starts.ts';
 import { checkObject } from './stored-objects.ts';
-import { checkBackfillItem, checkRunId, checkWindowState } from './windows.ts';
 
 export interface WriteChecks {
   readonly onObject: (key: string, object: StoredObject, existing: StoredObject | undefined) => void;
@@ -38,16 +36,25 @@ export interface WriteChecks {
   readonly completions: readonly Completion[];
   /** The date from which the export must miss nothing; undefined before its first watermark. */
   lowerBound(exportName: string): number | undefined;
-  /** The manifests of the export's windows. Of a window that an operator has started over, only the last. */
-  publishedWindows(exportName: string): readonly WindowManifest[];
-  /** Whether the invocation must know which root element page 1 of its run has. */
-  mustKnowRoot(process: Process): boolean;
+  /** Of published runs, in the order in which they were written. */
+  manifests(): readonly Manifest[];
+  /** When the first page of the run was logged. */
+  firstPageAt(run: string): number | undefined;
+  /** Every run, as its state last had it, by its ID. */
+  readonly runs: Observations['runs'];
+  /** Whether the invocation must know which root element the first pages of its run have. */
+  mustKnowRoot(process: Process, service: SimulatedService): boolean;
 }
 
 /** IAM does not separate the exports of a service, so the code must. */
-function checkWriter({ world, writer, findExecution }: Observations, exportName: string): void {
+function checkWriter({ world, writer, findExecution }: Observations, exportName: string, sk: string): void {
   const { id, payload } = writer();
-  const started = exportOf(findExecution(payload.execution)?.input);
+  const input = findExecution(payload.execution)?.input;
+  const started = exportOf(input);
+  const isState = sk === 'state' || sk.startsWith('bounded#');
+  if (isState && isBounded(input) !== (sk !== 'state')) {
+    world.violate('a bounded run changes nothing of its export', `${id} writes ${sk} of ${exportName}`);
+  }
   if (started !== undefined && started !== exportName) {
     world.violate('an execution changes only its own export', `${id} of ${started} writes to ${exportName}`);
   }
@@ -76,9 +83,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     publishedReports: new Map(),
     completions: [],
     lowerBounds: new Map(),
-    windows: new Map(),
-    restartedWindows: new Set(),
-    runs: new Map(),
+    proofs: new Map(),
     requestMarks: new Map(),
     runOwners: new Set(),
     statesWrittenAt: new Map(),
@@ -86,7 +91,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
   };
   return {
     onObject(key, object, existing) {
-      checkWriter(observations, key.slice(observations.prefix.length).split('/')[0] ?? '');
+      checkWriter(observations, key.slice(observations.prefix.length).split('/')[0] ?? '', '');
       checkObject(observations, seen, key, object, existing);
     },
     onItem(item, existing) {
@@ -103,40 +108,32 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         observations.world.violate('every item has an expected key', text(item, 'pk'));
         return;
       }
-      checkWriter(observations, name);
       const sk = text(item, 'sk');
-      if (sk === 'state' || sk.startsWith('window#')) {
+      checkWriter(observations, name, sk);
+      if (sk === 'state' || sk.startsWith('bounded#')) {
         const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as StateItem);
         const state = unmarshall({ ...item }) as StateItem;
-        const window = parseBounds(sk);
-        checkRunId(observations, seen, name, sk, state);
+        const stateName = sk === 'state' ? name : `${name}/${sk.slice('bounded#'.length)}`;
         noteRequest(observations, seen, observed, state, previous);
         checkOwner(observations, seen, `${name} ${sk}`, state, previous);
-        checkDocumentRoot(observations, seen, observed, state, previous, window !== undefined);
-        if (window === undefined) {
-          checkExportState(observations, seen, observed, state, previous);
-          starts.onState(observed, state, previous);
-        } else checkWindowState(observations, seen, observed, window, state, previous);
-      } else if (sk === 'backfill') {
-        checkBackfillItem(observations, name, unmarshall({ ...item }) as BackfillItem, existing);
+        checkDocumentRoot(observations, seen, observed, state, previous, sk !== 'state');
+        checkExportState(observations, seen, observed, stateName, state, previous);
+        if (sk === 'state') starts.onState(observed, state, previous);
+        if (state.active !== undefined) observations.runs.set(state.active.run, state.active);
       } else if (sk.startsWith('incidents#')) {
         checkIncidents(observations.world, item, existing);
       } else {
         const entry = unmarshall({ ...item }) as LogEntry;
-        checkLogEntry(observations, observed, entry, existing !== undefined);
-        if (entry.page === 1) seen.firstPagesAt.set(entry.run, observations.world.time.now());
+        checkLogEntry(observations, seen, observed, entry, existing !== undefined);
       }
     },
     publishedReports: (exportName) => seen.publishedReports.get(exportName) ?? new Set(),
     publishedRunCount: () => seen.manifests.size,
     completions: seen.completions,
     lowerBound: (exportName) => seen.lowerBounds.get(exportName),
-    mustKnowRoot: (process) => mustKnowRoot(observations, seen, process),
-    publishedWindows(exportName) {
-      const manifests = seen.windows.get(exportName) ?? [];
-      const key = (manifest: WindowManifest) => windowKey(exportName, manifest);
-      const last = new Map(manifests.map((manifest) => [key(manifest), manifest]));
-      return manifests.filter((each) => !seen.restartedWindows.has(key(each)) || last.get(key(each)) === each);
-    },
+    mustKnowRoot: (process, service) => mustKnowRoot(observations, seen, process, service),
+    runs: observations.runs,
+    firstPageAt: (run) => seen.firstPagesAt.get(run),
+    manifests: () => [...seen.manifests.values()],
   };
 }

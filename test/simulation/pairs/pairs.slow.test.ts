@@ -41,6 +41,7 @@ describe('a small history', () => {
   it('has the pages and the pages in flight of its name', async () => {
     for (const small of smallHistories) {
       const [, pages, inFlight] = /^(\d)-pages-(\d)-in-flight$/.exec(small) ?? [];
+      if (pages === undefined) continue;
       const { logLines } = await runHistory({ ...planOf(small, []), recordLog: true });
       const puts = logLines.flatMap(({ actor, message }) => {
         const [, run] =

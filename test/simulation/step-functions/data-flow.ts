@@ -18,6 +18,9 @@ export function getPath(data: unknown, path: string): unknown {
   return value;
 }
 
+/** Whether `data` has a value at `path`, a field of its own. */
+export const hasPath = (data: unknown, path: string): boolean => path.slice('$.'.length) in (data as object);
+
 /** `data` with `result` at a ResultPath. Path undefined: the result replaces the data. null: the result is discarded. */
 export function setPath(data: unknown, path: string | null | undefined, result: unknown): unknown {
   if (path === undefined) return result;

@@ -6,9 +6,9 @@
  * interpreter.
  */
 
-import type { Retrier, State, StateMachine, TaskState } from '../../../lib/core/state-machine/asl.ts';
+import type { ChoiceRule, Retrier, State, StateMachine, TaskState } from '../../../lib/core/state-machine/asl.ts';
 import type { VirtualTime } from '../world/virtual-time.ts';
-import { type Context, getPath, resolveTemplate, setPath } from './data-flow.ts';
+import { type Context, getPath, hasPath, resolveTemplate, setPath } from './data-flow.ts';
 
 /** The events that the history of a Standard execution can hold (Step Functions Developer Guide, "Quotas"). */
 export const maxHistoryEvents = 25_000;
@@ -256,10 +256,7 @@ async function runState(
       });
       return undefined;
     case 'Choice': {
-      const choice = state.Choices.find((rule) => {
-        const value = getPath(data, rule.Variable);
-        return 'IsNull' in rule ? (value === null) === rule.IsNull : value === rule.StringEquals;
-      });
+      const choice = state.Choices.find((rule) => isTrue(rule, data));
       return { next: choice?.Next ?? state.Default, data };
     }
     case 'Pass': {
@@ -272,6 +269,14 @@ async function runState(
     case 'Task':
       return runTask(options, execution, name, state, data, end, isOver);
   }
+}
+
+/** `And` stops at the first comparison that is false. */
+function isTrue(rule: ChoiceRule, data: unknown): boolean {
+  if ('And' in rule) return rule.And.every((each) => isTrue({ ...each, Next: rule.Next }, data));
+  if ('IsPresent' in rule) return hasPath(data, rule.Variable) === rule.IsPresent;
+  const value = getPath(data, rule.Variable);
+  return 'IsNull' in rule ? (value === null) === rule.IsNull : value === rule.StringEquals;
 }
 
 function contextOf(

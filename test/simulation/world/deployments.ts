@@ -189,6 +189,10 @@ function changeSettings(rng: Rng, input: ExportInput): ExportInput {
     maxInlineWait: rng.pick(['PT0S', 'PT20S']),
     // A shorter overlap would miss reports that the service dates back.
     since: { ...input.since, ...(hasWatermark && rng.chance(0.3) ? { overlap: 'PT15M' } : {}) },
+    // A run that has begun keeps its cuts.
+    ...(input.slices === undefined
+      ? {}
+      : { slices: rng.pick([input.slices, { ...input.slices, length: 'PT2H' }, { length: 'PT40M' }]) }),
   };
 }
 

@@ -72,12 +72,12 @@ export const faultKinds = [
   'deployment',
   'rollback',
   'redrive',
-  // What operators do with a backfill, and what becomes of the execution that starts its windows.
-  'backfill-started-again',
-  'backfill-abandoned',
-  'backfill-with-other-windows',
-  'window-started-again',
-  'window-scheduler-stopped',
+  // An operator starts bounded runs, or a run with other slices.
+  'bounded-start',
+  'bounded-start-parts',
+  'bounded-start-again',
+  'bounded-restart',
+  'manual-start-sliced',
   // A response of the report service.
   'other-document',
   // A deployment that changes what is requested. It fails half-way, and is rolled back.
@@ -117,11 +117,11 @@ const weights: Partial<FaultRates> = {
   deployment: 8,
   rollback: 30,
   redrive: 10,
-  'backfill-started-again': 12,
-  'backfill-abandoned': 12,
-  'backfill-with-other-windows': 12,
-  'window-started-again': 6,
-  'window-scheduler-stopped': 6,
+  'bounded-start': 12,
+  'bounded-start-parts': 12,
+  'bounded-start-again': 12,
+  'bounded-restart': 6,
+  'manual-start-sliced': 6,
   'other-document': 3,
   'request-changed': 40,
 };

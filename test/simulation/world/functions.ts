@@ -11,23 +11,17 @@ import { beginRunHandler } from '../../../functions/begin-run.ts';
 import { exportPageHandler } from '../../../functions/export-page.ts';
 import { failRunHandler } from '../../../functions/fail-run.ts';
 import { finishRunHandler } from '../../../functions/finish-run.ts';
-import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import type { Platform } from '../../../lib/aws/lambda/platform.ts';
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
-import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import type { Spool } from '../../../lib/aws/s3/spool.ts';
-import { createSecretApiKey } from '../../../lib/aws/secrets.ts';
-import { createExecutions } from '../../../lib/aws/step-functions/executions.ts';
 import { functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
 import {
   type FunctionEnvironment,
   type FunctionSettingsInput,
   stepVariables,
 } from '../../../lib/settings/environment.ts';
-import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { Compression } from '../../../lib/core/model.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
-import { serviceClient } from '../../../lib/service/client/client.ts';
 import type { DeploymentScenario, ExportInput } from '../histories/scenario.ts';
 import { compressAtOnce } from '../../support/export/compress-at-once.ts';
 import { inflateAtOnce } from '../../support/service/inflate-at-once.ts';
@@ -47,7 +41,7 @@ import {
 } from './sdk-clients.ts';
 import { apiKeySecret, proxyCredentials, proxySecret } from './secrets.ts';
 import { descriptionOf } from './service-apis.ts';
-import { createServiceTraffic, type ServiceTraffic } from './traffic.ts';
+import type { ServiceTraffic } from './traffic.ts';
 import type { World } from './world.ts';
 
 export const vendor = 'ACME';
@@ -81,7 +75,7 @@ export function deployedSettings(
     hasProxy,
     storageClass,
     objectTags,
-    filterUntil,
+    hasUpperBound,
     rootElement,
   }: DeploymentScenario,
   exports: readonly ExportInput[],
@@ -89,9 +83,10 @@ export function deployedSettings(
 ): FunctionSettingsInput {
   const service = {
     baseUrl,
-    ...(describedApi === undefined ? { vendor, cursorIn } : { api: descriptionOf(describedApi, cursorIn) }),
+    ...(describedApi === undefined
+      ? { vendor, cursorIn, ...(hasUpperBound ? { filterUntil: 'date.lt' } : {}) }
+      : { api: descriptionOf(describedApi, cursorIn, hasUpperBound) }),
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
-    ...(filterUntil === undefined ? {} : { filterUntil }),
     ...(rootElement === undefined ? {} : { rootElement }),
     ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
   };
@@ -170,38 +165,6 @@ function createPlatform(
     compress: compressAtOnce(world.rng(`zlib of ${container.id}`).pick([0, 1, 6])),
     partBytes,
     maxInFlight,
-  };
-}
-
-/** What a command on the computer of an operator uses: the page log, the store, Step Functions and the service. */
-export function createOperatorTools(endpoints: Endpoints, deployment: DeploymentScenario, container: Container) {
-  const { world } = endpoints;
-  const { runtime } = container;
-  const connection = (perform: (process: Process, command: Command) => unknown) => ({ world, container, perform });
-  // Directly, unlike the functions.
-  const { headers: _, ...settings } = deployedSettings({ ...deployment, hasProxy: false }, []).service;
-  const client = createDynamoDbClient(connection(endpoints.dynamoDb));
-  // A probe takes no slot.
-  const traffic = createServiceTraffic(world, undefined);
-  return {
-    log: createDynamoPageLog({ client, table, service: 'acme', runtime }),
-    store: createS3PageStore({ client: createS3Client(connection(endpoints.s3)), bucket, prefix, runtime }),
-    executions: createExecutions(
-      createSfnClient(connection(endpoints.stepFunctions)),
-      'arn:aws:states:us-east-1:123456789012:stateMachine:acme',
-    ),
-    runtime,
-    service: serviceClient(serviceSettingsSchema.parse(settings), {
-      apiKey: createSecretApiKey({
-        client: createSecretsClient(connection(endpoints.secretsManager)),
-        secretId: apiKeySecret,
-        field: deployment.apiKeyField,
-        now: runtime.now,
-      }),
-      clock: runtime,
-      createPool: (_base, timeouts) => new SimulatedNetwork({ ...endpoints, traffic }, container, timeouts),
-      inflate: inflateAtOnce,
-    }),
   };
 }
 

@@ -71,7 +71,7 @@ export function laterDynamoDbClient(client: DynamoDBClient): DynamoDBClient {
     send(command: { readonly input: { Item?: Item } }) {
       const { Item: item } = command.input;
       if (item?.checksum !== undefined) {
-        const { value } = /^(state$|window#)/.test(item.sk?.S ?? '') ? fromStateItem(item) : fromEntryItem(item);
+        const { value } = /^(state$|bounded#)/.test(item.sk?.S ?? '') ? fromStateItem(item) : fromEntryItem(item);
         const checksum = checksumOf({ ...(value as object), addedBy: 'release 2' });
         command.input.Item = { ...item, addedBy: { S: 'release 2' }, checksum: { S: checksum } };
       }

@@ -6,7 +6,6 @@
 import { Dispatcher, errors } from 'undici';
 import type { Timeouts } from '../../../lib/service/client/deadline.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
-import { checkBounds } from '../invariants/windows.ts';
 import type { Container } from './container.ts';
 import type { Process } from './process.ts';
 import type { ServiceRequest, ServiceResponse, SimulatedService } from './report-service.ts';
@@ -78,7 +77,6 @@ export class SimulatedNetwork extends Dispatcher {
     try {
       const operation = path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
       const respond = () => {
-        checkBounds(this.#world, process, request);
         this.#retryAfter.onRequest(process, sentAt);
         respondedAt = time.now();
         const responding = this.#serviceFor(process).respond(request, site, process);

@@ -11,8 +11,7 @@ export interface Process {
   readonly id: string;
   /** In virtual time. */
   readonly startedAt: number;
-  /** The function, or a command on the computer of an operator. */
-  readonly step: StepName | 'Operator';
+  readonly step: StepName;
   /** As the state machine sent it. */
   readonly payload: { readonly input: unknown; readonly execution: string; readonly startInput?: unknown };
   readonly runtime: Runtime;

@@ -7,11 +7,16 @@ import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import type { ReportTimeline, SimulatedReport } from './reports.ts';
 import type { Rng } from './rng.ts';
-import type { UpperBounds } from '../../../lib/service/simulator/request.ts';
 import type { Process } from './process.ts';
 import type { ApiKeys } from './secrets.ts';
 import type { ExportRequest, PageContent, ServiceApi } from './service-apis.ts';
 import type { World } from './world.ts';
+
+/**
+ * What the service does with the upper bound of a request: honors it, honors it but rejects an empty interval, ignores it, or includes
+ * reports that are dated exactly at it.
+ */
+export type UpperBounds = 'honored' | 'empty rejected' | 'ignored' | 'included';
 
 export interface ServiceRequest {
   readonly method: string;
@@ -45,6 +50,8 @@ export interface ServedPage {
   readonly reports: readonly SimulatedReport[];
   /** The moment, by the service's clock, whose reports the page shows. */
   readonly asOf: number;
+  /** What the service did with the upper bound. */
+  readonly upperBounds: UpperBounds;
   /** That of the version whose request it was (`Version.requestMark`). */
   readonly requestMark: string | undefined;
 }
@@ -53,6 +60,10 @@ export interface SimulatedService {
   respond(request: ServiceRequest, site: string, process: Process): ServiceResponse;
   /** Every complete page served for this cursor. */
   servedPages(cursor: string | null): readonly ServedPage[];
+  /** The responses to requests of the process for an empty interval: the page, or undefined if the service rejected the request. */
+  proofs(processId: string): readonly (ServedPage | undefined)[];
+  /** Whether its requests must have an upper bound. */
+  readonly needsUpperBound: boolean;
   /** The service's clock. */
   now(): number;
   readonly requestCount: () => number;
@@ -64,8 +75,11 @@ export interface ServiceOptions {
   readonly api: ServiceApi;
   readonly apiKeys: Pick<ApiKeys, 'check'>;
   readonly timeline: ReportTimeline;
-  /** What it does with `filter.date.lt`. Default: honours it. */
-  readonly upperBounds?: UpperBounds | undefined;
+  /** What it does with upper bounds at a moment. */
+  readonly upperBoundsAt: (time: number) => UpperBounds;
+  readonly needsUpperBound: boolean;
+  /** Called with each request for the first page of an empty interval, before the service responds. */
+  readonly onProof: (process: Process, at: number, earlier: readonly (ServedPage | undefined)[]) => void;
   /** Difference between its clock and virtual time. */
   readonly skewMs: number;
   readonly hasDate: boolean;
@@ -118,6 +132,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   const cycles = new Map<string, string>();
   /** Cursors that have been answered with a page. */
   const used = new Set<string>();
+  const proofs = new Map<string, (ServedPage | undefined)[]>();
   let requestCount = 0;
   const now = () => Math.floor(world.time.now() + skewMs);
 
@@ -130,10 +145,22 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (apiKey === 'rejected') return { status: 401, headers: dateHeader(), body: Buffer.from('Unknown API key') };
     const { cursor, ...exportRequest } = received;
     const rng = world.rng(`${site}/response`);
-    const hasUpperBound = exportRequest.filter.date.lt !== undefined;
-    if (hasUpperBound && options.upperBounds === 'rejected') return errorResponse(400, dateHeader());
+    const { gte, lt } = exportRequest.filter.date;
+    const isEmpty = cursor === null && lt !== undefined && Date.parse(gte) === Date.parse(lt);
+    const known = proofs.get(process.id) ?? [];
+    if (isEmpty) options.onProof(process, Date.parse(lt), known);
+    const noteProof = (proof: ServedPage | undefined) => {
+      if (isEmpty) proofs.set(process.id, [...known, proof]);
+    };
     const error = injectErrorResponse(world, rng, site, cursor !== null, now());
-    if (error !== undefined) return { ...error, headers: { ...dateHeader(), ...error.headers } };
+    if (error !== undefined) {
+      if ([302, 400, 422].includes(error.status)) noteProof(undefined);
+      return { ...error, headers: { ...dateHeader(), ...error.headers } };
+    }
+    if (isEmpty && options.upperBoundsAt(world.time.now()) === 'empty rejected') {
+      noteProof(undefined);
+      return errorResponse(400, dateHeader());
+    }
 
     const position = cursor === null ? undefined : positions.get(cursor);
     if (cursor !== null && position === undefined) return rejectAsViolation(`unknown cursor ${cursor}`);
@@ -144,7 +171,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (cursor !== null && options.singleUseCursors && used.has(cursor)) {
       return errorResponse(rng.pick([400, 404, 410]), dateHeader());
     }
-    const content = createPage(request, received, position, rng, query);
+    const { content, page: servedPage } = createPage(request, received, position, rng, query);
     const latencyMs = rng.integerBelow(options.maxLatencyMs);
     const headers = dateHeader(latencyMs - rng.integerBelow(options.maxDateLagMs + 1));
     const respondWith = (written: Pick<ServiceResponse, 'headers' | 'body'>): ServiceResponse => {
@@ -157,13 +184,14 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       return options.compresses && written.headers['content-encoding'] === undefined ? compressed(framed) : framed;
     };
     // Without this knowledge, the exporter cannot notice it (docs/guarantees.md).
-    const isNoticeable = cursor !== null || api.describesPages || options.knowsRoot(process);
+    const isNoticeable = cursor !== null || isEmpty || api.describesPages || options.knowsRoot(process);
     const isOther = isNoticeable && api.isChecked && world.injectFault('other-document', site);
     const page = isOther ? api.otherDocument(world.rng(`${site}/other-document`), content) : api.write(content);
     const encoded = respondWith(page);
     const defective = injectDefect(encoded, () => api.wrong(content).map(respondWith), rng, site);
     const response = injectWrongDate(defective, site);
     const isIntact = !isOther && response.body.equals(encoded.body);
+    if (!isOther) noteProof(servedPage);
     // Whether or not the client receives it.
     if (cursor !== null && response.truncatedAt === undefined && isIntact) used.add(cursor);
     return response;
@@ -180,13 +208,14 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     position: CursorPosition | undefined,
     rng: Rng,
     query: string,
-  ): PageContent {
+  ): { readonly content: PageContent; readonly page: ServedPage } {
     const since = Date.parse(filter.date.gte);
     const asOf = snapshots && position !== undefined ? position.firstPageAt : now();
     const { lt } = filter.date;
     const until = lt === undefined ? Number.POSITIVE_INFINITY : Date.parse(lt);
-    const isBounded = lt !== undefined && options.upperBounds !== 'ignored';
-    const matching = timeline.matching(since, asOf).filter(({ date }) => !isBounded || date < until);
+    const upperBounds = options.upperBoundsAt(world.time.now());
+    const end = upperBounds === 'ignored' ? Number.POSITIVE_INFINITY : until + (upperBounds === 'included' ? 1 : 0);
+    const matching = timeline.matching(since, asOf).filter(({ date }) => date < end);
     const remaining = position === undefined ? matching : matching.filter((report) => isAfter(report, position.after));
     const reports = remaining.slice(0, size);
     const last = reports.at(-1);
@@ -221,9 +250,9 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     };
     const sha256 = createHash('sha256').update(api.write(content).body).digest('hex');
     const requestMark = /other-request-[\w.-]+/.exec(JSON.stringify(request))?.[0];
-    const page = { sha256, since, until, cursor, nextCursor, reports, asOf, requestMark };
+    const page = { sha256, since, until, cursor, nextCursor, reports, asOf, upperBounds, requestMark };
     served.set(cursor, [...(served.get(cursor) ?? []), page]);
-    return content;
+    return { content, page };
   }
 
   function framing(body: Buffer): Record<string, string> {
@@ -276,7 +305,14 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   const dateHeader = (inMs = 0): Record<string, string> =>
     hasDate ? { date: new Date(now() + inMs).toUTCString() } : {};
 
-  return { respond, now, requestCount: () => requestCount, servedPages: (cursor) => served.get(cursor) ?? [] };
+  return {
+    respond,
+    now,
+    needsUpperBound: options.needsUpperBound,
+    requestCount: () => requestCount,
+    servedPages: (cursor) => served.get(cursor) ?? [],
+    proofs: (processId) => proofs.get(processId) ?? [],
+  };
 }
 
 export const headerOf = ({ headers }: ServiceRequest, name: string): string | undefined =>

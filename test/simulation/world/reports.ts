@@ -11,6 +11,8 @@ export interface SimulatedReport {
   readonly visibleAt: number;
   readonly revisedAt: number | undefined;
   readonly goneAt: number | undefined;
+  /** Whether its date changes: it disappears at the moment at which another report with the same ID becomes visible. */
+  readonly isRedated?: boolean;
 }
 
 export interface ReportTimeline {
@@ -34,13 +36,19 @@ export interface ReportTimelineOptions {
   readonly maxBackdatingMs: number;
   /** Whether reports are revised, and disappear. */
   readonly changing: boolean;
+  /** Whether the dates of some reports change. */
+  readonly redating: boolean;
+  /** Decides what `redating` brings: its own generator, so that the other reports stay the same. */
+  readonly redatingRng: Rng;
 }
 
 export function createReportTimeline(options: ReportTimelineOptions): ReportTimeline {
   const { rng, backlog, arriving, from, until, intervalMs, maxBackdatingMs, changing } = options;
+  const { redating, redatingRng } = options;
   const day = 86_400_000;
   const scheduledStarts = Math.floor((until - from) / intervalMs);
-  const justAfterAStart = () => from + (1 + rng.integerBelow(scheduledStarts)) * intervalMs + rng.between(0, 5_000);
+  const justAfterAStart = (by = rng) =>
+    from + (1 + by.integerBelow(scheduledStarts)) * intervalMs + by.between(0, 5_000);
   const arrivals = [
     ...Array.from({ length: backlog }, () => rng.between(from - day, from)),
     ...(typeof arriving === 'number'
@@ -62,7 +70,10 @@ export function createReportTimeline(options: ReportTimelineOptions): ReportTime
       goneAt: changes && rng.chance(0.5) ? visibleAt + rng.between(0, day / 4) : undefined,
     };
   });
-  const reports = created.sort((one, other) => one.date - other.date || one.ordinal - other.ordinal);
+  const all = redating
+    ? created.flatMap((report) => redate(report, redatingRng, () => justAfterAStart(redatingRng)))
+    : created;
+  const reports = all.sort((one, other) => one.date - other.date || one.ordinal - other.ordinal);
   return {
     reports,
     matching: (since, at) =>
@@ -70,4 +81,15 @@ export function createReportTimeline(options: ReportTimelineOptions): ReportTime
         ({ date, visibleAt, goneAt }) => date >= since && visibleAt <= at && (goneAt === undefined || goneAt > at),
       ),
   };
+}
+
+/** The report, or the two reports that stand for one whose date changes while a run may be under way, by up to a day. */
+function redate(report: SimulatedReport, rng: Rng, moment: () => number): readonly SimulatedReport[] {
+  if (!rng.chance(0.1)) return [report];
+  const at = Math.floor(Math.max(report.visibleAt, moment()));
+  const date = Math.floor(Math.min(at, report.date + rng.between(-86_400_000, 86_400_000)));
+  return [
+    { ...report, goneAt: Math.min(at, report.goneAt ?? at), isRedated: true },
+    { ...report, date, visibleAt: at, isRedated: true },
+  ];
 }

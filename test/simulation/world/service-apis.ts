@@ -48,14 +48,19 @@ const xmlType = { 'content-type': 'application/xml;charset=UTF-8' };
 const jsonType = { 'content-type': 'application/json' };
 
 /** The setting `api` of the service. */
-export function descriptionOf(api: DescribedApi, cursorIn: 'query' | 'body'): ApiProps {
+export function descriptionOf(api: DescribedApi, cursorIn: 'query' | 'body', hasUpperBound: boolean): ApiProps {
   const auth = { kind: 'header', name: 'X-ACME-API-KEY' } as const;
   const xml = { format: 'xml', reports: '/reports/report' } as const;
   if (api === 'link') {
-    const query = { since: '{since}', type: '{filter.type}', size: '{size}' };
+    const query = {
+      since: '{since}',
+      ...(hasUpperBound ? { until: '{until}' } : {}),
+      type: '{filter.type}',
+      size: '{size}',
+    };
     return { request: { path, query }, auth, next: { from: 'link' }, page: xml };
   }
-  const filter = { date: { gte: '{since}' }, other: '{filter}' };
+  const filter = { date: { gte: '{since}', ...(hasUpperBound ? { lt: '{until}' } : {}) }, other: '{filter}' };
   const to = cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' };
   return {
     request: { method: 'POST', path, body: { filter, format: 'ANY', container: 'NONE', size: '{size}' } },
@@ -90,10 +95,13 @@ function readGet({ method, path: target, body }: ServiceRequest): ExportRequest 
   if (method !== 'GET' || pathname !== path || body !== '' || Number.isNaN(Date.parse(since))) {
     return `unexpected ${method} ${target} ${body}`;
   }
-  const [size, type] = [searchParams.get('size'), searchParams.get('type')];
+  const [size, type, until] = ['size', 'type', 'until'].map((name) => searchParams.get(name) ?? undefined);
   return {
-    filter: { date: { gte: since }, ...(type === null ? {} : { type }) },
-    ...(size === null ? {} : { size: Number(size) }),
+    filter: {
+      date: { gte: since, ...(until === undefined ? {} : { lt: until }) },
+      ...(type === undefined ? {} : { type }),
+    },
+    ...(size === undefined ? {} : { size: Number(size) }),
     cursor: searchParams.has('cursor') ? target : null,
   };
 }

@@ -1,0 +1,190 @@
+/** Checks the slices of runs before the state, or the first page of a run, is stored; and the requests that prove upper bounds. */
+
+import { isDeepStrictEqual } from 'node:util';
+import type { Process } from '../world/process.ts';
+import type { ServedPage } from '../world/report-service.ts';
+import type { SimulatedReport } from '../world/reports.ts';
+import type { Command } from '../world/sdk-clients.ts';
+import {
+  type ActiveRun,
+  type Chain,
+  chainsOf,
+  cutsOf,
+  entriesOfChain,
+  keyOfPage,
+  type LogEntry,
+  type Observations,
+  type ObservedExport,
+  requestedBounds,
+  type Seen,
+} from './observations.ts';
+
+/** A new run is cut into all of its period. The newest slice is no longer than the others. */
+export function checkCuts({ world }: Observations, name: string, active: ActiveRun): void {
+  const { run, slices, since, until, startedAt } = active;
+  const end = Date.parse(until ?? startedAt);
+  const cuts = cutsOf(active).slice(1);
+  const isOrdered = cuts.every((cut) => cut.since > Date.parse(since) && cut.since < end);
+  const last = cuts.at(-1);
+  const isWhole = slices === undefined || (last !== undefined && end - last.since <= slices.lengthMs);
+  if (!isOrdered || !isWhole) world.violate('the slices of a run never change', `${name}: ${run} has wrong cuts`);
+}
+
+/**
+ * Every attempt of a run has the same slices. One starts over only on its own: when its cursor was rejected, or when two of its pages
+ * have the same cursor.
+ */
+export function checkSlices(
+  observations: Observations,
+  { pagesStoredAt }: Pick<Seen, 'pagesStoredAt'>,
+  { name, scenario }: Pick<ObservedExport, 'name' | 'scenario'>,
+  previous: ActiveRun,
+  active: ActiveRun,
+): void {
+  const { world, writer, prefix, s3 } = observations;
+  const { step, id, startedAt } = writer();
+  const label = `${name}: ${active.run}`;
+  const fixed = ({ since, until, bounded, lagMs, startedAt: at, compression, slices }: ActiveRun) => [
+    [since, until, bounded, lagMs, at, compression],
+    [slices?.count, slices?.lengthMs],
+  ];
+  if (!isDeepStrictEqual(fixed(active), fixed(previous))) {
+    world.violate('the slices of a run never change', `${label}, by ${id}`);
+    return;
+  }
+  // The state is that of before this write.
+  const before = chainsOf(observations, active.run);
+  const restarted = before.filter(
+    ({ slice = 0, attempt }) => (active.slices?.attempts?.[slice] ?? attempt) !== attempt,
+  );
+  for (const chain of restarted) {
+    const { slice = 0, attempt = 1 } = chain;
+    const entries = entriesOfChain(observations, name, active.run, chain);
+    const repeats = entries.at(-1)?.repeats === true || hasRepeatedCursor(entries);
+    const { maxCursorRestarts } = scenario.settings;
+    const wasRejected = step === 'BeginRun' && (previous.slices?.restarts?.[slice] ?? 0) > maxCursorRestarts;
+    const isAllowed =
+      active.slices?.attempts?.[slice] === attempt + 1 &&
+      (step === 'ExportPage'
+        ? restarted.length === 1
+        : wasRejected || ((step === 'BeginRun' || step === 'FinishRun') && repeats));
+    const restarts = active.slices?.restarts?.[slice] ?? 0;
+    if (!isAllowed || restarts > maxCursorRestarts) {
+      world.violate('a slice starts over only on its own', `${label}: slice ${slice} by ${id}`);
+    }
+    const last = entries.at(-1);
+    if (step !== 'ExportPage' || last === undefined) continue;
+    const nextKey = prefix + keyOfPage(last.key, last.page + 1);
+    const next = s3().objects.get(nextKey);
+    const canBeAdopted = next !== undefined && next.metadata['next-cursor-sha256'] === undefined;
+    const isFound = canBeAdopted && (pagesStoredAt.get(nextKey) ?? Number.POSITIVE_INFINITY) < startedAt;
+    const isDisturbed = world.injectedFaults.some(({ site }) => site.startsWith(`${id}/`) && !/fetch/.test(site));
+    if (isFound && !isDisturbed) {
+      world.violate('a run does not start over while its next page is stored', `${label}: ${nextKey}`);
+    }
+  }
+}
+
+function hasRepeatedCursor(entries: readonly LogEntry[]): boolean {
+  const cursors = entries.flatMap(({ cursor }) => (cursor === null ? [] : [cursor]));
+  return new Set(cursors).size < cursors.length;
+}
+
+/** A run with one slice has no log of slices to read. */
+export function checkSlicesRead(
+  { world, runs }: Pick<Observations, 'world' | 'runs'>,
+  { id }: Process,
+  { input }: Command,
+): void {
+  const { ':prefix': prefix } =
+    (input as { ExpressionAttributeValues?: Record<string, { S?: string }> }).ExpressionAttributeValues ?? {};
+  const [, run = ''] = /^run#([^#]+)#slice#/.exec(prefix?.S ?? '') ?? [];
+  if (run !== '' && runs.get(run)?.slices === undefined) {
+    world.violate('a run with one slice makes no request for slices', `${id}: ${run}`);
+  }
+}
+
+export const dependsOnUpperBound = ({ slices, bounded }: ActiveRun): boolean =>
+  slices !== undefined || bounded !== undefined;
+
+/** Checks a request for an empty interval. `earlier`: the responses to those that the process has sent before. */
+export function checkProof(
+  { world, runs }: Pick<Observations, 'world' | 'runs'>,
+  observed: Pick<ObservedExport, 'service'>,
+  { id, step }: Process,
+  at: number,
+  earlier: readonly (ServedPage | undefined)[],
+): void {
+  const isOfRun = [...runs.values()].some(
+    (run) =>
+      dependsOnUpperBound(run) &&
+      (cutsOf(run).at(0)?.until ?? 0) === at &&
+      requestedBounds({ since: at, until: at }, run, observed).until === at,
+  );
+  const isRepeated = earlier.some((page) => page !== undefined) || earlier.length > 1;
+  if (step !== 'ExportPage' || !isOfRun || isRepeated) {
+    const details = isRepeated ? 'once more' : `for ${new Date(at).toISOString()}`;
+    world.violate('an invocation proves the upper bound once, for runs that depend on it', `${id}: ${details}`);
+  }
+}
+
+/** Before the first page of a run is logged: the process has seen that the service honors the upper bound. */
+export function checkFirstPage(
+  { world, writer, runs }: Observations,
+  { proofs }: Seen,
+  { name, service }: Pick<ObservedExport, 'name' | 'service'>,
+  run: string,
+): void {
+  const active = runs.get(run);
+  if (active === undefined || !dependsOnUpperBound(active)) return;
+  const responses = service.proofs(writer().id);
+  const proof = responses.at(-1);
+  proofs.set(run, proof);
+  const isRejected = responses.length > 1 && proof === undefined;
+  // Reports that are not counted are noticed by a second page.
+  const isEmpty = proof?.nextCursor === null && (proof.reports.length === 0 || !isCounted(active));
+  if (!isRejected && !isEmpty) {
+    world.violate('a run begins only if the service honors its upper bound', `${name}: ${run} by ${writer().id}`);
+  }
+}
+
+const isCounted = ({ request: { format, api } }: ActiveRun): boolean =>
+  format === 'XML' || api.pagination !== undefined;
+
+/**
+ * Whether the report may be in several slices of the run, or outside its bounds: its date has changed, or the service does not honor
+ * upper bounds and the proof could not show it. It shows that they are ignored by any report since the end of the first slice, and that
+ * they are inclusive only by a report with exactly that date. Of a format whose reports are not counted, it needs two reports.
+ */
+export function mayBeMisplaced(
+  { runs }: Pick<Observations, 'runs'>,
+  { proofs }: Pick<Seen, 'proofs'>,
+  run: string,
+  { date, visibleAt, isRedated }: SimulatedReport,
+): boolean {
+  if (isRedated) return true;
+  if (!proofs.has(run)) return false;
+  const proof = proofs.get(run);
+  // Rejected, as though the service compared the two bounds.
+  if (proof === undefined) return true;
+  const active = runs.get(run);
+  // One report without a next page is not noticed.
+  if (proof.reports.length > 0 && active !== undefined && !isCounted(active)) return true;
+  const wasVisible = visibleAt <= proof.asOf;
+  if (proof.upperBounds === 'ignored') return !wasVisible;
+  const isEnd = active !== undefined && cutsOf(active).some(({ until }) => until === date);
+  return proof.upperBounds === 'included' && isEnd && !(wasVisible && date === proof.since);
+}
+
+/** Whether a key is that of a page of an earlier attempt of its slice. */
+export function isOfEarlierAttempt(observations: Observations, run: string, key: string): boolean {
+  const chain = chainOfKey(key);
+  const current = chainsOf(observations, run).find(({ slice }) => slice === chain.slice);
+  return chain.attempt !== undefined && chain.attempt < (current?.attempt ?? 0);
+}
+
+/** Which attempt of which slice the key of a page names. */
+export function chainOfKey(key: string): Chain {
+  const [, slice, attempt = '1'] = /\/page-(\d{4})(?:\.(\d+))?-\d{6}\./.exec(key) ?? [];
+  return slice === undefined ? {} : { slice: Number(slice), attempt: Number(attempt) };
+}
