@@ -596,8 +596,7 @@ describe('later starts in a directory', () => {
     expect(await runInProcess(local, env)).toMatchObject({ status: 0 });
     await (content === undefined ? rm(file) : writeFile(file, JSON.stringify(content)));
 
-    const backfill = ['backfill', '--from', '2026-01-01', '--to', '2026-02-01', '--window', 'P7D', '--plan'];
-    for (const words of [['start'], ['plan'], backfill]) {
+    for (const words of [['start'], ['plan']]) {
       const ended = await runInProcess([...words, 'nightly', '--out', out], env);
       expect(ended).toMatchObject({ stdout: '', stderr: expect.stringContaining(message) });
       expect(ended.status).not.toBe(0);

@@ -371,6 +371,54 @@ describe('report-exporter local', () => {
   });
 });
 
+describe('report-exporter local with bounds and slices', () => {
+  const until = ['--filter-until', 'date.lt'];
+  const bounds = ['--since', '2026-01-01', '--until', '2026-01-11'];
+
+  it('exports a period in a bounded run with slices, once', async () => {
+    const out = await aDirectory();
+    const local = ['local', '--out', out, ...until];
+    const ended = await runInProcess([...local, ...bounds, '--parallel', '4', '--slice', 'P1D', '--json']);
+    expect(ended).toMatchObject({ status: 0 });
+    expect(jsonOf(ended)).toMatchObject({
+      status: 'completed',
+      since: '2026-01-01T00:00:00Z',
+      until: '2026-01-11T00:00:00Z',
+      bounded: true,
+      slices: { done: 10, count: 10 },
+      watermark: null,
+    });
+    expect(ended.stderr).toContain('since 2026-01-01T00:00:00Z until 2026-01-11T00:00:00Z in 10 slices');
+
+    const again = await runInProcess([...local, ...bounds]);
+    expect(again).toMatchObject({ status: 0, stdout: expect.stringContaining(`Done: run ${jsonOf(ended).run} has`) });
+    expect(await runInProcess(['start', '--out', out, '--since', '2026-01-10', '--until', '2026-01-12'])).toMatchObject(
+      {
+        status: 2,
+        stderr: expect.stringContaining(`overlap the bounded run ${jsonOf(ended).run} of export reports`),
+      },
+    );
+    expect(await runInProcess([...local, ...bounds, '--again', '--json'])).toMatchObject({ status: 0 });
+  });
+
+  it('exports a period in parts, each of which is published, and later starts without them', async () => {
+    const out = await aDirectory();
+    const series = ['--out', out, ...bounds, '--each', 'P5D'];
+    const ended = await runInProcess(['local', ...until, ...series, '--json']);
+    expect(jsonOf(ended)).toMatchObject({ status: 'completed', since: '2026-01-06T00:00:00Z', bounded: true });
+    expect(ended.stderr).toMatch(/ Completed: 2026-01-01T00:00:00Z to 2026-01-06T00:00:00Z \(1 page, 0 reports, /);
+    expect(await runInProcess(['start', ...series])).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining('Done: 2 runs have exported reports from'),
+    });
+    // The options of a bounded run are not saved.
+    expect(jsonOf(await runInProcess(['start', '--out', out, '--json']))).toMatchObject({
+      status: 'completed',
+      since: '1970-01-01T00:00:00Z',
+    });
+  });
+});
+
 describe('report-exporter local --all', () => {
   it('runs every export in the directory with its own settings, and fails if one does', async () => {
     const out = await aDirectory();
@@ -523,7 +571,7 @@ describe('report-exporter', () => {
     expect(status).toBe(0);
     const [, commands = ''] = stdout.split('\nCommands:\n');
     const lines = commands.trimEnd().split('\n');
-    expect(lines).toHaveLength(15);
+    expect(lines).toHaveLength(14);
     for (const line of lines) expect(line).toMatch(/^ {2}[a-z]+ {2,}\S/);
   });
 });

@@ -95,7 +95,7 @@ describe('report-exporter probe', () => {
       pages: [{ reports: 250, next: { at: 'body /paging/next', cursor: null } }],
       notes: [
         'no request has {since}: every run exports everything',
-        'backfills are not possible: requests have no upper bound',
+        'slices and runs with an upper bound are not possible: requests have none',
         'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found',
       ],
     });

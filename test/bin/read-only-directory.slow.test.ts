@@ -65,7 +65,7 @@ const commands = [
 /** What changes from one read to the next. */
 const withoutTimes = ({ status, stdout, stderr }: Omit<CommandResult, 'signal'>) => ({
   status,
-  stdout: stdout.replaceAll(/"at":"[^"]*"/g, ''),
+  stdout: stdout.replaceAll(/"(at|begunAt)":"[^"]*"/g, ''),
   stderr,
 });
 

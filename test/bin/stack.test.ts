@@ -99,7 +99,7 @@ describe('status', () => {
       BatchGetItem: 1,
       ListSchedules: 1,
       ListExecutions: 2,
-      Query: 2,
+      Query: 102,
     });
   });
 

@@ -148,7 +148,7 @@ describe('the settings of functions', () => {
     const exportPage = { memoryMebibytes: 1_024, reservedConcurrency: 5 };
     for (const { template } of [deploy({ service: { ...service, exportPage } }), aService({ exportPage })]) {
       expect(exportPageOf(template)).toMatchObject({ MemorySize: 1_024, ReservedConcurrentExecutions: 5 });
-      // The command backfill reads it.
+      // The command doctor reads it.
       expect(Object.values(outputsOf(template)).join()).toContain('"reservedConcurrency":5');
       const functions = Object.values(resourcesOf(template, 'AWS::Lambda::Function'));
       const reserved = functions.filter(({ Properties }) => 'ReservedConcurrentExecutions' in Properties);

@@ -14,7 +14,7 @@ import {
 } from '../support/aws/cdk-deployment.ts';
 
 const { template } = deploy({
-  service: { baseUrl: 'https://reports.example.com', vendor: 'ACME', filterUntil: 'date.lt' },
+  service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
   exports: [{ name: 'nightly', schedule: aSchedule(), expect: { reportsEvery: 'P8D' } }],
   alarms: { email: 'operator@example.com' },
 });
@@ -68,8 +68,6 @@ describe('the alarms', () => {
   it('monitor exactly these metrics', () => {
     expect(linesOf(template)).toMatchInlineSnapshot(`
       "
-      BackfillFailed: AWS/States ExecutionsFailed by StateMachineArn: 1 in 1 × 300 s
-      BackfillTimedOut: AWS/States ExecutionsTimedOut by StateMachineArn: 1 in 1 × 300 s
       ExecutionFailed: AWS/States ExecutionsFailed by StateMachineArn: 1 in 1 × 300 s
       FailureNotRecorded: AWS/Lambda Errors by FunctionName: 1 in 1 × 300 s
       FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 of 12 × 300 s

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { asRunId } from '../../lib/core/model.ts';
-import { latestKey, manifestKey, pageKey } from '../../lib/core/storage/keys.ts';
+import { boundedSummaryKey, latestKey, manifestKey, pageKey } from '../../lib/core/storage/keys.ts';
 import {
   type Deployment,
   deploy,
@@ -247,7 +247,12 @@ describe('the bucket policy', () => {
     });
   const run = { export: 'nightly', run: asRunId('20261120T020000Z-1f3a5c'), startedAt: at('2026-11-20T02:00:00Z') };
   const request = { format: 'XML', container: 'NONE' };
-  const writtenOnce = [manifestKey(run), pageKey({ ...run, request }, 1), pageKey({ ...run, request }, 1_000_000)];
+  const pages = [{ page: 1 }, { page: 1_000_000 }, { page: 1, slice: 3, attempt: 2 }];
+  const writtenOnce = [
+    manifestKey(run),
+    boundedSummaryKey(run),
+    ...pages.map((page) => pageKey({ ...run, request }, page)),
+  ];
 
   it.each(writtenOnce.flatMap((key) => [key, `team/acme/${key}`]))('denies to overwrite %s', (key) => {
     expect(isDenied({ key, ifNoneMatch: false, createsObject: true })).toBe(true);

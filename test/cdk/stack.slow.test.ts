@@ -13,6 +13,7 @@ import {
   serviceOutputSchema,
   serviceOutputSuffix,
 } from '../../lib/settings/stack-output.ts';
+import { zeroTotals } from '../../lib/core/model.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../lib/core/storage/manifest.ts';
@@ -91,12 +92,27 @@ describe('the functions', () => {
     expect(limits(2_000 * mebibyte).ephemeralStorageMebibytes).toBeGreaterThan(2_000);
   });
 
+  it('have the time and the storage for as many slices as a bounded run may have', () => {
+    const mebibyte = 1024 * 1024;
+    const limits = (pageMebibytes: number, pagesPerInvocation: number) =>
+      functionLimits({
+        service: { totalTimeout: 60_000, maxPageBytes: pageMebibytes * mebibyte, filterUntil: 'date.lt' },
+        exports: [{ maxInlineWait: 0, maxRetryAfter: 0, pagesPerInvocation }],
+      });
+    expect(limits(100, 1).timeoutSeconds.ExportPage).toBe(900);
+    expect(limits(100, 1).ephemeralStorageMebibytes).toBe(16 * 100 + 256);
+    expect(limits(100, 2).ephemeralStorageMebibytes).toBe(16 * 2 * 100 + 256);
+    // The settings of the export have one slice, for which that is enough.
+    expect(limits(1_000, 2).ephemeralStorageMebibytes).toBe(10_240);
+  });
+
   it('have ephemeral storage for the manifest of two million pages with cursors of 4 KB', async () => {
     const completion = { at: at('2026-11-20T03:00:00Z'), isPublished: true };
     const run = { ...aRun({ export: 'x'.repeat(40) }), completion };
     const of = { export: run.export, run: run.run };
-    const page = aPageEntry({ ...of, page: 1, key: pageKey(run, 1), cursor: null, nextCursor: null });
-    const [, line = ''] = await collect(manifestChunks(run, { first: page, last: page }, Readable.from([page])));
+    const page = aPageEntry({ ...of, page: 1, key: pageKey(run, { page: 1 }), cursor: null, nextCursor: null });
+    const content = { totals: zeroTotals, slices: [{ first: page, last: page }] };
+    const [, line = ''] = await collect(manifestChunks(run, content, Readable.from([page])));
     const bytes = 2_000_000 * (line.length + 4_096 + 20);
     expect(functionOf('FinishRun').EphemeralStorage.Size * 1024 * 1024).toBeGreaterThan(bytes);
   });

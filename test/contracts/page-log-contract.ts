@@ -1,11 +1,10 @@
 /**
- * The contract of the ports `PageLog` and `BackfillStore`: every implementation passes these tests.
+ * The contract of the ports `PageLog` and `RunHistory`: every implementation passes these tests.
  * Each test uses its own exports and runs, so that implementations may share one slow storage.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Backfill, BackfillStore } from '../../lib/backfill/store.ts';
-import { type Window, windowName, windowsOf } from '../../lib/backfill/windows.ts';
+import { boundedStateName, partsOf } from '../../lib/core/bounded-runs.ts';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import {
   asCursor,
@@ -15,7 +14,7 @@ import {
   type PageEntry,
   type RunId,
 } from '../../lib/core/model.ts';
-import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
+import type { ChainRef, PageLog, RunHistory } from '../../lib/core/ports.ts';
 import { exportSettingsSchema } from '../../lib/settings/settings.ts';
 import { openManifest } from '../../lib/core/storage/manifest-reader.ts';
 import { instantOf } from '../../lib/core/timestamps.ts';
@@ -28,7 +27,6 @@ import {
   anExportRequest,
   anExportState,
   aPageEntry,
-  aPlan,
   aRun,
   aRunId,
   aWatermark,
@@ -40,9 +38,7 @@ import { anExportBench } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 import { cases, fc } from '../support/property.ts';
 
-interface TestedLog extends PageLog, RunHistory {
-  readonly backfills: BackfillStore;
-}
+interface TestedLog extends PageLog, RunHistory {}
 
 export interface PageLogHarness {
   readonly log: TestedLog;
@@ -99,7 +95,6 @@ export function pageLogContract(
           version: 1,
           sequence: 7,
           active: aFullRun({ export: exportName, sequence: 7 }),
-          plan: aPlan({ abandonedAt: at('2026-11-20T03:00:00Z') }),
           watermark: aWatermark({
             instant: at('2026-11-19T02:00:00.500Z'),
             source: 'https://service.example/api',
@@ -344,86 +339,64 @@ export function pageLogContract(
       });
     });
 
-    describe('windows and backfills', () => {
-      const bounds = [
-        { since: at('2020-01-01T00:00:00Z'), until: at('2020-01-08T00:00:00Z') },
-        { since: at('2020-01-08T00:00:00Z'), until: at('2020-01-08T00:00:00.001Z') },
-      ];
-      const aBackfill = (overrides: Partial<Backfill> = {}): Required<Backfill> => ({
-        export: anExportName(),
-        version: 1,
-        plan: 1,
-        from: at('2020-01-01T00:00:00Z'),
-        to: at('2021-01-01T00:00:00.500Z'),
-        windowMs: 604_800_000,
-        parallel: 4,
-        requestChecksum: 'c'.repeat(64),
-        startedAt: at('2026-11-20T02:00:00Z'),
-        abandonedAt: at('2026-11-20T03:00:00Z'),
-        ...overrides,
+    describe('slices', () => {
+      const ofSlice = (slice: number, attempt: number) => ({ slice, attempt });
+
+      it('keeps a chain of pages for each attempt of each slice, apart from that of a run with one slice', async () => {
+        const { export: exportName, run } = aRun();
+        const chains = [{}, ofSlice(1, 1), ofSlice(1, 2), ofSlice(2, 1), ofSlice(10, 1), ofSlice(2, 10)];
+        const logged: PageEntry[] = [];
+        for (const [index, chain] of chains.entries()) {
+          for (let page = 1; page <= index + 1; page += 1) {
+            logged.push(await writer(index).append(aPageEntry({ export: exportName, run, ...chain, page })));
+          }
+        }
+        for (const [index, chain] of chains.entries()) {
+          const ref: ChainRef = { export: exportName, run, ...chain };
+          const entries = await collect(log.entries(ref));
+          expect(entries).toEqual(
+            logged.filter(({ slice, attempt }) => slice === ref.slice && attempt === ref.attempt),
+          );
+          expect(await log.last(ref)).toEqual(entries.at(-1));
+          expect(entries.at(-1)?.page).toBe(index + 1);
+        }
+        expect(await log.lastSlice({ export: exportName, run })).toBe(10);
+        expect(await log.last({ export: exportName, run, ...ofSlice(3, 1) })).toBeUndefined();
       });
 
-      it('keeps a state for each window, apart from that of the export', async () => {
+      it('knows the highest slice that has a page', async () => {
+        const ref = { export: anExportName(), run: aRunId() };
+        expect(await log.lastSlice(ref)).toBe(0);
+        await log.append(aPageEntry({ ...ref, run: asRunId(`${ref.run}0`), ...ofSlice(7, 1), page: 1 }));
+        await log.append(aPageEntry({ ...ref, page: 1 }));
+        expect(await log.lastSlice(ref)).toBe(0);
+        for (const slice of [9, 1_000, 99]) await log.append(aPageEntry({ ...ref, ...ofSlice(slice, 1), page: 1 }));
+        expect(await writer(1).lastSlice(ref)).toBe(1_000);
+      });
+    });
+
+    describe('states of bounded runs', () => {
+      const bounds = { since: at('2020-01-01T00:00:00Z'), until: at('2020-01-26T00:00:00Z') };
+
+      it('keeps a state for each, apart from that of the export, and lists hundreds of them', async () => {
         const exportName = anExportName();
-        const states = [exportName, ...bounds.map((window) => windowName(exportName, window))].map((name, index) =>
-          anExportState({
-            export: name,
-            sequence: index + 1,
-            active: aRun({ export: exportName, until: at('2020-01-08T00:00:00Z') }),
-          }),
+        const names = partsOf(bounds, 'PT1H').map((part) => boundedStateName(exportName, part));
+        const states = [exportName, ...names].map((name, index) =>
+          anExportState({ export: name, sequence: index + 1 }),
         );
-        for (const state of states) expect(await log.replaceState(state)).toBe(true);
-        await log.replaceState(anExportState({ export: windowName(`${exportName}x`, bounds[0] as Window) }));
-        await log.backfills.replace(aBackfill({ export: exportName }));
-
-        for (const state of states) expect(await log.exportState(state.export)).toEqual(state);
-        const found = await collect(log.backfills.windowStates(exportName));
-        expect(found.toSorted((one, other) => one.sequence - other.sequence)).toEqual(states.slice(1));
-        expect(await collect(log.backfills.windowStates(`${exportName}y`))).toEqual([]);
-      });
-
-      it('lists the states of hundreds of windows, and finds a plan that another writer has changed', async () => {
-        const exportName = anExportName();
-        const [from, to] = [at('2020-01-01T00:00:00Z'), at('2020-01-26T00:00:00Z')];
-        const names = [...windowsOf({ from, to, windowMs: 3_600_000 })].map((window) => windowName(exportName, window));
-        const { requestChecksum } = aPlan();
-        const planned = (name: string, version: number, plan: object = {}) =>
-          anExportState({ export: name, version, plan: { id: version, requestChecksum, ...plan } });
-        await forEachConcurrently(16, names.entries(), async ([index, name]) => {
-          expect(await writer(index).replaceState(planned(name, 1))).toBe(true);
+        await forEachConcurrently(16, states.entries(), async ([index, state]) => {
+          expect(await writer(index).replaceState(state)).toBe(true);
         });
-        const abandoned = planned(names[7] ?? '', 2, { abandonedAt: at('2026-11-20T03:00:00Z') });
-        expect(await writer(1).replaceState(abandoned)).toBe(true);
-        expect(await log.replaceState(planned(abandoned.export, 2))).toBe(false);
+        await log.replaceState(anExportState({ export: boundedStateName(`${exportName}x`, bounds) }));
+        const changed = anExportState({ export: names[7] ?? '', version: 2, active: aFullRun({ export: exportName }) });
+        expect(await writer(1).replaceState(changed)).toBe(true);
+        expect(await log.replaceState({ ...changed, sequence: 99 })).toBe(false);
 
-        const found = await collect(log.backfills.windowStates(exportName));
+        const found = await collect(log.boundedStates(exportName));
         expect(found.map((state) => state.export).toSorted()).toEqual(names.toSorted());
-        expect(found.filter(({ plan }) => plan?.abandonedAt !== undefined)).toEqual([abandoned]);
-      });
-
-      it('returns a backfill exactly as it was written, and replaces it by compare-and-set', async () => {
-        const backfill = aBackfill();
-        expect(await log.backfills.read(backfill.export)).toBeUndefined();
-        expect(await log.backfills.replace(backfill)).toBe(true);
-        expect(await writer(1).backfills.read(backfill.export)).toEqual(backfill);
-        expect(await log.backfills.replace(backfill)).toBe(false);
-        const { abandonedAt: _, ...rest } = backfill;
-        const next = { ...rest, version: 2, parallel: 8 };
-        expect(await writer(1).backfills.replace(next)).toBe(true);
-        expect(await log.backfills.replace(next)).toBe(false);
-        expect(await log.backfills.read(backfill.export)).toEqual(next);
-        expect(await log.exportState(backfill.export)).toBeUndefined();
-      });
-
-      it('lets exactly one of several concurrent writers replace a backfill', async () => {
-        const backfill = aBackfill();
-        const written = await Promise.all(
-          Array.from({ length: 4 }, (_, index) =>
-            writer(index).backfills.replace({ ...backfill, parallel: index + 1 }),
-          ),
-        );
-        expect(written.filter(Boolean)).toHaveLength(1);
-        expect((await log.backfills.read(backfill.export))?.parallel).toBe(written.indexOf(true) + 1);
+        expect(found.find(({ version }) => version === 2)).toEqual(changed);
+        expect(await log.exportState(exportName)).toEqual(states[0]);
+        expect(await collect(log.boundedStates(`${exportName}y`))).toEqual([]);
       });
     });
 
@@ -493,26 +466,16 @@ export function pageLogContract(
         expect(await collect(log.runs(exportName))).toEqual(logged);
       });
 
-      it('has no runs of what is exported once, which have twelve random digits, and still finds and lists their pages', async () => {
+      it('returns one entry of a run with several slices: the last page of the highest one', async () => {
         const exportName = anExportName();
-        const windowRuns = [
-          '20261117T020000Z-aaaaaaaaaaaa',
-          '20261119T020000Z-000000000000',
-          '20261121T020000Z-ffffffffffff',
-        ];
-        const runs = ['20261118T020000Z-aaaaaa', '20261119T020000Z-000000', '20261120T020000Z-ffffff'];
-        const logged = new Map<string, PageEntry>();
-        for (const run of [...windowRuns, ...runs].map(asRunId)) {
+        const run = asRunId('20261119T020000Z-0b0b0b');
+        for (const slice of [1, 2, 3]) {
           for (const page of [1, 2]) {
-            logged.set(run, await log.append(aPageEntry({ export: exportName, run, page })));
+            await log.append(aPageEntry({ export: exportName, run, slice, attempt: 1, page }));
           }
         }
-        expect(await collect(log.runs(exportName))).toEqual(runs.toReversed().map((run) => logged.get(run)));
-        for (const run of windowRuns.map(asRunId)) {
-          const ofRun = { export: exportName, run };
-          expect(await log.last(ofRun)).toEqual(logged.get(run));
-          expect((await collect(log.entries(ofRun))).map(({ page }) => page)).toEqual([1, 2]);
-        }
+        const older = await log.append(aPageEntry({ export: exportName, run: asRunId('20261118T020000Z-0b0b0b') }));
+        expect(await collect(log.runs(exportName))).toMatchObject([{ run, slice: 3, page: 2 }, older]);
       });
 
       it('keeps the entries of a year', () => {

@@ -4,13 +4,16 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asDocumentRoot, rootOfColumns } from '../../lib/core/document-root.ts';
 import type { RunResult } from '../../lib/core/model.ts';
-import { beginBackfill } from '../../lib/backfill/plan.ts';
 import type { FetchedPage } from '../../lib/core/ports.ts';
-import { windowsOf } from '../../lib/backfill/windows.ts';
 import type { ExecutionOutcome } from '../../lib/local/execution.ts';
 import { aFetchedPage, at, type FetchedPageParts } from '../support/builders.ts';
-import { manifestsOf, operatorOf, root, windowBench } from '../support/export/backfill-bench.ts';
-import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../support/export/export-bench.ts';
+import {
+  anExportBench,
+  type Bench,
+  type BenchOptions,
+  manifestsOf,
+  reportIdsOf,
+} from '../support/export/export-bench.ts';
 import { cursorAt, type Script, someReports } from '../support/export/scripted-service.ts';
 
 const anErrorDocument = (parts: FetchedPageParts = {}): FetchedPage =>
@@ -241,35 +244,22 @@ describe('service.rootElement', () => {
   });
 });
 
-describe('a backfill', () => {
-  const bounds = { from: at('2026-11-01T00:00:00Z'), to: at('2026-11-01T00:06:00Z'), windowMs: 120_000, parallel: 2 };
-  const windows = [...windowsOf(bounds)];
+describe('a bounded run', () => {
+  const bounds = { since: at('2026-11-01T00:00:00Z'), until: at('2026-11-01T00:06:00Z') };
 
-  async function aBackfill(options: BenchOptions = {}): Promise<Bench> {
-    const bench = anExportBench({ reports: someReports(6), ...options });
-    await beginBackfill(operatorOf(bench), bounds, root);
-    return bench;
-  }
-  const start = async (bench: Bench, index: number) => {
-    const [window] = windows.slice(index);
-    if (window === undefined) throw new Error(`there is no window ${index}`);
-    return await windowBench(bench, window).start();
-  };
-
-  it('has windows whose page 1 has the root of the export', async () => {
+  it.each([1, 2])('has first pages with the root of the export, in %i slices', async (parallel) => {
     const bench = anExportBench({ reports: someReports(6) });
     completed(await bench.start());
-    await beginBackfill(operatorOf(bench), bounds, root);
-    const end = failed(await start(bench.with({ script: errorsIf(() => true) }), 0));
-    expect(end).toMatchObject({ error: 'ContractError', pages: 0 });
-    completed(await start(bench, 0));
+    const slice = parallel === 1 ? {} : { slice: 'PT1M' };
+    const input = { ...bounds, parallel, ...slice };
+    const faulty = bench.with({ script: ({ since, until }) => (since === until ? undefined : anErrorDocument()) });
+    expect(failed(await faulty.start(input))).toMatchObject({ error: 'ContractError', pages: 0 });
+    completed(await bench.start(input));
   });
 
-  it('records the root of the check for its windows and for regular runs', async () => {
-    const bench = await aBackfill();
-    expect((await bench.state()).documentRoot).toBe('reports');
-    const faulty = bench.with({ script: errorsIf(() => true) });
-    expect(failed(await start(faulty, 1)).error).toBe('ContractError');
-    expect(failed(await faulty.start()).error).toBe('ContractError');
+  it('has first pages with the root of the response to the proof of its upper bound', async () => {
+    const bench = anExportBench({ reports: someReports(6) });
+    const faulty = bench.with({ script: ({ since, until }) => (since === until ? undefined : anErrorDocument()) });
+    expect(failed(await faulty.start(bounds))).toMatchObject({ error: 'ContractError', pages: 0 });
   });
 });

@@ -7,7 +7,7 @@ import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import type { ExportPageOutcome } from '../../lib/core/steps/export-page.ts';
+import type { ExportPageOutcome } from '../../lib/core/steps/loop-outcome.ts';
 import { errorResponse, type FaultScript, onRequest } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';

@@ -3,7 +3,7 @@
 import { describe, expect } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asRunId, type LoopState } from '../../lib/core/model.ts';
-import type { StepDependencies } from '../../lib/core/ports.ts';
+import type { Runtime, StepDependencies } from '../../lib/core/ports.ts';
 import type { Retrier } from '../../lib/core/state-machine/asl.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../lib/core/steps/export-page.ts';
@@ -31,12 +31,25 @@ const retryText = (state: string, error: string, attempt: number, { MaxAttempts 
 
 const countFailures = ({ events }: Bench): number => events.filter(({ event }) => event === 'run-failed').length;
 
+/** Only the monotonic clock goes on: a Retry-After is over when it has been waited for. */
+function withoutSleep(runtime: Runtime, onSleep: (ms: number) => void): Runtime {
+  let elapsed = 0;
+  return {
+    ...runtime,
+    monotonicNow: () => runtime.monotonicNow() + elapsed,
+    async sleep(ms) {
+      elapsed += ms;
+      onSleep(ms);
+    },
+  };
+}
+
 const runLoop: Run = async (bench, start) => {
   const { deps } = bench;
   const failuresBefore = countFailures(bench);
   const retries: string[] = [];
   const pauses: number[] = [];
-  const runtime = { ...deps.runtime, sleep: async (ms: number) => void pauses.push(ms) };
+  const runtime = withoutSleep(deps.runtime, (ms) => pauses.push(ms));
   const end = await runExecution({ ...deps, runtime }, start, {
     onRetry: ({ state, error, attempt, maxAttempts }) => {
       retries.push(retryText(state, error, attempt, { ErrorEquals: [], MaxAttempts: maxAttempts }));
@@ -89,7 +102,7 @@ const runDefinition: Run = async (bench, { name, input }) => {
   const { deps } = bench;
   const failuresBefore = countFailures(bench);
   const inside: number[] = [];
-  const runtime = { ...deps.runtime, sleep: async (ms: number) => void inside.push(ms / 1_000) };
+  const runtime = withoutSleep(deps.runtime, (ms) => inside.push(ms / 1_000));
   const end = await execute(functionsOf({ ...deps, runtime }), { name, input });
   const retries: string[] = [];
   const waits: number[] = [];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { abandonRun, requireAbandonableRun } from '../../lib/operator/abandon-run.ts';
-import { aRunId } from '../support/builders.ts';
+import { aRun, aRunId } from '../support/builders.ts';
 import { anExportBench, asDeployedExport, type Bench } from '../support/export/export-bench.ts';
 import { failsAtRequest, someReports } from '../support/export/scripted-service.ts';
 
@@ -28,7 +28,7 @@ describe('abandonRun', () => {
 
   it('rejects a run that is not the unfinished one', async () => {
     const bench = await aFailedRun();
-    const other = { export: bench.deps.definition.name, run: aRunId() };
+    const other = aRun({ export: bench.deps.definition.name, run: aRunId() });
     await expect(abandonRun(asDeployedExport(bench), other)).rejects.toThrow(
       /has ended in the meantime, and run .* has begun\. Nothing was changed/,
     );

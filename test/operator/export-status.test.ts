@@ -61,7 +61,8 @@ describe('the status of an export', () => {
       next: scheduled,
       lastFailure: null,
       failedStart: null,
-      backfill: null,
+      slices: null,
+      bounded: { unfinished: [], completed: 0, newest: null },
     });
   });
 

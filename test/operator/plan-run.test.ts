@@ -72,6 +72,11 @@ describe('the plan of an unfinished run', () => {
       page: 2,
       cursor: last?.nextCursor,
       request: active?.request,
+      until: null,
+      bounded: false,
+      slices: null,
+      next: { slice: null, since: active?.since, until: null },
+      begunAt: active?.startedAt,
     });
   });
 
@@ -158,6 +163,72 @@ describe('the plan of an unfinished run', () => {
       act: 'refuse',
       reason: expect.stringMatching(/size was 2 and is now 3.*--restart/),
     });
+  });
+});
+
+describe('the plan of a run with several slices', () => {
+  const bounds = { since: at('2026-11-01T00:00:00Z'), until: at('2026-11-01T00:05:00Z') };
+  const input = { ...bounds, parallel: 2, slice: 120_000 };
+  const slices = {
+    count: 3,
+    lengthSeconds: 120,
+    parallel: 2,
+    first: { since: bounds.since, until: at('2026-11-01T00:02:00Z') },
+    last: { since: at('2026-11-01T00:04:00Z'), until: bounds.until },
+  };
+
+  it('shows the cuts', async () => {
+    expect(await plan(anExportBench(), input)).toMatchObject({
+      act: 'start',
+      ...bounds,
+      bounded: true,
+      slices: { done: 0, ...slices },
+      next: { slice: 1, ...slices.first },
+    });
+    const open = { since: at('2026-11-20T01:58:30Z'), slice: 60_000 };
+    expect(await plan(anExportBench(), open)).toMatchObject({
+      until: null,
+      bounded: false,
+      slices: { count: 2, last: { since: '2026-11-20T01:59:00Z', until: null } },
+    });
+  });
+
+  it('resumes it with the next page of its oldest slice that is not done', async () => {
+    const bench = anExportBench({
+      reports: someReports(5),
+      size: 1,
+      script: ({ since, cursor }) => {
+        if (since === '2026-11-01T00:02:00Z' && cursor !== null) throw new ExportError('RequestRejectedError', 'no');
+        return undefined;
+      },
+    });
+    const start = { ...bounds, parallel: 2, slice: 'PT2M' };
+    expect((await bench.start(start)).status).toBe('failed');
+    expect(await plan(bench, input)).toMatchObject({
+      act: 'resume',
+      slices: { done: 2, ...slices },
+      next: { slice: 2, since: '2026-11-01T00:02:00Z', until: '2026-11-01T00:04:00Z' },
+      page: 2,
+    });
+    expect(await plan(bench, { ...input, slice: 60_000 })).toMatchObject({
+      act: 'refuse',
+      reason: expect.stringContaining('slices were 2 minutes long and would now be 1 minutes long'),
+    });
+    expect(await plan(bench)).toMatchObject({ act: 'start', bounded: false, slices: null });
+  });
+
+  it('skips bounds that were exported, and refuses those that do not fit', async () => {
+    const bench = anExportBench();
+    expect((await bench.start(bounds)).status).toBe('completed');
+    expect(await plan(bench, bounds)).toMatchObject({ act: 'skip', reason: expect.stringContaining('has exported') });
+    expect(await plan(bench, { ...bounds, again: true })).toMatchObject({ act: 'start', slices: null });
+    const late = { ...bounds, until: at('2026-12-01T00:00:00Z') };
+    expect(await plan(bench, late)).toMatchObject({
+      act: 'refuse',
+      reason: expect.stringContaining('must not be after'),
+    });
+    const series = { since: bounds.since, until: at('2026-11-01T00:10:00Z'), each: 'PT5M' };
+    expect(await plan(bench, series)).toMatchObject({ act: 'start', since: bounds.until, until: series.until });
   });
 });
 

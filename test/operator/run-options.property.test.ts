@@ -8,9 +8,11 @@ import { localExportSchema } from '../../lib/local/settings.ts';
 import {
   type LocalOptions,
   readApiKey,
+  readBounds,
   readLocalSettings,
   readMaxAttempts,
   readStartRequest,
+  type RunOptions,
 } from '../../lib/operator/run-options.ts';
 import { anyValue } from '../support/mutations.ts';
 import { cases, fc, test } from '../support/property.ts';
@@ -21,6 +23,10 @@ const validOptions: LocalOptions = {
   apiKeyEnv: 'THE_KEY',
   export: 'reports',
   since: '2026-11-01T00:00:00Z',
+  until: '2026-11-02T00:00:00Z',
+  each: 'PT1H',
+  parallel: '8',
+  slice: 'PT15M',
   overlap: 'PT15M',
   size: '10',
   filter: '{"type":"daily"}',
@@ -88,6 +94,59 @@ describe('the options of the command line', () => {
       for (const line of ownLines) expect(line).toMatch(/^--[a-z-]+: ./);
     },
   );
+
+  it('of a bounded run become fields of its start input; a date is its first moment', () => {
+    const problems: string[] = [];
+    const given = {
+      since: '2020-01-01',
+      until: '2021-01-01',
+      each: 'month',
+      parallel: '16',
+      slice: 'PT1H',
+      again: true,
+    };
+    expect(readStartRequest(given, problems)).toEqual({
+      ...given,
+      since: '2020-01-01T00:00:00Z',
+      until: '2021-01-01T00:00:00Z',
+      parallel: 16,
+    });
+    expect(problems).toEqual([]);
+  });
+
+  it('of a bounded run are rejected with all problems', () => {
+    const problemsOf = (options: RunOptions) => {
+      const problems: string[] = [];
+      readStartRequest(options, problems);
+      return problems;
+    };
+    expect(problemsOf({ since: 'x', until: '2020', each: 'P0D', parallel: '17', slice: 'PT90S' })).toEqual([
+      '--since: must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z',
+      '--until: must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z',
+      '--each: must be a duration, such as P7D, or month',
+      '--parallel: must be at most 16',
+      '--slice: must be whole minutes, such as PT1H',
+    ]);
+    expect(problemsOf({ until: '2020-01-01' })).toEqual(['--until: needs since: a run with an upper bound has both']);
+    expect(problemsOf({ since: '2020-01-01', each: 'P7D', again: true })).toEqual([
+      '--each: needs since and until',
+      '--again: needs since and until',
+    ]);
+    expect(problemsOf({ parallel: '0' })).toEqual(['--parallel: must be at least 1']);
+    expect(problemsOf({ parallel: 'all' })).toEqual(['--parallel: must be a whole number']);
+  });
+
+  it('with one bound name no bounded run to abandon', () => {
+    const problems: string[] = [];
+    expect(readBounds({ since: '2020-01-01' }, problems)).toBeUndefined();
+    expect(problems).toEqual(['--since: needs --until: together they name a bounded run']);
+    expect(readBounds({ since: '2020-01-01', until: '2021-01-01' }, problems)).toEqual({
+      since: '2020-01-01T00:00:00Z',
+      until: '2021-01-01T00:00:00Z',
+    });
+    expect(readBounds({}, problems)).toBeUndefined();
+    expect(problems).toHaveLength(1);
+  });
 
   it('with a filter that is nested too deeply are rejected', () => {
     const filter = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;

@@ -1,14 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry } from '../../lib/core/model.ts';
-import { beginBackfill } from '../../lib/backfill/plan.ts';
-import { windowName, windowsOf } from '../../lib/backfill/windows.ts';
 import type { Incident } from '../../lib/target/incidents.ts';
-import { findRunStatus, readExportStatus } from '../../lib/operator/run-status.ts';
+import { findRunStatus, findStateOf, readExportStatus } from '../../lib/operator/run-status.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { aRunId, at, collect } from '../support/builders.ts';
-import { exportWindow, operatorOf, root, windowBench } from '../support/export/backfill-bench.ts';
-import { anExportBench, asDeployedExport, type Bench } from '../support/export/export-bench.ts';
+import { anExportBench, asDeployedExport, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 
 async function statusOf(bench: Bench, maxRuns = 10, incidents?: readonly Incident[]) {
@@ -29,6 +26,17 @@ function aFailingBench() {
   });
   return { bench, down };
 }
+
+/** Eight reports in the four minutes before the first run begins, one per page. */
+const aSlicedBench = (script: BenchOptions['script']) =>
+  anExportBench({
+    reports: someReports(8).map((report, index) => ({
+      ...report,
+      date: new Date(Date.UTC(2026, 10, 20, 1, 56) + index * 30_000).toISOString(),
+    })),
+    size: 1,
+    ...(script && { script }),
+  });
 
 describe('the status of an export', () => {
   it('says why the newest run was abandoned if it failed permanently', async () => {
@@ -69,7 +77,8 @@ describe('the status of an export', () => {
       reportsOverdue: false,
       completedAt: null,
       next: { kind: 'manual' },
-      backfill: null,
+      slices: null,
+      bounded: { unfinished: [], completed: 0, newest: null },
       runs: [],
     });
   });
@@ -196,42 +205,73 @@ describe('the status of an export', () => {
     expect(await findRunStatus(deployed, await bench.state(), aRunId())).toBeUndefined();
   });
 
-  it('lists no runs of windows, but finds each: one that is done, and one that has begun and has no page yet', async () => {
-    const bench = anExportBench({ reports: someReports(5), size: 2 });
-    const { definition } = bench.deps;
-    await bench.start();
-    const request = { from: at('2026-11-01T00:00:00Z'), to: at('2026-11-01T00:04:00Z'), windowMs: 60_000, parallel: 2 };
-    const [done, ...begun] = windowsOf(await beginBackfill(operatorOf(bench), request, root));
-    if (done === undefined) throw new Error('there are no windows');
-    await exportWindow(bench, done);
-    for (const window of begun) {
-      const input = { export: windowName(definition.name, window) };
-      await beginRun(windowBench(bench, window).deps, { input, execution: windowName('x', window) });
-    }
-    let reading = 0;
-    let mostReading = 0;
-    const log: typeof bench.log = {
-      ...bench.log,
-      async last(run) {
-        mostReading = Math.max(mostReading, (reading += 1));
-        const last = await bench.log.last(run);
-        reading -= 1;
-        return last;
-      },
-    };
-    const deployed = { ...asDeployedExport(bench), log };
-    const { runs = [], backfill } = await readExportStatus(deployed, 10, bench.deps.runtime.now());
-    expect(runs.map(({ run }) => run)).toEqual([(await bench.state()).lastCompleted?.result.run]);
-    expect(backfill?.windows).toMatchObject([{ state: 'done' }, ...begun.map(() => ({ state: 'interrupted' }))]);
-    expect(mostReading).toBe(begun.length);
+  it('has the totals of all slices, how many are done, and why others are set aside', async () => {
+    const down = { is: true };
+    const bench = aSlicedBench((request) => {
+      if (down.is && request.since === '2026-11-20T01:57:00Z' && request.cursor !== null) {
+        throw new ExportError('RequestRejectedError', 'no');
+      }
+      return undefined;
+    });
+    const since = '2026-11-20T01:56:00Z';
+    expect((await bench.start({ since, slice: 'PT1M' })).status).toBe('failed');
+    const setAside = [{ slice: 2, error: 'RequestRejectedError', message: 'no' }];
+    const failed = { state: 'failed', slices: { done: 3, count: 4, setAside }, pages: 7, reports: 7 };
+    const status = await statusOf(bench);
+    expect(status).toMatchObject({ ...failed, runs: [failed] });
 
-    const found = (backfill?.windows ?? []).map(async ({ run }) =>
-      findRunStatus(deployed, await bench.state(), run ?? aRunId()),
-    );
-    expect(await Promise.all(found)).toMatchObject([
-      { state: 'completed', since: done.since },
-      ...begun.map((window) => ({ state: 'interrupted', ...window, pages: 0 })),
+    // Its state no longer names it.
+    down.is = false;
+    await bench.start({ since, slice: 'PT1M', restart: true });
+    const done = { done: 4, count: 4, setAside: [] };
+    const { runs, slices } = await statusOf(bench);
+    expect(slices).toBeNull();
+    expect(runs).toMatchObject([
+      { state: 'completed', slices: done, pages: 8, reports: 8 },
+      { state: 'abandoned', run: status.run, pages: 7, reports: 7 },
     ]);
+    expect(runs[1]).not.toHaveProperty('slices');
+  });
+
+  it('lists no bounded runs among the others, but finds each, and says which are unfinished', async () => {
+    const fails = new Set<string>();
+    const bench = aSlicedBench((request) => {
+      if (fails.has(request.since)) throw new ExportError('RequestRejectedError', 'no');
+      return undefined;
+    });
+    const minute = (n: number) => at(`2026-11-20T01:5${n + 6}:00Z`);
+    await bench.start();
+    const regular = (await bench.state()).lastCompleted?.result.run;
+    const before = await statusOf(bench);
+    const start = async (from: number, to: number, more = {}) => {
+      bench.advance(60_000);
+      return await bench.start({ since: minute(from), until: minute(to), ...more });
+    };
+    await start(2, 3);
+    await start(2, 3, { again: true });
+    fails.add(minute(1));
+    await start(1, 2);
+    fails.add(minute(0));
+    await start(0, 1);
+    const { bounded, runs, ...status } = await statusOf(bench);
+    expect(status).toMatchObject({ state: 'completed', run: regular, completedAt: before.completedAt });
+    expect(runs.map(({ run }) => run)).toEqual([regular]);
+    const lastFailure = { error: 'RequestRejectedError', message: 'no' };
+    expect(bounded).toMatchObject({
+      unfinished: [
+        { since: minute(0), until: minute(1), state: 'failed', lastFailure },
+        { since: minute(1), until: minute(2), state: 'failed', pages: 0, completedAt: null },
+      ],
+      completed: 1,
+      newest: { since: minute(2), until: minute(3), state: 'completed', pages: 2, completedAt: '2026-11-20T02:02:00Z' },
+    });
+
+    const deployed = asDeployedExport(bench);
+    for (const { run, since, until, state } of [...bounded.unfinished, ...(bounded.newest ? [bounded.newest] : [])]) {
+      const id = run ?? aRunId();
+      const found = await findRunStatus(deployed, await findStateOf(deployed, id), id);
+      expect(found).toMatchObject({ run, state, since, until, bounded: true });
+    }
   });
 
   it('takes the totals of a published run from its manifest: the last entries of its log may have expired', async () => {

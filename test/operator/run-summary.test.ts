@@ -10,7 +10,7 @@ import {
   summarizeRun,
   unobservedRun,
 } from '../../lib/operator/run-summary.ts';
-import { aRunResult } from '../support/builders.ts';
+import { aRunResult, at } from '../support/builders.ts';
 
 const next = { help: 'report-exporter local --help', watch: 'report-exporter status' };
 const diskFull = { error: 'ConfigurationError', message: 'the disk is full; make room, then start again' };
@@ -48,6 +48,21 @@ describe('a completed run', () => {
     );
   });
 
+  it('names the bounds of a bounded run instead of a watermark, and its slices', () => {
+    const bounds = { since: at('2026-01-01T00:00:00Z'), until: at('2026-02-01T00:00:00Z') };
+    const result = aRunResult({ ...bounds, bounded: true, watermark: null });
+    const sliced = { ...observed, slices: { done: 63, count: 64 } };
+    const summary = summarizeRun({ status: 'completed', result, manifest: 'm' }, sliced, next);
+    expect(summary.json).toMatchObject({ ...bounds, bounded: true, slices: { done: 64, count: 64 } });
+    expect(textOf(summary).split('\n').slice(1)).toEqual([
+      `  run        ${result.run}`,
+      '  slices     64',
+      '  period     bounded run from 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z',
+      '  manifest   m',
+      '',
+    ]);
+  });
+
   it('says if there is no watermark yet', () => {
     const outcome = { status: 'completed', result: aRunResult({ watermark: null }), manifest: 'm' } as const;
     expect(textOf(summarizeRun(outcome, observed, next))).toContain(
@@ -64,6 +79,13 @@ describe('an interrupted run', () => {
     expect(summary).toMatchObject({ exitStatus: 130, json: { status: 'interrupted', pages: 12 } });
     expect(summary.json.error).toBeUndefined();
     expect(textOf(summary)).toBe('Interrupted after page 12. Run again to resume.\n');
+  });
+
+  it('with slices says how many are done', () => {
+    const sliced = { ...observed, pages: 418, slices: { done: 12, count: 64 } };
+    expect(textOf(summarizeRun(interrupted, sliced, next))).toBe(
+      'Interrupted after 418 pages, with 12 of 64 slices done. Run again to resume.\n',
+    );
   });
 
   it('before its first page says so', () => {
@@ -145,4 +167,11 @@ describe('a run whose failure could not be recorded', () => {
       'Error: the disk is full; make room, then start again\nFor help: report-exporter local --help\n',
     );
   });
+});
+
+it('a start whose bounds have been exported already is done', () => {
+  const reason = 'run x has exported nightly';
+  const summary = summarizeRun({ status: 'skipped', reason, done: true }, unobserved, next);
+  expect(summary).toMatchObject({ exitStatus: 0, json: { status: 'skipped', done: true, reason } });
+  expect(textOf(summary)).toBe(`Done: ${reason}\n`);
 });

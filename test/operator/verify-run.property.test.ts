@@ -8,7 +8,7 @@ import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../.
 import type { PageIdentity } from '../../lib/core/ports.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
 import { openPublishedRun } from '../../lib/core/storage/published-runs.ts';
-import { aCursor, aFetchedPage, aRunId, sha256Of } from '../support/builders.ts';
+import { aCursor, aFetchedPage, aRunId, collect, sha256Of } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
 import { createMemoryLog } from '../support/export/memory-adapters.ts';
 import { cursorAt, someReports } from '../support/export/scripted-service.ts';
@@ -406,7 +406,7 @@ describe('verifying an unfinished run', () => {
       );
     /** Stores a page as an invocation does that is interrupted before it logs the page. */
     const store = async (page: number, cursor: Cursor | null, changed: Partial<PageIdentity> = {}) => {
-      const identity = { key: pageKey(active, page), run: active.run, page, cursor, ...changed };
+      const identity = { key: pageKey(active, { page }), run: active.run, page, cursor, ...changed };
       await bench.store.put(identity, aFetchedPage({ nextCursor: page < 9 ? cursorAt(100 + page) : null }));
     };
     return { bench, active, findings, verify, store };
@@ -490,7 +490,7 @@ describe('verifying an unfinished run', () => {
         throw unreadable;
       },
     };
-    const folder = pageKey(active, 1).replace(/[^/]+$/, '');
+    const folder = pageKey(active, { page: 1 }).replace(/[^/]+$/, '');
     const store = {
       ...bench.store,
       find: async () => undefined,
@@ -513,7 +513,7 @@ describe('verifying an unfinished run', () => {
       [5, 104],
     ] as const)
       await store(page, cursorAt(cursor));
-    const edited = pageKey(active, 4);
+    const edited = pageKey(active, { page: 4 });
     const find = async (key: string) => {
       if (key === edited) throw new ExportError('PageConflictError', 'page 4 was edited');
       return await bench.store.find(key);
@@ -544,5 +544,155 @@ describe('verifying an unfinished run', () => {
     const deps = { store: down.store, log, onFinding: (finding: Finding) => findings.push(finding), onPage() {} };
     expect(active && (await verifyUnpublishedRun(deps, active))).toMatchObject({ pages: 0 });
     expect(findings).toEqual([]);
+  });
+});
+
+describe('verifying a run with several slices', () => {
+  const since = '2026-11-01T00:00:00Z';
+  const bounds = { since, until: '2026-11-01T00:08:00Z' };
+  /** Two slices of two pages each. The second one is in its second attempt: its cursor was rejected once. */
+  async function aSlicedRun(): Promise<Bench> {
+    let rejections = 0;
+    const bench = anExportBench({
+      reports: someReports(8),
+      size: 2,
+      script: (request) => {
+        const isRejected = request.since !== since && request.cursor !== null && rejections === 0;
+        if (!isRejected) return undefined;
+        rejections += 1;
+        throw new ExportError('CursorRejectedError', 'gone');
+      },
+    });
+    expect((await bench.start({ ...bounds, slice: 'PT4M' })).status).toBe('completed');
+    return bench;
+  }
+  const manifestOf = (bench: Bench) => keyOf(bench, 'manifest.json');
+  async function verifySliced(bench: Bench, log: Bench['log'] = bench.log) {
+    const findings: Finding[] = [];
+    const deps = { store: bench.store, log, onFinding: (finding: Finding) => findings.push(finding), onPage: () => {} };
+    const run = /run=([^/]+)/.exec(manifestOf(bench))?.[1];
+    const published = await openPublishedRun(bench.store, bench.deps.definition.name, run);
+    return { ...(await verifyPublishedRun(deps, published)), findings };
+  }
+
+  it('finds nothing, and notes the pages of an earlier attempt', async () => {
+    const bench = await aSlicedRun();
+    const keys = [...bench.store.objects.keys()].map((key) => key.replace(/.*\//, ''));
+    expect(keys.filter((key) => key.startsWith('page-0002'))).toEqual([
+      'page-0002-000001.xml',
+      'page-0002.2-000001.xml',
+      'page-0002.2-000002.xml',
+    ]);
+    const verified = await verifySliced(bench);
+    expect(verified).toMatchObject({ findings: [], pages: 4, reports: 8 });
+    expect(verified.notes).toEqual([
+      '1 page of an earlier attempt of slices left over in its folder: the run does not contain them',
+    ]);
+    const expired = await verifySliced(bench, { ...bench.log, mayHaveExpired: () => true });
+    expect(expired).toMatchObject({
+      findings: [],
+      notes: [expect.stringContaining('no longer has the run'), expect.anything()],
+    });
+  });
+
+  it.each<[string, (bench: Bench) => unknown, RegExp]>([
+    [
+      'a slice has other totals than its pages',
+      (bench) =>
+        edit(bench, manifestOf(bench), (text) =>
+          text.replace(/("until": "2026-11-01T00:04:00Z",\n\s+"pages": )2/, '$13'),
+        ),
+      /slice 1 has 3 pages, but its pages add up to 2/,
+    ],
+    [
+      'there is a gap between two slices',
+      (bench) =>
+        edit(bench, manifestOf(bench), (text) =>
+          text.replace('"since": "2026-11-01T00:04:00Z"', '"since": "2026-11-01T00:05:00Z"'),
+        ),
+      /slice 2 begins at 2026-11-01T00:05:00Z, not at 2026-11-01T00:04:00Z/,
+    ],
+    [
+      'the last slice ends before the run',
+      (bench) =>
+        edit(bench, manifestOf(bench), (text) =>
+          text.replace(/"until": "2026-11-01T00:08:00Z"(,\n\s+"pages": 2)/, '"until": "2026-11-01T00:07:00Z"$1'),
+        ),
+      /its last slice ends at 2026-11-01T00:07:00Z, not at 2026-11-01T00:08:00Z/,
+    ],
+    [
+      'a page is said to be of another slice',
+      (bench) => edit(bench, manifestOf(bench), (text) => text.replace('"page":2,"slice":1', '"page":2,"slice":2')),
+      /page 2 has the key .*page-0001-000002\.xml/,
+    ],
+    [
+      'it lists the page of an earlier attempt',
+      (bench) => edit(bench, manifestOf(bench), (text) => text.replace('page-0002.2-000002', 'page-0002-000002')),
+      /page 4 has the key .*page-0002-000002\.xml/,
+    ],
+    [
+      'a slice has a further page',
+      (bench) => bench.store.objects.set(keyOf(bench, 'page-0001-000002.xml').replace('000002', '000003'), '<r/>'),
+      /page-0001-000003\.xml exists, but neither/,
+    ],
+    [
+      'there is a page of a later attempt',
+      (bench) => bench.store.objects.set(keyOf(bench, 'page-0001-000002.xml').replace('0001-', '0001.2-'), '<r/>'),
+      /page-0001\.2-000002\.xml exists, but neither/,
+    ],
+    [
+      'the summary of its bounds is missing',
+      (bench) => bench.store.objects.delete(keyOf(bench, 'bounded.json')),
+      /bounded\.json is missing/,
+    ],
+    [
+      'it begins at another time of the service',
+      (bench) =>
+        edit(bench, manifestOf(bench), (text) =>
+          text.replace(/("serviceStartedAt": )"[^"]+"/, '$1"2026-11-20T01:00:00Z"'),
+        ),
+      /its serviceStartedAt is not that of a first page/,
+    ],
+  ])('reports that %s', async (_, change, message) => {
+    const bench = await aSlicedRun();
+    change(bench);
+    const { findings } = await verifySliced(bench);
+    expect(findings.map((finding) => finding.message)).toContainEqual(expect.stringMatching(message));
+  });
+
+  it('reports a slice that is missing in the log', async () => {
+    const bench = await aSlicedRun();
+    const { findings } = await verifySliced(bench, {
+      ...bench.log,
+      async *entries(chain) {
+        if (chain.slice !== 1) yield* bench.log.entries(chain);
+      },
+    });
+    expect(findings).toEqual([
+      { page: 1, message: 'The page log ends after page 0 of slice 1, but the manifest lists 2 pages' },
+    ]);
+  });
+
+  it('verifies an unfinished one by its slices', async () => {
+    const bench = anExportBench({
+      reports: someReports(8),
+      size: 2,
+      script: (request) => {
+        if (request.since === since && request.cursor !== null) throw new ExportError('RequestRejectedError', 'no');
+        return undefined;
+      },
+    });
+    expect((await bench.start({ ...bounds, slice: 'PT4M' })).status).toBe('failed');
+    const states = await collect(bench.log.boundedStates(bench.deps.definition.name));
+    const active = states[0]?.active;
+    if (active === undefined) throw new Error('there is no unfinished run');
+    const findings: Finding[] = [];
+    const deps = { store: bench.store, log: bench.log, onFinding: (finding: Finding) => findings.push(finding) };
+    const verifyIt = () => verifyUnpublishedRun({ ...deps, onPage() {} }, active);
+    expect(await verifyIt()).toMatchObject({ pages: 3, reports: 6 });
+    expect(findings).toEqual([]);
+    bench.store.objects.set(pageKey(active, { slice: 2, attempt: 1, page: 3 }), '<r/>');
+    await verifyIt();
+    expect(findings).toEqual([{ page: 3, message: expect.stringContaining('page-0002-000003.xml exists') }]);
   });
 });

@@ -52,11 +52,18 @@ describe('a description in the docs', () => {
     );
     const { request } = exportDefinition(exportSettingsSchema.parse(exports[0]), 'simulator', settings);
     const bounds = { since: '2026-11-01T00:00:00Z' as Instant, until: '2026-11-20T00:00:00Z' as Instant };
+    const begunAt = bounds.until;
     const size = request.size === undefined ? {} : { size: 100 };
     const counts: (number | null)[] = [];
     let cursor: Cursor | null = null;
     do {
-      const fetched = await client.fetchPage({ request: { ...request, ...size }, ...bounds, cursor, label: 'a page' });
+      const fetched = await client.fetchPage({
+        request: { ...request, ...size },
+        ...bounds,
+        begunAt,
+        cursor,
+        label: 'a page',
+      });
       for await (const _ of fetched.body);
       counts.push(fetched.reports());
       cursor = nextCursorOf(fetched);

@@ -24,25 +24,24 @@ const importTable: Readonly<Record<string, Module>> = {
     modules: ['lib/core', 'lib/settings'],
     packages: ['undici', 'saxes', 'stream-json', 'stream-chain'],
   },
-  'lib/backfill': { modules: ['lib/core', 'lib/settings'], packages: ['zod'] },
-  'lib/target': { modules: ['lib/core', 'lib/settings', 'lib/backfill'], packages: ['zod'] },
+  'lib/target': { modules: ['lib/core', 'lib/settings'], packages: ['zod'] },
   'lib/local': {
-    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/backfill', 'lib/target'],
+    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/target'],
     packages: ['zod'],
     builtins: ['node:sqlite'],
   },
   'lib/aws': {
-    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/backfill', 'lib/target'],
+    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/target'],
     packages: ['@aws-sdk/*', '@smithy/core', '@aws-lambda-powertools/*', 'aws-lambda', 'croner', 'zod'],
   },
   'lib/operator': {
-    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/backfill', 'lib/target', 'lib/local', 'lib/aws'],
+    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/target', 'lib/local', 'lib/aws'],
     packages: ['zod', 'uplot', 'open'],
   },
   'lib/cdk': { modules: ['lib/core', 'lib/settings'], packages: ['aws-cdk-lib', 'constructs', 'esbuild', 'zod'] },
   'lib/api': { modules: ['lib/core', 'lib/settings', 'lib/cdk'], packages: ['zod'] },
   functions: {
-    modules: ['lib/aws', 'lib/core', 'lib/settings', 'lib/service', 'lib/backfill', 'lib/target'],
+    modules: ['lib/aws', 'lib/core', 'lib/settings', 'lib/service', 'lib/target'],
     packages: ['@aws-sdk/*'],
   },
   bin: {
@@ -59,7 +58,6 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'lib/core': ['.', 'state-machine', 'storage', 'slots', 'steps'],
   'lib/settings': ['.'],
   'lib/service': ['redaction', 'xml', 'formats', 'network', 'client', 'simulator'],
-  'lib/backfill': ['.'],
   'lib/target': ['.'],
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],

@@ -44,6 +44,12 @@ const compressedPages = plainPages.map(({ body, entry }) => {
   const form = { compression: 'gzip', storedBytes: object.length, storedSha256: sha256Of(object) };
   return { body: object.toString('latin1'), entry: { ...entry, key: `${entry.key}.gz`, ...form } };
 });
+/** The same pages in a run with two slices, of which the second was started over. */
+const slicedPages = plainPages.map(({ body, entry }, index) => {
+  const [slice, name] = index === 0 ? [1, '0001-000001'] : [2, `0002.2-00000${index}`];
+  const { page, ...rest } = entry;
+  return { body, entry: { page, slice, ...rest, key: `${folder}/page-${name}.xml` } };
+});
 const keys = plainPages.map(({ entry }) => entry.key);
 const detail = {
   eventVersion: 1,
@@ -180,6 +186,26 @@ describe('the function that copies runs', () => {
     }
   });
 
+  it('copies the pages of slices that the manifest names', async () => {
+    const server = await openServer(() => undefined, slicedPages);
+    server.objects.set(`/source/p/${folder}/page-0002-000001.xml`, 'of the first attempt');
+    expect(await invoke('aws/copy-run.ts', server.endpoint)).toEqual([run.run]);
+    const copied = [...server.objects.keys()].filter((key) => key.startsWith(`/copies/${folder}/page-`));
+    expect(copied.sort()).toEqual(slicedPages.map(({ entry }) => `/copies/${entry.key}`));
+  });
+
+  it('copies nothing of a bounded run, whose event is one of the export', async () => {
+    const server = await openServer(() => undefined, slicedPages);
+    const { watermark: _, runVersion: _version, ...summary } = run;
+    const bounds = { bounded: true, until: '2026-11-19T12:00:00Z' };
+    server.objects.delete(`/source/p/${folder}/run.json`);
+    const bounded = JSON.stringify({ boundedVersion: 1, ...summary, until: bounds.until });
+    server.objects.set(`/source/p/${folder}/bounded.json`, bounded);
+    const event = { ...detail, result: { ...run, ...bounds, watermark: null } };
+    expect(await invoke('aws/copy-run.ts', server.endpoint, event)).toEqual([]);
+    expect(server.requests.filter((request) => request.startsWith('PUT'))).toEqual([]);
+  });
+
   it('does not repeat a copy that S3 rejects', async () => {
     const server = await openServer((request) =>
       request === `PUT /copies/${keys[1]}` ? failure(400, 'BadDigest') : undefined,
@@ -201,13 +227,16 @@ describe('the function that processes pages', () => {
   it.each([
     ['pages', plainPages],
     ['compressed pages', compressedPages],
+    ['pages of slices', slicedPages],
   ] as const)('verifies %s, and has one result for each', async (_, pages) => {
     const server = await openServer(() => undefined, pages);
     const process = (...entries: readonly object[]) =>
       call('aws/process-pages.ts', 'fromMap', server.endpoint, { Items: entries });
     await process(...pages.map(({ entry }) => entry));
-    for (const { body, entry } of plainPages) {
-      const result = Buffer.from(server.objects.get(`/results/${entry.key}.gz`) ?? '', 'latin1');
+    for (const [index, { entry }] of pages.entries()) {
+      const body = plainPages[index]?.body;
+      const key = entry.key.replace(/\.gz$/, '');
+      const result = Buffer.from(server.objects.get(`/results/${key}.gz`) ?? '', 'latin1');
       expect(gunzipSync(result).toString()).toBe(body);
     }
     const [first] = pages;

@@ -49,22 +49,22 @@ async function anExport() {
   const env = { REPORT_EXPORT_API_KEY: apiKey };
   return {
     out,
-    /** Each run has the reports of the one before it, too. Runs with and without `--compress` may follow each other. */
-    run: async (...compress: '--compress'[]): Promise<PublishedRun> => {
-      const words = ['local', '--out', out, '--overlap', 'P365D', ...options, ...compress, '--json'];
+    /** Each run has the reports of the one before it, too. Runs with and without `--compress`, or slices, may follow each other. */
+    run: async (...more: readonly string[]): Promise<PublishedRun> => {
+      const words = ['local', '--out', out, '--overlap', 'P365D', ...options, ...more, '--json'];
       const ended = await runInProcess(words, env);
       expect(ended).toMatchObject({ status: 0 });
       const path = jsonOf(ended).manifest ?? '';
       const summary = JSON.parse(await readFile(join(dirname(path), 'run.json'), 'utf8')) as RunSummary;
       return { manifest: await readManifest(path), summary, folder: dirname(summary.manifest) };
     },
-    /** Exports the five reports again, by two windows. Returns the IDs of their runs. */
-    backfill: async (): Promise<string[]> => {
-      const period = ['--from', '2026-11-20T00:00:00Z', '--to', '2026-11-20T00:00:06Z', '--window', 'PT3S'];
-      const ended = await runInProcess(['backfill', 'daily', '--out', out, ...period, '--json'], env);
+    /** Exports the five reports again, in a bounded run with two slices. Resolves to the ID of the run. */
+    boundedRun: async (...more: readonly string[]): Promise<string> => {
+      const bounds = ['--since', '2026-11-19T23:59:00Z', '--until', '2026-11-20T00:01:00Z'];
+      const words = ['local', '--out', out, ...options, ...bounds, '--parallel', '2', '--slice', 'PT1M', ...more];
+      const ended = await runInProcess([...words, '--json'], env);
       expect(ended).toMatchObject({ status: 0 });
-      const { backfill } = JSON.parse(ended.stdout) as { readonly backfill: { readonly windows: { run: string }[] } };
-      return backfill.windows.map(({ run }) => run);
+      return jsonOf(ended).run ?? '';
     },
     /** Adds the folder of a run that was abandoned after its first page, as that of a later run. */
     abandonRun: async ({ folder }: PublishedRun): Promise<string> => {
@@ -158,6 +158,22 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     expect(third.summary.reports).toBe(5);
     expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(third), stderr: '' });
     await expectCopy(copy, out, [first, second, third]);
+  });
+
+  it('copies runs with slices, and no bounded run', async () => {
+    const { out, run, boundedRun } = await anExport();
+    const { copy, run: copyRuns } = await aCopy(out);
+    const sliced = ['--since', '2026-10-15T00:00:00Z', '--parallel', '2', '--slice', 'P30D'];
+    const first = await run(...sliced);
+    expect(first.manifest.pages.map(({ key }) => basename(key)).slice(0, 3)).toEqual([
+      'page-0001-000001.xml',
+      'page-0002-000001.xml',
+      'page-0002-000002.xml',
+    ]);
+    await boundedRun();
+    const second = await run(...sliced, '--compress');
+    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first) + lineOf(second), stderr: '' });
+    await expectCopy(copy, out, [first, second]);
   });
 
   it('copies a run that a slow clock dates to the day before, and skips one that appears late', async () => {
@@ -401,22 +417,19 @@ describe.skipIf(!hasJq)('shell/write-runs.sh', () => {
     for (const id of ids) expect(await readFile(join(folder, `${id}.xml`), 'utf8')).toContain('id="r1"');
   });
 
-  it('writes the reports of each window of a backfill once, with --windows', async () => {
-    const { out, run, backfill } = await anExport();
-    await run();
-    const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out, '--windows');
-    const windows = await backfill();
-    expect(windows).toHaveLength(2);
+  it('writes the reports of each bounded run once, with --bounded, and none without it', async () => {
+    const { out, boundedRun } = await anExport();
+    const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out, '--bounded');
+    const runs = [await boundedRun(), await boundedRun('--again')];
     for (let n = 0; n < 2; n += 1) expect(await writeNew()).toEqual({ status: 0, stdout: '', stderr: '' });
-    const files = await written();
-    expect(files).toEqual(windows.map((id) => `${id}.xml`).sort());
-    const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
-    expect(
-      texts
-        .join('')
-        .match(/id="r\d"/g)
-        ?.sort(),
-    ).toEqual([1, 2, 3, 4, 5].map((n) => `id="r${n}"`));
+    expect(await written()).toEqual(runs.map((id) => `${id}.xml`).sort());
+    for (const id of runs) {
+      const text = await readFile(join(folder, `${id}.xml`), 'utf8');
+      expect(text.match(/id="r\d"/g)).toEqual([1, 2, 3, 4, 5].map((n) => `id="r${n}"`));
+    }
+    const regular = await aScript('shell/write-runs.sh', 'daily', '--out', out);
+    expect(await regular.run()).toEqual({ status: 0, stdout: '', stderr: '' });
+    expect(await regular.written()).toEqual([]);
   });
 
   it('stops at a run that cannot be read', async () => {
@@ -485,7 +498,7 @@ describe('the scripts', () => {
   it.each([
     ['shell/process-runs.sh', ['--out', 'exports']],
     ['shell/write-runs.sh', ['--out', 'exports']],
-    ['shell/write-runs.sh', ['daily', '--out', 'exports', '--window']],
+    ['shell/write-runs.sh', ['daily', '--out', 'exports', '--windows']],
     ['aws/is-complete.sh', []],
     ['aws/send-missed-runs.sh', ['daily', 'Exports', '0']],
   ])('%s refuses %j', async (file, args) => {

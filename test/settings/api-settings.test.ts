@@ -3,8 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { loadPageCheck } from '../../lib/service/formats/formats.ts';
-import { apiSchema, formatOf, hasUntil } from '../../lib/settings/api-settings.ts';
-import { apiOfRequest } from '../../lib/settings/settings.ts';
+import { apiSchema, formatOf } from '../../lib/settings/api-settings.ts';
+import { apiOfRequest, requestDates } from '../../lib/settings/settings.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
 import { mutationsOf } from '../support/mutations.ts';
@@ -113,7 +113,7 @@ describe('a description', () => {
     expect(problemsOf(description)).toEqual([]);
   });
 
-  it('knows its format, whether it has windows, and its pagination', () => {
+  it('knows its format, its upper bound, and its pagination', () => {
     const parsed = Object.values(described).map((one) => apiSchema.parse(one));
     expect(parsed.map(formatOf)).toEqual([
       'JSON',
@@ -127,7 +127,8 @@ describe('a description', () => {
       'JSON',
       'JSON',
     ]);
-    expect(parsed.map(hasUntil)).toEqual([true, ...Array.from({ length: 8 }, () => false), true]);
+    const bounds = parsed.map((api) => requestDates({ api }).upperBound);
+    expect(bounds).toEqual(['{until}', ...Array.from({ length: 8 }, () => undefined), '{until}']);
     expect(new Set(parsed.map((one) => apiOfRequest({ api: one }).pagination))).toEqual(
       new Set(['body cursor', 'link url', 'header cursor', 'body url']),
     );

@@ -47,7 +47,8 @@ const someService = {
 };
 const anExport = {
   name: 'nightly',
-  since: { initial: '2026-11-01T00:00:00Z', overlap: 'PT15M' },
+  since: { initial: '2026-11-01T00:00:00Z', overlap: 'PT15M', lag: 'PT2H' },
+  slices: { parallel: 8, length: 'PT1H' },
   filter: { type: 'daily', date: { lt: '2026-12-01T00:00:00Z' }, nested: [{ a: 1 }, [null, 'x']] },
   format: 'XML',
   size: 10,
@@ -58,7 +59,7 @@ const anExport = {
 /** The parsed settings with each duration converted back to ISO 8601. */
 const asWritten = (parsed: object): unknown =>
   JSON.parse(JSON.stringify(parsed), (key, value: unknown) =>
-    /(Timeout|Wait|RetryAfter|overlap|lookbackWindow)$/.test(key) && typeof value === 'number'
+    /(Timeout|Wait|RetryAfter|overlap|lookbackWindow|lag|length)$/.test(key) && typeof value === 'number'
       ? `PT${value / 1_000}S`
       : value,
   );

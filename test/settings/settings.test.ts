@@ -5,6 +5,7 @@ import {
   apiOfRequest,
   exportDefinition,
   exportSettingsSchema,
+  findMismatches,
   parseSettings,
   serviceSettingsSchema,
   sourceOf,
@@ -35,7 +36,10 @@ describe('settings', () => {
       name: 'reports',
       stateName: 'reports',
       request: { source: 'simulator', filter: {}, format: 'XML', container: 'NONE', api: apiOfRequest({}) },
+      dates: { unitMs: 1_000 },
       since: { from: 'watermark', initial: undefined, overlapMs: 0 },
+      lagMs: 0,
+      slicing: { parallel: 1 },
       publishEmptyRuns: true,
       limits: {
         maxPages: undefined,
@@ -118,6 +122,7 @@ describe('settings', () => {
       ['no headers', true, contract, { ...contract, headers: undefined }],
       ['the vendor', true, contract, { ...contract, vendor: 'OTHER' }],
       ['the place of the cursor', false, contract, { ...contract, cursorIn: 'body' }],
+      ['the upper bound', false, contract, { ...contract, filterUntil: 'date.lt' }],
       ['a header of a described API', true, withApi({}), { ...withApi({}), headers: { 'X-Tenant': 'acme-us-1' } }],
       ['how requests are authenticated', true, withApi({}), withApi({ auth: { kind: 'bearer' } })],
       ['the URL of tokens', true, withApi({}), auth({ tokenUrl: 'https://other.example' })],
@@ -152,6 +157,89 @@ describe('settings', () => {
     expect(exportDefinition(anExport({ since: { lookbackWindow: 'P1D' } }), 's').since).toEqual({
       from: 'lookback',
       lookbackMs: 86_400_000,
+    });
+  });
+
+  describe('of slices and a lag', () => {
+    const daily = {
+      request: { path: '/logs', query: { from: '{since}', to: '{until}' } },
+      dates: 'date',
+      auth: { kind: 'none' },
+      next: { from: 'link' },
+      page: { format: 'xml' },
+    };
+    const unbounded = { ...daily, request: { path: '/logs', query: { from: '{since}' } } };
+    const sliced = { since: { lag: 'PT2H' }, slices: { parallel: 8, length: 'PT1H' } };
+    const problemsOf = (of: object, settings: object) =>
+      findMismatches({ baseUrl: 'https://a.example', ...of }, [{ name: 'a', ...settings }]).map(
+        ({ path, message }) => `${path.join('.')}: ${message}`,
+      );
+
+    it('become part of the definition', () => {
+      const of = service({ baseUrl: 'https://a.example', filterUntil: 'date.before' });
+      expect(exportDefinition(anExport(sliced), 's', of)).toMatchObject({
+        dates: { unitMs: 1_000, upperBound: 'date.before' },
+        lagMs: 7_200_000,
+        slicing: { parallel: 8, lengthMs: 3_600_000 },
+      });
+      const described = service({ baseUrl: 'https://a.example', api: daily });
+      expect(exportDefinition(anExport({}), 's', described).dates).toEqual({
+        unitMs: 86_400_000,
+        upperBound: '{until}',
+      });
+    });
+
+    it.each([
+      [{ parallel: 0 }, 'slices.parallel: must be at least 1'],
+      [{ parallel: 17 }, 'slices.parallel: must be at most 16'],
+      [{ length: 'PT30S' }, 'slices.length: must be whole minutes, such as PT1H'],
+      [{ length: 'PT0S' }, 'slices.length: must be whole minutes, such as PT1H'],
+      [8, 'slices: must be an object such as {"parallel": 8}'],
+    ])('reject %j', (slices, problem) => {
+      expect(() => anExport({ slices })).toThrow(problem);
+    });
+
+    it('need requests with an upper bound', () => {
+      const needed =
+        'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
+      const all = ['since.lag', 'slices.parallel', 'slices.length'].map((path) => `exports.0.${path}: ${needed}`);
+      expect(problemsOf({}, sliced)).toEqual(all);
+      const days = { ...sliced, slices: { parallel: 8, length: 'P1D' } };
+      expect(problemsOf({ api: unbounded }, days)).toEqual(all);
+      expect(problemsOf({}, { since: { lag: 'PT0S' }, slices: { parallel: 1 } })).toEqual([]);
+      expect(problemsOf({ filterUntil: 'date.lt' }, sliced)).toEqual([]);
+      expect(problemsOf({ api: daily }, days)).toEqual([]);
+    });
+
+    it('have a length that requests can express', () => {
+      expect(problemsOf({ api: daily }, { slices: { length: 'PT36H' } })).toEqual([
+        expect.stringMatching(
+          /^exports\.0\.slices\.length: must be in whole days \(UTC\): requests have no finer dates/,
+        ),
+      ]);
+    });
+
+    it('request no more slices at the same time than the service allows pages', () => {
+      const of = { filterUntil: 'date.lt', maxConcurrentPages: 4 };
+      expect(problemsOf(of, { slices: { parallel: 5 } })).toEqual([
+        'exports.0.slices.parallel: must be at most 4, the maxConcurrentPages of the service: more are never requested at the same time',
+      ]);
+      expect(problemsOf(of, { slices: { parallel: 4 } })).toEqual([]);
+    });
+
+    it('do not let a filter have the upper bound that runs set', () => {
+      const filter = { date: { lt: '2026-01-01T00:00:00Z', lte: '2026-01-01T00:00:00Z' } };
+      expect(problemsOf({ filterUntil: 'date.lt' }, { filter })).toEqual([
+        'exports.0.filter.date.lt: must not be set: it is the filterUntil of the service, which runs set themselves. Start a bounded run with --since and --until',
+      ]);
+      expect(problemsOf({}, { filter })).toEqual([]);
+    });
+
+    it('do not let a run end before its lookback window begins', () => {
+      expect(() => anExport({ since: { lookbackWindow: 'PT2H', lag: 'PT2H' } })).toThrow(
+        'since.lookbackWindow: must be longer than the lag: otherwise a run ends before it starts',
+      );
+      expect(anExport({ since: { lookbackWindow: 'PT3H', lag: 'PT2H' } }).since.lag).toBe(7_200_000);
     });
   });
 

@@ -16,7 +16,6 @@ import {
   type Instant,
   type LatestPointer,
   type PageEntry,
-  type Plan,
   type Run,
   type RunId,
   type RunLimits,
@@ -67,7 +66,10 @@ export function anExportDefinition(overrides: Partial<ExportDefinition> = {}): E
     name,
     stateName: name,
     request: anExportRequest(),
+    dates: { unitMs: 1_000, upperBound: 'date.lt' },
     since: { from: 'watermark', overlapMs: 0 },
+    lagMs: 0,
+    slicing: { parallel: 1 },
     publishEmptyRuns: true,
     limits: someLimits(),
     ...overrides,
@@ -80,6 +82,7 @@ export function aRun(overrides: Partial<Run> = {}): Run {
     run: aRunId(),
     sequence: 1,
     since: at('2026-11-01T00:00:00Z'),
+    lagMs: 0,
     request: anExportRequest(),
     startedAt: at('2026-11-20T02:00:00Z'),
     startedBy: `execution-${randomBytes(6).toString('hex')}`,
@@ -93,6 +96,18 @@ export function aRun(overrides: Partial<Run> = {}): Run {
 /** A run with all optional fields and a request with unusual values, to test that a store keeps them. */
 export function aFullRun(overrides: Partial<Run> = {}): Run {
   return aRun({
+    until: at('2026-11-19T00:00:00Z'),
+    bounded: true,
+    series: { until: at('2027-01-01T00:00:00Z'), each: 'month', again: true, parallel: 8, slice: 3_600_000 },
+    lagMs: 60_000,
+    slices: {
+      count: 18,
+      lengthMs: 86_400_000,
+      parallel: 4,
+      attempts: { 3: 2 },
+      restarts: { 3: 1 },
+      setAside: [{ slice: 2, error: 'ContractError', message: 'no XML' }],
+    },
     request: anExportRequest({
       source: 'https://service.example/api',
       filter: {
@@ -128,11 +143,6 @@ export function manifestKeyOf({ manifest }: Pick<RunResult, 'manifest'>): string
 export function aWatermark(overrides: Partial<Watermark> = {}): Watermark {
   const { source, filter, api } = anExportRequest();
   return { instant: at('2026-11-19T02:00:00Z'), source, filter, requestSha256: api.requestSha256, ...overrides };
-}
-
-/** Of a window, with a unique checksum. */
-export function aPlan(overrides: Partial<Plan> = {}): Plan {
-  return { id: 1, requestChecksum: randomBytes(32).toString('hex'), ...overrides };
 }
 
 /** A state of version 1 without an active run. */

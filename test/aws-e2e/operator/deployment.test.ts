@@ -121,7 +121,8 @@ describe('a deployed stack', () => {
     const { service: deployed, definition } = await stack.open('followed');
     await using client = await deployed.connect(() => undefined);
     const since = '1970-01-01T00:00:00Z' as RunSpan['startedAt'];
-    const page = await client.fetchPage({ request: definition.request, since, cursor: null, label: 'page 1' });
+    const bounds = { since, begunAt: since };
+    const page = await client.fetchPage({ request: definition.request, ...bounds, cursor: null, label: 'page 1' });
     expect(Buffer.concat(await collect(page.body)).toString()).toContain('<r id="r1"');
     expect(service.exchanges.map(({ status }) => status)).toEqual([200]);
   });

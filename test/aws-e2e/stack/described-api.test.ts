@@ -10,7 +10,7 @@ import { run } from '../../support/process/command-line.ts';
 import { deploy } from '../support/cdk.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName } from '../support/exporter-stack.ts';
 import { stubOperatorEnvironment } from '../support/operator-stack.ts';
-import { publishedWindows, readNewestRun } from '../support/published-run.ts';
+import { publishedBoundedRuns, readNewestRun } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
 
 const stackName = 'ReportExporterDescribedApi';
@@ -54,11 +54,11 @@ describe('a deployed export of a described API', () => {
     await command('start', 'events', '--follow');
     expect((await readNewestRun(stack, 'events')).ids).toEqual(reportIds(13, 13));
 
-    const period = ['--from', '2026-11-20T00:00:01Z', '--to', '2026-11-20T00:00:07Z', '--window', 'PT3S'];
-    await command('backfill', 'events', ...period, '--follow');
+    const period = ['--since', '2026-11-20T00:00:01Z', '--until', '2026-11-20T00:00:07Z', '--each', 'PT3S'];
+    await command('start', 'events', ...period, '--follow');
     await using deployment = await openStack({ stackName, env, runtime: systemRuntime, askMfaCode: noMfa });
-    const windows = await publishedWindows(await deployment.open('events'));
-    expect(windows.map(({ ids }) => ids)).toEqual([reportIds(1, 3), reportIds(4, 6)]);
+    const runs = await publishedBoundedRuns(await deployment.open('events'));
+    expect(runs.map(({ ids }) => ids)).toEqual([reportIds(1, 3), reportIds(4, 6)]);
     await command('verify', '--all');
   });
 });

@@ -5,7 +5,7 @@ import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { ExportState, LatestPointer } from '../../../lib/core/model.ts';
-import { listPublishedWindows } from '../../../lib/core/storage/run-list.ts';
+import { listBoundedRuns } from '../../../lib/core/storage/run-list.ts';
 import type { DeployedExport } from '../../../lib/target/target.ts';
 import { collect, sha256Of } from '../../support/builders.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
@@ -40,11 +40,11 @@ export async function readNewestRun(stack: Pick<ExporterStack, 'bucket'>, export
 const idsIn = (text: string): readonly string[] =>
   Array.from(text.matchAll(/<r id=\\?"([^"\\]*)/g), ([, id = '']) => id);
 
-/** The published windows of the export, by date, with the IDs of the reports in their pages. */
-export async function publishedWindows({ store, name }: Pick<DeployedExport, 'store' | 'name'>) {
-  const windows = await collect(listPublishedWindows(store, name));
+/** The published bounded runs of the export, by date, with the IDs of the reports in their pages. */
+export async function publishedBoundedRuns({ store, name }: Pick<DeployedExport, 'store' | 'name'>) {
+  const runs = await collect(listBoundedRuns(store, name));
   return await Promise.all(
-    windows.map(async ({ run, since, until, manifest }) => {
+    runs.map(async ({ run, since, until, manifest }) => {
       const { pages } = JSON.parse(await readStored(store, manifest)) as Manifest;
       const texts = await Promise.all(pages.map(({ key }) => readStored(store, key)));
       return { run, since, until, ids: texts.flatMap(idsIn) };

@@ -142,7 +142,7 @@ describe('the DynamoDB page log', () => {
     expect(await collect(other.runs(entry.export))).toEqual([]);
   });
 
-  it('lists the runs of an export in one request for each, however many windows it has', async () => {
+  it('lists the runs of an export in one request for each, however many slices it has', async () => {
     const { endpoint, table, service } = harness;
     const client = new DynamoDBClient({ endpoint, ...dummyAccount });
     const commands: unknown[] = [];
@@ -154,12 +154,12 @@ describe('the DynamoDB page log', () => {
       { step: 'initialize' },
     );
     const exportName = anExportName();
-    const windowRuns = Array.from({ length: 20 }, (_, index) => `20261120T020000Z-${String(index).padStart(12, '0')}`);
-    for (const run of [...windowRuns, '20261120T020000Z-0b0b0b'].map(asRunId)) {
-      await log.append(aPageEntry({ export: exportName, run }));
+    const run = asRunId('20261120T020000Z-0b0b0b');
+    for (let slice = 1; slice <= 20; slice += 1) {
+      await log.append(aPageEntry({ export: exportName, run, slice, attempt: 1 }));
     }
     const counted = createDynamoPageLog({ client, table, service, runtime: systemRuntime });
-    expect((await collect(counted.runs(exportName))).map(({ run }) => run)).toEqual(['20261120T020000Z-0b0b0b']);
+    expect((await collect(counted.runs(exportName))).map((entry) => [entry.run, entry.slice])).toEqual([[run, 20]]);
     expect(commands).toEqual(['QueryCommand', 'QueryCommand']);
   });
 

@@ -69,6 +69,31 @@ describe('the incidents that an attempt records', () => {
     ]);
   });
 
+  it('name the page and the slice that waited, but no page for an attempt that works on several slices', async () => {
+    const { recorder, read } = aRecorder();
+    const slices = { begun: 2, open: [1, 2], done: { pages: 0, reports: 0, bytes: 0 } };
+    recorder.begin({ input: { ...loop, slices }, attempt: entry(0) });
+    const counts = { done: 1, count: 3 };
+    const totals = { totalPages: 8, totalReports: 80, totalBytes: 800 };
+    recorder.onEvent({ event: 'service-asked-to-wait', ...run, page: 2, slice: 3, seconds: 9, inside: true });
+    recorder.onEvent({
+      event: 'page-exported',
+      ...run,
+      page: 2,
+      slice: 3,
+      slices: counts,
+      bytes: 1,
+      reports: 1,
+      ...totals,
+    });
+    recorder.failed(error('ServiceUnavailableError'));
+    await recorder.settle(60_000);
+    expect((await read()).newest).toMatchObject([
+      { kind: 'wait', page: 2, slice: 3, seconds: 9 },
+      { kind: 'failed-attempt', page: null },
+    ]);
+  });
+
   it('count retries from 1 again when the state machine enters a step again', async () => {
     const { attempt, read } = aRecorder();
     await attempt(entry(0), 'ServiceUnavailableError');
@@ -125,7 +150,7 @@ describe('the incidents that an attempt records', () => {
       attempt: entry(0),
     });
     recorder.onEvent({ event: 'service-asked-to-wait', ...run, page: 7, seconds: 3, inside: true });
-    const page = { page: 7, bytes: 1, reports: 1, totalReports: 1, totalBytes: 1 };
+    const page = { page: 7, bytes: 1, reports: 1, totalPages: 7, totalReports: 1, totalBytes: 1 };
     recorder.onEvent({ event: 'page-exported', ...run, ...page });
     recorder.failed(error('ServiceUnavailableError'));
     await recorder.settle(60_000);

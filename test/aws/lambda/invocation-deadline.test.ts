@@ -24,6 +24,12 @@ describe('the deadline of an invocation', () => {
     });
   });
 
+  it('leaves enough time to store the largest page of each slice', () => {
+    using deadline = startInvocationDeadline(15 * minute, limits, 'page 7 of run R', clock, 16);
+    // 30 s, and 16 × 10 s.
+    expect(deadline.retryAfterDeadline - clock.monotonicNow()).toBe(11 * minute - 190_000);
+  });
+
   it('leaves half of a short invocation to store the page', async () => {
     using deadline = startInvocationDeadline(2_000, limits, 'page 1 of run R', clock);
     await clock.advance(999);

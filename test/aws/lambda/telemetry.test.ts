@@ -52,7 +52,9 @@ describe('an event', () => {
     [{ event: 'run-restarted' }, [{ ...ofExport, CursorRestarts: 1 }]],
     [{ event: 'run-skipped' }, [{ ...ofExport, RunsSkipped: 1 }]],
     [{ event: 'run-completed' }, [{ ...ofExport, RunsCompleted: 1 }]],
-    [{ event: 'run-completed', until: '2026-11-01T00:00:00Z' }, [{ ...ofExport, WindowsCompleted: 1 }]],
+    [{ event: 'run-completed', until: '2026-11-01T00:00:00Z' }, [{ ...ofExport, RunsCompleted: 1 }]],
+    [{ event: 'run-completed', until: '2026-11-01T00:00:00Z', bounded: true }, []],
+    [{ event: 'slice-restarted', slice: 3, attempt: 2 }, [{ ...ofExport, CursorRestarts: 1 }]],
     [
       { event: 'run-completed', secondsWithoutReports: 0 },
       [{ ...ofExport, RunsCompleted: 1, SecondsWithoutReports: 0 }],
@@ -84,6 +86,14 @@ describe('an event', () => {
     telemetry.end();
     expect(lines).toMatchObject([{ level: 'ERROR', message: 'run-failed', errorMessage: 'no page' }]);
     expect(published).toEqual([{ ...ofExport, RunsFailed: 1 }]);
+  });
+
+  it('about a slice that is set aside is an error, whose message is a field of the line', () => {
+    const { telemetry, lines, published } = anInvocation();
+    telemetry.emit({ event: 'slice-set-aside', slice: 3, error: 'ContractError', message: 'no page' } as ExportEvent);
+    telemetry.end();
+    expect(lines).toMatchObject([{ level: 'ERROR', message: 'slice-set-aside', slice: 3, errorMessage: 'no page' }]);
+    expect(published).toEqual([]);
   });
 });
 

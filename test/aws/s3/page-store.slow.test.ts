@@ -352,6 +352,33 @@ describe('storing a page', () => {
   });
 });
 
+it('uploads two pages in parts at the same time, because each takes memory, and goes on after one that fails', async () => {
+  const { s3, store } = aMockedStore({ partBytes: 5 * 1024 * 1024 });
+  let uploads = 0;
+  let most = 0;
+  s3.on(CreateMultipartUploadCommand).callsFake(async () => {
+    uploads += 1;
+    most = Math.max(most, uploads);
+    return { UploadId: 'upload' };
+  });
+  s3.on(UploadPartCommand).callsFake(({ PartNumber, Body }) => {
+    if ((Body as Buffer).length === 1024 * 1024) throw s3Error('SlowDown', 503);
+    return { ETag: `"${PartNumber}"` };
+  });
+  const end = async () => {
+    uploads -= 1;
+    return {};
+  };
+  s3.on(AbortMultipartUploadCommand).callsFake(end);
+  s3.on(CompleteMultipartUploadCommand).callsFake(end);
+  const puts = [6, 6, 7, 7, 7].map((size, index) =>
+    store.put(aPageIdentity({ page: index + 1 }), aFetchedPage({ body: megabytes(size) })),
+  );
+  const results = await Promise.allSettled(puts);
+  expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled', 'fulfilled', 'fulfilled']);
+  expect(most).toBe(2);
+});
+
 describe('a failed upload', () => {
   it('is never started if the body breaks off, whatever its size', async () => {
     const { s3, store } = aMockedStore();

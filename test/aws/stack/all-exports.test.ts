@@ -1,10 +1,9 @@
-/** The status of all exports of a stack: every export with its newest run and backfill, in few requests. */
+/** The status of all exports of a stack: every export with its newest run, in few requests. */
 
 import { BatchGetItemCommand, QueryCommand } from '@aws-sdk/client-dynamodb';
 import type { ScheduleSummary } from '@aws-sdk/client-scheduler';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Item } from '../../../lib/aws/dynamodb/items.ts';
-import type { Backfill } from '../../../lib/backfill/store.ts';
 import type { ExportState } from '../../../lib/core/model.ts';
 import { readStatuses, type StatusEntry } from '../../../lib/operator/run-status.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
@@ -60,13 +59,19 @@ describe('the status of a hundred exports', () => {
   const exports = names(100);
   const service = (schedules = {}): AService => ({ name: 'acme', exports, schedules });
 
-  it('takes four requests if none is active', async () => {
+  it('takes four requests if none is active, and one for the bounded runs of each', async () => {
     const schedules = Object.fromEntries(exports.map((name) => [name, nightly()]));
     const { entries, requests } = await statusesOf({
       services: [service(schedules)],
       states: { acme: exports.map((name) => completed(name)) },
     });
-    expect(requests).toEqual({ DescribeStacks: 1, DescribeStackResource: 1, BatchGetItem: 1, ListSchedules: 1 });
+    expect(requests).toEqual({
+      DescribeStacks: 1,
+      DescribeStackResource: 1,
+      BatchGetItem: 1,
+      ListSchedules: 1,
+      Query: 100,
+    });
     expect(entries.map((entry) => entry.export)).toEqual(exports);
     for (const entry of entries) {
       expect(entry).toMatchObject({
@@ -94,7 +99,7 @@ describe('the status of a hundred exports', () => {
       DescribeStackResource: 1,
       BatchGetItem: 1,
       ListExecutions: 1,
-      Query: 2,
+      Query: 102,
     });
     expect(entries.slice(0, 3)).toMatchObject([{ state: 'running' }, { state: 'running' }, { state: 'completed' }]);
   });
@@ -114,7 +119,7 @@ describe('the status of a hundred exports', () => {
     });
     await using stack = await openMockedStack(runtime);
     expect(await readStatuses(stack, runtime.now())).toHaveLength(100);
-    expect(mocked.requests()).toMatchObject({ Query: 100, ListExecutions: 1 });
+    expect(mocked.requests()).toMatchObject({ Query: 200, ListExecutions: 1 });
     expect(most).toBe(8);
   });
 
@@ -126,37 +131,6 @@ describe('the status of a hundred exports', () => {
     });
     expect(requests).toMatchObject({ BatchGetItem: 3 });
     expect(entries.map((entry) => 'state' in entry && entry.state)).toEqual(Array(250).fill('completed'));
-  });
-});
-
-describe('the backfills of a service with filterUntil', () => {
-  it('are read with the states, and their windows only where there is one', async () => {
-    const exports = names(40);
-    const [first = ''] = exports;
-    const backfill: Backfill = {
-      plan: 1,
-      export: first,
-      version: 1,
-      from: at('2026-01-01T00:00:00Z'),
-      to: at('2026-01-05T00:00:00Z'),
-      windowMs: 86_400_000,
-      parallel: 4,
-      requestChecksum: 'x',
-      startedAt: at('2026-11-20T02:00:00Z'),
-    };
-    const { entries, requests } = await statusesOf({
-      services: [{ name: 'acme', exports, settings: { filterUntil: 'date.lt' } }],
-      states: { acme: exports.map((name) => completed(name)) },
-      backfills: { acme: [backfill] },
-    });
-    expect(requests).toEqual({ DescribeStacks: 1, DescribeStackResource: 1, BatchGetItem: 1, Query: 1 });
-    expect(entries.map((entry) => !('error' in entry) && entry.backfill !== null)).toEqual(
-      exports.map((name) => name === first),
-    );
-    expect(entries[0]).toMatchObject({
-      state: 'completed',
-      backfill: { state: 'unfinished', from: backfill.from, counts: { done: 0, waiting: 4 } },
-    });
   });
 });
 
@@ -201,7 +175,7 @@ describe('the status of two services', () => {
       ListSchedules: 2,
       // Only the machine of globex has an unfinished run.
       ListExecutions: 1,
-      Query: 1,
+      Query: 5,
     });
   });
 });

@@ -27,8 +27,6 @@ function aService(count: number, output: AService['output'] = {}, name = 'acme')
   return { name, exports, schedules, output };
 }
 
-const backfills = { backfillStateMachineArn: 'arn:aws:states:eu-central-1:123456789012:stateMachine:backfill' };
-
 async function check(services: readonly AService[], unreserved: number | Error) {
   aws = mockAws(services);
   const request = aws.lambda.on(GetAccountSettingsCommand);
@@ -42,17 +40,16 @@ async function check(services: readonly AService[], unreserved: number | Error) 
 }
 
 describe('doctor checks the concurrent executions of Lambda', () => {
-  it('is satisfied if all scheduled exports and the windows of a backfill could run at the same time', async () => {
-    expect(await check([aService(6, backfills)], 10)).toEqual({
+  it('is satisfied if all scheduled exports could run at the same time', async () => {
+    expect(await check([aService(10)], 10)).toEqual({
       state: 'ok',
-      message: 'Lambda runs 10 functions at the same time; 6 scheduled exports and 4 windows of a backfill need 10',
+      message: 'Lambda runs 10 functions at the same time; 10 scheduled exports need 10',
       remedy: null,
     });
   });
 
   it.each([
     ['exports', [aService(11)], '11 scheduled exports need 11'],
-    ['windows', [aService(7, backfills)], '7 scheduled exports and 4 windows of a backfill need 11'],
     ['exports of all services', [aService(5), aService(6, {}, 'globex')], '11 scheduled exports need 11'],
   ])('warns if more %s may be due at the same time', async (_, services, needed) => {
     expect(await check(services, 10)).toMatchObject({
@@ -65,7 +62,7 @@ describe('doctor checks the concurrent executions of Lambda', () => {
   it('leaves out what has concurrency of its own, is disabled, or is started manually', async () => {
     const disabled: AService = { name: 'off', exports: ['a'], schedules: { a: nightly({ enabled: false }) } };
     const manual: AService = { name: 'manual', exports: ['b'] };
-    const reserved = aService(20, { ...backfills, reservedConcurrency: 24 }, 'globex');
+    const reserved = aService(20, { reservedConcurrency: 24 }, 'globex');
     expect(await check([aService(1), reserved, disabled, manual], 10)).toMatchObject({
       state: 'ok',
       message: 'Lambda runs 10 functions at the same time; 1 scheduled export needs 1',

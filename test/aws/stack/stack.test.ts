@@ -3,7 +3,6 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { DescribeStackResourceCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetBucketEncryptionCommand } from '@aws-sdk/client-s3';
@@ -11,8 +10,6 @@ import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
-import { systemRuntime } from '../../../lib/core/clock.ts';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
 import { checkBuckets } from '../../../lib/operator/health-checks.ts';
 import type { StartOptions } from '../../../lib/target/target.ts';
@@ -80,18 +77,6 @@ describe('a deployed stack', () => {
       .on(DescribeStackResourceCommand)
       .resolves(resourceWith({ [serviceMetadataKey]: serviceMetadata(globex) }));
     expect(await stack.exportNames()).toEqual(['invoices']);
-  });
-
-  it.each([
-    [undefined, undefined],
-    [5, 3],
-    [2, 0],
-  ])('leaves to the windows of a backfill what is reserved beside the exports: of %s, %s', async (reserved, spare) => {
-    const output = reserved === undefined ? {} : { reservedConcurrency: reserved };
-    aws.restore();
-    aws = mockAws([{ ...acme, output }]);
-    await using stack = await open();
-    expect((await stack.open('daily')).service.spareConcurrency).toBe(spare);
   });
 
   it('opens exports with the settings and the resources of their service', async () => {
@@ -240,10 +225,27 @@ describe('a deployed stack', () => {
     const { options, messages, started } = startOptions(false);
     for (const [request, input] of [
       [{}, { export: 'daily' }],
-      [{ restart: false, since: undefined }, { export: 'daily' }],
+      [{ restart: undefined, since: undefined }, { export: 'daily' }],
       [
         { since: at('2026-11-01T00:00:00Z'), restart: true },
         { export: 'daily', since: '2026-11-01T00:00:00Z', restart: true },
+      ],
+      [
+        {
+          since: at('2026-01-01T00:00:00Z'),
+          until: at('2026-02-01T00:00:00Z'),
+          each: 'P7D',
+          parallel: 8,
+          slice: 'PT1H',
+        },
+        {
+          export: 'daily',
+          since: '2026-01-01T00:00:00Z',
+          until: '2026-02-01T00:00:00Z',
+          each: 'P7D',
+          parallel: 8,
+          slice: 'PT1H',
+        },
       ],
     ] as const) {
       aws.stepFunctions.resetHistory();
@@ -260,7 +262,7 @@ describe('a deployed stack', () => {
       expect(aws.stepFunctions.calls()).toHaveLength(1);
     }
     expect(messages[0]).toBe(`Execution ${arn('execution', 'acme:one')}`);
-    expect(started).toEqual(Array(3).fill(arn('execution', 'acme:one')));
+    expect(started).toEqual(Array(4).fill(arn('execution', 'acme:one')));
     expect(aws.dynamoDb.calls()).toEqual([]);
 
     // The only export of its service is named too: the service may get others.
@@ -293,6 +295,24 @@ describe('a deployed stack', () => {
     await using stack = await open();
     const end = await (await stack.open('daily')).start({}, startOptions(true).options);
     expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/reports/acme/${result.manifest}` });
+  });
+
+  it('follows a bounded run by its own state, and reports nothing left of a series as such', async () => {
+    aws.restore();
+    aws = mockAws([{ ...acme, settings: { filterUntil: 'date.lt' } }]);
+    const read: unknown[] = [];
+    aws.dynamoDb.onAnyCommand().callsFake((input: unknown) => {
+      read.push(input);
+      return {};
+    });
+    aws.stepFunctions.on(StartExecutionCommand).resolves({ executionArn: arn('execution', 'acme:one') });
+    const output = JSON.stringify({ next: 'skip', export: 'daily', reason: 'it is done', done: true });
+    aws.stepFunctions.on(DescribeExecutionCommand).resolves({ status: 'SUCCEEDED', output });
+    await using stack = await open();
+    const request = { since: at('2026-01-01T00:00:00Z'), until: at('2026-02-01T00:00:00Z') };
+    const end = await (await stack.open('daily')).start(request, startOptions(true).options);
+    expect(end).toEqual({ status: 'skipped', reason: 'it is done', done: true });
+    expect(JSON.stringify(read)).toContain('2026-01-01T00:00:00Z/2026-02-01T00:00:00Z');
   });
 
   it('connects without a secret to a service that needs none', async () => {
@@ -372,18 +392,6 @@ describe('an AWS error is explained to the operator', () => {
       name: 'ConfigurationError',
       message: expect.stringMatching(message),
     });
-  });
-
-  it('if a list of windows may not be written', async () => {
-    const body = '<Error><Code>AccessDenied</Code><Message>No</Message></Error>';
-    await using _ = await startRejectingEndpoint(403, 'AccessDenied', 'No', body);
-    const clients = createOperatorClients(process.env, noMfa);
-    const store = createS3PageStore({ client: clients.s3, bucket: 'bucket', prefix: '', runtime: systemRuntime });
-    await expect(store.putDocument('_backfills/one.json', Readable.from(['[]']))).rejects.toMatchObject({
-      name: 'ConfigurationError',
-      message: expect.stringMatching(/^Access denied to s3:PutObject \(No\)\. Request an operator's permissions/),
-    });
-    clients.close();
   });
 
   it('unless the operator cannot fix it: then it is rethrown unchanged', async () => {

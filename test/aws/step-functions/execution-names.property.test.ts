@@ -1,8 +1,8 @@
 /** The names of executions begin with their export, and fit into the 80 characters that Step Functions allows. */
 
 import { describe, expect } from 'vitest';
-import { backfillName, isBackfillOf, manualName } from '../../../lib/aws/step-functions/execution-names.ts';
-import { continuationName } from '../../../lib/core/state-machine/definition.ts';
+import { manualName } from '../../../lib/aws/step-functions/execution-names.ts';
+import { continuationName, nextPartName } from '../../../lib/core/state-machine/definition.ts';
 import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { createRunId } from '../../../lib/core/storage/keys.ts';
 import { fc, test } from '../../support/property.ts';
@@ -14,10 +14,8 @@ const exportName = fc
   .filter((name) => exportSettingsSchema.shape.name.safeParse(name).success);
 const hexDigits = (length: number) => fc.array(fc.nat(15), { minLength: length, maxLength: length });
 const hex = (length: number) => hexDigits(length).map((digits) => digits.map((digit) => digit.toString(16)).join(''));
-const run = fc
-  .tuple(fc.nat(4_000_000_000), fc.constantFrom(6, 12).chain(hex))
-  .map(([seconds, digits]) => createRunId(seconds * 1_000, digits));
-const window = fc.constantFrom('', '/2020-01-01T00:00:00.001Z/2020-01-08T00:00:00.001Z');
+const run = fc.tuple(fc.nat(4_000_000_000), hex(6)).map(([seconds, digits]) => createRunId(seconds * 1_000, digits));
+const bounds = fc.constantFrom('', '/2020-01-01T00:00:00Z/2020-01-08T00:00:00Z');
 
 describe('the name of an execution', () => {
   test.prop([exportName, hex(16)])('of an operator begins with its export', (name, digits) => {
@@ -25,24 +23,18 @@ describe('the name of an execution', () => {
     expect(manualName(name, digits).length).toBeLessThanOrEqual(80);
   });
 
-  test.prop([exportName, window, run, fc.integer({ min: 1, max: 9_999 })])(
-    'of a continuation has the export, the run and its number, also for a window',
-    (name, bounds, id, executionNumber) => {
-      const continued = continuationName({ export: `${name}${bounds}`, run: id, executionNumber });
+  test.prop([exportName, bounds, run, fc.integer({ min: 1, max: 9_999 })])(
+    'of a continuation has the export, the run and its number, also for a bounded run',
+    (name, ofRun, id, executionNumber) => {
+      const continued = continuationName({ export: `${name}${ofRun}`, run: id, executionNumber });
       expect(continued).toBe(`${name}-${id}-${executionNumber + 1}`);
       expect(continued.length).toBeLessThanOrEqual(80);
     },
   );
 
-  test.prop([exportName, exportName, hex(16)])(
-    'of a backfill tells whether it is that of an export',
-    (name, other, digits) => {
-      const named = backfillName(name, digits);
-      expect(isBackfillOf(name, named)).toBe(true);
-      expect(isBackfillOf(other, named)).toBe(other === name);
-      expect(isBackfillOf(`${name}-backfill`, backfillName(name, digits))).toBe(false);
-      expect(isBackfillOf(name, backfillName(`${name}-backfill-${digits}`, digits))).toBe(false);
-      expect(named.length).toBeLessThanOrEqual(80);
-    },
-  );
+  test.prop([exportName, run])('of the next run of a series has the export and the run before', (name, id) => {
+    const next = nextPartName({ export: name, run: id });
+    expect(next).toBe(`${name}-${id}-next`);
+    expect(next.length).toBeLessThanOrEqual(80);
+  });
 });

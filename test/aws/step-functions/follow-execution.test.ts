@@ -7,10 +7,11 @@ import {
 } from '@aws-sdk/client-sfn';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
-import { followExecution } from '../../../lib/aws/step-functions/follow-execution.ts';
+import { followSeries } from '../../../lib/aws/step-functions/follow-execution.ts';
 import { takeSnapshot } from '../../../lib/aws/step-functions/progress-poller.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
-import { asRunId, type Run } from '../../../lib/core/model.ts';
+import { boundedStateName, partsOf, stateNameOfRun } from '../../../lib/core/bounded-runs.ts';
+import { asRunId, type Run, type SeriesInput } from '../../../lib/core/model.ts';
 import type { SlotState } from '../../../lib/core/slots/page-slots.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { addIncident, type Incident } from '../../../lib/target/incidents.ts';
@@ -32,7 +33,7 @@ const lambdaCause = (errorType: string, errorMessage: string): string =>
 type Description = Partial<DescribeExecutionCommandOutput> | Error;
 
 /** A run that is followed: each poll is followed by the next of the given changes. */
-function aFollowedRun() {
+function aFollowedRun(state = 'nightly') {
   const client = new SFNClient({ region: 'us-east-1' });
   const stepFunctions = mockClient(client);
   const log = createMemoryLog();
@@ -70,9 +71,10 @@ function aFollowedRun() {
     interrupt: () => interruption.abort(),
     /** Writes the export state as BeginRun does. */
     async claim(changes: Partial<Run> = {}) {
-      const state = await log.exportState('nightly');
       const active = aRun({ export: 'nightly', run: id, startedBy: first, execution: first, ...changes });
-      await log.replaceState({ export: 'nightly', sequence: 1, version: (state?.version ?? 0) + 1, active });
+      const stateName = stateNameOfRun(active);
+      const version = ((await log.exportState(stateName))?.version ?? 0) + 1;
+      await log.replaceState({ export: stateName, sequence: 1, version, active });
     },
     /** Writes the export state as FinishRun does. */
     async release() {
@@ -117,8 +119,8 @@ function aFollowedRun() {
       const happened = { ...incident, at: instantOf(seconds * 1_000) } as Incident;
       await incidents.update({ export: 'nightly', run: id }, (record) => addIncident(record, happened));
     },
-    queue(checkAt: number) {
-      slots = { version: 1, holders: [], queue: [{ export: 'nightly', checkAt }], averageHoldMs: 0, lastGrantAt: 0 };
+    queue(checkAt: number, waiter = 'nightly') {
+      slots = { version: 1, holders: [], queue: [{ export: waiter, checkAt }], averageHoldMs: 0, lastGrantAt: 0 };
     },
     async page(page: number, changes: object = {}) {
       await log.append(aPageEntry({ export: 'nightly', run: id, page, bytes: 100, reports: 10, ...changes }));
@@ -128,7 +130,7 @@ function aFollowedRun() {
     },
     async follow(
       changes: readonly (() => void | Promise<void>)[],
-      before = takeSnapshot(log, incidents, 'nightly'),
+      before = takeSnapshot(log, incidents, state),
       followers?: () => number,
     ) {
       const remaining = [...changes];
@@ -145,8 +147,15 @@ function aFollowedRun() {
         },
       };
       const store = { locate: (key: string) => `s3://bucket/${key}` };
-      const deps = { client, exportName: 'nightly', log, incidents, slots: { read: async () => slots }, store, clock };
-      return await followExecution(deps, first, await before, {
+      const slotStore = { read: async () => slots };
+      const depsOf = (stateName: string) =>
+        ({ client, exportName: 'nightly', stateName, log, incidents, slots: slotStore, store, clock }) as const;
+      const open = async ({ since, until, each }: SeriesInput) => {
+        const [next = { since, until }] = partsOf({ since, until }, each);
+        const stateName = boundedStateName('nightly', next);
+        return [depsOf(stateName), await takeSnapshot(log, incidents, stateName)] as const;
+      };
+      return await followSeries(open, first, [depsOf(state), await before], {
         follow: true,
         emit: (event) => events.push(event),
         say: (text) => messages.push(text),
@@ -162,7 +171,7 @@ function aFollowedRun() {
 type DistributiveOmit<Type, Key extends PropertyKey> = Type extends unknown ? Omit<Type, Key> : never;
 
 /** A run that had not begun. */
-const nothing = { active: undefined, last: undefined, incidents: 0 };
+const nothing = { active: undefined, progress: undefined, incidents: 0 };
 
 const continued = {
   export: 'nightly',
@@ -583,5 +592,134 @@ describe('following a run', () => {
     await expect(broken.follow(Array.from({ length: 30 }, () => () => undefined))).rejects.toBe(failure);
     expect(broken.delays).toHaveLength(20);
     expect(Math.max(...broken.delays)).toBe(30_000);
+  });
+});
+
+describe('following a run with slices', () => {
+  const slices = { count: 3, lengthMs: 3_600_000, parallel: 2 };
+  const nextPage = (slice: number, page: number, isLast = false, attempt = 1) => ({
+    slice,
+    attempt,
+    key: `nightly/page-${slice}.${attempt}-${page}.xml`,
+    ...(isLast && { nextCursor: null }),
+  });
+
+  it('reports the slices that are done, and the totals of all of them', async () => {
+    const run = aFollowedRun();
+    await run.follow([
+      () => run.claim({ slices }),
+      async () => {
+        await run.page(1, nextPage(1, 1));
+        await run.page(1, nextPage(2, 1, true));
+      },
+      () => undefined,
+      () => run.page(2, nextPage(1, 2, true)),
+      () => run.page(1, nextPage(3, 1)),
+      () => run.end(first, result),
+    ]);
+    const progress = run.events.flatMap((event) =>
+      event.event === 'page-exported' ? [[event.slices, event.totalPages, event.totalReports, event.totalBytes]] : [],
+    );
+    expect(run.events[0]).toMatchObject({ event: 'run-started', slices: { done: 0, count: 3 } });
+    expect(progress).toEqual([
+      [{ done: 1, count: 3 }, 2, 20, 200],
+      [{ done: 2, count: 3 }, 3, 30, 300],
+      [{ done: 2, count: 3 }, 4, 40, 400],
+    ]);
+  });
+
+  it('reads a slice that is done once', async () => {
+    const run = aFollowedRun();
+    const read: (number | undefined)[] = [];
+    const last = run.log.last.bind(run.log);
+    run.log.last = async (chain) => {
+      read.push(chain.slice);
+      return await last(chain);
+    };
+    await run.claim({ slices, execution: arnOf('dead') });
+    await run.page(1, nextPage(1, 1, true));
+    await run.page(1, nextPage(2, 1));
+    await run.follow([() => run.claim({ slices, executionNumber: 2 }), () => undefined, () => run.end(first, result)]);
+    expect(run.events[0]).toMatchObject({ event: 'run-resumed', pages: 2, slices: { done: 1, count: 3 } });
+    expect(read.filter((slice) => slice === 1)).toHaveLength(1);
+    expect(read.filter((slice) => slice === 2).length).toBeGreaterThan(2);
+  });
+
+  it('reports each slice once that starts over, or that is set aside', async () => {
+    const run = aFollowedRun();
+    const setAside = [{ slice: 2, error: 'ContractError', message: 'not XML' }];
+    await run.follow([
+      () => run.claim({ slices }),
+      () => run.claim({ slices: { ...slices, setAside } }),
+      () => run.claim({ slices: { ...slices, setAside, attempts: { 3: 2 } } }),
+      () => undefined,
+      () => run.end(first, result),
+    ]);
+    expect(run.events.filter(({ event }) => event.startsWith('slice'))).toMatchObject([
+      { event: 'slice-set-aside', slice: 2, error: 'ContractError', message: 'not XML' },
+      { event: 'slice-restarted', slice: 3, attempt: 2 },
+    ]);
+  });
+
+  it('reports that one of them waits for a slot', async () => {
+    const run = aFollowedRun();
+    await run.claim({ slices });
+    await run.follow([() => run.queue(13, 'nightly#2'), () => undefined, () => run.end(first, result)]);
+    expect(run.events).toContainEqual(expect.objectContaining({ event: 'waiting-for-slot', seconds: 12 }));
+  });
+
+  it('reports a failure with the totals of all of them', async () => {
+    const run = aFollowedRun();
+    await run.claim({ slices });
+    await run.page(1, nextPage(1, 1, true));
+    await run.page(1, nextPage(2, 1));
+    run.descriptions.set(first, { status: 'ABORTED' });
+    expect(await run.follow([])).toMatchObject({ status: 'failed', failed: { run: id, pages: 2, resumable: true } });
+  });
+});
+
+describe('following a series', () => {
+  const january = { since: at('2026-01-01T00:00:00Z'), until: at('2026-02-01T00:00:00Z') };
+  const february = { since: at('2026-02-01T00:00:00Z'), until: at('2026-03-01T00:00:00Z') };
+  const rest = { export: 'nightly', since: february.since, until: february.until, each: 'month' };
+  const part = aRunResult({ export: 'nightly', run: id, ...january, bounded: true, watermark: null, rest });
+  const second = arnOf(`nightly-${id}-next`);
+  const secondId = asRunId('20261120T030000Z-aaaaaa');
+  const secondPart = aRunResult({ export: 'nightly', run: secondId, ...february, bounded: true, watermark: null });
+  const aSeries = () => aFollowedRun(boundedStateName('nightly', january));
+
+  it('follows the execution of each part, and returns the end of the last one', async () => {
+    const run = aSeries();
+    const end = await run.follow([
+      () => run.claim({ ...january, bounded: true }),
+      () => run.end(first, part),
+      () => run.claim({ ...february, bounded: true, run: secondId, execution: second }),
+      () => run.page(1, { run: secondId }),
+      () => run.end(second, secondPart),
+    ]);
+    expect(end).toMatchObject({ status: 'completed', result: secondPart });
+    expect(run.events.map((event) => [event.event, 'run' in event && event.run])).toEqual([
+      ['run-started', id],
+      ['run-completed', id],
+      ['run-started', secondId],
+      ['page-exported', secondId],
+      ['run-completed', secondId],
+    ]);
+    expect(run.events[1]).toMatchObject({ rest });
+  });
+
+  it('ends with the part that fails', async () => {
+    const run = aSeries();
+    run.end(first, part);
+    await run.claim({ ...february, bounded: true, run: secondId, execution: second });
+    run.descriptions.set(second, { status: 'ABORTED' });
+    expect(await run.follow([])).toMatchObject({ status: 'failed', failed: { run: secondId, ...february } });
+  });
+
+  it('ends with the last part that it exported, if those after it are done already', async () => {
+    const run = aSeries();
+    run.end(first, part);
+    run.end(second, { next: 'skip', export: 'nightly', reason: 'exported', done: true });
+    expect(await run.follow([])).toMatchObject({ status: 'completed', result: { run: id } });
   });
 });

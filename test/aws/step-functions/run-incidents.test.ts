@@ -50,6 +50,11 @@ describe('the incidents of a deployed run', () => {
     expect(await incidentsOf({ described: aborted, nextCursor: null })).toMatchObject([wait, { page: null }]);
   });
 
+  it('name no page of a run with several slices, each of which has another next page', async () => {
+    const slices = { count: 3, lengthMs: 3_600_000, parallel: 2 };
+    expect(await incidentsOf({ described: aborted, active: { slices } })).toMatchObject([wait, { page: null }]);
+  });
+
   it('include a failure once that FailRun has recorded, and not one after the run has completed', async () => {
     expect(await incidentsOf({ described: aborted, active: { lastFailure: stop } })).toEqual([wait]);
     expect(await incidentsOf({ described: aborted, completedAt: at('2026-11-20T03:00:00Z') })).toEqual([wait]);

@@ -265,20 +265,6 @@ describe('limits that concern several settings', () => {
     }
   });
 
-  it('reserve another invocation for a window, if the service has backfills', () => {
-    const withBackfills = (reservedConcurrency: number) =>
-      problemsOf({
-        services: { acme: { ...service, filterUntil: 'date.lt', exportPage: { reservedConcurrency } } },
-        exports: [{ name: 'a' }, { name: 'b' }],
-      });
-    expect(withBackfills(2)).toEqual([
-      'services.acme.exportPage.reservedConcurrency: must be at least 3: the number of exports of the service, each of which may ' +
-        'need an invocation at the same time, also while it waits because of maxConcurrentPages, and one for a window of a backfill ' +
-        '(filterUntil)',
-    ]);
-    expect(withBackfills(3)).toEqual([]);
-  });
-
   it('keep the policy of the bucket within its size', () => {
     const readers = (count: number) => Array.from({ length: count }, (_, index) => String(210_987_654_300 + index));
     const withReaders = (count: number) => {
@@ -300,7 +286,7 @@ describe('limits that concern several settings', () => {
       parseExporterSettings(
         {
           name: 'reports',
-          service: { ...service, filterUntil: 'date.lt' },
+          service,
           exports: [{ name: 'nightly' }, { name: 'hourly' }],
           exportPage: { reservedConcurrency: 1 },
           lifecycle: {
@@ -314,9 +300,8 @@ describe('limits that concern several settings', () => {
       );
     expect(parse).toThrow(
       [
-        'Stack/Reports exportPage.reservedConcurrency: must be at least 3: the number of exports of the service, each of which may ' +
-          'need an invocation at the same time, also while it waits because of maxConcurrentPages, and one for a window of a backfill ' +
-          '(filterUntil)',
+        'Stack/Reports exportPage.reservedConcurrency: must be at least 2: the number of exports of the service, each of which may ' +
+          'need an invocation at the same time, also while it waits because of maxConcurrentPages',
         'Stack/Reports lifecycle.expireAfterDays: must be after the last transition, so more than 3',
         'Stack/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/bucket.md, "Age of pages")',
       ].join('\n'),

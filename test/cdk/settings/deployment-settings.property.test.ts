@@ -60,6 +60,7 @@ const severalServices = someServices({
     eu: {
       baseUrl: 'https://eu.example.com',
       maxConcurrentPages: 2,
+      filterUntil: 'date.lt',
       exportPage: { memoryMebibytes: 1_024, reservedConcurrency: 2 },
       readerAccounts: ['210987654321'],
       apiKeySecret: { existing: 'reports/api-key' },
@@ -70,7 +71,7 @@ const severalServices = someServices({
   exports: [
     { name: 'nightly', service: 'eu', schedule: aSchedule() },
     { name: 'weekly', service: 'us', size: 5 },
-    { name: 'hourly', service: 'eu' },
+    { name: 'hourly', service: 'eu', since: { lag: 'PT2H' }, slices: { parallel: 2, length: 'PT15M' } },
   ],
 });
 

@@ -171,6 +171,31 @@ describe('the settings of a deployment', () => {
     ).toEqual([expect.stringContaining('but a Lambda function has at most 10240 MiB')]);
   });
 
+  it('must not let the slices of a run take more time or storage than a function has', () => {
+    const problems = (maxPageMebibytes: number, parallel: number) =>
+      problemsOf(
+        someSettings({
+          service: {
+            baseUrl: 'https://a.example',
+            filterUntil: 'date.lt',
+            totalTimeout: 'PT1M',
+            maxPageBytes: maxPageMebibytes * 1024 ** 2,
+          },
+          exports: [{ name: 'a', pagesPerInvocation: 100, slices: { parallel } }],
+        }),
+      );
+    expect(problems(256, 16)).toEqual([]);
+    expect(problems(1_024, 4)).toEqual([]);
+    expect(problems(1_024, 16)).toEqual([
+      expect.stringMatching(
+        /exports\[0\]: a page of each of 16 slices may take 960 s \(80 s to fetch, 880 s to store\), but a Lambda function may run for 900 s: lower slices\.parallel, /,
+      ),
+      expect.stringMatching(
+        /exports\[0\]: a page of each of 16 slices may need 33024 MiB of ephemeral storage \(32 × 1024 MiB in flight, and 256 MiB\), but .* 10240 MiB: lower slices\.parallel, or the service's maxPageBytes$/,
+      ),
+    ]);
+  });
+
   it('reject an email address for an existing topic', () => {
     const alarms = { email: 'a@example.com', existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:alarms' };
     expect(problemsOf(someSettings({ alarms }))).toEqual([expect.stringContaining('alarms.email: ')]);
@@ -383,7 +408,9 @@ describe('a settings file', () => {
       `${file}:11 exports[0].size: must be 1 to 10, unless the service has api`,
     ]);
     writeFileSync(file, JSON.stringify(someSettings({ exports: [{ name: 'a', maxInlineWait: 'PT15M' }] }), null, 2));
-    expect(problemsOf(file)).toEqual([expect.stringMatching(/:9 exports\[0\]: one page may take \d+ s, but a Lambda/)]);
+    expect(problemsOf(file)).toEqual([
+      expect.stringMatching(/:9 exports\[0\]: one page may take \d+ s \(.*\), but a Lambda/),
+    ]);
   });
 
   it('must exist, be readable and be JSON', async () => {

@@ -6,7 +6,8 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import type { LoopState } from '../../../lib/core/model.ts';
 import type { FetchedPage, PageRequest, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
-import { type ExportPageOutcome, exportPage } from '../../../lib/core/steps/export-page.ts';
+import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import { type HeldSlot, withinSlot } from '../../../lib/core/slots/held-slot.ts';
 import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
 import { aFetchedPage, anExportRequest, at, collect } from '../../support/builders.ts';
@@ -20,6 +21,7 @@ import { clientFor } from '../../support/service/service-client.ts';
 const aRequest = (label: string): PageRequest => ({
   request: anExportRequest(),
   since: at('2026-11-01T00:00:00Z'),
+  begunAt: at('2026-11-20T02:00:00Z'),
   cursor: null,
   label,
 });

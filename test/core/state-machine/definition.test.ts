@@ -20,9 +20,11 @@ describe('the state machine', () => {
   it('has exactly these transitions', () => {
     const transitions = states.flatMap(([name, state]) => {
       if (state.Type === 'Choice') {
-        const rules = state.Choices.map(
-          (rule) => `${name} ─ ${'IsNull' in rule ? 'is null' : rule.StringEquals} ─▶ ${rule.Next}`,
-        );
+        const conditionOf = (rule: (typeof state.Choices)[number]) =>
+          'StringEquals' in rule
+            ? rule.StringEquals
+            : JSON.stringify({ ...rule, Next: undefined }).replaceAll(/["{}[\]$.]/g, '');
+        const rules = state.Choices.map((rule) => `${name} ─ ${conditionOf(rule)} ─▶ ${rule.Next}`);
         return [...rules, `${name} ─ any other ─▶ ${state.Default}`];
       }
       if (state.Type === 'Succeed' || state.Type === 'Fail') return [`${name} (${state.Type})`];
@@ -58,10 +60,17 @@ describe('the state machine', () => {
       FinishRun ─▶ IsPublished
       FinishRun ─ RunSupersededError ─▶ Skipped
       FinishRun ─ States.ALL ─▶ FailRun
-      IsPublished ─ is null ─▶ Completed
+      IsPublished ─ And:Variable:rest,IsPresent:true,Variable:manifest,IsNull:false ─▶ AnnouncePart
+      IsPublished ─ Variable:rest,IsPresent:true ─▶ StartNextPart
+      IsPublished ─ Variable:manifest,IsNull:true ─▶ Completed
       IsPublished ─ any other ─▶ AnnounceCompleted
       AnnounceCompleted ─▶ Completed
       AnnounceCompleted ─ States.ALL ─▶ FailRun
+      AnnouncePart ─▶ StartNextPart
+      AnnouncePart ─ States.ALL ─▶ FailRun
+      StartNextPart ─▶ Completed
+      StartNextPart ─ StepFunctions.ExecutionAlreadyExistsException ─▶ Completed
+      StartNextPart ─ States.ALL ─▶ FailRun
       UnknownAction ─▶ FailRun
       FailRun ─▶ AnnounceFailed
       FailRun ─ States.ALL ─▶ FailureNotRecorded

@@ -11,7 +11,7 @@ import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
-import { selectExport } from '../../../lib/core/steps/select-export.ts';
+import { selectExport } from '../../../lib/core/steps/start-input.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
 import { createMemoryLog, createMemoryStore } from '../../support/export/memory-adapters.ts';
@@ -55,6 +55,10 @@ function recordAccess(log: PageLog, store: PageStore) {
     last(run) {
       accessed.add(run.export);
       return log.last(run);
+    },
+    lastSlice(run) {
+      accessed.add(run.export);
+      return log.lastSlice(run);
     },
     entries(run) {
       accessed.add(run.export);

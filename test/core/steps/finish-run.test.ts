@@ -3,10 +3,10 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
-import type { PageEntry } from '../../../lib/core/model.ts';
+import { type PageEntry, totalsOf } from '../../../lib/core/model.ts';
 import type { ListedObject, PageLog, PageStore } from '../../../lib/core/ports.ts';
 import { storedEntries } from '../../../lib/core/steps/inventory.ts';
-import { pageKey, pageNumberAt } from '../../../lib/core/storage/keys.ts';
+import { pageKey, pageAt } from '../../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../../lib/core/storage/manifest.ts';
 import { runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { aCursor, anExportRequest, aPageEntry, aRun, aRunId, at, collect, sha256Of } from '../../support/builders.ts';
@@ -37,7 +37,7 @@ async function interruptedBeforePublication(): Promise<{ readonly bench: Bench; 
 
 describe('the check of the store', () => {
   const run = aRun();
-  const entries = [1, 2, 3].map((page) => aPageEntry({ run: run.run, page, key: pageKey(run, page) }));
+  const entries = [1, 2, 3].map((page) => aPageEntry({ run: run.run, page, key: pageKey(run, { page }) }));
   const objects: readonly ListedObject[] = entries.map(({ key, bytes, revision }) => ({ key, bytes, revision }));
   const depsOf = (parts: Pick<PageLog, 'entries'> & Pick<PageStore, 'list'>) => ({
     log: { ...createMemoryLog(), entries: parts.entries },
@@ -195,7 +195,7 @@ describe('a page that is no longer stored as it was logged', () => {
 describe('the inventory of a long run', () => {
   const run = aRun({ request: anExportRequest() });
   const numbers = Array.from({ length: 9_000 }, (_, index) => index + 1);
-  const entry = (page: number): PageEntry => ({ ...entryOf, page, key: pageKey(run, page), bytes: page });
+  const entry = (page: number): PageEntry => ({ ...entryOf, page, key: pageKey(run, { page }), bytes: page });
   const entryOf = aPageEntry({ export: run.export, run: run.run, revision: 'one' });
 
   /** A log of these pages, and a store that lists them as `objects` returns them, at each listing. */
@@ -250,7 +250,7 @@ describe('the inventory of a long run', () => {
   });
 
   it.each([1, 999_999, 1_000_000, 123_456_789_012])('finds page %i by its key', (page) => {
-    expect(pageNumberAt(run, pageKey(run, page))).toBe(page);
+    expect(pageAt(run, pageKey(run, { page }))).toEqual({ page });
   });
 });
 
@@ -258,14 +258,15 @@ describe('a page log that is inconsistent', () => {
   const run = { ...aRun(), completion: { at: at('2026-11-20T03:00:00Z'), isPublished: true } };
   const cursor = aCursor();
   const bases = { export: run.export, run: run.run, bytes: 100, reports: 2 };
-  const first = aPageEntry({ ...bases, page: 1, key: pageKey(run, 1), nextCursor: cursor });
-  const last = aPageEntry({ ...bases, page: 2, key: pageKey(run, 2), cursor, nextCursor: null });
+  const first = aPageEntry({ ...bases, page: 1, key: pageKey(run, { page: 1 }), nextCursor: cursor });
+  const last = aPageEntry({ ...bases, page: 2, key: pageKey(run, { page: 2 }), cursor, nextCursor: null });
 
   const manifestOf = async (entries: readonly PageEntry[], ends = { first, last: entries.at(-1) ?? last }) => {
+    const content = { totals: totalsOf(ends.last), slices: [ends] };
     async function* each() {
       yield* entries;
     }
-    return (await collect(manifestChunks(run, ends, each()))).join('');
+    return (await collect(manifestChunks(run, content, each()))).join('');
   };
 
   it('is published if it is consistent', async () => {
@@ -285,7 +286,7 @@ describe('a page log that is inconsistent', () => {
   it.each<[string, readonly PageEntry[], RegExp]>([
     ['a page is missing', [last], /page 2 follows page 0/],
     ['a page comes twice', [first, first], /page 1 follows page 1/],
-    ['there is none', [], /ends with page 0/],
+    ['there is none', [], /it is empty/],
     ['the last page has a next cursor', [first, { ...last, nextCursor: aCursor() }], /ends with page 2/],
     [
       'a cursor is not that of the page before',
@@ -304,7 +305,7 @@ describe('a page log that is inconsistent', () => {
     [
       'its pages have different root elements',
       [first, { ...last, documentRoot: asDocumentRoot('error') }],
-      /page 2 has the root element error, and the page before it the root element reports/,
+      /page 2 has the root element error, and pages before it have the root element reports/,
     ],
     ['the bytes do not add up', [first, { ...last, totals: { reports: 4, bytes: 201 } }], /totals of page 2/],
     ['the reports do not', [first, { ...last, totals: { reports: 5, bytes: 200 } }], /totals of page 2/],

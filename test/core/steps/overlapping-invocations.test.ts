@@ -1,16 +1,15 @@
 /** Invocations that outlive their timeout and act while, or after, their retry has moved the execution on. */
 
 import { describe, expect, it } from 'vitest';
+import { boundedDefinition } from '../../../lib/core/bounded-runs.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportState, type RunId } from '../../../lib/core/model.ts';
 import { abandonRun } from '../../../lib/operator/abandon-run.ts';
-import { beginBackfill } from '../../../lib/backfill/plan.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
-import { aFetchedPage, at } from '../../support/builders.ts';
-import { operatorOf, root, windowBench } from '../../support/export/backfill-bench.ts';
+import { aFetchedPage, at, collect } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { cursorAt } from '../../support/export/scripted-service.ts';
 
@@ -208,7 +207,10 @@ describe('BeginRun', () => {
     it.each(inputs)('begins no other run once an operator has abandoned its run: %j', async (input) => {
       const bench = anExportBench();
       const run = await begin(bench, 'late', input);
-      await abandonRun({ ...bench.deps, store: bench.store }, { export: bench.deps.definition.name, run });
+      await abandonRun(
+        { ...bench.deps, store: bench.store },
+        { export: bench.deps.definition.name, run, since: at('1970-01-01T00:00:00Z') },
+      );
       expect(await resumeLate(bench, input)).toMatchObject({ reason: expect.stringContaining('begins no other') });
     });
 
@@ -222,19 +224,24 @@ describe('BeginRun', () => {
       expect((await bench.state()).active).toMatchObject({ run, execution: 'another' });
     });
 
-    it('begins no run of a window that it has published', async () => {
+    it('begins no bounded run that it has published, nor the next one of its series', async () => {
       const bench = anExportBench({ reports: [] });
-      const bounds = { from: at('2026-10-01T00:00:00Z'), to: at('2026-10-02T00:00:00Z') };
-      await beginBackfill(operatorOf(bench), { ...bounds, windowMs: 86_400_000, parallel: 1 }, root);
-      const window = windowBench(bench, { since: bounds.from, until: bounds.to });
-      const stateOf = () => bench.log.exportState(window.deps.definition.stateName);
-      const restart = { restart: true };
-      const run = await begin(window, 'late', restart);
-      await exportPage(window.deps, { loop: loopOf(window, run), execution: 'late' });
-      await finishRun(window.deps, { run, execution: 'late' });
-      expect(await beginRun(window.deps, { input: restart, execution: 'late' })).toMatchObject({ next: 'skip' });
-      expect(await stateOf()).toMatchObject({ lastCompleted: { result: { run } } });
-      expect((await stateOf())?.active).toBeUndefined();
+      const input = { since: '2026-10-01T00:00:00Z', until: '2026-10-03T00:00:00Z', each: 'P1D' };
+      const bounds = { since: at(input.since), until: at('2026-10-02T00:00:00Z') };
+      const definition = boundedDefinition(bench.deps.definition, bounds);
+      const deps = { ...bench.deps, definition };
+      const begun = await beginRun(bench.deps, { input, execution: 'late' });
+      if (begun.next === 'skip') throw new Error(begun.reason);
+      const run = asRunId(begun.run);
+      await exportPage(deps, { loop: begun, execution: 'late' });
+      await finishRun(deps, { run, execution: 'late' });
+      for (const again of [{}, { again: true }]) {
+        expect(await beginRun(bench.deps, { input: { ...input, ...again }, execution: 'late' })).toMatchObject({
+          next: 'skip',
+        });
+      }
+      expect(await bench.log.exportState(definition.stateName)).toMatchObject({ lastCompleted: { result: { run } } });
+      expect(await collect(bench.log.boundedStates(definition.name))).toHaveLength(1);
     });
   });
 
@@ -246,7 +253,10 @@ describe('BeginRun', () => {
     bench.running.add('another');
     await expect(late({ restart: true })).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
     expect((await bench.state()).active).toMatchObject({ run, execution: 'another' });
-    await abandonRun({ ...bench.deps, store: bench.store }, { export: bench.deps.definition.name, run });
+    await abandonRun(
+      { ...bench.deps, store: bench.store },
+      { export: bench.deps.definition.name, run, since: at('1970-01-01T00:00:00Z') },
+    );
     for (const input of [{ since: '2026-11-01T00:00:00Z' }, { restart: true }]) {
       await expect(late(input)).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
     }

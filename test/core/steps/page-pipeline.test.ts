@@ -12,7 +12,7 @@ import type {
   StepDependencies,
 } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
-import type { ExportPageOutcome } from '../../../lib/core/steps/export-page.ts';
+import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { aFetchedPage, collect } from '../../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../../support/export/export-bench.ts';

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
+import { sliceOf } from '../../../lib/core/slices.ts';
 import { createPageRequests } from '../../../lib/core/steps/page-requests.ts';
 import { aFetchedPage, aPageIdentity, aRun } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
@@ -29,7 +30,8 @@ function someRequests(script: Script) {
   const latencies: number[] = [];
   const deps = { ...bench.deps, slots, onLatency: (ms: number) => latencies.push(ms) };
   const retryAfterDeadline = bench.deps.runtime.monotonicNow() + 60_000;
-  return { requests: createPageRequests(deps, aRun(), { retryAfterDeadline }), latencies };
+  const run = aRun();
+  return { requests: createPageRequests(deps, run, sliceOf(run, 1), { retryAfterDeadline }), latencies };
 }
 
 describe('the latency of the service', () => {
@@ -47,13 +49,35 @@ describe('the latency of the service', () => {
 describe('the Retry-After of several requests', () => {
   it('is the longest, whichever is the newest', async () => {
     const answers = [60, 600, 61];
-    const { requests } = someRequests(() => {
-      throw throttled(answers.shift());
+    const bench = anExportBench({
+      script() {
+        throw throttled(answers.shift());
+      },
     });
-    while (answers.length > 0) await expect(requests.request(aPageIdentity(), signal)).rejects.toThrow('busy');
-    const { retryAfterSeconds } = requests.pendingBackoff() ?? {};
-    // Less the time of the third request and of its slot.
-    expect(retryAfterSeconds).toBeCloseTo(600 - 3.04, 6);
+    const run = aRun();
+    const requests = createPageRequests(bench.deps, run, sliceOf(run, 1), {});
+    await Promise.all(
+      answers.slice().map(() => expect(requests.request(aPageIdentity(), signal)).rejects.toThrow('busy')),
+    );
+    expect(requests.pendingBackoff()?.retryAfterSeconds).toBeCloseTo(600, 6);
+  });
+
+  it('is waited for by every later request of the run, also of another slice', async () => {
+    const bench = anExportBench({
+      script(_, nth) {
+        if (nth === 1) throw throttled(5);
+        return undefined;
+      },
+    });
+    const run = aRun({ slices: { count: 2, lengthMs: 60_000, parallel: 2 } });
+    const backoff = { until: 0 };
+    const requestsOf = (slice: number, retryAfterDeadline: number) =>
+      createPageRequests(bench.deps, run, sliceOf(run, slice), { retryAfterDeadline }, backoff);
+    await expect(requestsOf(1, 0).request(aPageIdentity(), signal)).rejects.toThrow('busy');
+    await expect(requestsOf(2, 0).request(aPageIdentity(), signal)).rejects.toThrow('for another page');
+    expect(bench.service.requests).toHaveLength(1);
+    await requestsOf(2, bench.deps.runtime.monotonicNow() + 60_000).request(aPageIdentity(), signal);
+    expect(bench.slept).toEqual([5_000]);
   });
 
   it('includes that of a request which was cancelled meanwhile, and which rejects with the reason of that', async () => {

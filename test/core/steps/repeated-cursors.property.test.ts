@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import { describe, expect } from 'vitest';
 import type { PageEntry } from '../../../lib/core/model.ts';
 import { withDistinctCursors } from '../../../lib/core/steps/repeated-cursors.ts';
-import { aRun } from '../../support/builders.ts';
 import { fc, it } from '../../support/property.ts';
 
 const entriesFor = (cursors: readonly (string | null)[]) =>
@@ -15,8 +14,24 @@ async function read(cursors: readonly (string | null)[]): Promise<number> {
     },
   };
   let pages = 0;
-  for await (const _ of withDistinctCursors(log.entries(), log, aRun())) pages += 1;
+  for await (const _ of withDistinctCursors(log.entries(), log)) pages += 1;
   return pages;
+}
+
+/** A run with two slices. */
+async function readSlices(first: readonly (string | null)[], second: readonly (string | null)[]): Promise<void> {
+  const slices = [first, second].map((cursors, index) =>
+    entriesFor(cursors).map((entry) => ({ ...entry, slice: index + 1, attempt: 1 })),
+  );
+  const log = {
+    async *entries({ slice = 1 }: { readonly slice?: number | undefined }) {
+      yield* slices[slice - 1] ?? [];
+    },
+  };
+  async function* all() {
+    for (const entries of slices) yield* entries;
+  }
+  for await (const _ of withDistinctCursors(all(), log));
 }
 
 describe('the log entries of a run that is to be published', () => {
@@ -27,6 +42,15 @@ describe('the log entries of a run that is to be published', () => {
     expect(one).toBe(other);
     expect(await read([null, ...cursors])).toBe(3);
     await expect(read([null, ...cursors, 'cursor-795772'])).rejects.toThrow('the cursor of page 2,');
+  });
+
+  it('may have the same cursor in two slices, but not twice in one, which the error names', async () => {
+    await readSlices([null, 'a', 'b'], [null, 'a', 'b']);
+    await expect(readSlices([null, 'a', 'a'], [null, 'b'])).rejects.toMatchObject({ slice: 1 });
+    await expect(readSlices([null, 'a'], [null, 'b', 'c', 'b'])).rejects.toMatchObject({
+      slice: 2,
+      message: expect.stringContaining('Page 4 of slice 2'),
+    });
   });
 
   it.prop([fc.uniqueArray(fc.string(), { maxLength: 3_000, size: 'max' })])(

@@ -15,13 +15,38 @@ describe('the watermark', () => {
     const run = aRun({ startedAt: at('2026-11-20T02:00:00Z') });
     const timing = { requestedAt: at('2026-11-20T02:00:04Z'), latencyMs: 1 };
     const first = aPageEntry({ serviceTime: at(serviceTime), timing });
-    expect(watermarkAfter(anExportState(), anExportDefinition(), run, first)).toBe(expected);
+    expect(watermarkAfter(anExportState(), anExportDefinition(), run, [first])).toBe(expected);
   });
 
   it('is at most the start of the run, by our own clock, if the first page was adopted', () => {
     const run = aRun({ startedAt: at('2026-11-20T02:00:00Z') });
     const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:01Z'), timing: null });
-    expect(watermarkAfter(anExportState(), anExportDefinition(), run, first)).toBe('2026-11-20T02:00:00Z');
+    expect(watermarkAfter(anExportState(), anExportDefinition(), run, [first])).toBe('2026-11-20T02:00:00Z');
+  });
+
+  it('is the earliest of when the run began and of all first pages of its slices, less the lag', () => {
+    const slices = { count: 3, lengthMs: 3_600_000, parallel: 3 };
+    const run = aRun({ startedAt: at('2026-11-20T02:00:00Z'), slices });
+    const timing = { requestedAt: at('2026-11-20T02:10:00Z'), latencyMs: 1 };
+    const after = (lagMs: number, ...times: readonly string[]) =>
+      watermarkAfter(
+        anExportState(),
+        anExportDefinition(),
+        { ...run, lagMs },
+        times.map((serviceTime) => aPageEntry({ serviceTime: at(serviceTime), timing })),
+      );
+    expect(after(0, '2026-11-20T02:00:01Z', '2026-11-20T01:59:58Z', '2026-11-20T02:05:00Z')).toBe(
+      '2026-11-20T01:59:58Z',
+    );
+    expect(after(0, '2026-11-20T02:10:01Z', '2026-11-20T02:10:02Z')).toBe('2026-11-20T02:00:00Z');
+    expect(after(60_000, '2026-11-20T02:10:01Z')).toBe('2026-11-20T01:59:00Z');
+  });
+
+  it('is not after the upper bound of the run', () => {
+    const until = at('2026-11-20T01:00:00Z');
+    const run = aRun({ startedAt: at('2026-11-20T02:00:00Z'), until, lagMs: 3_000_000 });
+    const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:00Z') });
+    expect(watermarkAfter(anExportState(), anExportDefinition(), run, [first])).toBe(until);
   });
 
   it.each([
@@ -33,6 +58,6 @@ describe('the watermark', () => {
     const run = aRun({ since: at(since) });
     const state = anExportState({ watermark: aWatermark({ instant: at('2026-11-20T01:00:00Z') }) });
     const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:00Z') });
-    expect(watermarkAfter(state, definition, run, first)).toBe(expected);
+    expect(watermarkAfter(state, definition, run, [first])).toBe(expected);
   });
 });

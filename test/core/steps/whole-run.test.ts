@@ -19,8 +19,6 @@ import { anExportBench, type Bench, executionId, pageAt, reportIdsOf } from '../
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAtRequest, type Script, someReports } from '../../support/export/scripted-service.ts';
 import { manifestKeyOf } from '../../support/builders.ts';
-import { beginBackfill } from '../../../lib/backfill/plan.ts';
-import { exportWindows, operatorOf, root, windowManifestsOf } from '../../support/export/backfill-bench.ts';
 
 function completed(end: ExecutionOutcome): RunResult {
   if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
@@ -250,21 +248,13 @@ describe('a run from its first page to its manifest', () => {
       expect(completed(await bench.with({ definition: expecting(6) }).start()).run).toBe(run);
     });
 
-    it('is published if it is a window, and does not count as a run with reports', async () => {
+    it('is published if it is a bounded run, and does not count as a run with reports', async () => {
       const bench = anExportBench({ definition: { expect: { minReports: 100, reportsEveryMs: 60_000 } } });
-      const backfill = await beginBackfill(
-        operatorOf(bench),
-        {
-          from: at('2026-11-01T00:00:00Z'),
-          to: at('2026-11-01T00:10:00Z'),
-          windowMs: 120_000,
-          parallel: 1,
-        },
-        root,
-      );
-      await exportWindows(bench, backfill, { parallel: 1 });
-      expect(windowManifestsOf(bench)).toHaveLength(5);
-      expect((await bench.state()).lastCompleted).toBeUndefined();
+      await bench.start({ restart: true });
+      const { lastCompleted } = await bench.state();
+      const bounded = completed(await bench.start({ since: '2026-11-01T00:00:00Z', until: '2026-11-01T00:02:00Z' }));
+      expect(bounded).toMatchObject({ bounded: true, reports: 2 });
+      expect((await bench.state()).lastCompleted).toEqual(lastCompleted);
     });
 
     it('is published if the reports cannot be counted', async () => {
@@ -1010,7 +1000,7 @@ describe('a cursor that the service rejects or repeats', () => {
     const end = failed(await bench.start());
     expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: false, pages: 8 });
     expect(end.message).toContain('Page 6 of run');
-    expect(end.message).toContain('was requested with the cursor of page 4, so the run contains pages twice');
+    expect(end.message).toContain('was requested with the cursor of page 4, so it contains pages twice');
     expect([...bench.store.objects.keys()].some((key) => key.endsWith('manifest.json'))).toBe(false);
     expect((await bench.state()).active).toBeUndefined();
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
@@ -1048,6 +1038,7 @@ describe('a cursor that the service rejects or repeats', () => {
         run: repeating,
         sequence: 1,
         since: at('1970-01-01T00:00:00Z'),
+        lagMs: 0,
         request: bench.deps.definition.request,
         startedAt: at('2026-11-20T02:00:00Z'),
         startedBy: 'dead',

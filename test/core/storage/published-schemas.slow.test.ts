@@ -22,7 +22,7 @@ import { aDirectory, jsonOf, run } from '../../support/process/command-line.ts';
 const samples: Record<PublishedName, unknown[]> = {
   'manifest.v1': [],
   'run.v1': [],
-  'window.v1': [],
+  'bounded.v1': [],
   'latest.v1': [],
   'completed.v1': [],
   'failed.v1': [],
@@ -43,9 +43,13 @@ describe('the files of a local run', () => {
     expect(ended.stderr).toContain('Completed');
     const manifest = await read(jsonOf(ended).manifest ?? '');
     expect(violations('manifest.v1', manifest)).toEqual([]);
-    const summary = await readFile(join(dirname(jsonOf(ended).manifest ?? ''), 'run.json'), 'utf8');
+    const [name, schema] = manifest.bounded
+      ? (['bounded.json', 'bounded.v1'] as const)
+      : (['run.json', 'run.v1'] as const);
+    const summary = await readFile(join(dirname(jsonOf(ended).manifest ?? ''), name), 'utf8');
     expect(summary).toMatch(/^\{.*\}\n$/);
-    expect(violations('run.v1', JSON.parse(summary))).toEqual([]);
+    expect(violations(schema, JSON.parse(summary))).toEqual([]);
+    if (manifest.bounded) return manifest;
     expect(violations('latest.v1', await read(join(out, 'reports/latest.json')))).toEqual([]);
     return manifest;
   }
@@ -67,22 +71,13 @@ describe('the files of a local run', () => {
     expect(await runAndValidate(await aDirectory(), ['--compress'])).toMatchObject({ compression: 'gzip' });
   });
 
-  it('match the schemas for the windows of a backfill', async () => {
+  it('match the schemas for a bounded run with slices', async () => {
     const out = await aDirectory();
-    await runAndValidate(out, []);
-    // One reading of the clock: two may be a millisecond apart, and the period a window longer.
-    const now = Math.floor(Date.now() / 1_000) * 1_000;
-    const [from = '', to = ''] = [1_200_000, 600_000].map((ms) => new Date(now - ms).toISOString());
-    const words = ['backfill', '--out', out, '--from', from, '--to', to, '--window', 'PT5M'];
-    expect((await run(words)).status).toBe(0);
-    const { stdout } = await run(['runs', '--windows', '--json', '--out', out]);
-    for (const line of stdout.trimEnd().split('\n')) {
-      const { location } = JSON.parse(line);
-      // No sample: the last suite takes every field of a sample for a required one.
-      expect(problemsIn('manifest.v1', await read(location))).toEqual([]);
-      expect(violations('window.v1', await read(join(dirname(location), 'window.json')))).toEqual([]);
-    }
-    expect(samples['window.v1']).toHaveLength(2);
+    const now = Math.floor(Date.now() / 60_000) * 60_000;
+    const [since = '', until = ''] = [1_200_000, 600_000].map((ms) => new Date(now - ms).toISOString());
+    const words = ['--since', since, '--until', until, '--parallel', '2', '--slice', 'PT5M'];
+    const manifest = await runAndValidate(out, words);
+    expect(manifest).toMatchObject({ bounded: true, slices: expect.anything() });
   });
 
   it('match the schemas if the format is not XML and the service sends no Date', async () => {
@@ -215,6 +210,10 @@ describe('a schema', () => {
     'compression',
     'storedBytes',
     'storedSha256',
+    'until',
+    'bounded',
+    'slices',
+    'slice',
     // With `api`, there need not be any dates.
     'date',
     'gte',

@@ -3,7 +3,7 @@
 import { describe, expect } from 'vitest';
 import { createRunId, latestKey, manifestKey, runFolder, runSummaryKey } from '../../../lib/core/storage/keys.ts';
 import type { RunSummary } from '../../../lib/core/storage/published-schemas.ts';
-import { listPublishedRuns, listPublishedWindows } from '../../../lib/core/storage/run-list.ts';
+import { listPublishedRuns, listBoundedRuns } from '../../../lib/core/storage/run-list.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { aLatest, anExportName, at, collect } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
@@ -36,11 +36,11 @@ function anExport(runs: readonly ARun[]) {
 
 const isPublished = ({ published = true }: ARun) => published;
 
-function addRun(store: MemoryStore, name: string, run: ARun, randomDigits = 6): string {
+function addRun(store: MemoryStore, name: string, run: ARun): string {
   const { sequence, startedMs } = run;
   const location = {
     export: name,
-    run: createRunId(startedMs, sequence.toString(16).padStart(randomDigits, '0')),
+    run: createRunId(startedMs, sequence.toString(16).padStart(6, '0')),
     startedAt: instantOf(startedMs),
   };
   const folder = runFolder(location);
@@ -195,17 +195,7 @@ describe('a manifest that is missing', () => {
     expect(await sequencesOf(store, name, 2)).toEqual([3]);
   });
 
-  it('reads nothing of the runs of windows, of which there may be thousands', async () => {
-    const name = anExportName();
-    const store = createMemoryStore();
-    for (const sequence of [1, 2]) addRun(store, name, { sequence, startedMs: noon, published: false }, 12);
-    const reads: string[] = [];
-    const counted = { ...store, read: (key: string) => (reads.push(key), store.read(key)) };
-    expect(await collect(listPublishedRuns(counted, name, 0))).toEqual([]);
-    expect(reads).toEqual([]);
-  });
-
-  it('ends the list of windows after all others', async () => {
+  it('ends the list of bounded runs after all others, and lists them nowhere else', async () => {
     const bounds = (day: number) => ({
       since: at(`2026-11-0${day}T00:00:00Z`),
       until: at(`2026-11-0${day + 1}T00:00:00Z`),
@@ -213,23 +203,24 @@ describe('a manifest that is missing', () => {
     const name = anExportName();
     const store = createMemoryStore();
     const folders = [1, 2, 3].map((day) => {
-      const folder = addRun(store, name, { sequence: day, startedMs: noon + day }, 12);
+      const folder = addRun(store, name, { sequence: day, startedMs: noon + day });
       const {
         runVersion: _,
         watermark: __,
         ...summary
       } = JSON.parse(store.objects.get(`${folder}/run.json`) ?? '') as RunSummary;
       store.objects.delete(`${folder}/run.json`);
-      store.objects.set(`${folder}/window.json`, JSON.stringify({ windowVersion: 1, ...summary, ...bounds(day) }));
+      store.objects.set(`${folder}/bounded.json`, JSON.stringify({ boundedVersion: 1, ...summary, ...bounds(day) }));
       return folder;
     });
     store.objects.delete(`${folders[1]}/manifest.json`);
     const listed: number[] = [];
     const listing = (async () => {
-      for await (const { sequence } of listPublishedWindows(store, name)) listed.push(sequence);
+      for await (const { sequence } of listBoundedRuns(store, name)) listed.push(sequence);
     })();
     await expect(listing).rejects.toThrow(`${folders[1]}/manifest.json is missing`);
     expect(listed).toEqual([1, 3]);
+    expect(await collect(listPublishedRuns(store, name, 0))).toEqual([]);
   });
 });
 

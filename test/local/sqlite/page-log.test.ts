@@ -178,12 +178,12 @@ describe('the SQLite page log', () => {
       });
     });
 
-    it('says that the backfill of a window with an edited state has to be started again', async () => {
+    it('says that a bounded run with an edited state has to be started again', async () => {
       const name = 'reports/2020-01-01T00:00:00Z/2020-01-02T00:00:00Z';
       await using state = await editedLog(`UPDATE export_states SET export = '${name}'`);
       await expect(state.log.exportState(name)).rejects.toMatchObject({
         name: 'PageConflictError',
-        message: expect.stringMatching(/from its table export_states and start the backfill again$/),
+        message: expect.stringMatching(/from its table export_states and start the bounded run again$/),
       });
     });
 

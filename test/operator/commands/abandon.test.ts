@@ -2,14 +2,11 @@
 
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { windowName } from '../../../lib/backfill/windows.ts';
-import { executionId } from '../../../lib/local/execution.ts';
-import { acquireBackfillLock } from '../../../lib/local/lock.ts';
+import { boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { openRunNotes } from '../../../lib/local/sqlite/run-notes.ts';
 import { abandonCommand } from '../../../lib/operator/commands/abandon.ts';
-import { publishingText } from '../../../lib/operator/output/backfill-table.ts';
-import { anExportState, aPlan, aPageEntry, aRun, at } from '../../support/builders.ts';
+import { anExportState, aPageEntry, aRun, aRunId, at } from '../../support/builders.ts';
 import { runInProcess } from '../../support/process/command-line.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
@@ -65,70 +62,42 @@ describe('abandon at a terminal', () => {
   });
 });
 
-describe('abandon --backfill with a window that could not be published', () => {
-  const window = { since: at('2026-11-01T00:00:00Z'), until: at('2026-11-08T00:00:00Z') };
-  const lastFailure = { error: 'PageConflictError', message: 'page 3 is missing', at: at('2026-11-20T02:00:00Z') };
-  const run = aRun({
-    export: 'daily',
-    ...window,
-    execution: executionId('window-1'),
-    completion: { at: at('2026-11-20T01:59:00Z'), isPublished: true },
-    lastFailure,
-  });
+describe('abandon --since --until', () => {
+  const bounds = { since: at('2026-01-01T00:00:00Z'), until: at('2026-02-01T00:00:00Z') };
+  const options = ['--yes', '--since', '2026-01-01', '--until', '2026-02-01'];
 
-  async function abandonBackfillIn(out: string) {
-    const file = `${out}/state.sqlite`;
+  it('abandons the bounded run, with the pages of all its slices, and no other', async () => {
+    await using directory = await temporaryDirectory();
+    const file = `${directory.path}/state.sqlite`;
+    const scheduled = aRun({ export: 'daily' });
+    const slices = { count: 3, lengthMs: 864_000_000, parallel: 2 };
+    const run = aRun({ export: 'daily', run: aRunId(), ...bounds, bounded: true, slices });
+    const stateName = boundedStateName('daily', bounds);
     const log = createSqlitePageLog(file);
-    const name = windowName('daily', window);
-    await log.replaceState(anExportState({ export: name, active: run, sequence: run.sequence, plan: aPlan() }));
-    await log.backfills.replace({
-      export: 'daily',
-      version: 1,
-      plan: 1,
-      from: window.since,
-      to: window.until,
-      windowMs: 604_800_000,
-      parallel: 1,
-      requestChecksum: 'checksum',
-      startedAt: at('2026-11-20T01:00:00Z'),
-    });
+    await log.replaceState(anExportState({ export: 'daily', active: scheduled }));
+    await log.replaceState(anExportState({ export: stateName, active: run }));
+    for (const slice of [1, 2]) {
+      await log.append(aPageEntry({ export: 'daily', run: run.run, page: 1, slice, attempt: 1 }));
+    }
     const notes = openRunNotes(file);
     notes.saveStart('daily', { service: {}, export: { name: 'daily' }, apiKeyEnv: 'KEY' });
     notes.close();
-    const ended = await runInProcess(['abandon', 'daily', '--backfill', '--yes', '--out', out]);
-    const isActive = (await log.exportState(name))?.active !== undefined;
+
+    const abandon = async () => await runInProcess(['abandon', 'daily', ...options, '--out', directory.path]);
+    const ended = await abandon();
+    expect(ended).toMatchObject({ status: 0 });
+    expect(ended.stderr).toContain(
+      `Run ${run.run} of export daily, from ${bounds.since} to ${bounds.until}: 2 pages stored, none published.`,
+    );
+    expect(ended.stdout).toContain(`start daily --since ${bounds.since} --until ${bounds.until}`);
+    expect((await log.exportState(stateName))?.active).toBeUndefined();
+    expect((await log.exportState('daily'))?.active?.run).toBe(scheduled.run);
     log.close();
-    return { ...ended, isActive };
-  }
-
-  it('abandons it in a directory: no process can still publish it', async () => {
-    await using directory = await temporaryDirectory();
-    expect(await abandonBackfillIn(directory.path)).toMatchObject({
-      status: 0,
-      isActive: false,
-      stdout: 'Abandoned: the backfill of daily, with 1 unfinished run\n',
+    expect(await abandon()).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining(
+        `Export daily has no unfinished run from ${bounds.since} to ${bounds.until} to abandon`,
+      ),
     });
-  });
-
-  it('says what becomes of it while a process is exporting it', async () => {
-    await using directory = await temporaryDirectory();
-    const lock = acquireBackfillLock(directory.path, 'daily');
-    const ended = await abandonBackfillIn(directory.path);
-    lock?.release();
-    expect(ended).toMatchObject({ status: 0, isActive: true });
-    expect(ended.stdout).toContain(
-      `Not abandoned: ${window.since} to ${window.until}, run ${run.run}, is being published`,
-    );
-  });
-
-  it('says on a stack why it failed, what completes it, and when it can be abandoned', () => {
-    expect(publishingText({ ...window, run: run.run, state: 'failed', lastFailure })).toBe(
-      `Not abandoned: ${window.since} to ${window.until}, run ${run.run}, could not be published (PageConflictError: page 3 is missing)\n` +
-        '  → it completes when the backfill is started again, unless that fails. If it cannot complete, abandon the backfill again, not ' +
-        'before 2026-11-20T03:00:00Z\n',
-    );
-    expect(publishingText({ ...window, run: run.run, state: 'interrupted', lastFailure: null })).toMatch(
-      /was interrupted while it was being published\n  → it completes when the backfill is started again, unless that fails\n$/,
-    );
   });
 });

@@ -4,19 +4,21 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { createPageCounter, createProgressDisplay } from '../../../lib/operator/output/progress.ts';
 import { textStyleFor } from '../../../lib/operator/output/terminal.ts';
-import { aRunId, at } from '../../support/builders.ts';
+import { aRunId, aRunResult, at } from '../../support/builders.ts';
 
 const run = aRunId();
 const since = at('2026-11-20T02:00:00Z');
 const totals = { pages: 0, reports: 0, bytes: 0 };
 const started = { event: 'run-started', export: 'daily', run, since, executionNumber: 1, page: 1, ...totals } as const;
-const page = (number: number): ExportEvent => ({
+type PageEvent = Extract<ExportEvent, { readonly event: 'page-exported' | 'page-adopted' }>;
+const page = (number: number): PageEvent => ({
   event: 'page-exported',
   export: 'daily',
   run,
   page: number,
   bytes: 1_000,
   reports: 10,
+  totalPages: number,
   totalReports: 10 * number,
   totalBytes: 1_000 * number,
 });
@@ -113,6 +115,78 @@ describe('the progress of a run', () => {
     expect(display.output()).toBe(
       '\r\x1b[KPage 1 · 10 reports · 1 kB\r\x1b[KPage 2 · 20 reports · 2 kB · 2.0 pages/\r\x1b[Ka message\n',
     );
+  });
+});
+
+describe('the progress of a run with slices', () => {
+  const slicePage = (done: number, pages: number): ExportEvent => ({
+    ...page(pages),
+    page: 1,
+    slice: 13,
+    slices: { done, count: 64 },
+  });
+
+  it('says how many there are, and until when', () => {
+    const display = aDisplay();
+    const until = at('2026-11-20T02:30:00Z');
+    const slices = { done: 3, count: 64 };
+    display.onEvent({ ...started, until, slices });
+    display.onEvent({ ...started, event: 'run-resumed', until, slices, page: 146, pages: 145 });
+    expect(display.lines()).toEqual([
+      `Run ${run}: exporting "daily" since 2026-11-20T02:00:00Z until 2026-11-20T02:30:00Z in 64 slices`,
+      `Resuming run ${run} after 145 pages (since 2026-11-20T02:00:00Z until 2026-11-20T02:30:00Z in 64 slices)`,
+    ]);
+  });
+
+  it('shows the slices that are done, the totals, and the time that is left once one is done', () => {
+    const display = aDisplay();
+    display.onEvent({ ...started, slices: { done: 0, count: 64 } });
+    display.pass(60_000);
+    display.onEvent(slicePage(0, 30));
+    display.pass(60_000);
+    display.onEvent(slicePage(12, 418));
+    expect(display.lines().slice(1)).toEqual([
+      '0 of 64 slices · 30 pages · 300 reports · 30 kB',
+      '12 of 64 slices · 418 pages · 4,180 reports · 418 kB · 8 min left',
+    ]);
+  });
+
+  it('estimates by the slices since the run was resumed', () => {
+    const display = aDisplay();
+    display.onEvent({ ...started, event: 'run-resumed', slices: { done: 60, count: 64 }, pages: 400 });
+    display.pass(60_000);
+    display.onEvent(slicePage(60, 401));
+    display.pass(60_000);
+    display.onEvent(slicePage(62, 418));
+    expect(display.lines().slice(1)).toEqual([
+      '60 of 64 slices · 401 pages · 4,010 reports · 401 kB',
+      '62 of 64 slices · 418 pages · 4,180 reports · 418 kB · 2 min left',
+    ]);
+  });
+
+  it('says which slice starts over, waits while the others go on, or waits for the service', () => {
+    const display = aDisplay(false, { quiet: true });
+    const about = { export: 'daily', run, slice: 7 };
+    display.onEvent({ event: 'slice-restarted', ...about, attempt: 2, reason: 'responded with 410' });
+    display.onEvent({ event: 'slice-set-aside', ...about, error: 'ContractError', message: 'not XML' });
+    display.onEvent({ event: 'service-asked-to-wait', ...about, page: 3, seconds: 9, inside: true });
+    expect(display.lines()).toEqual([
+      'Slice 7 starts over (attempt 2), because responded with 410',
+      'Slice 7 waits while the others go on: ContractError: not XML',
+      'Waiting 9 s before page 3 of slice 7 (Retry-After)',
+    ]);
+  });
+
+  it('says which part of a series has completed, and leaves the last one to the summary', () => {
+    const display = aDisplay();
+    const bounds = { since: at('2026-01-01T00:00:00Z'), until: at('2026-02-01T00:00:00Z') };
+    const result = aRunResult({ export: 'daily', run, ...bounds, pages: 3, reports: 250, bytes: 1_000, bounded: true });
+    const rest = { export: 'daily', since: bounds.until, until: at('2026-03-01T00:00:00Z'), each: 'month' };
+    display.onEvent({ event: 'run-completed', ...result, rest });
+    display.onEvent({ event: 'run-completed', ...result });
+    expect(display.lines()).toEqual([
+      `Completed: 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z (3 pages, 250 reports, 1 kB, run ${run})`,
+    ]);
   });
 });
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import {
-  type BackfillSummary,
+  type BoundedRun,
   type ExportStatus,
   needsAttention,
   type RunStatus,
@@ -35,7 +35,8 @@ const aStatus = (overrides: Partial<ExportStatus> = {}): ExportStatus => ({
   completedAt: at('2026-11-20T02:03:20Z'),
   next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *)' },
   lastFailure: null,
-  backfill: null,
+  slices: null,
+  bounded: { unfinished: [], completed: 0, newest: null },
   ...overrides,
 });
 const failure = {
@@ -257,40 +258,45 @@ const aRunStatus = (overrides: Partial<RunStatus> = {}): RunStatus => ({
   lastIncident: null,
   ...overrides,
 });
-const counts = { done: 12, running: 0, failed: 1, interrupted: 0, waiting: 27 };
-const aBackfill = (overrides: Partial<BackfillSummary> = {}): BackfillSummary => ({
-  export: 'nightly',
-  from: at('2026-01-01T00:00:00Z'),
-  to: at('2026-02-10T00:00:00Z'),
-  windowMs: 86_400_000,
-  parallel: 4,
+const aBoundedRun = (overrides: Partial<BoundedRun> = {}): BoundedRun => ({
+  state: 'failed',
+  run: aRunId(),
+  since: at('2020-01-01T00:00:00Z'),
+  until: at('2021-01-01T00:00:00Z'),
   startedAt: at('2026-11-20T15:00:00Z'),
-  abandonedAt: null,
-  state: 'unfinished',
-  counts,
-  pages: 120,
-  reports: 1_200,
-  bytes: 840_000,
-  remainingSeconds: 60,
+  completedAt: null,
+  slices: { done: 12, count: 64, setAside: [{ slice: 3, error: 'ContractError', message: 'no\nXML' }] },
+  pages: 418,
+  reports: 41_800,
+  bytes: 37_000_000,
+  lastFailure: failure,
+  series: null,
   ...overrides,
 });
+const manyCompleted = {
+  completed: 500,
+  newest: aBoundedRun({ state: 'completed', slices: null, completedAt: at('2026-11-20T15:00:00Z') }),
+};
 const withRuns = (overrides: Partial<ExportStatus> = {}): ExportStatus =>
   aStatus({ lastReportsAt: at('2026-11-17T02:03:20Z'), runs: [aRunStatus()], ...overrides });
 const linesOf = (status: ExportStatus) => linesFor([status]);
 
-it('notes a backfill that is unfinished, besides the state of the export', () => {
+it('notes bounded runs that are unfinished, besides the state of the export', () => {
   const noteOf = (overrides: Partial<ExportStatus>) => {
     const [heading = '', line = ''] = linesFor([aStatus(overrides)]);
     return heading.includes('NOTE') ? line.slice(heading.indexOf('NOTE')) : '';
   };
-  expect(noteOf({ backfill: aBackfill() })).toBe('backfill 12/40 windows, 1 failed');
-  expect(noteOf({ backfill: aBackfill({ state: 'running' }), state: 'running' })).toBe(
-    'running: 1,204 pages, started 14 h ago; backfill 12/40 windows, 1 failed',
+  const unfinished = [aBoundedRun(), aBoundedRun({ state: 'running' }), aBoundedRun()];
+  expect(noteOf({ bounded: { ...manyCompleted, unfinished } })).toBe('2 bounded runs failed; 1 bounded run running');
+  expect(noteOf({ bounded: { ...manyCompleted, unfinished: [] } })).toBe('');
+  expect(needsAttention(aStatus({ bounded: { ...manyCompleted, unfinished } }))).toBe(false);
+});
+
+it('notes how many slices of a run are done', () => {
+  const slices = { done: 12, count: 64, setAside: [] };
+  expect(linesFor([aStatus({ state: 'running', slices })])[1]).toMatch(
+    / running: 12 of 64 slices, 1,204 pages, started /,
   );
-  for (const state of ['completed', 'abandoned'] as const) {
-    expect(noteOf({ backfill: aBackfill({ state }) })).toBe('');
-  }
-  expect(needsAttention(aStatus({ backfill: aBackfill() }))).toBe(false);
 });
 
 describe('the status of one export on a terminal', () => {
@@ -330,7 +336,6 @@ describe('the status of one export on a terminal', () => {
       runs: [failedRun, aRunStatus({ export: name, state: 'damaged' })],
       reportsEverySeconds: 93_600,
       reportsOverdue: true,
-      backfill: aBackfill({ state: 'running', counts: { ...counts, failed: 3, running: 4 } }),
       next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: true, expression: 'rate(1 day)' },
     });
     const lines = linesFor([status], { columns: 80 });
@@ -339,9 +344,6 @@ describe('the status of one export on a terminal', () => {
       '  watermark 2026-11-20T02:00:00Z · next run about 2026-11-21T02:00:00Z (in 10 h)',
       '  no completed run has had reports for 3 days; expected within 26 h',
       '    (expect.reportsEvery)',
-      '  backfill 2026-01-01T00:00:00Z to 2026-02-10T00:00:00Z, running: 3 failed · 4',
-      '    running · 27 waiting · 12 done · 120 pages, 1,200 reports, 840 kB · about 60',
-      '    s left',
       '  RUN                            STATE        PAGES      REPORTS  STARTED',
       '  20261120T020000Z-1f3a5c789abc  failed   1,000,000  100,000,000  14 h ago',
       '  20261120T020000Z-1f3a5c        damaged      1,204       12,031  14 h ago',
@@ -357,6 +359,35 @@ describe('the status of one export on a terminal', () => {
     ]);
     // Commands are not cut, so that they can be copied.
     for (const line of lines.filter((each) => !each.includes('npx '))) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it('lists bounded runs that are unfinished, each with how to resume it, and only the newest of the others', () => {
+    const series = { until: at('2026-01-01T00:00:00Z'), each: 'P7D' };
+    const unfinished = [
+      aBoundedRun(),
+      aBoundedRun({ state: 'interrupted', slices: null, lastFailure: null, series }),
+      aBoundedRun({ state: 'running', slices: { done: 1, count: 2, setAside: [] }, lastFailure: null }),
+    ];
+    const start = 'npx report-exporter start nightly --since 2020-01-01T00:00:00Z --until';
+    const bounds = '2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z';
+    expect(linesFor([withRuns({ bounded: { ...manyCompleted, unfinished } })], { columns: 200 }).slice(3)).toEqual([
+      `  bounded run ${bounds} failed, 12 of 64 slices, 418 pages: ServiceUnavailableError: Report service responded with 503 for page 8`,
+      '  slice 3 is set aside: ContractError: no XML',
+      `  → to resume: ${start} 2021-01-01T00:00:00Z --stack ReportExporter`,
+      `  bounded run ${bounds} interrupted, 418 pages`,
+      `  → to resume: ${start} 2026-01-01T00:00:00Z --each P7D --stack ReportExporter`,
+      `  bounded run ${bounds} running, 1 of 2 slices, 418 pages`,
+      `  500 bounded runs completed, the last one ${bounds}, 60 min ago`,
+    ]);
+  });
+
+  it('says how many slices of an unfinished run are done, and why others are set aside', () => {
+    const slices = { done: 2, count: 40, setAside: [{ slice: 3, error: 'ContractError', message: 'no\nXML' }] };
+    const run = aRunStatus({ state: 'failed', completedAt: null, slices });
+    expect(linesOf(withRuns({ runs: [run] })).slice(3, 5)).toEqual([
+      '  2 of 40 slices done',
+      '  slice 3 is set aside: ContractError: no XML',
+    ]);
   });
 
   it('says why and when a run failed, and how to resume it', () => {

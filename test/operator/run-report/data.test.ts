@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { statisticsOfAll } from '../../../lib/operator/run-report/page-series.ts';
+import { chartData } from '../../../lib/operator/run-report/charts.ts';
+import { renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
 import { epochMsOf } from '../../../lib/core/timestamps.ts';
 import { at } from '../../support/builders.ts';
 import {
@@ -11,6 +13,8 @@ import {
   pageEntries,
   someRunFacts,
 } from './example-runs.ts';
+
+import { textOf } from './html-elements.ts';
 
 const run = someRunFacts();
 
@@ -42,6 +46,34 @@ describe('the data of a run report', () => {
     const { latency } = await collectExample({ run, entries, incidents: [] });
     // Without page 77, the latencies are 1 to 100.
     expect(latency).toEqual({ min: 1, median: 50, p95: 96, max: 61_234, slowestPage: 77 });
+  });
+
+  it('has the pages of all slices in the order in which they were logged', async () => {
+    const slice = (number: number, attempt: number, pages: number, latencyMs: number) =>
+      [...pageEntries(run, { pages, latencyMs: () => latencyMs })].map((entry) => ({
+        ...entry,
+        slice: number,
+        attempt,
+      }));
+    const entries = [...slice(1, 1, 3, 785), ...slice(2, 1, 9, 1), ...slice(2, 2, 4, 285)];
+    const data = await collectExample({ run, entries, incidents: [] });
+    expect(data.totals).toEqual({ pages: 7, reports: 700, bytes: 7 * 71_370 });
+    expect(data.points.map(({ firstPage, slice: of }) => [firstPage, of?.sum])).toEqual([
+      [1, 2],
+      [2, 1],
+      [3, 2],
+      [4, 2],
+      [5, 1],
+      [6, 2],
+      [7, 1],
+    ]);
+    // From the page before it in its slice, to which a first page has none.
+    expect(data.points.map(({ between }) => between?.sum ?? null)).toEqual([null, null, 120, 120, 120, 120, 120]);
+    const text = textOf(renderRunReport(data));
+    for (const expected of ['7 pages, 700 reports', 'Pages Slices Logged by', 'The pages of all slices are numbered']) {
+      expect(text).toContain(expected);
+    }
+    expect(chartData(data).slices).toEqual(['2', '1', '2', '2', '1', '2', '1']);
   });
 
   it('has no times for adopted pages, and counts them', async () => {

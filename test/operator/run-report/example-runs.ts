@@ -3,6 +3,7 @@
 import { asRunId, type PageEntry } from '../../../lib/core/model.ts';
 import { addIncident, type Incident, noIncidents } from '../../../lib/target/incidents.ts';
 import type { DeployedExport } from '../../../lib/target/target.ts';
+import type { ChainRef } from '../../../lib/core/ports.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import { collectRunReportData, type RunFacts } from '../../../lib/operator/run-report/data.ts';
 import type { Origin } from '../../../lib/operator/run-report/page.ts';
@@ -47,10 +48,15 @@ export function someRunFacts(overrides: Partial<RunFacts> = {}): RunFacts {
 
 /** Collects the data of the run report from a deployment that contains only `example`. */
 export async function collectExample({ run, entries, incidents, origin }: ExampleRun) {
+  const isOf = (entry: PageEntry, chain: ChainRef) => entry.slice === chain.slice && entry.attempt === chain.attempt;
+  const all = Array.isArray(entries) ? (entries as readonly PageEntry[]) : undefined;
   const deployedExport = {
     log: {
-      async *entries() {
-        yield* entries;
+      // Entries that are generated are of a run with one slice, and are not read before.
+      last: async (chain: ChainRef) => (all === undefined ? aPageEntry() : all.findLast((entry) => isOf(entry, chain))),
+      lastSlice: async () => Math.max(0, ...(all ?? []).map(({ slice = 0 }) => slice)),
+      async *entries(chain: ChainRef) {
+        for (const entry of entries) if (isOf(entry, chain)) yield entry;
       },
     },
     store: { locate: (key: string) => `exports/${key}` },

@@ -32,6 +32,12 @@ describe('the gaps of an export', () => {
     ]);
   });
 
+  it('are the dates after the upper bound of a run, unless the next one starts there', () => {
+    const lagging = aCoveringRun(9, 12, { until: day(11) });
+    expect(gapsOf([aCoveringRun(11, 13), lagging])).toEqual([]);
+    expect(gapsOf([aCoveringRun(12, 13), lagging])).toMatchObject([{ from: day(11), to: day(12) }]);
+  });
+
   it.each([
     ['by a later run with an earlier since', [aCoveringRun(10, 14), aCoveringRun(12, 13), aCoveringRun(9, 10)], []],
     ['in part', [aCoveringRun(11, 12), aCoveringRun(15, 16), aCoveringRun(9, 10)], [day(10), day(12)]],

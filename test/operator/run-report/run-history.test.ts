@@ -26,6 +26,8 @@ function aDeployedExport(
         yield* lastPages;
         if (error !== undefined) throw error;
       },
+      async *boundedStates() {},
+      lastSlice: async () => 0,
       last: async () => undefined,
     },
     store: { read: async () => undefined },

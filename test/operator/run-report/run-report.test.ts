@@ -15,6 +15,7 @@ import {
   someRunFacts,
   uncountedRun,
 } from './example-runs.ts';
+import { at } from '../../support/builders.ts';
 import { elementsOf, textOf } from './html-elements.ts';
 
 const renderExample = async (example: ExampleRun) => renderRunReport(await collectExample(example));
@@ -57,6 +58,18 @@ describe('the run report', () => {
     const text = textOf(await renderExample(example));
     expect(text).toContain(expected);
     expect(text).not.toMatch(/undefined|NaN|Infinity|\[object|null/);
+  });
+
+  it('says where a bounded run ends, how many slices are done, and why others are set aside', async () => {
+    const setAside = [{ slice: 3, error: 'ContractError', message: 'no XML' }];
+    const slices = { done: 12, count: 64, setAside };
+    const run = someRunFacts({ until: at('2026-11-20T00:00:00Z'), bounded: true, slices });
+    const text = textOf(renderRunReport(await collectExample({ ...eventfulRun(), run })));
+    for (const expected of [
+      'Reports dated from 2026-11-19 02:00:01 UTC and before (bounded run) 2026-11-20 00:00:00 UTC Slices 12 of 64 done',
+      'Slice 3 is set aside: ContractError. no XML',
+    ])
+      expect(text).toContain(expected);
   });
 
   it('lists identical incidents of an execution once, with their number', async () => {

@@ -55,6 +55,42 @@ describe('the request', () => {
     expect(JSON.parse(server.requests[0]?.body ?? '').filter).toEqual({ date: { gte: '2026-11-20T02:00:00Z' } });
   });
 
+  it.each(['query', 'body'] as const)(
+    'has both bounds of a slice on every page, with the cursor in the %s',
+    async (cursorIn) => {
+      await using server = await startRawServer(rawResponse());
+      await using client = clientFor(server, { cursorIn, filterUntil: 'date.before' });
+      const filter = { kind: 'a', date: { zone: 'UTC' } };
+      for (const cursor of [null, aCursor]) {
+        const until = at('2026-11-20T03:00:00Z');
+        await readPage(client.fetchPage({ ...pageRequest({ filter, cursor }), until }));
+      }
+      const bodies = server.requests.map(({ body }) => JSON.parse(body).filter);
+      const date = { zone: 'UTC', gte: '2026-11-20T02:00:00Z', before: '2026-11-20T03:00:00Z' };
+      expect(bodies).toEqual([
+        { kind: 'a', date },
+        { kind: 'a', date },
+      ]);
+    },
+  );
+
+  it('has no upper bound if the run has none, or the service has no condition for one', async () => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server, { filterUntil: 'date.lt' });
+    await readPage(client.fetchPage(pageRequest()));
+    await using other = clientFor(server);
+    await readPage(other.fetchPage({ ...pageRequest(), until: at('2026-11-20T03:00:00Z') }));
+    const filter = { date: { gte: '2026-11-20T02:00:00Z' } };
+    expect(server.requests.map(({ body }) => JSON.parse(body).filter)).toEqual([filter, filter]);
+  });
+
+  it('names both bounds if the service rejects the first one', async () => {
+    await using server = await startRawServer(rawResponse({ status: 400, body: '' }));
+    await using client = clientFor(server, { filterUntil: 'date.lt' });
+    const { message } = await failureOf(client.fetchPage({ ...pageRequest(), until: at('2026-11-20T03:00:00Z') }));
+    expect(message).toContain('Check its fields: filter.date.gte, filter.date.lt, format, container');
+  });
+
   it('contains size and further filter fields only if they are set', async () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);

@@ -89,6 +89,7 @@ function setUp({ described, ticks, since, until, size, type, compression }: Scen
     },
     since: instant(sinceMs),
     until: instant(untilMs),
+    begunAt: instant(untilMs),
     cursor,
     label: 'the page',
   });

@@ -21,10 +21,9 @@ import { DescribeExecutionCommand, ListExecutionsCommand, SFNClient } from '@aws
 import { SNSClient } from '@aws-sdk/client-sns';
 import { mockClient } from 'aws-sdk-client-mock';
 import { vi } from 'vitest';
-import { type Item, toBackfillItem, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
+import { boundedPrefix, type Item, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
 import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { Backfill } from '../../../lib/backfill/store.ts';
 import type { ExportState, PageEntry } from '../../../lib/core/model.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
 import {
@@ -171,8 +170,6 @@ export interface StackContent {
   readonly services: readonly AService[];
   /** By service. */
   readonly states?: Readonly<Record<string, readonly ExportState[]>>;
-  /** By service. */
-  readonly backfills?: Readonly<Record<string, readonly Backfill[]>>;
   /** The last entries of unfinished runs. */
   readonly entries?: readonly PageEntry[];
   /** The executions that the list of running ones has. */
@@ -188,23 +185,12 @@ export interface StackContent {
 
 /** Mocks the stack with its states, schedules and executions. */
 export function mockStack(content: StackContent): MockedAws {
-  const {
-    services,
-    states = {},
-    backfills = {},
-    entries = [],
-    running = [],
-    described = [],
-    isTruncated = false,
-  } = content;
+  const { services, states = {}, entries = [], running = [], described = [], isTruncated = false } = content;
   const { schedules: changeSchedules = (each) => each, changeItem = (item) => item } = content;
   const idOf = ({ pk, sk }: Item) => `${pk?.S} ${sk?.S}`;
-  const stored = [
-    ...Object.entries(states).flatMap(([service, list]) => list.map((state) => toStateItem(service, state, 'token'))),
-    ...Object.entries(backfills).flatMap(([service, list]) =>
-      list.map((each) => toBackfillItem(service, each, 'token')),
-    ),
-  ];
+  const stored = Object.entries(states).flatMap(([service, list]) =>
+    list.map((state) => toStateItem(service, state, 'token')),
+  );
   const items = new Map(stored.map((item) => [idOf(item), changeItem(item)]));
   const mocked = mockAws(services);
   mocked.dynamoDb.on(BatchGetItemCommand).callsFake(({ RequestItems = {} }: BatchGetItemCommandInput) => {
@@ -215,7 +201,8 @@ export function mockStack(content: StackContent): MockedAws {
   });
   mocked.dynamoDb.on(QueryCommand).callsFake(({ ExpressionAttributeValues = {} }: QueryCommandInput) => {
     const [service = '', exportName] = String(ExpressionAttributeValues[':pk']?.S).split('/');
-    const entry = entries.find((each) => each.export === exportName);
+    const isOfStates = ExpressionAttributeValues[':prefix']?.S === boundedPrefix;
+    const entry = isOfStates ? undefined : entries.find((each) => each.export === exportName);
     return { Items: entry === undefined ? [] : [changeItem(toEntryItem(service, entry, 0))] };
   });
   for (const { name, schedules = {} } of services) {

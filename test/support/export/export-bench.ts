@@ -161,7 +161,6 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
   const { definition, executions, service } = bench.deps;
   return {
     name: definition.name,
-    backfills: bench.log.backfills,
     definition,
     serviceName: 'acme',
     service: {
@@ -182,10 +181,6 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
     start: async () => {
       throw new Error('use bench.start()');
     },
-    startBackfill: async () => {
-      throw new Error('not in this test');
-    },
-    stopBackfill: async () => undefined,
   };
 }
 
@@ -201,3 +196,7 @@ export function pageAt({ store }: Bench, key: string): string {
   const object = Buffer.from(store.objects.get(key) ?? '', 'latin1');
   return (key.endsWith('.gz') ? gunzipSync(object) : object).toString('latin1');
 }
+
+/** The manifests of all published runs. */
+export const manifestsOf = ({ store }: Pick<Bench, 'store'>): Manifest[] =>
+  [...store.objects].filter(([key]) => key.endsWith('/manifest.json')).map(([, text]) => JSON.parse(text));

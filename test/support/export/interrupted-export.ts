@@ -153,7 +153,8 @@ async function expectTrueManifest(
   expect(manifest).toMatchObject({ export: exportName, filter, format, container, size, source });
   let totals = { ...zeroTotals, reports: 0 };
   for (const { page, key, bytes, sha256, reports, cursor } of manifest.pages) {
-    const pageRequest = { request, since: from, cursor: cursor === null ? null : asCursor(cursor), label: '' };
+    const begunAt = manifest.startedAt as Instant;
+    const pageRequest = { request, since: from, begunAt, cursor: cursor === null ? null : asCursor(cursor), label: '' };
     const fetched = await service.fetchPage(pageRequest);
     const body = Buffer.concat(await collect(fetched.body));
     expect({ page, bytes, sha256, reports }).toEqual({

@@ -6,11 +6,11 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { Backfill, BackfillStore } from '../../../lib/backfill/store.ts';
-import { windowsPrefix } from '../../../lib/backfill/windows.ts';
+import { boundedStatePrefix } from '../../../lib/core/bounded-runs.ts';
 import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
 import {
   nextCursorOf,
+  type ChainRef,
   type PageLog,
   type PageStore,
   type RunHistory,
@@ -19,7 +19,6 @@ import {
 } from '../../../lib/core/ports.ts';
 import { type IncidentLog, type IncidentRecord, noIncidents } from '../../../lib/target/incidents.ts';
 import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
-import { isExportedOnce } from '../../../lib/core/storage/keys.ts';
 import { objectToStore } from '../../../lib/core/storage/compression.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
 import { compressAtOnce } from './compress-at-once.ts';
@@ -44,7 +43,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
     async find(key) {
       return pages.get(key);
     },
-    async put({ key, run, page, cursor, compression }, fetched) {
+    async put({ key, run, page, slice, attempt, cursor, compression }, fetched) {
       const object = objectToStore(compression, fetched.body, compress);
       const chunks: Uint8Array[] = [];
       for await (const chunk of object.chunks) chunks.push(chunk);
@@ -57,6 +56,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
         key,
         run,
         page,
+        ...(slice === undefined ? {} : { slice, attempt }),
         ...object.describe({ bytes: body.length, sha256 }),
         revision: revisionOf(body.toString('latin1')),
         reports: fetched.reports(),
@@ -116,34 +116,16 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
   };
 }
 
-export interface MemoryLog extends PageLog, RunHistory {
-  readonly backfills: BackfillStore;
-}
+export interface MemoryLog extends PageLog, RunHistory {}
 
 export function createMemoryLog(crash: CrashPoint = () => {}): MemoryLog {
   const exportStates = new Map<string, ExportState>();
-  const backfills = new Map<string, Backfill>();
-  const runs = new Map<string, PageEntry[]>();
-  const entriesOf = ({ export: name, run }: { export: string; run: string }) =>
-    runs.get(JSON.stringify([name, run])) ?? [];
+  const chains = new Map<string, PageEntry[]>();
+  const keyOf = ({ export: name, run, slice = 0, attempt = 0 }: ChainRef) =>
+    JSON.stringify([name, run, slice, attempt]);
+  const entriesOf = (chain: ChainRef) => chains.get(keyOf(chain)) ?? [];
+  const lastEntries = () => [...chains.values()].flatMap((entries) => entries.at(-1) ?? []);
   return {
-    backfills: {
-      async read(exportName) {
-        return structuredClone(backfills.get(exportName));
-      },
-      async replace(backfill) {
-        crash('before the backfill is replaced');
-        if ((backfills.get(backfill.export)?.version ?? 0) !== backfill.version - 1) return false;
-        backfills.set(backfill.export, structuredClone(backfill));
-        crash('after the backfill is replaced');
-        return true;
-      },
-      async *windowStates(exportName) {
-        for (const [name, state] of exportStates) {
-          if (name.startsWith(windowsPrefix(exportName))) yield structuredClone(state);
-        }
-      },
-    },
     async exportState(exportName) {
       return structuredClone(exportStates.get(exportName));
     },
@@ -159,25 +141,34 @@ export function createMemoryLog(crash: CrashPoint = () => {}): MemoryLog {
       const entries = entriesOf(entry);
       const existing = entries.find(({ page }) => page === entry.page);
       if (existing !== undefined) return existing;
-      runs.set(
-        JSON.stringify([entry.export, entry.run]),
+      chains.set(
+        keyOf(entry),
         [...entries, entry].sort((a, b) => a.page - b.page),
       );
       crash('after the page is logged');
       return entry;
     },
-    async last(run) {
-      return entriesOf(run).at(-1);
+    async last(chain) {
+      return entriesOf(chain).at(-1);
     },
-    async *entries(run) {
-      yield* entriesOf(run);
+    async *entries(chain) {
+      yield* entriesOf(chain);
+    },
+    async lastSlice({ export: name, run }) {
+      const ofRun = lastEntries().filter((entry) => entry.export === name && entry.run === run);
+      return Math.max(0, ...ofRun.map(({ slice = 0 }) => slice));
     },
     mayHaveExpired: () => false,
     async *runs(exportName) {
-      const newest = [...runs.values()]
-        .map((entries) => entries.at(-1))
-        .filter((entry) => entry?.export === exportName && !isExportedOnce(entry.run));
-      for (const entry of newest.sort((a, b) => ((a?.run ?? '') < (b?.run ?? '') ? 1 : -1))) if (entry) yield entry;
+      const ofExport = lastEntries().filter((entry) => entry.export === exportName);
+      const order = ({ slice = 0, attempt = 0 }: PageEntry) => slice * 1_000 + attempt;
+      const newest = new Map(ofExport.toSorted((a, b) => order(a) - order(b)).map((entry) => [entry.run, entry]));
+      yield* [...newest.values()].sort((a, b) => (a.run < b.run ? 1 : -1));
+    },
+    async *boundedStates(exportName) {
+      for (const [name, state] of exportStates) {
+        if (name.startsWith(boundedStatePrefix(exportName))) yield structuredClone(state);
+      }
     },
   };
 }

@@ -40,11 +40,8 @@ export const someReports = (count: number): ScriptedReport[] =>
     date: new Date(Date.UTC(2026, 10, 1) + index * 60_000).toISOString(),
   }));
 
-/** The service honours `filter.date.lt`. */
-function upperBoundOf({ request: { filter } }: PageRequest): number {
-  const { lt } = (filter.date ?? {}) as { readonly lt?: string };
-  return lt === undefined ? Infinity : Date.parse(lt);
-}
+/** The service honors the upper bound. */
+const upperBoundOf = ({ until }: PageRequest): number => (until === undefined ? Infinity : Date.parse(until));
 
 export function scriptedService(reports: readonly ScriptedReport[], script: Script = () => undefined): ScriptedService {
   const requests: PageRequest[] = [];

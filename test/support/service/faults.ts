@@ -136,7 +136,7 @@ export const repeatedCursor: Fault = { cursor: (regular) => [...toArray(regular)
 // Faults: well-formed documents that are no pages of reports
 
 /** It would end pagination: its status is 200, and it has no cursor. */
-export const insteadOfPage = (document: string): Fault => combineFaults(withBody(document), withCursors());
+const insteadOfPage = (document: string): Fault => combineFaults(withBody(document), withCursors());
 export const errorDocument: Fault = insteadOfPage('<error><code>500</code><message>Try again later</message></error>');
 export const htmlAsXml: Fault = insteadOfPage(
   '<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml"><head><title>Maintenance</title></head><body/></html>',

@@ -58,6 +58,7 @@ export function pageRequest({
   return {
     request: anExportRequest({ source: 'test', ...request }),
     since: '2026-11-20T02:00:00Z' as Instant,
+    begunAt: '2026-11-20T03:00:00Z' as Instant,
     cursor,
     label: cursor === null ? 'page 1 of run R' : 'page 2 of run R',
   };

@@ -1,0 +1,130 @@
+/** Runs with slices, bounded runs and series of a deployed stack, whose executions are killed. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ListExecutionsCommand, StopExecutionCommand } from '@aws-sdk/client-sfn';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { openStack } from '../../../lib/aws/stack/stack.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
+import type { ServiceOutput } from '../../../lib/settings/stack-output.ts';
+import type { DeployedExport, Deployment } from '../../../lib/target/target.ts';
+import { noMfa } from '../../support/aws/mocked-stack.ts';
+import { run } from '../../support/process/command-line.ts';
+import { motoStepFunctions, stepFunctions } from '../support/aws.ts';
+import { deploy } from '../support/cdk.ts';
+import { createInMoto, runExecution } from '../support/executions.ts';
+import { apiKey, bucketPrefix, putApiKey, serviceName, serviceOutput, vendor } from '../support/exporter-stack.ts';
+import { stubOperatorEnvironment } from '../support/operator-stack.ts';
+import { publishedBoundedRuns, readNewestRun, readStored } from '../support/published-run.ts';
+import { openService, reportIds } from '../support/service.ts';
+
+const stackName = 'ReportExporterSlices';
+
+/** The service has the reports r1 to r600, one a second: r1 to r599 in these ten minutes. */
+const bounds = ['--since', '2026-11-20T00:00:00Z', '--until', '2026-11-20T00:10:00Z'];
+
+describe('a deployed export with slices', () => {
+  let stack: Deployment;
+  let output: ServiceOutput;
+  let env: Readonly<Record<string, string>>;
+  beforeAll(async () => {
+    const outputs = await deploy({
+      stackName,
+      services: {
+        [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor, filterUntil: 'date.lt' },
+      },
+      bucket: { prefix: bucketPrefix },
+      exports: ['history', 'parts', 'nightly', 'refused'].map((name) => ({
+        name,
+        size: 10,
+        since: { initial: '2026-11-20T00:00:00Z' },
+        ...(name === 'nightly' ? { slices: { parallel: 4, length: 'PT12H' } } : {}),
+      })),
+    });
+    output = serviceOutput(outputs);
+    await putApiKey({ secretId: outputs.AcmeApiKeySecretId as string }, apiKey);
+    env = stubOperatorEnvironment();
+    stack = await openStack({ stackName, env, runtime: systemRuntime, askMfaCode: noMfa });
+  });
+  afterAll(async () => await stack[Symbol.asyncDispose]());
+
+  const start = async (exportName: string, ...options: readonly string[]) =>
+    await run(['start', exportName, '--stack', stackName, '--follow', '--json', ...options], env);
+
+  it('publishes each report once, though executions of its run are killed', async () => {
+    const deployed = await stack.open('history');
+    await using service = await openService(600, { pageMs: 50 });
+    const regular = await runExecution({ stateMachineArn: output.stateMachineArn, exportName: 'history' });
+    expect(regular.status).toBe('SUCCEEDED');
+    const before = await stateAndPointer(deployed);
+
+    const options = [...bounds, '--parallel', '4', '--slice', 'PT1M'];
+    let kills = 0;
+    let end: Awaited<ReturnType<typeof start>> | undefined;
+    while (end?.status !== 0) {
+      const following = start('history', ...options);
+      if (kills < 4) {
+        await sleep(1_000);
+        kills += await killAll();
+      }
+      end = await following;
+    }
+    expect(kills).toBeGreaterThan(0);
+    const [published, ...others] = await publishedBoundedRuns(deployed);
+    expect(published?.ids).toEqual(reportIds(1, 599));
+    expect(others).toEqual([]);
+    expect(service.peak()).toBeGreaterThan(1);
+    expect(await stateAndPointer(deployed)).toEqual(before);
+    expect(await start('history', ...options)).toMatchObject({ status: 0, stdout: expect.stringContaining('"done"') });
+    expect((await run(['verify', 'history', '--stack', stackName, '--run', published?.run ?? ''], env)).status).toBe(0);
+  });
+
+  it('exports a series, each execution of which starts the next one', async () => {
+    const deployed = await stack.open('parts');
+    await using _ = await openService(600);
+    expect((await start('parts', ...bounds, '--each', 'PT4M')).status).toBe(0);
+    const published = await publishedBoundedRuns(deployed);
+    expect(published.map(({ ids }) => ids.length)).toEqual([239, 240, 120]);
+    expect(published.flatMap(({ ids }) => ids)).toEqual(reportIds(1, 599));
+  });
+
+  it('exports a scheduled run in slices, also in an interpreter of another author', async () => {
+    await using service = await openService(600);
+    const machine = { stateMachineArn: output.stateMachineArn, exportName: 'nightly' };
+    expect(await runExecution(await createInMoto(machine), {}, motoStepFunctions)).toMatchObject({
+      status: 'SUCCEEDED',
+    });
+    const { manifest, ids } = await readNewestRun(output, 'nightly');
+    expect(ids).toEqual(reportIds(1, 600));
+    expect(manifest.slices).not.toHaveLength(1);
+    service.addReports(601);
+    expect((await start('nightly')).status).toBe(0);
+    expect((await readNewestRun(output, 'nightly')).ids).toEqual(reportIds(601, 601));
+  });
+
+  it.each(['ignored', 'rejected'] as const)(
+    'is refused before its first page if the upper bound is %s',
+    async (upperBounds) => {
+      const deployed = await stack.open('refused');
+      await using service = await openService(600, { upperBounds });
+      expect((await start('refused', ...bounds, '--parallel', '2', '--slice', 'PT1M')).status).not.toBe(0);
+      expect(service.exchanges.length).toBeGreaterThan(0);
+      expect(await publishedBoundedRuns(deployed)).toEqual([]);
+    },
+  );
+
+  /** Resolves to how many executions were still running. */
+  async function killAll(): Promise<number> {
+    const { stateMachineArn } = output;
+    const running = await stepFunctions.send(new ListExecutionsCommand({ stateMachineArn, statusFilter: 'RUNNING' }));
+    const stopped = (running.executions ?? []).map(async ({ executionArn }) => {
+      await stepFunctions.send(new StopExecutionCommand({ executionArn, cause: 'The test kills it' }));
+    });
+    return (await Promise.allSettled(stopped)).filter(({ status }) => status === 'fulfilled').length;
+  }
+});
+
+/** What a bounded run must not change. */
+async function stateAndPointer({ log, store, name }: DeployedExport) {
+  const { watermark, lastCompleted } = (await log.exportState(name)) ?? {};
+  return { watermark, lastCompleted, latest: JSON.parse(await readStored(store, `${name}/latest.json`)) as unknown };
+}

@@ -1,0 +1,585 @@
+/** Whole runs with several slices, and bounded runs, in memory: the rules of docs/architecture.md, "Slices". */
+
+import { describe, expect, it } from 'vitest';
+import { boundedStateName } from '../../../lib/core/bounded-runs.ts';
+import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
+import type { ExportDefinition, RunResult } from '../../../lib/core/model.ts';
+import type { PageRequest } from '../../../lib/core/ports.ts';
+import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
+import { aFetchedPage, at, collect } from '../../support/builders.ts';
+import {
+  anExportBench,
+  type Bench,
+  type BenchOptions,
+  manifestsOf,
+  reportIdsOf,
+} from '../../support/export/export-bench.ts';
+import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
+import { cursorAt, type Script, someReports } from '../../support/export/scripted-service.ts';
+import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
+
+const minute = 60_000;
+/** Twelve reports, a minute apart, from here on. */
+const since = at('2026-11-01T00:00:00Z');
+const until = at('2026-11-01T00:12:00Z');
+const ids = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => `r${from + index}`);
+const all = ids(1, 12);
+const bounds = { since, until };
+/** Four slices of three reports: two pages each. */
+const sliced = { ...bounds, parallel: 2, slice: 'PT3M' };
+
+const aBench = (options: BenchOptions = {}) => anExportBench({ reports: someReports(12), ...options });
+
+function completed(end: ExecutionOutcome): RunResult & { readonly manifest: string } {
+  if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
+  const { manifest } = end.result;
+  if (manifest === null) throw new Error('not published');
+  return { ...end.result, manifest };
+}
+
+function failed(end: ExecutionOutcome) {
+  if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
+  return end.failed;
+}
+
+const isProof = (request: Pick<PageRequest, 'since' | 'until'>) => request.since === request.until;
+const stateOf = async ({ log, deps }: Bench, of = bounds) =>
+  await log.exportState(boundedStateName(deps.definition.name, of));
+const keysIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.includes('/page-'));
+const sliceIn = ({ label }: PageRequest): number => Number(/of slice (\d+)/.exec(label)?.[1] ?? 0);
+
+/** Fails requests that `matches`, until `until` says so. */
+const failing =
+  (name: ErrorName, matches: (request: PageRequest) => boolean, details: { retryAfterSeconds?: number } = {}): Script =>
+  (request) => {
+    if (!isProof(request) && matches(request)) throw new ExportError(name, `${name} of ${request.label}`, details);
+    return undefined;
+  };
+
+describe('a run with several slices', () => {
+  it('is published once, with its pages in the order of slices, and their bounds', async () => {
+    const bench = aBench();
+    const result = completed(await bench.start(sliced));
+    expect(result).toMatchObject({ ...bounds, bounded: true, pages: 8, reports: 12 });
+    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+    const manifest = bench.manifest(result.manifest);
+    expect(manifest.pages.map(({ page }) => page)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(manifest.pages.map(({ key }) => key.slice(key.lastIndexOf('/') + 1)).slice(0, 3)).toEqual([
+      'page-0001-000001.xml',
+      'page-0001-000002.xml',
+      'page-0002-000001.xml',
+    ]);
+    const { bytes: _, ...third } = (manifest.slices as { bytes: number }[])[2] ?? { bytes: 0 };
+    expect(third).toEqual({ since: '2026-11-01T00:06:00Z', until: '2026-11-01T00:09:00Z', pages: 2, reports: 3 });
+  });
+
+  it('walks as many slices at the same time as it is told, the oldest first', async () => {
+    const bench = aBench();
+    const fetchPage = bench.service.fetchPage.bind(bench.service);
+    const walked: number[] = [];
+    let [now, most] = [0, 0];
+    const service = {
+      async fetchPage(request: PageRequest, signal?: AbortSignal) {
+        if (request.cursor === null && !isProof(request)) walked.push(sliceIn(request));
+        now += 1;
+        most = Math.max(most, now);
+        await new Promise(setImmediate);
+        now -= 1;
+        return await fetchPage(request, signal);
+      },
+    };
+    Object.assign(bench.deps, { service });
+    completed(await bench.start({ ...sliced, slice: 'PT1M', parallel: 3 }));
+    expect(walked).toEqual(Array.from({ length: 12 }, (_, index) => index + 1));
+    expect(most).toBe(3);
+  });
+
+  it('exports as many pages of a slice in an invocation as pagesPerInvocation says', async () => {
+    const bench = aBench();
+    await bench.start({ ...sliced, parallel: 4 });
+    const exported = bench.events.filter(({ event }) => event === 'page-exported');
+    expect(exported[0]).toMatchObject({ page: 1, slice: 1, slices: { done: 0, count: 4 } });
+    expect(exported.at(-1)).toMatchObject({ page: 2, slices: { done: 4, count: 4 }, totalPages: 8, totalReports: 12 });
+    const pagesOfFirstInvocation = bench.events.slice(0, 6).flatMap((event) => ('page' in event ? [event.page] : []));
+    expect(pagesOfFirstInvocation.slice(1, 5)).toEqual([1, 1, 1, 1]);
+  });
+
+  it('has an open last slice without an upper bound, with which it ends', async () => {
+    const bench = aBench({ definition: { slicing: { parallel: 4, lengthMs: 60 * 24 * minute } } });
+    const result = completed(await bench.start({ since: '2026-10-30T12:00:00Z' }));
+    expect(result).toMatchObject({ watermark: '2026-11-20T01:59:59Z' });
+    expect(result.bounded).toBeUndefined();
+    const { slices } = bench.manifest(result.manifest) as unknown as {
+      slices: { since: string; until: string | null }[];
+    };
+    expect([slices[0]?.since, slices[1]?.since, slices.at(-1)?.until]).toEqual([
+      '2026-10-30T12:00:00Z',
+      '2026-10-31T00:00:00Z',
+      null,
+    ]);
+    expect(bench.service.requests.filter((request) => request.until === undefined)).toHaveLength(1);
+  });
+
+  it('looks as today if it has one slice, and asks for no proof', async () => {
+    const definition: Partial<ExportDefinition> = { slicing: { parallel: 8, lengthMs: 90 * 24 * 60 * minute } };
+    const [one, today] = [aBench({ definition }), aBench()];
+    for (const bench of [one, today]) completed(await bench.start({ since: '2026-10-30T12:00:00Z' }));
+    const namesOf = (bench: Bench) => keysIn(bench).map((key) => key.slice(key.lastIndexOf('/')));
+    expect(namesOf(one)).toEqual(namesOf(today));
+    const requestsOf = ({ service }: Bench) =>
+      service.requests.map((each) => ({ ...each, request: undefined, assertMaySend: undefined }));
+    expect(requestsOf(one)).toEqual(requestsOf(today));
+  });
+
+  it('is resumed after its last pages, with the same slices, by a start with another parallel', async () => {
+    let isDown = true;
+    const bench = aBench({ script: failing('RequestRejectedError', (request) => isDown && request.cursor !== null) });
+    expect(failed(await bench.start(sliced))).toMatchObject({ pages: 4, resumable: true, bounded: true });
+    isDown = false;
+    const before = (await stateOf(bench))?.active?.slices;
+    expect(failed(await bench.start({ ...sliced, slice: 'PT4M' })).message).toContain('slices were 3 minutes long');
+    const requests = bench.service.requests.length;
+    const result = completed(await bench.start({ ...sliced, parallel: 4 }));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+    expect(bench.service.requests.length - requests).toBe(4);
+    expect(before).toMatchObject({ count: 4, lengthMs: 3 * minute, parallel: 2 });
+  });
+
+  it('counts the pages of all slices for maxPages', async () => {
+    const definition = { slicing: { parallel: 2, lengthMs: 24 * 60 * minute } };
+    const bench = aBench({ definition, limits: { maxPages: 3 }, reports: someReports(6) });
+    const end = failed(await bench.start({ since: '2026-10-30T12:00:00Z' }));
+    expect(end).toMatchObject({ error: 'ConfigurationError', resumable: true });
+    expect(end.message).toContain('the limit of 3 pages (maxPages)');
+    completed(await bench.with({ definition, limits: { maxPages: 100 }, reports: someReports(6) }).start());
+  });
+
+  it('compares expect.minReports with the sum of its slices', async () => {
+    const definition = (minReports: number) => ({
+      expect: { minReports },
+      slicing: { parallel: 2, lengthMs: 24 * 60 * minute },
+    });
+    const start = { since: '2026-10-30T12:00:00Z' };
+    completed(await aBench({ definition: definition(12) }).start(start));
+    const end = failed(await aBench({ definition: definition(13) }).start(start));
+    expect(end).toMatchObject({ error: 'ConfigurationError', resumable: false });
+    expect(end.message).toContain('has 12 reports, but expect.minReports is 13');
+  });
+
+  it('continues in a new execution after its iterations', async () => {
+    const bench = aBench({ limits: { iterationsPerExecution: 2 } });
+    const result = completed(await bench.start({ ...sliced, parallel: 1 }));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+    expect(bench.events.filter(({ event }) => event === 'run-resumed').length).toBeGreaterThan(1);
+  });
+
+  it('holds a slot for each slice that is walked', async () => {
+    const bench = aBench();
+    const { runtime } = bench.deps;
+    const acquired: string[] = [];
+    const slots = createPageSlots({ store: createMemorySlotStore(), limit: 2, runtime });
+    const counted: typeof slots = {
+      acquire: (waiter, options) => (acquired.push(waiter.replace(/^.*#/, '#')), slots.acquire(waiter, options)),
+    };
+    Object.assign(bench.deps, { slots: counted });
+    completed(await bench.start(sliced));
+    expect(acquired).toEqual(expect.arrayContaining(['#1', '#2', '#3', '#4']));
+  });
+});
+
+describe('a slice that fails', () => {
+  it.each(['ContractError', 'RequestRejectedError', 'ServiceUnavailableError'] as const)(
+    'with %s is set aside while the others go on, and exported by the next start',
+    async (name) => {
+      let isDown = true;
+      const bench = aBench({ script: failing(name, (request) => isDown && sliceIn(request) === 2) });
+      const end = failed(await bench.start(sliced));
+      expect(end).toMatchObject({ error: name, resumable: true });
+      expect(end.message).toContain('of slice 2');
+      // An outage begins no further slice in its invocation, but the next one does.
+      expect(end.pages).toBe(6);
+      const { slices } = (await stateOf(bench))?.active ?? {};
+      expect(slices?.setAside).toMatchObject([{ slice: 2, error: name }]);
+      expect(bench.events.filter(({ event }) => event === 'slice-set-aside')).toHaveLength(1);
+      isDown = false;
+      const result = completed(await bench.start(sliced));
+      expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+    },
+  );
+
+  it.each(['ConfigurationError', 'PageConflictError'] as const)('with %s stops all', async (name) => {
+    const bench = aBench({ script: failing(name, (request) => sliceIn(request) === 1) });
+    expect(failed(await bench.start({ ...sliced, parallel: 1 }))).toMatchObject({ error: name, pages: 0 });
+    expect(bench.service.requests.filter((request) => !isProof(request))).toHaveLength(1);
+  });
+
+  it('begins no further slice after an outage, in this invocation', async () => {
+    const begun: number[] = [];
+    const bench = aBench({
+      script(request, nth) {
+        if (isProof(request)) return undefined;
+        begun.push(sliceIn(request));
+        if (nth === 2) throw new ExportError('ServiceUnavailableError', 'down');
+        return undefined;
+      },
+    });
+    completed(await bench.start({ ...sliced, parallel: 1 }));
+    expect(begun.slice(0, 2)).toEqual([1, 1]);
+  });
+
+  it('throws the first error by date if no page was logged', async () => {
+    const bench = aBench({
+      script: (request) => {
+        if (isProof(request)) return undefined;
+        throw new ExportError(sliceIn(request) === 1 ? 'ContractError' : 'RequestRejectedError', request.label);
+      },
+    });
+    expect(failed(await bench.start(sliced)).error).toBe('ContractError');
+  });
+
+  it('stops all chains for a long Retry-After, and no request is sent before it ends', async () => {
+    const times: number[] = [];
+    const bench = aBench();
+    const throttled = bench.with({
+      script(_, nth) {
+        times.push(bench.deps.runtime.now());
+        if (nth === 3) throw new ExportError('ServiceThrottledError', 'busy', { retryAfterSeconds: 600 });
+        return undefined;
+      },
+    });
+    const result = completed(await throttled.start({ ...sliced, parallel: 4 }));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+    expect(throttled.slept).toContain(600_000);
+    const after = times.filter((time) => time > (times[2] ?? 0));
+    expect(Math.min(...after) - (times[2] ?? 0)).toBeGreaterThanOrEqual(600_000);
+  });
+});
+
+describe('a cursor that the service rejects or repeats in one slice', () => {
+  const rejectsOnce = () => {
+    let isFirst = true;
+    return failing('CursorRejectedError', (request) => {
+      const isRejected = isFirst && sliceIn(request) === 3 && request.cursor !== null;
+      if (isRejected) isFirst = false;
+      return isRejected;
+    });
+  };
+
+  it('starts its slice over, in a new attempt with pages of its own, and no other', async () => {
+    const bench = aBench({ script: rejectsOnce() });
+    const result = completed(await bench.start(sliced));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+    const keys = bench.manifest(result.manifest).pages.map(({ key }) => key.slice(key.lastIndexOf('/') + 1));
+    expect(keys.slice(4, 6)).toEqual(['page-0003.2-000001.xml', 'page-0003.2-000002.xml']);
+    expect(keysIn(bench)).toHaveLength(9);
+    expect(bench.events.filter(({ event }) => event === 'slice-restarted')).toMatchObject([{ slice: 3, attempt: 2 }]);
+  });
+
+  it('fails the run after maxCursorRestarts, and the next start may start it over as often again', async () => {
+    let isDown = true;
+    const script = failing(
+      'CursorRejectedError',
+      (request) => isDown && sliceIn(request) === 3 && request.cursor !== null,
+    );
+    const bench = aBench({ script });
+    expect(failed(await bench.start(sliced))).toMatchObject({
+      error: 'CursorRejectedError',
+      pages: 7,
+      resumable: true,
+    });
+    expect(failed(await bench.start(sliced))).toMatchObject({
+      error: 'CursorRejectedError',
+      pages: 7,
+      resumable: true,
+    });
+    isDown = false;
+    const result = completed(await bench.start(sliced));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+  });
+
+  it('starts its slice over at the next start, although it may not during one', async () => {
+    let isDown = true;
+    const isRejected = (request: PageRequest) => isDown && sliceIn(request) === 3 && request.cursor !== null;
+    const bench = aBench({ script: failing('CursorRejectedError', isRejected), limits: { maxCursorRestarts: 0 } });
+    expect(failed(await bench.start(sliced))).toMatchObject({
+      error: 'CursorRejectedError',
+      pages: 7,
+      resumable: true,
+    });
+    isDown = false;
+    // The cursor has expired for good.
+    const script = failing(
+      'CursorRejectedError',
+      (request) => sliceIn(request) === 3 && request.label.includes('page 3'),
+    );
+    const result = completed(await bench.with({ limits: { maxCursorRestarts: 0 }, script }).start(sliced));
+    expect(bench.manifest(result.manifest).pages[4]?.key).toContain('page-0003.2-000001');
+    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+  });
+
+  it('has its own restarts in each slice', async () => {
+    const rejected = new Set<number>();
+    const bench = aBench({
+      script: failing('CursorRejectedError', (request) => {
+        const isNew = request.cursor !== null && !rejected.has(sliceIn(request));
+        if (isNew) rejected.add(sliceIn(request));
+        return isNew;
+      }),
+    });
+    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
+    expect((await collect(bench.log.runs(bench.deps.definition.name)))[0]?.attempt).toBe(2);
+  });
+
+  it('begins a slice whose cursors go round in circles again at the next start', async () => {
+    let isDown = true;
+    const bench = aBench({
+      script: (request) =>
+        isDown && sliceIn(request) === 2 && request.cursor !== null
+          ? aFetchedPage({ nextCursor: request.cursor })
+          : undefined,
+    });
+    const end = failed(await bench.start(sliced));
+    expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: true });
+    expect(manifestsOf(bench)).toEqual([]);
+    isDown = false;
+    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
+  });
+
+  it('begins a slice with a cursor that occurs twice again at the next start, and keeps the others', async () => {
+    let isDown = true;
+    // Cursors 1, 2, 3, 4, 2, and then the end: no circle.
+    const next = [1, 2, 3, 4, 2, 5, null];
+    const bench = aBench({
+      script(request) {
+        if (!isDown || sliceIn(request) !== 2 || isProof(request)) return undefined;
+        const position = next.shift();
+        return aFetchedPage({ reports: 0, nextCursor: position == null ? null : cursorAt(position) });
+      },
+    });
+    const end = failed(await bench.start(sliced));
+    expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: true });
+    expect(manifestsOf(bench)).toEqual([]);
+    isDown = false;
+    const requests = bench.service.requests.length;
+    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
+    expect(bench.service.requests.slice(requests).every((request) => sliceIn(request) === 2)).toBe(true);
+  });
+
+  it('may be the same in two slices', async () => {
+    const bench = aBench();
+    const { manifest } = completed(await bench.start(sliced));
+    const cursors = bench.manifest(manifest).pages.flatMap(({ cursor }) => (cursor === null ? [] : [cursor]));
+    expect(new Set(cursors).size).toBe(1);
+  });
+});
+
+describe('the proof of the upper bound', () => {
+  it('is a request for the empty interval at the end of the first slice, before the first page', async () => {
+    const bench = aBench();
+    await bench.start(sliced);
+    const end = at('2026-11-01T00:03:00Z');
+    expect(bench.service.requests[0]).toMatchObject({ since: end, until: end, cursor: null });
+    expect(bench.service.requests.filter(isProof)).toHaveLength(1);
+  });
+
+  it('is also made for a bounded run with one slice', async () => {
+    const bench = aBench();
+    completed(await bench.start(bounds));
+    expect(bench.service.requests.map(isProof)).toEqual([true, ...Array.from({ length: 6 }, () => false)]);
+  });
+
+  it.each([sliced, bounds])('refuses a service that ignores the bound', async (input) => {
+    const bench = aBench({ script: (request) => (isProof(request) ? aFetchedPage({ reports: 1 }) : undefined) });
+    const end = failed(await bench.start(input));
+    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
+    expect(end.message).toContain('it ignores date.lt, or includes reports that are dated exactly at it');
+    expect(bench.service.requests).toHaveLength(1);
+  });
+
+  it.each([sliced, bounds])('holds if the service rejects such a request twice', async (input) => {
+    const bench = aBench({
+      script(request) {
+        if (isProof(request)) throw new ExportError('RequestRejectedError', 'lt must be after gte');
+        return undefined;
+      },
+    });
+    expect(reportIdsOf(bench, completed(await bench.start(input)).manifest)).toEqual(all);
+    expect(bench.service.requests.filter(isProof)).toHaveLength(2);
+  });
+
+  it('is repeated after an outage, and waits for a Retry-After', async () => {
+    const errors = [
+      new ExportError('ServiceUnavailableError', 'down'),
+      new ExportError('ServiceThrottledError', 'busy', { retryAfterSeconds: 600 }),
+    ];
+    const bench = aBench({
+      script(request) {
+        const error = isProof(request) ? errors.shift() : undefined;
+        if (error !== undefined) throw error;
+        return undefined;
+      },
+    });
+    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
+    expect(bench.slept).toContain(600_000);
+  });
+
+  it('decides the document root of first pages', async () => {
+    const bench = aBench({
+      script: (request) => (isProof(request) ? undefined : aFetchedPage({ documentRoot: 'error', nextCursor: null })),
+    });
+    expect(failed(await bench.start(sliced))).toMatchObject({ error: 'ContractError', pages: 0 });
+  });
+});
+
+describe('a lag', () => {
+  const definition: Partial<ExportDefinition> = { lagMs: 2 * 60 * minute };
+
+  it('ends a run so long before it begins, and the next one starts there', async () => {
+    const bench = aBench({ definition });
+    bench.advance(30_500);
+    const first = completed(await bench.start());
+    expect(first).toMatchObject({ until: '2026-11-20T00:00:00Z', watermark: '2026-11-19T23:59:59Z' });
+    expect(bench.service.requests.every((request) => request.until === '2026-11-20T00:00:00Z')).toBe(true);
+    bench.advance(60 * minute);
+    expect(completed(await bench.start())).toMatchObject({ since: first.watermark, until: '2026-11-20T01:00:00Z' });
+  });
+
+  it('skips a start that has nothing to export', async () => {
+    const bench = aBench({ definition });
+    completed(await bench.start());
+    const end = await bench.start({ since: '2026-11-20T00:00:00Z' });
+    expect(end).toMatchObject({ status: 'skipped', reason: expect.stringContaining('nothing to export') });
+    expect((await bench.state()).active).toBeUndefined();
+  });
+
+  it('is published as any run: it is no bounded one', async () => {
+    const bench = aBench({ definition });
+    const { manifest, bounded } = completed(await bench.start());
+    expect(bounded).toBeUndefined();
+    const folder = manifest.replace('/manifest.json', '');
+    expect(bench.store.objects.has(`${folder}/run.json`)).toBe(true);
+    expect(bench.store.objects.has(`${bench.deps.definition.name}/latest.json`)).toBe(true);
+  });
+});
+
+describe('a bounded run', () => {
+  it('has a state of its own, and moves neither watermark nor latest.json nor freshness', async () => {
+    const bench = aBench();
+    const regular = completed(await bench.start());
+    const before = await bench.state();
+    const latest = bench.store.objects.get(`${bench.deps.definition.name}/latest.json`);
+    const result = completed(await bench.start(bounds));
+    expect(result).toMatchObject({ ...bounds, bounded: true, watermark: null });
+    expect(await bench.state()).toEqual(before);
+    expect(bench.store.objects.get(`${bench.deps.definition.name}/latest.json`)).toBe(latest);
+    const folder = result.manifest.replace('/manifest.json', '');
+    expect(bench.store.objects.has(`${folder}/run.json`)).toBe(false);
+    expect(JSON.parse(bench.store.objects.get(`${folder}/bounded.json`) ?? '')).toMatchObject({
+      ...bounds,
+      reports: 12,
+    });
+    expect(bench.manifest(result.manifest)).toMatchObject({ bounded: true, ...bounds });
+    expect(regular.run).not.toBe(result.run);
+  });
+
+  it('goes on beside a scheduled run', async () => {
+    const bench = aBench({ script: failing('RequestRejectedError', ({ cursor }) => cursor !== null) });
+    failed(await bench.start());
+    bench.running.add('local:execution-1');
+    completed(await bench.with({ script: () => undefined }).start(bounds));
+    expect((await bench.state()).active).toBeDefined();
+  });
+
+  it('is done at the second start, and exported again with again', async () => {
+    const bench = aBench();
+    const { run } = completed(await bench.start(bounds));
+    expect(await bench.start(bounds)).toMatchObject({ status: 'skipped', done: true });
+    expect(completed(await bench.start({ ...bounds, again: true })).run).not.toBe(run);
+  });
+
+  it('has neither expect nor maxPages', async () => {
+    const bench = aBench({ definition: { expect: { minReports: 1_000 } }, limits: { maxPages: 1 } });
+    expect(completed(await bench.with({ definition: { expect: { minReports: 1_000 } } }).start(sliced)).pages).toBe(8);
+    expect(completed(await bench.start({ ...bounds, until: '2026-11-01T00:10:00Z' })).pages).toBe(5);
+  });
+
+  it.each([
+    ['ends in the future', { until: '2026-11-21T00:00:00Z' }, 'until: must not be after 2026-11-20T02:00:00Z'],
+    ['ends before it begins', { until: '2026-10-01T00:00:00Z' }, 'until: must be after since'],
+    ['has bounds that requests round', { since: '2026-11-01T00:00:00.5Z' }, 'since: must be in whole seconds'],
+    ['has no since', { since: undefined }, 'needs since'],
+  ])('is refused if it %s', async (_, change, says) => {
+    const { since: from, ...rest } = { ...bounds, ...change };
+    const bench = aBench();
+    const end = failed(await bench.start(from === undefined ? rest : { since: from, ...rest }));
+    expect(end).toMatchObject({ error: 'ConfigurationError', run: null });
+    expect(end.message).toContain(says);
+    expect(bench.service.requests).toEqual([]);
+  });
+
+  it.each([bounds, { parallel: 2 }, { slice: 'PT1H' }])('needs an API with an upper bound: %o', async (input) => {
+    const bench = aBench({ definition: { dates: { unitMs: 1_000 } } });
+    expect(failed(await bench.start(input)).message).toContain('its requests do not exclude reports from a date on');
+  });
+
+  it('must not end within the lag of the export', async () => {
+    const bench = aBench({ definition: { lagMs: 60 * minute } });
+    const end = failed(await bench.start({ since, until: '2026-11-20T01:30:00Z' }));
+    expect(end.message).toContain('must not be after 2026-11-20T01:00:00Z, which is now less the lag');
+  });
+});
+
+describe('a series of bounded runs', () => {
+  const series = { ...bounds, each: 'PT5M', parallel: 2, slice: 'PT1M' };
+
+  async function startAll(bench: Bench, input: object): Promise<ExecutionOutcome[]> {
+    const ends = [await bench.start(input)];
+    for (;;) {
+      const end = ends.at(-1);
+      if (end?.status !== 'completed' || end.result.rest === undefined) return ends;
+      ends.push(await bench.start(end.result.rest));
+    }
+  }
+
+  it('publishes each part on its own, and each starts the next one', async () => {
+    const bench = aBench();
+    const ends = (await startAll(bench, series)).map(completed);
+    expect(ends.map((end) => [end.since, end.until])).toEqual([
+      ['2026-11-01T00:00:00Z', '2026-11-01T00:05:00Z'],
+      ['2026-11-01T00:05:00Z', '2026-11-01T00:10:00Z'],
+      ['2026-11-01T00:10:00Z', '2026-11-01T00:12:00Z'],
+    ]);
+    expect(ends.flatMap(({ manifest }) => reportIdsOf(bench, manifest))).toEqual(all);
+    expect(ends[0]?.rest).toEqual({
+      export: bench.deps.definition.name,
+      ...series,
+      since: '2026-11-01T00:05:00Z',
+      slice: 'PT60S',
+    });
+  });
+
+  it('stops at a part that fails, and goes on with what is left', async () => {
+    let isDown = true;
+    const bench = aBench({
+      script: failing('ContractError', (request) => isDown && request.since >= '2026-11-01T00:05:00Z'),
+    });
+    const [first, second, ...others] = await startAll(bench, series);
+    expect([first?.status, second?.status, others.length]).toEqual(['completed', 'failed', 0]);
+    isDown = false;
+    const ends = (await startAll(bench, series)).map(completed);
+    expect(ends.map((end) => end.since)).toEqual(['2026-11-01T00:05:00Z', '2026-11-01T00:10:00Z']);
+    expect(await bench.start(series)).toMatchObject({ status: 'skipped', done: true });
+    expect(ends.flatMap(({ manifest }) => reportIdsOf(bench, manifest))).toEqual(ids(6, 12));
+  });
+
+  it('has calendar months', async () => {
+    const bench = anExportBench({ reports: someReports(2) });
+    const ends = await startAll(bench, { since: '2026-08-15T00:00:00Z', until: '2026-11-10T00:00:00Z', each: 'month' });
+    expect(ends.map(completed).map((end) => end.since)).toEqual([
+      '2026-08-15T00:00:00Z',
+      '2026-09-01T00:00:00Z',
+      '2026-10-01T00:00:00Z',
+      '2026-11-01T00:00:00Z',
+    ]);
+  });
+});

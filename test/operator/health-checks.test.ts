@@ -1,0 +1,71 @@
+/** What doctor says about slices and bounded runs. */
+
+import { describe, expect, it } from 'vitest';
+import { ExportError } from '../../lib/core/errors.ts';
+import { runHealthChecks } from '../../lib/operator/health-checks.ts';
+import type { Deployment } from '../../lib/target/target.ts';
+import { collect } from '../support/builders.ts';
+import { anExportBench, asDeployedExport, type Bench } from '../support/export/export-bench.ts';
+import { someReports } from '../support/export/scripted-service.ts';
+
+/** The results of the check `name`. */
+async function check(bench: Bench, name: string) {
+  const deployed = asDeployedExport(bench);
+  const deployment: Deployment = {
+    name: 'memory',
+    option: '--out .',
+    exportNames: async () => [deployed.name],
+    open: async () => deployed,
+    openAll: async () => [deployed],
+    alarmTopic: async () => undefined,
+    concurrency: async () => undefined,
+    [Symbol.asyncDispose]: async () => {},
+  };
+  const options = { version: '1', program: 'report-exporter', say: () => {}, runtime: bench.deps.runtime };
+  const results = await collect(runHealthChecks(deployment, undefined, options));
+  return results.filter((result) => result.check === name);
+}
+
+describe('doctor', () => {
+  it('warns of bounded runs that have failed, until they are completed', async () => {
+    const down = { is: true };
+    const bench = anExportBench({
+      reports: someReports(5),
+      script: () => {
+        if (down.is) throw new ExportError('RequestRejectedError', 'no');
+        return undefined;
+      },
+    });
+    expect(await check(bench, 'bounded')).toEqual([]);
+    const bounds = { since: '2026-11-01T00:00:00Z', until: '2026-11-02T00:00:00Z' };
+    await bench.start(bounds);
+    const { name } = bench.deps.definition;
+    expect(await check(bench, 'bounded')).toMatchObject([
+      {
+        state: 'warning',
+        message: `1 unfinished run; ${bounds.since} to ${bounds.until} is failed: RequestRejectedError: no`,
+        remedy: `for details: report-exporter status ${name} --out .`,
+      },
+    ]);
+    expect(await check(bench, 'runs')).toMatchObject([{ state: 'ok', message: 'none yet' }]);
+    down.is = false;
+    await bench.start(bounds);
+    expect(await check(bench, 'bounded')).toEqual([]);
+  });
+
+  it('warns of slices that are set aside while the run goes on', async () => {
+    const bench = anExportBench({
+      reports: someReports(5).map((report) => ({ ...report, date: '2026-11-20T01:58:30Z' })),
+      script: ({ since, cursor }) => {
+        if (since === '2026-11-20T01:58:00Z' && cursor !== null) throw new ExportError('ContractError', 'no XML');
+        return undefined;
+      },
+    });
+    await bench.start({ since: '2026-11-20T01:57:00Z', slice: 'PT1M' });
+    const { active } = await bench.state();
+    bench.running.add(active?.execution ?? '');
+    expect(await check(bench, 'runs')).toMatchObject([
+      { state: 'warning', message: `run ${active?.run} has set aside 1 slice; slice 2: ContractError: no XML` },
+    ]);
+  });
+});
