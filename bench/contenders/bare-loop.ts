@@ -31,7 +31,7 @@ do {
       'x-service-api-key': 'bench',
       ...(acceptsGzip && { 'accept-encoding': 'gzip' }),
     },
-    body: '{"filter":{"date":{"gte":"2026-11-20T00:00:00Z"}},"format":"XML","container":"NONE"}',
+    body: '{"filter":{"date":{"gte":"2020-01-01T00:00:00Z"}},"format":"XML","container":"NONE"}',
   });
   pages += 1;
   const file = join(out, `page-${String(pages).padStart(6, '0')}.xml`);

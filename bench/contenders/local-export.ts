@@ -1,24 +1,35 @@
 /**
  * The local export as `npm start` runs it, from the first page to the manifest, without terminal output. Its further arguments may be
  * - `identity`: accepts no compressed responses;
- * - `stored`: compresses the pages that it stores.
+ * - `stored`: compresses the pages that it stores;
+ * - `slices`, with the bounds of a period, and how many slices of it are exported at the same time.
  */
 
+import { readFile } from 'node:fs/promises';
 import { systemRuntime } from '../../lib/core/clock.ts';
+import type { Instant } from '../../lib/core/model.ts';
 import { startLocalExport } from '../../lib/local/directory.ts';
 import { startMeasurement } from '../harness/processes.ts';
 
-const [baseUrl = '', out = '', mode] = process.argv.slice(2);
+const [baseUrl = '', out = '', mode, since, until, parallel] = process.argv.slice(2);
 const settings = {
-  service: { baseUrl, compression: mode !== 'identity' },
+  service: { baseUrl, compression: mode !== 'identity', ...(mode === 'slices' && { filterUntil: 'date.lt' }) },
   export: { name: 'reports' },
   apiKeyEnv: 'BENCH_API_KEY',
   ...(mode === 'stored' && { compression: 'gzip' as const }),
 };
+const request =
+  mode === 'slices' ? { since: since as Instant, until: until as Instant, parallel: Number(parallel) } : {};
 const env = { BENCH_API_KEY: 'bench' };
 const silent = { follow: true, emit: () => {}, onRetry: () => {}, say: () => {}, signal: new AbortController().signal };
 
 const { finish } = startMeasurement();
-const end = await startLocalExport({ out, env, runtime: systemRuntime }, settings, {}, silent);
+const end = await startLocalExport({ out, env, runtime: systemRuntime }, settings, request, silent);
 if (end.status !== 'completed') throw new Error(`The export ended as ${JSON.stringify(end)}`);
-finish(end.result.pages);
+finish(mode === 'slices' ? await countPages(end.manifest) : end.result.pages);
+
+/** Those with reports: a slice without reports has an empty page. */
+async function countPages(manifest: string | null): Promise<number> {
+  const { pages } = JSON.parse(await readFile(manifest ?? '', 'utf8')) as { pages: { reports: number }[] };
+  return pages.filter(({ reports }) => reports > 0).length;
+}

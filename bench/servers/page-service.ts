@@ -22,8 +22,15 @@ export interface PageServiceOptions {
   readonly bytesPerSecond?: number;
   /** Sends gzip to clients that accept it. */
   readonly compresses?: boolean;
-  /** Reports are dated before the start of the service, and a request for later ones, or for an empty period, gets an empty page. */
-  readonly filters?: boolean;
+  /** A request gets the pages that its filter includes: all are dated in this period. Absent: the filter is ignored. */
+  readonly period?: PeriodOfPages;
+}
+
+export interface PeriodOfPages {
+  readonly since: string;
+  readonly until: string;
+  /** Nine tenths of the pages are dated in the last tenth of the period, instead of evenly. */
+  readonly isDense: boolean;
 }
 
 const {
@@ -33,32 +40,41 @@ const {
   bodyMs = 0,
   bytesPerSecond = 0,
   compresses = false,
-  filters = false,
+  period,
 } = JSON.parse(process.argv[2] ?? '{}') as PageServiceOptions;
 
 const document = pageOfReports(pageBytes);
 const compressedDocument = gzipSync(document);
 const emptyPage = Buffer.from('<?xml version="1.0"?>\n<reports/>\n');
-const newestReportAt = Date.now() - 60_000;
 
 const server = createServer((request, response) => {
   const cursor = new URL(request.url ?? '', 'http://localhost').searchParams.get('cursor');
-  const page = cursor === null ? 1 : Number.parseInt(cursor, 10) + 1;
   const isCompressed = compresses && /\bgzip\b/.test(String(request.headers['accept-encoding']));
-  void text(request).then((body) =>
-    filters && isEmptyPeriod(body)
+  void text(request).then((body) => {
+    const { first, last } = pagesFor(body);
+    const page = cursor === null ? first : Number.parseInt(cursor, 10) + 1;
+    return page > last
       ? respond(response, emptyPage, {})
       : respond(response, isCompressed ? compressedDocument : document, {
-          ...(page < pages && { 'x-service-cursor': cursorAfter(page) }),
+          ...(page < last && { 'x-service-cursor': cursorAfter(page) }),
           ...(isCompressed && { 'content-encoding': 'gzip' }),
-        }),
-  );
+        });
+  });
 });
 
-function isEmptyPeriod(body: string): boolean {
+/** The numbers of the first and of the last page for a request with this body. There is none if the first is greater. */
+function pagesFor(body: string): { readonly first: number; readonly last: number } {
+  if (period === undefined) return { first: 1, last: pages };
   const { filter } = JSON.parse(body) as { filter: { date: { gte: string; lt?: string } } };
   const { gte, lt } = filter.date;
-  return Date.parse(gte) > newestReportAt || (lt !== undefined && lt <= gte);
+  return { first: pagesBefore(gte, period) + 1, last: lt === undefined ? pages : pagesBefore(lt, period) };
+}
+
+/** How many pages are dated before `date`. */
+function pagesBefore(date: string, { since, until, isDense }: PeriodOfPages): number {
+  const share = (Date.parse(date) - Date.parse(since)) / (Date.parse(until) - Date.parse(since));
+  const ofPages = !isDense ? share : share < 0.9 ? share / 9 : 0.1 + (share - 0.9) * 9;
+  return Math.round(pages * Math.min(1, Math.max(0, ofPages)));
 }
 
 /** In the contract's form; the 13 digits are the number of the page before. */

@@ -20,6 +20,7 @@ export const run: Run = {
   sequence: 1,
   since: '2026-11-19T02:00:00Z' as Instant,
   request: { source: 'http://127.0.0.1', filter: {}, format: 'XML', container: 'NONE', api: apiOfRequest({}) },
+  lagMs: 0,
   startedAt,
   startedBy: execution,
   execution,
@@ -59,7 +60,7 @@ const cursorAfter = (page: number) => asCursor(`${1_763_000_000_000 + page},550e
 
 const revisionOf = (page: number): string => page.toString(16).padStart(32, '0');
 
-const keyOf = (page: number): string => pageKey(run, page);
+const keyOf = (page: number): string => pageKey(run, { page });
 
 /** An element of a listing. */
 export function listedPage(page: number): string {
