@@ -7,6 +7,7 @@ CREATE EXTERNAL TABLE runs (
   run string,
   `sequence` bigint,
   since string,
+  until string,
   watermark string,
   startedat string,
   completedat string,

@@ -15,7 +15,8 @@ FROM read_json(
   hive_partitioning = false, filename = 'file',
   columns = {
     runVersion: 'INTEGER', export: 'VARCHAR', run: 'VARCHAR', sequence: 'BIGINT',
-    since: 'TIMESTAMPTZ', watermark: 'TIMESTAMPTZ', startedAt: 'TIMESTAMPTZ', completedAt: 'TIMESTAMPTZ',
+    since: 'TIMESTAMPTZ', until: 'TIMESTAMPTZ', watermark: 'TIMESTAMPTZ',
+    startedAt: 'TIMESTAMPTZ', completedAt: 'TIMESTAMPTZ',
     pages: 'BIGINT', reports: 'BIGINT', bytes: 'BIGINT', manifest: 'VARCHAR'
   }
 )

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Writes the reports of each published run to RUN.xml in the working directory, unless that file exists. With --windows,
-# it writes those of the windows of a backfill instead.
-# Usage: write-runs.sh EXPORT (--out DIRECTORY | --stack STACK) [--windows]
+# Writes the reports of each published run to RUN.xml in the working directory, unless that file exists. With --bounded,
+# it writes those of the bounded runs instead.
+# Usage: write-runs.sh EXPORT (--out DIRECTORY | --stack STACK) [--bounded]
 # Needs jq and the package report-exporter. Stops with a status other than 0 at a run that cannot be read.
 set -euo pipefail
-[[ $# -ge 3 && $# -le 4 && $1 != -* && ${4:-} =~ ^(--windows)?$ ]] || {
-  echo 'Usage: write-runs.sh EXPORT (--out DIRECTORY | --stack STACK) [--windows]' >&2
+[[ $# -ge 3 && $# -le 4 && $1 != -* && ${4:-} =~ ^(--bounded)?$ ]] || {
+  echo 'Usage: write-runs.sh EXPORT (--out DIRECTORY | --stack STACK) [--bounded]' >&2
   exit 2
 }
 
