@@ -55,7 +55,7 @@ stop the others. What a run is started with applies to each. With --json, prints
 With --parallel, a run is cut into slices by date, and so many of them are exported at the same time. With --since and --until, it is
 a bounded run: it exports what is dated from the one and before the other, beside scheduled runs, whose watermark it leaves alone.
 Bounds that overlap those of another bounded run are refused. With --each, they are exported in parts, one run after the other; the
-same command goes on with the parts that are left. The requests of the service need an upper bound: see filterUntil.
+same command continues with the parts that are left. The requests of the service need an upper bound: see filterUntil.
 
 Examples:
   $ ${programName} start reports

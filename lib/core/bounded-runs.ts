@@ -1,6 +1,6 @@
 /**
  * Bounded runs: an operator names both bounds, for example of a year in the past. Such a run has a state of its own, whose name has
- * its bounds, so that scheduled runs go on beside it. It moves no watermark.
+ * its bounds, so that scheduled runs continue beside it. It moves no watermark.
  *
  * A series is a number of bounded runs, each of which begins where the one before it ends, and is published on its own.
  */
@@ -59,7 +59,7 @@ export function definitionOfState(definition: ExportDefinition, stateName: strin
   return bounded?.export === definition.name ? boundedDefinition(definition, bounded.bounds) : undefined;
 }
 
-/** For a person's sake, who looks at a list of runs; and each start reads the states of the parts before. */
+/** A person reads the list of runs, and each start reads the states of the parts before. */
 const maxParts = 1_000;
 
 /** The bounds of each run of a series, the oldest first. `each` is a duration, or `month`: a calendar month (UTC). */

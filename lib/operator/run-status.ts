@@ -128,7 +128,7 @@ export interface BoundedRun extends NewestRun {
   readonly since: Instant;
   readonly until: Instant;
   readonly completedAt: Instant | null;
-  /** How the series goes on that it is part of; null if it is not. */
+  /** The series that it is part of; null if it is not. */
   readonly series: Pick<Series, 'until' | 'each'> | null;
 }
 

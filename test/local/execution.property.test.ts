@@ -31,7 +31,7 @@ const retryText = (state: string, error: string, attempt: number, { MaxAttempts 
 
 const countFailures = ({ events }: Bench): number => events.filter(({ event }) => event === 'run-failed').length;
 
-/** Only the monotonic clock goes on: a Retry-After is over when it has been waited for. */
+/** Only the monotonic clock advances: a Retry-After is over when it has been waited for. */
 function withoutSleep(runtime: Runtime, onSleep: (ms: number) => void): Runtime {
   let elapsed = 0;
   return {

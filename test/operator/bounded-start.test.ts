@@ -78,7 +78,7 @@ describe('the start of a series', () => {
   const series = { ...quarter, each: 'month' };
   const march = bounds('2026-03-01', '2026-04-01');
 
-  it('goes on with the parts that are left, and is done when none is', async () => {
+  it('continues with the parts that are left, and is done when none is', async () => {
     expect(await find([done(january), unfinished(february)], series)).toBeUndefined();
     expect(await find([january, february, march].map(done), series)).toMatch(/^3 runs have exported nightly from/);
   });

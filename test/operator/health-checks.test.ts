@@ -53,7 +53,7 @@ describe('doctor', () => {
     expect(await check(bench, 'bounded')).toEqual([]);
   });
 
-  it('warns of slices that are set aside while the run goes on', async () => {
+  it('warns of slices that are set aside while the run continues', async () => {
     const bench = anExportBench({
       reports: someReports(5).map((report) => ({ ...report, date: '2026-11-20T01:58:30Z' })),
       script: ({ since, cursor }) => {

@@ -2,7 +2,7 @@
  * Exports the next pages of a run with several slices: one invocation walks up to `parallel` of them at the same time, the oldest
  * first. Each slice is a chain of its own, whose pages are exported as those of a run with one slice (`page-pipeline.ts`).
  *
- * A slice that fails is set aside for this invocation while the others go on. What stops the run stops all of them.
+ * A slice that fails is set aside for this invocation while the others continue. What stops the run stops all of them.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -181,7 +181,7 @@ async function walkSlices(
   const checkExisting = command.loop.iterations === 0 || command.loop.run !== run.run;
   const open = before.slices.flatMap(({ slice, last }) => (isDone(last) ? [] : [slice.slice ?? 1]));
   let mayBegin = true;
-  /** Of the proof: the first slice goes on with it. */
+  /** Of the proof: the first slice continues with it. */
   let provenSlot: HeldSlot | undefined;
   const nextSlice = (): number | undefined => {
     const number = open.shift();
@@ -245,7 +245,7 @@ async function walkSlices(
     const isOutage = isExportError(thrown, 'ServiceUnreachableError') && progress().totals.pages > 0;
     const error = isOutage ? asOutage(thrown) : thrown;
     const name = isExportError(error) ? error.name : '';
-    // Only the process of a person is interrupted by something else than an ExportError: the end of the invocation's time.
+    // An ExportError says that the time of the invocation is over. Anything else interrupts the process.
     if (fatalErrors.has(name) || (interruption?.aborted && !isExportError(interruption.reason))) {
       stopAll(error);
       return false;

@@ -24,7 +24,7 @@ export type PageRequestsDependencies = Pick<
 >;
 
 export interface PageRequests extends AsyncDisposable {
-  /** The slot, for other requests to go on with, instead of disposing this. */
+  /** The slot, for other requests to continue with, instead of disposing this. */
   readonly slot: HeldSlot | undefined;
   /**
    * Requests a page of the slice, no sooner than any Retry-After of the run ends. After a Retry-After of at most `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the

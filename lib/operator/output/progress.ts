@@ -76,7 +76,7 @@ export function createProgressDisplay(
         }
         case 'slice-set-aside': {
           const { slice, error, message } = event;
-          return status.print(style('yellow', `Slice ${slice} waits while the others go on: ${error}: ${message}`));
+          return status.print(style('yellow', `Slice ${slice} waits while the others continue: ${error}: ${message}`));
         }
         case 'service-asked-to-wait': {
           const { seconds, page, slice } = event;

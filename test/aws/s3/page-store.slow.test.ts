@@ -352,7 +352,7 @@ describe('storing a page', () => {
   });
 });
 
-it('uploads two pages in parts at the same time, because each takes memory, and goes on after one that fails', async () => {
+it('uploads two pages in parts at the same time, because each takes memory, and continues after one that fails', async () => {
   const { s3, store } = aMockedStore({ partBytes: 5 * 1024 * 1024 });
   let uploads = 0;
   let most = 0;

@@ -1,10 +1,12 @@
 /** Whole runs with several slices, and bounded runs, in memory: the rules of docs/architecture.md, "Slices". */
 
 import { describe, expect, it } from 'vitest';
-import { boundedStateName } from '../../../lib/core/bounded-runs.ts';
+import { boundedDefinition, boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
-import type { ExportDefinition, RunResult } from '../../../lib/core/model.ts';
+import type { ExportDefinition, LoopState, RunResult } from '../../../lib/core/model.ts';
 import type { PageRequest } from '../../../lib/core/ports.ts';
+import { beginRun } from '../../../lib/core/steps/begin-run.ts';
+import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { aFetchedPage, at, collect } from '../../support/builders.ts';
 import {
@@ -189,7 +191,7 @@ describe('a run with several slices', () => {
 
 describe('a slice that fails', () => {
   it.each(['ContractError', 'RequestRejectedError', 'ServiceUnavailableError'] as const)(
-    'with %s is set aside while the others go on, and exported by the next start',
+    'with %s is set aside while the others continue, and exported by the next start',
     async (name) => {
       let isDown = true;
       const bench = aBench({ script: failing(name, (request) => isDown && sliceIn(request) === 2) });
@@ -252,6 +254,21 @@ describe('a slice that fails', () => {
     expect(throttled.slept).toContain(600_000);
     const after = times.filter((time) => time > (times[2] ?? 0));
     expect(Math.min(...after) - (times[2] ?? 0)).toBeGreaterThanOrEqual(600_000);
+  });
+});
+
+describe('the first page of a slice', () => {
+  it('has the root of slices that are complete, also in a later invocation', async () => {
+    const bench = aBench();
+    const definition = boundedDefinition(bench.deps.definition, bounds);
+    const begun = await beginRun(bench.deps, { input: { ...sliced, slice: 'PT1M', parallel: 1 }, execution: 'one' });
+    if (begun.next === 'skip') throw new Error(begun.reason);
+    const invoke = async (loop: LoopState, { service } = bench) =>
+      await exportPage({ ...bench.deps, service, definition }, { loop, execution: 'one', hasTime: () => false });
+    const next = await invoke(begun);
+    expect(next.slices).toMatchObject({ begun: 1, open: [] });
+    const faulty = bench.with({ script: () => aFetchedPage({ documentRoot: 'error', nextCursor: null }) });
+    await expect(invoke(next, faulty)).rejects.toThrow('but reports is expected: another slice has it');
   });
 });
 
@@ -482,7 +499,7 @@ describe('a bounded run', () => {
     expect(regular.run).not.toBe(result.run);
   });
 
-  it('goes on beside a scheduled run', async () => {
+  it('continues beside a scheduled run', async () => {
     const bench = aBench({ script: failing('RequestRejectedError', ({ cursor }) => cursor !== null) });
     failed(await bench.start());
     bench.running.add('local:execution-1');
@@ -558,7 +575,7 @@ describe('a series of bounded runs', () => {
     });
   });
 
-  it('stops at a part that fails, and goes on with what is left', async () => {
+  it('stops at a part that fails, and continues with what is left', async () => {
     let isDown = true;
     const bench = aBench({
       script: failing('ContractError', (request) => isDown && request.since >= '2026-11-01T00:05:00Z'),

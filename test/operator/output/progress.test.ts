@@ -164,7 +164,7 @@ describe('the progress of a run with slices', () => {
     ]);
   });
 
-  it('says which slice starts over, waits while the others go on, or waits for the service', () => {
+  it('says which slice starts over, waits while the others continue, or waits for the service', () => {
     const display = aDisplay(false, { quiet: true });
     const about = { export: 'daily', run, slice: 7 };
     display.onEvent({ event: 'slice-restarted', ...about, attempt: 2, reason: 'responded with 410' });
@@ -172,7 +172,7 @@ describe('the progress of a run with slices', () => {
     display.onEvent({ event: 'service-asked-to-wait', ...about, page: 3, seconds: 9, inside: true });
     expect(display.lines()).toEqual([
       'Slice 7 starts over (attempt 2), because responded with 410',
-      'Slice 7 waits while the others go on: ContractError: not XML',
+      'Slice 7 waits while the others continue: ContractError: not XML',
       'Waiting 9 s before page 3 of slice 7 (Retry-After)',
     ]);
   });

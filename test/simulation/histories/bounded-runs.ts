@@ -70,7 +70,7 @@ export function scheduleBoundedRuns(
       time.after(at + rng.between(0, withinMs) - time.now(), () => startNow(execution, input, flags));
     }
   }
-  // A part that fails ends its series, which the same start goes on with. Without `slice`: a run that has begun keeps its cuts.
+  // A part that fails ends its series, with which the same start continues. Without `slice`: a run that has begun keeps its cuts.
   [150, 210, 270, 330].forEach((minutes, attempt) =>
     time.after(faultsEndAt + minutes * minute - time.now(), () => {
       [...started.values()].forEach((input, index) =>

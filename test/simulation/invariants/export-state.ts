@@ -346,7 +346,7 @@ function checkRequestedUpTo(
   if (end < watermark) violate(`ends at ${new Date(end).toISOString()}`);
 }
 
-/** A completed bounded run has a manifest and `bounded.json`, and nothing that scheduled runs go on with. */
+/** A completed bounded run has a manifest and `bounded.json`, and nothing from which scheduled runs continue. */
 function checkBoundedRun(
   observations: Observations,
   { manifests, summaries, completions }: Seen,
