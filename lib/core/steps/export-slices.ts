@@ -242,7 +242,9 @@ async function walkSlices(
       slotSeconds = Math.min(slotSeconds ?? thrown.waitSeconds, thrown.waitSeconds);
       return false;
     }
-    const isOutage = isExportError(thrown, 'ServiceUnreachableError') && progress().totals.pages > 0;
+    // A slice that started over has fetched the pages before.
+    const hasFetchedPage = progress().totals.pages > 0 || Object.keys(current.slices.attempts ?? {}).length > 0;
+    const isOutage = isExportError(thrown, 'ServiceUnreachableError') && hasFetchedPage;
     const error = isOutage ? asOutage(thrown) : thrown;
     const name = isExportError(error) ? error.name : '';
     // An ExportError says that the time of the invocation is over. Anything else interrupts the process.

@@ -334,6 +334,19 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
     expect(reportIdsOf(bench, result.manifest)).toEqual(all);
   });
 
+  it('takes an unreachable service for an outage, although the slices that start over have no page any more', async () => {
+    let isDown = false;
+    const bench = aBench({
+      script(request) {
+        if (isDown) throw new ExportError('ServiceUnreachableError', 'connection refused');
+        if (request.cursor === null) return undefined;
+        isDown = true;
+        throw new ExportError('CursorRejectedError', 'gone');
+      },
+    });
+    expect(failed(await bench.start({ ...sliced, parallel: 1 }))).toMatchObject({ error: 'ServiceUnavailableError' });
+  });
+
   it('has its own restarts in each slice', async () => {
     const rejected = new Set<number>();
     const bench = aBench({
