@@ -131,14 +131,12 @@ async function walkSlices(
     stop.abort(error);
   };
 
-  /** By slice number: the last pages of the slices that were not complete before. */
-  const lastPages = new Map(before.slices.map(({ slice, last }) => [slice.slice ?? 1, last]));
+  /** By slice number: those that were not complete before. */
+  const walked = new Map(before.slices.map((each) => [each.slice.slice ?? 1, each]));
   let current = run;
   let begun = before.begun;
-  const progress = (): RunProgress => {
-    const slices = [...lastPages].map(([number, last]) => ({ slice: sliceOf(current, number), last }));
-    return progressOf(current, begun, slices, command.loop.run === run.run ? command.loop.slices : undefined);
-  };
+  const known = command.loop.run === run.run ? command.loop.slices : undefined;
+  const progress = (): RunProgress => progressOf(run, begun, [...walked.values()], known);
   const hasTime = () => (command.hasTime?.() ?? true) && progress().totals.pages < maxPages;
 
   /** What first pages must have. A page that was logged, or the response to the proof, decides for all slices. */
@@ -146,16 +144,17 @@ async function walkSlices(
   const noteRoot = (entry: PageEntry | undefined): void => {
     if (entry?.documentRoot) root ??= { ...rootAfter(entry), root: entry.documentRoot, reason: 'another slice has it' };
   };
-  for (const last of lastPages.values()) noteRoot(last);
+  for (const { last } of walked.values()) noteRoot(last);
   // Slices that were known to be complete have not been read.
-  const complete = Array.from({ length: before.begun }, (_, index) => index + 1).find((each) => !lastPages.has(each));
+  const complete = Array.from({ length: before.begun }, (_, index) => index + 1).find((each) => !walked.has(each));
   if (root === undefined && complete !== undefined) noteRoot(await deps.log.last(sliceOf(run, complete)));
 
   const log: PageLog = {
     ...deps.log,
     async append(entry) {
       const logged = await deps.log.append(entry);
-      if (logged.attempt === sliceOf(current, logged.slice ?? 1).attempt) lastPages.set(logged.slice ?? 1, logged);
+      const slice = walked.get(logged.slice ?? 1)?.slice;
+      if (slice !== undefined && logged.attempt === slice.attempt) walked.set(logged.slice ?? 1, { slice, last: logged });
       noteRoot(logged);
       return logged;
     },
@@ -187,7 +186,7 @@ async function walkSlices(
     const number = open.shift();
     if (number !== undefined || !mayBegin || begun === run.slices.count) return number;
     begun += 1;
-    lastPages.set(begun, undefined);
+    walked.set(begun, { slice: sliceOf(current, begun), last: undefined });
     return begun;
   };
 
@@ -201,9 +200,8 @@ async function walkSlices(
   /** Exports pages of the slice. Resolves to whether there may be another one for its walker. */
   async function walk(number: number): Promise<boolean> {
     for (;;) {
-      const last = lastPages.get(number);
+      const { slice = sliceOf(current, number), last } = walked.get(number) ?? {};
       const firstRoot = last === undefined ? root : undefined;
-      const slice = sliceOf(current, number);
       const slot = provenSlot;
       provenSlot = undefined;
       const from = { lastLogged: last, checkExisting, firstRoot };
@@ -228,7 +226,8 @@ async function walkSlices(
       const slices = await restartSlice(deps, current, number, execution, error);
       if (slices === undefined) return false;
       current = { ...current, slices };
-      lastPages.set(number, await deps.log.last(sliceOf(current, number)));
+      const slice = sliceOf(current, number);
+      walked.set(number, { slice, last: await deps.log.last(slice) });
       return true;
     } catch (other) {
       stopAll(other);
