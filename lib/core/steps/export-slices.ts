@@ -154,7 +154,8 @@ async function walkSlices(
     async append(entry) {
       const logged = await deps.log.append(entry);
       const slice = walked.get(logged.slice ?? 1)?.slice;
-      if (slice !== undefined && logged.attempt === slice.attempt) walked.set(logged.slice ?? 1, { slice, last: logged });
+      if (slice !== undefined && logged.attempt === slice.attempt)
+        walked.set(logged.slice ?? 1, { slice, last: logged });
       noteRoot(logged);
       return logged;
     },
