@@ -433,7 +433,7 @@ describe('an error message', () => {
     expect(error.message.match(/x+$/)?.[0]).toHaveLength(200);
   });
 
-  it.each([{ 'content-type': 'image/png' }, { 'content-type': 'text/plain', 'content-encoding': 'gzip' }])(
+  it.each<Record<string, string>>([{ 'content-type': 'image/png' }, { 'content-type': 'text/plain', 'content-encoding': 'gzip' }])(
     'does not quote a response that is not text: %j',
     async (headers) => {
       const error = await failureFor({ status: 500, headers, body: 'gibberish' });

@@ -158,12 +158,10 @@ const breakings: Readonly<Record<string, (described: DescribedApi) => Fault | un
   'lacks its last bytes': ({ api }) =>
     api.page.format === 'bytes' ? undefined : { body: (page) => page.subarray(0, -2) },
   'has another content type': () => fault.withContentType('text/html'),
-  'has its next page twice': ({ api: { next } }) =>
-    next.from === 'header'
-      ? { headers: { 'X-Next': ['one', 'two'] } }
-      : next.from === 'link'
-        ? { headers: { link: ['</one>; rel=next', '</two>; rel=next'] } }
-        : undefined,
+  'has its next page twice': ({ api: { next } }): Fault | undefined => {
+    if (next.from === 'header') return { headers: { 'X-Next': ['one', 'two'] } };
+    return next.from === 'link' ? { headers: { link: ['</one>; rel=next', '</two>; rel=next'] } } : undefined;
+  },
   'has a next page of another server': ({ api: { next } }) =>
     next.from === 'link' ? { headers: { link: '<http://127.0.0.2/>; rel=next' } } : undefined,
   'has nothing that contains reports': ({ api: { page } }) =>
