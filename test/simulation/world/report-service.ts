@@ -335,7 +335,7 @@ function injectErrorResponse(
   const response = errorResponse;
   if (world.injectFault('no-response', site)) return { ...response(200), silentMs: rng.between(61_000, 400_000) };
   if (world.injectFault('service-throttles', site)) {
-    const retryAfter = rng.pick([{}, { 'retry-after': '0' }, { 'retry-after': '7' }, { 'retry-after': '90' }]);
+    const retryAfter = rng.pick<Record<string, string>>([{}, { 'retry-after': '0' }, { 'retry-after': '7' }, { 'retry-after': '90' }]);
     return response(rng.pick([429, 503]), retryAfter);
   }
   if (world.injectFault('service-requests-long-wait', site)) {
@@ -357,8 +357,9 @@ const isAfter = (report: SimulatedReport, other: SimulatedReport): boolean =>
 /** At the level at which zlib stores what it cannot compress: so corruption may show in the checksum only. */
 function compressed(page: ServiceResponse): ServiceResponse {
   const body = gzipSync(page.body, { level: 0 });
-  const length = page.headers['content-length'] === undefined ? {} : { 'content-length': String(body.length) };
-  return { ...page, headers: { ...page.headers, ...length, 'content-encoding': 'gzip' }, body };
+  const headers: Record<string, string | string[]> = { ...page.headers, 'content-encoding': 'gzip' };
+  if (headers['content-length'] !== undefined) headers['content-length'] = String(body.length);
+  return { ...page, headers, body };
 }
 
 /** In the contract's form: 13 digits, a comma, hyphenated hexadecimal groups. */
