@@ -16,7 +16,7 @@ export const finish: Benchmark = {
       name: new Intl.NumberFormat('en').format(pages),
       async measure() {
         await using stores = await startServer('stores.ts', { pages });
-        return await measureContender(['finish-run.ts'], pages, environment(stores.baseUrl));
+        return await measureContender(['finish-run.ts'], pages, functionEnvironment(stores.baseUrl));
       },
     }));
     const rounds = await measureRounds(contenders, options, 'finish');
@@ -31,7 +31,7 @@ export const finish: Benchmark = {
   },
 };
 
-const environment = (endpoint: string) => ({
+export const functionEnvironment = (endpoint: string) => ({
   AWS_REGION: 'us-east-1',
   AWS_ACCESS_KEY_ID: 'access-key',
   AWS_SECRET_ACCESS_KEY: 'secret-key',

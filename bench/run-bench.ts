@@ -4,13 +4,14 @@ import { arch, cpus, platform, release, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { finish } from './finish.ts';
 import { floor } from './floor.ts';
+import { functionOfSlices } from './function.ts';
 import { type Benchmark, formatTable } from './harness/benchmark.ts';
 import { latency } from './latency.ts';
 import { link } from './link.ts';
 import { slices } from './slices.ts';
 import { xmlCheck } from './xml-check.ts';
 
-const benchmarks: readonly Benchmark[] = [floor, latency, link, slices, finish, xmlCheck];
+const benchmarks: readonly Benchmark[] = [floor, latency, link, slices, functionOfSlices, finish, xmlCheck];
 
 const help = `Usage: npm run bench -- [benchmark ...] [options]
 

@@ -28,9 +28,13 @@ export const run: Run = {
   cursorRestarts: 0,
 };
 
-const state: ExportState = { export: run.export, version: 1, sequence: 1, active: run };
+/** What a run in slices has of its own. */
+export type SlicedRun = Pick<Run, 'since' | 'until' | 'request' | 'slices'>;
 
-export const stateItem = (): Item => toStateItem(serviceName, state, 'f'.repeat(32));
+export function stateItem(slicedRun?: SlicedRun): Item {
+  const state: ExportState = { export: run.export, version: 1, sequence: 1, active: { ...run, ...slicedRun } };
+  return toStateItem(serviceName, state, 'f'.repeat(32));
+}
 
 export function entryItem(page: number, pages: number): Item {
   const entry: PageEntry = {

@@ -1,21 +1,24 @@
 /**
- * A process: a local DynamoDB and S3 that hold one run of any number of pages, all logged and stored, and that know no more than
- * FinishRun asks: its state, its entries, its listing, and uploads, whose bytes are discarded.
+ * A process: a local DynamoDB and S3 that hold one run, and know no more than the functions ask: its state, its entries, its listing,
+ * the API key, and uploads, whose bytes are discarded. All pages of the run are logged and stored; none is, if it has slices.
  */
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
-import { entryItem, listedPage, pageAtPosition, stateItem } from './run-of-pages.ts';
+import { entryItem, listedPage, pageAtPosition, type SlicedRun, stateItem } from './run-of-pages.ts';
 
-const { pages } = JSON.parse(process.argv[2] ?? '{}') as { readonly pages: number };
+const { pages = 0, slicedRun } = JSON.parse(process.argv[2] ?? '{}') as {
+  readonly pages?: number;
+  readonly slicedRun?: SlicedRun;
+};
 
 /** A Query returns at most a megabyte, and a listing at most a thousand keys. */
 const maxQueryBytes = 1_000_000;
 const maxKeys = 1_000;
 
-let state = stateItem();
+let state = stateItem(slicedRun);
 
 interface DynamoRequest {
   readonly Item: typeof state;
@@ -29,10 +32,14 @@ async function respondAsDynamoDb(request: IncomingMessage, response: ServerRespo
   const input = (await json(request)) as DynamoRequest;
   response.setHeader('content-type', 'application/x-amz-json-1.0');
   if (operation === 'Query') {
-    response.end(queryResponse(input));
+    response.end(pages === 0 ? '{"Items":[],"Count":0}' : queryResponse(input));
     return;
   }
-  if (operation === 'PutItem') state = input.Item;
+  if (operation === 'GetSecretValue') {
+    response.end(JSON.stringify({ SecretString: JSON.stringify({ apiKey: 'bench' }) }));
+    return;
+  }
+  if (operation === 'PutItem' && input.Item.sk?.S === 'state') state = input.Item;
   response.end(JSON.stringify(operation === 'GetItem' ? { Item: state } : {}));
 }
 
@@ -65,7 +72,7 @@ async function respondAsS3(request: IncomingMessage, response: ServerResponse): 
   response.setHeader('content-type', 'application/xml');
   if (request.method === 'GET' && searchParams.has('list-type')) {
     response.end(listing(Number(searchParams.get('continuation-token') ?? 0)));
-  } else if (request.method === 'GET') {
+  } else if (request.method === 'GET' || request.method === 'HEAD') {
     response.writeHead(404).end(`${declaration}<Error><Code>NoSuchKey</Code></Error>`);
   } else if (request.method === 'PUT') {
     response.setHeader('etag', '"etag"').end();

@@ -1,0 +1,19 @@
+/** One invocation of the deployed function ExportPage, with its adapters, which exports a run in slices from its first page to its last. */
+
+import { exportPageHandler } from '../../functions/export-page.ts';
+import type { LoopState } from '../../lib/core/model.ts';
+import { startMeasurement } from '../harness/processes.ts';
+import { run } from '../servers/run-of-pages.ts';
+
+const settings = JSON.parse(process.argv[2] ?? '') as object;
+const loop = { export: run.export, run: run.run, executionNumber: 1, page: 1, iterations: 0, waits: 0 };
+const slices = { begun: 0, open: [], done: { pages: 0, reports: 0, bytes: 0 } };
+
+const exportPage = exportPageHandler(process.env, () => settings);
+const { finish } = startMeasurement();
+const end = (await exportPage(
+  { input: { ...loop, slices } satisfies LoopState, execution: run.execution },
+  { awsRequestId: 'measured', getRemainingTimeInMillis: () => 900_000 },
+)) as LoopState & { readonly next: string };
+if (end.next !== 'finish') throw new Error(`The invocation ended with ${JSON.stringify(end)}`);
+finish(end.page - 1);
