@@ -95,16 +95,15 @@ applies to one of the exports. An export without a run is no problem.`,
     .description('list the pages of a published run, or print them')
     .addOption(optionWithValue('--run <id>', 'the run (default: the newest published run)'))
     .option('--cat', 'print the content of the pages, decompressed')
-    .option('--reports', 'print the reports, one after the other')
     .addHelpText(
       'after',
       `
-With --json, prints a JSON object per page, or per report with --reports (field xml).
+With --json, prints a JSON object per page.
 
 Examples:
   $ ${programName} pages | xargs -d '\\n' sha256sum
   $ ${programName} pages nightly --stack ReportExporter | head -1
-  $ ${programName} pages --reports --json | jq -r .xml | head -1
+  $ ${programName} pages --cat | grep -c '<report '
 
 Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
     )

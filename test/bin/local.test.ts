@@ -74,7 +74,7 @@ describe('report-exporter local', () => {
     const run = async (...args: string[]) => (await runInProcess([...args, '--out', out])).stdout;
     expect(await run('pages', '--cat')).toBe(content);
     expect((await run('pages')).split('\n')).toEqual([...pages.map(({ key }) => join(out, key)), '']);
-    expect((await run('pages', '--reports')).match(/<report /g)?.length).toBe(jsonOf(ended).reports);
+    expect(content.match(/<report /g)?.length).toBe(jsonOf(ended).reports);
     expect(await run('verify')).toMatch(/^Verified: /);
 
     const [damaged = ''] = pages.map(({ key }) => join(out, key));

@@ -399,12 +399,12 @@ async function aScript(file: string, ...args: readonly string[]) {
   return {
     folder,
     run: () => startProgram(['bash', recipe(file), ...args], folder, { PATH }).ended,
-    written: async () => (await visibleFiles(folder)).filter((file) => file.endsWith('.xml')),
+    written: async () => (await visibleFiles(folder)).filter((file) => file.endsWith('.pages')),
   };
 }
 
 describe.skipIf(!hasJq)('shell/write-runs.sh', () => {
-  it('writes the reports of each run once', async () => {
+  it('writes the pages of each run once', async () => {
     const { out, run } = await anExport();
     const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out);
     const ids = [];
@@ -412,19 +412,19 @@ describe.skipIf(!hasJq)('shell/write-runs.sh', () => {
       const { summary } = await run(...form);
       ids.push(summary.run);
       expect(await writeNew()).toEqual({ status: 0, stdout: '', stderr: '' });
-      expect(await written()).toEqual(ids.map((id) => `${id}.xml`).sort());
+      expect(await written()).toEqual(ids.map((id) => `${id}.pages`).sort());
     }
-    for (const id of ids) expect(await readFile(join(folder, `${id}.xml`), 'utf8')).toContain('id="r1"');
+    for (const id of ids) expect(await readFile(join(folder, `${id}.pages`), 'utf8')).toContain('id="r1"');
   });
 
-  it('writes the reports of each bounded run once, with --bounded, and none without it', async () => {
+  it('writes the pages of each bounded run once, with --bounded, and none without it', async () => {
     const { out, boundedRun } = await anExport();
     const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out, '--bounded');
     const runs = [await boundedRun(), await boundedRun('--again')];
     for (let n = 0; n < 2; n += 1) expect(await writeNew()).toEqual({ status: 0, stdout: '', stderr: '' });
-    expect(await written()).toEqual(runs.map((id) => `${id}.xml`).sort());
+    expect(await written()).toEqual(runs.map((id) => `${id}.pages`).sort());
     for (const id of runs) {
-      const text = await readFile(join(folder, `${id}.xml`), 'utf8');
+      const text = await readFile(join(folder, `${id}.pages`), 'utf8');
       expect(text.match(/id="r\d"/g)).toEqual([1, 2, 3, 4, 5].map((n) => `id="r${n}"`));
     }
     const regular = await aScript('shell/write-runs.sh', 'daily', '--out', out);
@@ -445,7 +445,7 @@ describe.skipIf(!hasJq)('shell/write-runs.sh', () => {
 
     await rename(`${page}.moved`, page);
     expect(await writeNew()).toMatchObject({ status: 0 });
-    expect(await written()).toEqual([first, second].map(({ summary }) => `${summary.run}.xml`).sort());
+    expect(await written()).toEqual([first, second].map(({ summary }) => `${summary.run}.pages`).sort());
   });
 });
 
@@ -458,23 +458,23 @@ describe.skipIf(!hasJq)('shell/process-runs.sh', () => {
     expect(await loop()).not.toMatchObject({ status: 0 });
     const [first, second] = [await run('--compress'), await run()];
     expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
-    expect(await processed()).toEqual([first, second].map(({ summary }) => `${summary.run}.xml`).sort());
+    expect(await processed()).toEqual([first, second].map(({ summary }) => `${summary.run}.pages`).sort());
     expect(await readFile(join(folder, 'last-daily'), 'utf8')).toBe(`${second.summary.sequence}\n`);
-    const reports = await readFile(join(folder, `${first.summary.run}.xml`), 'utf8');
+    const reports = await readFile(join(folder, `${first.summary.run}.pages`), 'utf8');
     expect(reports.match(/id="r\d"/g)).toHaveLength(5);
 
     // An export has its own record.
     await writeFile(join(folder, 'last-weekly'), '1000000\n');
     // What is processed already is not processed again.
-    await rm(join(folder, `${second.summary.run}.xml`));
+    await rm(join(folder, `${second.summary.run}.pages`));
     const third = await run();
     expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
-    expect(await processed()).toEqual([first, third].map(({ summary }) => `${summary.run}.xml`).sort());
+    expect(await processed()).toEqual([first, third].map(({ summary }) => `${summary.run}.pages`).sort());
   });
 
   it.each([
     ['a page that was deleted', 'page-000002.xml'],
-    ['a page that is not XML', 'page-000001.xml'],
+    ['a page that was changed', 'page-000001.xml'],
     ['a run.json that was changed', 'run.json'],
   ])('stops at %s, and does not skip the run', async (what, name) => {
     const { out, run } = await anExport();
@@ -486,11 +486,11 @@ describe.skipIf(!hasJq)('shell/process-runs.sh', () => {
     const failed = await loop();
     expect(failed.status).toBeGreaterThan(0);
     expect(failed.stderr).toContain(file);
-    expect(await processed()).toEqual([`${first.summary.run}.xml`]);
+    expect(await processed()).toEqual([`${first.summary.run}.pages`]);
 
     await writeFile(file, original);
     expect(await loop()).toMatchObject({ status: 0 });
-    expect(await processed()).toEqual([first, second, third].map(({ summary }) => `${summary.run}.xml`).sort());
+    expect(await processed()).toEqual([first, second, third].map(({ summary }) => `${summary.run}.pages`).sort());
   });
 });
 

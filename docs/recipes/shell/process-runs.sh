@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Processes each published run once, in order: here, it writes the reports of the run to RUN.xml in the working
-# directory. Then it writes the sequence of the run to last-EXPORT there, where the next start continues.
+# Processes each published run once, in order: here, it writes the pages of the run, one after the other, to RUN.pages
+# in the working directory. Then it writes the sequence of the run to last-EXPORT there, where the next start continues.
 # Usage: process-runs.sh EXPORT (--out DIRECTORY | --stack STACK)
 # Needs jq and the package report-exporter. Stops with a status other than 0 at a run that cannot be read, and does not
 # skip it.
@@ -12,8 +12,8 @@ record=last-$1 last=0
 npx report-exporter runs "$@" --after "$last" --json | while read -r summary; do
   run=$(jq -er .run <<< "$summary")
   # Replace these two lines by your own program. After an interruption, it may get the same run again.
-  npx report-exporter pages "$@" --run "$run" --reports < /dev/null > "$run.new"
-  mv "$run.new" "$run.xml"
+  npx report-exporter pages "$@" --run "$run" --cat < /dev/null > "$run.new"
+  mv "$run.new" "$run.pages"
   jq .sequence <<< "$summary" > "$record.new"
   mv "$record.new" "$record"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes the reports of each published run to RUN.xml in the working directory, unless that file exists. With --bounded,
-# it writes those of the bounded runs instead.
+# Writes the pages of each published run, one after the other, to RUN.pages in the working directory, unless that file
+# exists. With --bounded, it writes those of the bounded runs instead.
 # Usage: write-runs.sh EXPORT (--out DIRECTORY | --stack STACK) [--bounded]
 # Needs jq and the package report-exporter. Stops with a status other than 0 at a run that cannot be read.
 set -euo pipefail
@@ -11,7 +11,7 @@ set -euo pipefail
 
 npx report-exporter runs "$@" --json | while read -r summary; do
   run=$(jq -er .run <<< "$summary")
-  [[ ! -e $run.xml ]] || continue
-  npx report-exporter pages "${@:1:3}" --run "$run" --reports < /dev/null > "$run.new"
-  mv "$run.new" "$run.xml"
+  [[ ! -e $run.pages ]] || continue
+  npx report-exporter pages "${@:1:3}" --run "$run" --cat < /dev/null > "$run.new"
+  mv "$run.new" "$run.pages"
 done

@@ -194,19 +194,19 @@ describe('the recipes for the shell and for Node.js', () => {
     const folder = await aFolder();
     const command = ['bash', recipe('shell/process-runs.sh'), 'nightly', '--stack', stackName];
     const processRuns = async () => (await runAs(commandReader, folder, command)).stdout;
-    const processed = async () => (await readdir(folder)).filter((name) => name.endsWith('.xml')).sort();
+    const processed = async () => (await readdir(folder)).filter((name) => name.endsWith('.pages')).sort();
 
     const first = await completeRun();
     await abandonRun(first);
     const before = await publishedRuns();
     expect(await processRuns()).toBe('');
-    expect(await processed()).toEqual(before.map(({ run }) => `${run}.xml`).sort());
+    expect(await processed()).toEqual(before.map(({ run }) => `${run}.pages`).sort());
 
-    await rm(join(folder, `${first.run}.xml`));
+    await rm(join(folder, `${first.run}.pages`));
     const second = await completeRun();
     expect(await processRuns()).toBe('');
     expect(await processed()).toEqual(
-      [...before.filter(({ run }) => run !== first.run), second].map(({ run }) => `${run}.xml`).sort(),
+      [...before.filter(({ run }) => run !== first.run), second].map(({ run }) => `${run}.pages`).sort(),
     );
     expect(await readFile(join(folder, 'last-nightly'), 'utf8')).toBe(`${second.sequence}\n`);
   });
