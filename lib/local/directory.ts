@@ -197,7 +197,7 @@ function deployedExport(
       acquireExportLock(out, name)?.release();
       for (const folder of folders) await store.checkWritable(folder);
     },
-    nextStart: async () => ({ kind: 'manual', awsSchedule: settings.schedule }),
+    readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.schedule }),
     failedStart: notes.failedStart(name),
     incidents: (run) => notes.incidents.read(run),
     async start(request, startOptions) {

@@ -8,7 +8,8 @@ import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { isExportError } from '../core/errors.ts';
 import { noSettingsFile } from '../local/directory.ts';
-import type { AlarmTopic, Concurrency, DeployedExport, Deployment, NextStart } from '../target/target.ts';
+import type { AlarmTopic, Concurrency, DeployedExport, Deployment, ScheduleState } from '../target/target.ts';
+import { scheduleText } from './output/status-table.ts';
 import { planRun } from './plan-run.ts';
 import { listRuns, readBoundedRuns } from './run-status.ts';
 import { emptyState, type ExportState, type Instant, type Run } from '../core/model.ts';
@@ -244,7 +245,7 @@ async function checkStored(deployed: DeployedExport, program: string, option: st
     ['store', await checkStore(deployed, state?.active)],
     ['runs', await checkRuns(deployed, state, program, option).catch(seeRunbook)],
     ...(bounded === undefined ? [] : [['bounded', bounded] as const]),
-    ['schedule', await deployed.nextStart().then(scheduleOutcome, orProblem(scheduleRemedy))],
+    ['schedule', await deployed.readSchedule().then(scheduleOutcome, orProblem(scheduleRemedy))],
   ];
 }
 
@@ -324,19 +325,19 @@ async function checkBounded(deployed: DeployedExport, program: string, option: s
     : warning(message, `for details: ${program} status ${deployed.name} ${option}`);
 }
 
-function scheduleOutcome(next: NextStart): Outcome {
-  switch (next.kind) {
+function scheduleOutcome(schedule: ScheduleState): Outcome {
+  switch (schedule.kind) {
     case 'manual':
       return ok(
-        next.awsSchedule === undefined
+        schedule.awsSchedule === undefined
           ? 'none: runs are started manually'
-          : `${next.awsSchedule}, on AWS only: here, runs are started manually`,
+          : `${schedule.awsSchedule}, on AWS only: here, runs are started manually`,
       );
     case 'scheduled':
-      return ok(`${next.expression}; next ${next.approximate ? 'about ' : ''}${next.at}`);
+      return ok(scheduleText(schedule));
     case 'disabled':
       return warning(
-        `disabled: ${next.expression}`,
+        scheduleText(schedule),
         'to run on schedule, set "enabled": true in the settings file and deploy again',
       );
   }

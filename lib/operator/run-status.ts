@@ -28,8 +28,8 @@ import type { Incident } from '../target/incidents.ts';
 import {
   type DeployedExport,
   type Deployment,
-  type NextStart,
   type RunSpan,
+  type ScheduleState,
   type UnreadableExport,
   unreadableExport,
 } from '../target/target.ts';
@@ -104,7 +104,7 @@ export interface ExportStatus extends RunTotals {
   readonly watermark: Instant | null;
   /** When the newest completed run was completed. */
   readonly completedAt: Instant | null;
-  readonly next: NextStart;
+  readonly schedule: ScheduleState;
   /** Why the newest run or start has failed; null if it has not. */
   readonly lastFailure: RunFailure | null;
   /** Why the newest start has begun no run, in a directory; null if it has. */
@@ -189,7 +189,7 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
   const reportsEveryMs = definition.expect?.reportsEveryMs;
   const active = state?.active && (await activeRunStatus(deployed, state.active));
   const runs = maxRuns === 0 ? undefined : await readRuns(deployed, state, { active, boundedStates }, maxRuns);
-  const next = await deployed.nextStart();
+  const schedule = await deployed.readSchedule();
   const completedAt = state?.lastCompleted?.completedAt ?? null;
   const ageMs = completedAt === null ? Number.POSITIVE_INFINITY : now - epochMsOf(completedAt);
   return {
@@ -199,14 +199,14 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
     // A start that fails beside a run in progress is shown once that has ended.
     ...(failedStart && active?.state !== 'running' && { state: 'failed', lastFailure: failedStart }),
     failedStart: failedStart ?? null,
-    stale: next.kind === 'scheduled' && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
+    stale: schedule.kind === 'scheduled' && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
     freshnessSeconds,
     lastReportsAt: state?.lastCompleted?.lastReportsAt ?? null,
     reportsEverySeconds: reportsEveryMs === undefined ? null : reportsEveryMs / 1_000,
     reportsOverdue: (msWithoutReports(state?.lastCompleted, now) ?? 0) >= (reportsEveryMs ?? Number.POSITIVE_INFINITY),
     watermark: state?.watermark?.instant ?? null,
     completedAt,
-    next,
+    schedule,
     bounded: await boundedRuns(deployed, boundedStates),
     ...(runs && { runs }),
   };

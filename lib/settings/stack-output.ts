@@ -48,8 +48,6 @@ const serviceMetadata = z.object({
     z.object({
       expression: name,
       timeZone: name,
-      /** Whether a start may be delayed within a flexible time window. */
-      flexible: z.boolean(),
       enabled: z.boolean(),
       /** The maximum age of the newest completed run; null if there is none. */
       freshnessSeconds: z.number().nullable(),

@@ -94,8 +94,7 @@ export interface DeployedExport {
     readonly functionArn: string;
     readonly probe: (since: Instant) => Promise<ProbeResult>;
   };
-  /** When its schedule starts it next. */
-  nextStart(): Promise<NextStart>;
+  readSchedule(): Promise<ScheduleState>;
   /** The maximum age of its newest completed run. Absent: it has none. */
   readonly freshnessSeconds?: number | null | undefined;
   /** Why the newest start has begun no run, in a directory. On a stack, a failed execution and its alarm show that. */
@@ -134,19 +133,12 @@ export interface DeployedService {
   readonly connect: (say: (text: string) => void) => Promise<ReportService & AsyncDisposable>;
 }
 
-export type NextStart =
-  | {
-      readonly kind: 'scheduled';
-      readonly at: Instant;
-      /** True for a rate, whose phase is known only from the last run, and for a schedule with a flexible time window. */
-      readonly approximate: boolean;
-      readonly expression: string;
-    }
-  | { readonly kind: 'disabled'; readonly expression: string }
+export type ScheduleState =
+  | { readonly kind: 'scheduled' | 'disabled'; readonly expression: string; readonly timeZone: string }
   | {
       readonly kind: 'manual';
       /** In a directory: the schedule in the settings file, which only AWS follows. */
-      readonly awsSchedule?: string | undefined;
+      readonly awsSchedule?: string;
     };
 
 /** A run and its time span, which extends to the present if the run is not completed. */

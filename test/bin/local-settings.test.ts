@@ -133,7 +133,7 @@ describe('report-exporter local --settings', () => {
 
     const status = await runInProcess(['status', '--out', out, '--json'], env);
     expect(JSON.parse(status.stdout)).toMatchObject({
-      exports: [{ export: 'nightly', next: { kind: 'manual', awsSchedule: 'rate(1 day)' } }],
+      exports: [{ export: 'nightly', schedule: { kind: 'manual', awsSchedule: 'rate(1 day)' } }],
     });
     for (const command of ['plan', 'doctor']) {
       expect((await runInProcess([command, '--out', out], env)).stdout).toMatch(/rate\(1 day\),? on AWS only[;:]/);

@@ -613,7 +613,7 @@ describe('several exports in a directory', () => {
     const { exports } = parseJson(await runOn(out, 'status', '--json')) as { exports: object[] };
     expect(exports).toMatchObject([
       { export: 'broken', state: 'failed', pages: 1, lastFailure: { error: 'ConfigurationError' } },
-      { export: 'daily', state: 'completed', pages: 3, reports: 5, next: { kind: 'manual' } },
+      { export: 'daily', state: 'completed', pages: 3, reports: 5, schedule: { kind: 'manual' } },
       { export: 'weekly', state: 'completed' },
     ]);
     expect(parseJson(await runOn(out, 'status', 'daily', '--json'))).toMatchObject({

@@ -209,14 +209,12 @@ describe('the metadata of the state machine', () => {
         nightly: {
           expression: 'cron(0 4 * * ? *)',
           timeZone: 'Europe/Berlin',
-          flexible: true,
           enabled: true,
           freshnessSeconds: 26 * 3_600,
         },
         monthly: {
           expression: 'cron(0 4 * * ? *)',
           timeZone: 'Europe/Berlin',
-          flexible: false,
           enabled: false,
           freshnessSeconds: null,
         },

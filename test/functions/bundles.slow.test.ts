@@ -220,7 +220,6 @@ describe('a bundle contains', () => {
     '@aws-sdk/client-cloudformation',
     '@aws-sdk/client-lambda',
     '@aws-sdk/client-scheduler',
-    'croner',
     // Credential providers that Lambda does not need, each with an SDK client.
     '@aws-sdk/credential-provider-node',
     '@aws-sdk/nested-clients',

@@ -187,7 +187,13 @@ describe('a local deployment', () => {
     // Long after the runs: at another reading of this clock, reports might not be overdue yet.
     const overview = await readStatuses(deployment, Date.UTC(2100, 0, 1));
     lock?.release();
-    const completed = { service: 'simulator', state: 'completed', pages: 3, stale: false, next: { kind: 'manual' } };
+    const completed = {
+      service: 'simulator',
+      state: 'completed',
+      pages: 3,
+      stale: false,
+      schedule: { kind: 'manual' },
+    };
     const unfinished = { service: failing.baseUrl, pages: 1, reports: 2, completedAt: null, freshnessSeconds: null };
     expect(overview).toMatchObject([
       { export: 'daily', ...completed, reportsEverySeconds: null, reportsOverdue: false },

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import { type NextStart, unreadableExport } from '../../lib/target/target.ts';
+import { type ScheduleState, unreadableExport } from '../../lib/target/target.ts';
 import { abandonRun } from '../../lib/operator/abandon-run.ts';
 import { readExportStatus } from '../../lib/operator/run-status.ts';
 import { at } from '../support/builders.ts';
@@ -10,13 +10,13 @@ import { anExportBench, asDeployedExport, type Bench, type BenchOptions } from '
 import { someReports } from '../support/export/scripted-service.ts';
 import { manifestKeyOf } from '../support/builders.ts';
 
-const scheduled: NextStart = { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'x' };
+const scheduled: ScheduleState = { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'UTC' };
 
 async function statusIn(bench: Bench, { isRunning = false, freshnessSeconds = null as number | null } = {}) {
   const deployed = {
     ...asDeployedExport(bench),
     executions: { isRunning: async () => isRunning, hasEnded: async () => false },
-    nextStart: async () => scheduled,
+    readSchedule: async () => scheduled,
     freshnessSeconds,
   };
   return await readExportStatus(deployed, 0, bench.deps.runtime.now());
@@ -58,7 +58,7 @@ describe('the status of an export', () => {
       bytes: 0,
       watermark: null,
       completedAt: null,
-      next: scheduled,
+      schedule: scheduled,
       lastFailure: null,
       failedStart: null,
       slices: null,

@@ -76,7 +76,7 @@ describe('the status of an export', () => {
       reportsEverySeconds: null,
       reportsOverdue: false,
       completedAt: null,
-      next: { kind: 'manual' },
+      schedule: { kind: 'manual' },
       slices: null,
       bounded: { unfinished: [], completed: 0, newest: null },
       runs: [],

@@ -32,7 +32,7 @@ const importTable: Readonly<Record<string, Module>> = {
   },
   'lib/aws': {
     modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/target'],
-    packages: ['@aws-sdk/*', '@smithy/core', '@aws-lambda-powertools/*', 'aws-lambda', 'croner', 'zod'],
+    packages: ['@aws-sdk/*', '@smithy/core', '@aws-lambda-powertools/*', 'aws-lambda', 'zod'],
   },
   'lib/operator': {
     modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/target', 'lib/local', 'lib/aws'],

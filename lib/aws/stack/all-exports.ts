@@ -1,12 +1,12 @@
 /** All exports of a stack, to read the status of each: what can be read of many exports in one request is. */
 
 import { mapConcurrently } from '../../core/concurrency.ts';
-import type { DeployedExport, NextStart } from '../../target/target.ts';
+import type { DeployedExport } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { type ItemKey, stateKey } from '../dynamodb/items.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { readItems } from '../dynamodb/read-items.ts';
-import { type ListedSchedule, listSchedules, nextStart } from '../scheduler/next-start.ts';
+import { listSchedules } from '../scheduler/schedules.ts';
 import { listRunningExecutions, type RunningExecutions } from '../step-functions/running-executions.ts';
 import type { OperatorClients } from './clients.ts';
 import { openDeployedExport } from './deployed-export.ts';
@@ -39,7 +39,7 @@ export async function openAllExports(
     return listed;
   };
   return exports.map((each) => {
-    const { name, service } = each;
+    const { name, service, schedule } = each;
     const { table } = service;
     const deployed = openDeployedExport(each, clients, runtime);
     const readItem = async (key: ItemKey) => itemAt({ table, ...key });
@@ -58,33 +58,20 @@ export async function openAllExports(
           return !(hasFailed && isComplete) && (await deployed.executions.isRunning(execution));
         },
       },
-      nextStart: async () =>
-        nextStartOf(each, schedules, (await log.exportState(name))?.lastScheduledTime, runtime.now()),
+      async readSchedule() {
+        const kind = schedule && schedules.get(schedule.group)?.get(name);
+        if (schedule === undefined || kind === undefined) return { kind: 'manual' };
+        return { kind, expression: schedule.expression, timeZone: schedule.timeZone };
+      },
     };
   });
 }
 
 /** The listed schedules by group. */
-async function readSchedules(
-  exports: readonly StackExport[],
-  { scheduler }: OperatorClients,
-): Promise<ReadonlyMap<string, ReadonlyMap<string, ListedSchedule>>> {
+async function readSchedules(exports: readonly StackExport[], { scheduler }: OperatorClients) {
   const groups = [...new Set(exports.flatMap(({ schedule }) => (schedule === undefined ? [] : [schedule.group])))];
   const listed = await mapConcurrently(groups, concurrency, async (group) => {
     return [group, await listSchedules(scheduler, group)] as const;
   });
   return new Map(listed);
-}
-
-function nextStartOf(
-  { name, schedule }: StackExport,
-  schedules: ReadonlyMap<string, ReadonlyMap<string, ListedSchedule>>,
-  lastScheduledTime: string | undefined,
-  now: number,
-): NextStart {
-  const listed = schedule && schedules.get(schedule.group)?.get(name);
-  // Someone may have deleted the schedule.
-  if (schedule === undefined || listed === undefined) return { kind: 'manual' };
-  const { expression, timeZone, flexible } = schedule;
-  return nextStart({ name, expression, timeZone, flexible, ...listed }, now, lastScheduledTime);
 }

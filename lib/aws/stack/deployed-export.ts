@@ -10,7 +10,7 @@ import { createDynamoIncidentLog } from '../dynamodb/incident-log.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createDynamoSlotStore } from '../dynamodb/slot-store.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
-import { nextStartOf } from '../scheduler/next-start.ts';
+import { readSchedule } from '../scheduler/schedules.ts';
 import { createSecretApiKey, createSecretNetwork } from '../secrets.ts';
 import { manualName } from '../step-functions/execution-names.ts';
 import { createExecutions } from '../step-functions/executions.ts';
@@ -50,12 +50,7 @@ export function openDeployedExport(
       functionArn: service.exportPageFunction,
       probe: (since) => probeFromFunction(clients.lambda, service.exportPageFunction, name, since),
     },
-    nextStart: () =>
-      nextStartOf(schedule && { name, group: schedule.group }, {
-        client: clients.scheduler,
-        now: runtime.now,
-        lastScheduledTime: async () => (await log.exportState(name))?.lastScheduledTime,
-      }),
+    readSchedule: () => readSchedule(clients.scheduler, schedule && { name, group: schedule.group }),
     incidents: (run) => readRunIncidents({ log, incidentLog, client, stateMachineArn }, run),
     async start(request, options) {
       const input = { export: name, ...request };

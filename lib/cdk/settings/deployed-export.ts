@@ -45,11 +45,10 @@ export function serviceMetadata(
   return { settings: functionSettings(service, exports), schedules: Object.fromEntries(schedules) };
 }
 
-function scheduleMetadata({ expression, timeZone, flexibleWindow, enabled, freshness }: ScheduleSettings) {
+function scheduleMetadata({ expression, timeZone, enabled, freshness }: ScheduleSettings) {
   return {
     expression,
     timeZone,
-    flexible: flexibleWindow !== undefined,
     enabled,
     freshnessSeconds: freshness === 'none' ? null : freshness / 1_000,
   };

@@ -10,7 +10,7 @@ import { noSettingsFile } from '../../local/directory.ts';
 import {
   type DeployedExport,
   type Deployment,
-  type NextStart,
+  type ScheduleState,
   type StartRequest,
   type UnreadableExport,
   unreadableExport,
@@ -29,7 +29,7 @@ import {
 } from '../context.ts';
 import { countKinds, type ExportColumns, exportTable } from '../output/export-table.ts';
 import { coarseDuration } from '../output/format.ts';
-import { errorText, nextText } from '../output/status-table.ts';
+import { errorText, scheduleText } from '../output/status-table.ts';
 import { type Cell, ellipsize, textStyleFor } from '../output/terminal.ts';
 import { type PlannedRequest, plannedRequest, requestLines } from '../planned-request.ts';
 
@@ -53,8 +53,8 @@ export async function planCommand(
     const deployed = await openExport(deployment, exportName);
     const planned = await planExport(deployed, start);
     const { name } = deployed;
-    const { next, plan, request, settings } = planned;
-    const when = describeNextStart(next, `${context.program} start ${name} ${deployment.option}`);
+    const { schedule, plan, request, settings } = planned;
+    const when = describeSchedule(schedule, `${context.program} start ${name} ${deployment.option}`);
     const details = [
       ...(deployed.settings === undefined ? [] : [`  settings ${settings ?? noSettingsFile}`]),
       ...(request === null ? [] : requestLines(request)),
@@ -70,7 +70,7 @@ interface PlannedExport {
   readonly export: string;
   /** The settings file, in a directory; null if the settings come from elsewhere. */
   readonly settings: string | null;
-  readonly next: NextStart;
+  readonly schedule: ScheduleState;
   readonly plan: Plan;
   /** The first request of the run; null if it would send none. */
   readonly request: PlannedRequest | null;
@@ -78,20 +78,18 @@ interface PlannedExport {
 
 async function planExport(deployed: DeployedExport, request: StartRequest): Promise<PlannedExport> {
   if (deployed.settings?.problem !== undefined) throw deployed.settings.problem;
-  const next = await deployed.nextStart();
-  const plan = await planStart(deployed, request, next);
+  const schedule = await deployed.readSchedule();
+  const plan = await planStart(deployed, request);
   const settings = deployed.settings?.file ?? null;
-  return { export: deployed.name, settings, next, plan, request: firstRequest(deployed, plan) ?? null };
+  return { export: deployed.name, settings, schedule, plan, request: firstRequest(deployed, plan) ?? null };
 }
 
 /** As `start` decides, before it starts anything, and BeginRun then. */
-async function planStart(deployed: DeployedExport, request: StartRequest, next: NextStart): Promise<Plan> {
+async function planStart(deployed: DeployedExport, request: StartRequest): Promise<Plan> {
   try {
     const done = await findDone(deployed, request, systemRuntime.now());
     if (done !== undefined) return { act: 'skip', reason: done };
-    const isGiven = Object.keys(request).length > 0;
-    const input = next.kind === 'scheduled' && !isGiven ? { scheduledTime: next.at } : parseStartInput(request);
-    return await planRun({ ...deployed, runtime: systemRuntime }, input);
+    return await planRun({ ...deployed, runtime: systemRuntime }, parseStartInput(request));
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
     return { act: 'refuse', reason: error.message };
@@ -156,9 +154,9 @@ const tableColumns: ExportColumns<Row> = {
     { heading: 'START', cell: (row) => ({ text: actOf(row), style: actStyles[actOf(row)] }) },
   ],
   optional: [
-    { heading: 'NEXT', cell: (row, now) => ({ text: 'error' in row ? '' : nextText(row.next, now) }) },
     { heading: 'PAGE', alignRight: true, cell: (row) => ({ text: pageOf(row)?.toLocaleString('en') ?? '–' }) },
     { heading: 'SINCE', cell: (row) => ({ text: sinceOf(row) ?? '–' }) },
+    { heading: 'SCHEDULE', cell: (row) => ({ text: 'error' in row ? '' : scheduleText(row.schedule) }) },
   ],
   noteOf: reasonOf,
 };
@@ -171,15 +169,10 @@ function firstRequest({ service }: DeployedExport, plan: Plan): PlannedRequest |
   return plannedRequest(service, { request, since: next.since, until: next.until ?? undefined, begunAt, cursor });
 }
 
-function describeNextStart(next: NextStart, startCommand: string): string {
-  switch (next.kind) {
-    case 'scheduled':
-      return `${next.approximate ? 'about ' : ''}${next.at}  (${next.expression})`;
-    case 'disabled':
-      return `schedule disabled (${next.expression}); to start a run: ${startCommand}`;
-    case 'manual':
-      return `${next.awsSchedule === undefined ? 'no schedule' : `schedule ${next.awsSchedule} on AWS only`}; to start a run: ${startCommand}`;
-  }
+function describeSchedule(schedule: ScheduleState, startCommand: string): string {
+  if (schedule.kind === 'scheduled') return scheduleText(schedule);
+  const isNone = schedule.kind === 'manual' && schedule.awsSchedule === undefined;
+  return `${isNone ? 'no schedule' : scheduleText(schedule)}; to start a run: ${startCommand}`;
 }
 
 function planLines(name: string, plan: Plan, when: string): string[] {

@@ -2,7 +2,7 @@
 
 import { stripVTControlCharacters } from 'node:util';
 import type { Incident } from '../../target/incidents.ts';
-import type { NextStart } from '../../target/target.ts';
+import type { ScheduleState } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import {
@@ -108,10 +108,10 @@ const exportColumns: readonly Column<StatusEntry>[] = [
 const serviceColumn: Column<StatusEntry> = { heading: 'SERVICE', cell: (entry) => ({ text: entry.service ?? '' }) };
 /** Shown if there is space for them, the first ones first. */
 const optionalColumns: readonly Column<StatusEntry>[] = [
-  { heading: 'NEXT', cell: readable(({ next }, now) => nextText(next, now)) },
   { heading: 'REPORTS', alignRight: true, cell: readable(reportsText) },
   { heading: 'BYTES', alignRight: true, cell: readable((entry) => bytes(entry.bytes)) },
   { heading: 'PAGES', alignRight: true, cell: readable(({ pages }) => pages.toLocaleString('en')) },
+  { heading: 'SCHEDULE', cell: readable(({ schedule }) => scheduleText(schedule)) },
 ];
 
 const runColumns: readonly Column<RunStatus>[] = [
@@ -139,15 +139,13 @@ const columnsOf = (entries: readonly StatusEntry[]): ExportColumns<StatusEntry> 
   };
 };
 
-export function nextText(next: NextStart, now: number): string {
-  switch (next.kind) {
-    case 'scheduled':
-      return relativeTime(epochMsOf(next.at), now);
-    case 'disabled':
-      return 'disabled';
-    case 'manual':
-      return next.awsSchedule === undefined ? '–' : 'AWS only';
-  }
+/** Shows `cron(0 2 * * ? *) Europe/Berlin`. A rate has no time zone. */
+export function scheduleText(schedule: ScheduleState): string {
+  if (schedule.kind === 'manual')
+    return schedule.awsSchedule === undefined ? '–' : `${schedule.awsSchedule} on AWS only`;
+  const { kind, expression, timeZone } = schedule;
+  const text = expression.startsWith('rate') ? expression : `${expression} ${timeZone}`;
+  return kind === 'disabled' ? `${text} (disabled)` : text;
 }
 
 /** Why the export needs attention, or how far its run has come; and which of its bounded runs are unfinished. */
@@ -190,11 +188,13 @@ const maxErrorLength = 300;
 /** An export, a table of its runs, its bounded runs, and what to do about a run that is unfinished. Only commands are longer than a line. */
 function exportLines(status: ExportStatus, runs: readonly RunStatus[] = [], options: StatusTableOptions): string[] {
   const { now, style, program, option, columns } = options;
-  const { export: name, watermark, completedAt, next, bounded } = status;
+  const { export: name, watermark, completedAt, schedule, bounded } = status;
   const facts = [
     completedAt === null ? 'never completed' : `completed ${relativeTime(epochMsOf(completedAt), now)}`,
     `watermark ${watermark ?? 'none'}`,
-    describeNextStart(next, now),
+    schedule.kind === 'manual' && schedule.awsSchedule === undefined
+      ? 'no schedule'
+      : `schedule ${scheduleText(schedule)}`,
   ];
   const [newest] = runs;
   const wrapped = (lines: readonly string[]) => lines.flatMap((line) => wrapText(line, columns, '    '));
@@ -292,17 +292,6 @@ function overdueReports({ lastReportsAt, reportsEverySeconds }: ExportStatus, no
   const agoMs = lastReportsAt === null ? 0 : now - epochMsOf(lastReportsAt);
   const every = coarseDuration((reportsEverySeconds ?? 0) * 1_000);
   return `no completed run has had reports for ${coarseDuration(agoMs)}; expected within ${every} (expect.reportsEvery)`;
-}
-
-function describeNextStart(next: NextStart, now: number): string {
-  switch (next.kind) {
-    case 'scheduled':
-      return `next run ${next.approximate ? 'about ' : ''}${next.at} (${relativeTime(epochMsOf(next.at), now)})`;
-    case 'disabled':
-      return 'schedule disabled';
-    case 'manual':
-      return next.awsSchedule === undefined ? 'no schedule' : `schedule ${next.awsSchedule} on AWS only`;
-  }
 }
 
 /** Only the newest run of an export can be unfinished. */

@@ -4,11 +4,11 @@
  */
 
 import type { ExportState, RunId } from '../../core/model.ts';
-import type { DeployedExport, Deployment, NextStart } from '../../target/target.ts';
+import type { DeployedExport, Deployment, ScheduleState } from '../../target/target.ts';
 import { readStatuses } from '../run-status.ts';
 import { createPageCounter } from '../output/progress.ts';
 import type { Terminal } from '../output/terminal.ts';
-import { findNextStart, readRunReportData } from './data.ts';
+import { findSchedule, readRunReportData } from './data.ts';
 import { type OverviewRow, renderExportIndex, renderOverview, renderUnreadableRun } from './list-pages.ts';
 import { type Html, html } from './markup.ts';
 import type { Origin } from './page.ts';
@@ -92,20 +92,20 @@ interface ReadExport {
   readonly deployed: DeployedExport;
   readonly state: ExportState | undefined;
   readonly history: Awaited<ReturnType<typeof readRunHistory>>;
-  readonly next: NextStart | null;
+  readonly schedule: ScheduleState | null;
 }
 
 async function readExport(name: string, { deployment, origin, maxRuns }: AllReportsOptions): Promise<ReadExport> {
   const deployed = await deployment.open(name);
   const state = await deployed.log.exportState(name);
   const history = await readRunHistory(deployed, state, maxRuns, origin.createdAt);
-  return { deployed, state, history, next: await findNextStart(deployed) };
+  return { deployed, state, history, schedule: await findSchedule(deployed) };
 }
 
 const addressOf = (run: RunId): string => `${run}.html`;
 
 async function addExport(
-  { deployed, state, history, next }: ReadExport,
+  { deployed, state, history, schedule }: ReadExport,
   folder: ReportFolder,
   indexLinks: readonly Html[],
   options: AllReportsOptions,
@@ -132,7 +132,7 @@ async function addExport(
     history,
     watermark: state?.watermark?.instant ?? null,
     completedAt: state?.lastCompleted?.completedAt ?? null,
-    next,
+    schedule,
     unreadable,
   };
   await folder.add('index.html', renderExportIndex(index, { addressOf, links: indexLinks, origin }));

@@ -18,7 +18,7 @@ import {
 import { findManifest } from '../../core/storage/published-runs.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import type { IncidentRecord } from '../../target/incidents.ts';
-import type { DeployedExport, NextStart } from '../../target/target.ts';
+import type { DeployedExport, ScheduleState } from '../../target/target.ts';
 import { findLoggedSlices, type RunStatus } from '../run-status.ts';
 import type { Origin } from './page.ts';
 import { createPageSeries, type PageSeries, type SeriesEntry } from './page-series.ts';
@@ -47,8 +47,8 @@ export interface RunFacts extends Pick<
   readonly folder: string;
   /** Its filter includes the lower bound of the date. */
   readonly request: (Omit<ExportRequest, 'size' | 'api'> & { readonly size?: number | null | undefined }) | null;
-  /** When the export starts next. */
-  readonly next: NextStart | null;
+  /** null if it cannot be read. */
+  readonly schedule: ScheduleState | null;
   /** How the next run's `since` is chosen. */
   readonly sincePolicy: ExportDefinition['since'];
   /** Used if the page log no longer contains the run. */
@@ -102,7 +102,7 @@ async function readRunFacts(
           ? null
           : { ...published.header, filter: published.header.filter as JsonObject }
         : { ...active.request, filter: filterOf(active.request, active.since) },
-    next: await findNextStart(deployed),
+    schedule: await findSchedule(deployed),
     sincePolicy: definition.since,
     totals: { pages, reports, bytes },
     failure: active?.lastFailure ?? null,
@@ -110,8 +110,8 @@ async function readRunFacts(
 }
 
 /** Reading the schedule needs a permission of its own. */
-export const findNextStart = (deployed: DeployedExport): Promise<NextStart | null> =>
-  deployed.nextStart().catch(() => null);
+export const findSchedule = (deployed: DeployedExport): Promise<ScheduleState | null> =>
+  deployed.readSchedule().catch(() => null);
 
 export async function collectRunReportData(
   { log, store, incidents }: Pick<DeployedExport, 'log' | 'incidents' | 'store'>,

@@ -2,9 +2,9 @@
 
 import type { Instant, RunId } from '../../core/model.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import type { NextStart } from '../../target/target.ts';
+import type { ScheduleState } from '../../target/target.ts';
 import { plural } from '../output/format.ts';
-import { summarizeStatuses } from '../output/status-table.ts';
+import { scheduleText, summarizeStatuses } from '../output/status-table.ts';
 import { categoryOf, type RunState, sortStatuses, type StatusEntry } from '../run-status.ts';
 import { formatBytes, formatDuration, formatNumber } from './format.ts';
 import type { Gap } from './gaps.ts';
@@ -136,7 +136,7 @@ export interface ExportIndex {
   readonly history: RunHistory;
   readonly watermark: Instant | null;
   readonly completedAt: Instant | null;
-  readonly next: NextStart | null;
+  readonly schedule: ScheduleState | null;
   /** Runs whose pages show only why they cannot be read. */
   readonly unreadable: ReadonlyMap<RunId, ReadError>;
 }
@@ -147,7 +147,7 @@ interface IndexOptions extends Pick<Page, 'links' | 'origin'> {
 
 /** All runs of an export. */
 export function renderExportIndex(index: ExportIndex, { addressOf, ...options }: IndexOptions): string {
-  const { export: name, history, watermark, completedAt, next, unreadable } = index;
+  const { export: name, history, watermark, completedAt, schedule, unreadable } = index;
   const { runs, gaps } = history;
   const sum = (valueOf: (run: HistoryRun) => number) => runs.reduce((total, run) => total + valueOf(run), 0);
   const isCounted = runs.every(({ reports }) => reports !== null);
@@ -176,7 +176,7 @@ export function renderExportIndex(index: ExportIndex, { addressOf, ...options }:
     facts: [
       ['Watermark', watermark === null ? 'none' : time(watermark)],
       ['Last completed', completedAt === null ? 'never' : time(completedAt)],
-      ['Next start', describeNext(next)],
+      ['Schedule', schedule === null ? 'unknown' : scheduleText(schedule)],
     ],
     sections: [
       html`<section>
@@ -186,11 +186,6 @@ ${runsTable(history, { addressOf })}
     ],
     ...options,
   });
-}
-
-function describeNext(next: NextStart | null): Html | string {
-  if (next?.kind === 'scheduled') return html`${next.approximate ? 'about ' : ''}${time(next.at)}`;
-  return { disabled: 'schedule disabled', manual: 'no schedule', unknown: 'unknown' }[next?.kind ?? 'unknown'];
 }
 
 /** A page for a run that cannot be read, so that links to it are not broken. */

@@ -95,16 +95,16 @@ function describeOutcome({ run, totals }: RunReportData): string {
 }
 
 /** When the next run begins, and where. */
-function describeNextRun({ next, sincePolicy }: RunFacts): string {
-  const isOnAwsOnly = next?.kind === 'manual' && next.awsSchedule !== undefined;
+function describeNextRun({ schedule, sincePolicy }: RunFacts): string {
+  const isOnAwsOnly = schedule?.kind === 'manual' && schedule.awsSchedule !== undefined;
   const subject = {
     scheduled: 'The next scheduled run',
     disabled: 'The schedule is disabled: the next run',
     manual: isOnAwsOnly ? 'The schedule applies on AWS only: the next run' : 'There is no schedule: the next run',
     unknown: 'The next run',
-  }[next?.kind ?? 'unknown'];
+  }[schedule?.kind ?? 'unknown'];
   if (sincePolicy.from === 'lookback') {
-    const start = next?.kind === 'scheduled' ? 'its scheduled time' : 'its start';
+    const start = schedule?.kind === 'scheduled' ? 'its scheduled time' : 'its start';
     return `${subject} starts ${formatDuration(sincePolicy.lookbackMs)} before ${start} (lookbackWindow), or at the watermark if that is earlier`;
   }
   return sincePolicy.overlapMs === 0

@@ -85,13 +85,14 @@ describe('a deployed stack', () => {
     );
   });
 
-  it('returns the next scheduled start of an export', async () => {
-    expect(await (await stack.open('followed')).nextStart()).toEqual({ kind: 'manual' });
-    expect(await (await stack.open('idle')).nextStart()).toEqual({ kind: 'disabled', expression: 'rate(1 day)' });
-    expect(await (await stack.open('timed')).nextStart()).toEqual({
+  it('reads the schedule of an export', async () => {
+    expect(await (await stack.open('followed')).readSchedule()).toEqual({ kind: 'manual' });
+    expect(await (await stack.open('idle')).readSchedule()).toMatchObject({
+      kind: 'disabled',
+      expression: 'rate(1 day)',
+    });
+    expect(await (await stack.open('timed')).readSchedule()).toMatchObject({
       kind: 'scheduled',
-      at: '2199-01-01T02:30:00Z',
-      approximate: false,
       expression: 'cron(30 2 1 JAN ? 2199)',
     });
   });

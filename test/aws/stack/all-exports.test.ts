@@ -82,7 +82,7 @@ describe('the status of a hundred exports', () => {
         reports: 250,
         bytes: 123_456,
         completedAt: '2026-11-20T02:10:00Z',
-        next: { kind: 'scheduled', at: '2026-11-21T02:00:00Z' },
+        schedule: { kind: 'scheduled', expression: 'cron(0 2 * * ? *)' },
       });
     }
   });
@@ -166,7 +166,7 @@ describe('the status of two services', () => {
         stale: false,
         lastFailure: null,
       },
-      { export: 'weekly', service: 'acme', state: 'never', next: { kind: 'manual' }, stale: false },
+      { export: 'weekly', service: 'acme', state: 'never', schedule: { kind: 'manual' }, stale: false },
     ]);
     expect(requests).toEqual({
       DescribeStacks: 1,
@@ -266,24 +266,6 @@ it('lacks reports if no completed run has had some for longer than expected', as
     lastReportsAt,
     reportsEverySeconds: 172_800,
     reportsOverdue: true,
-  });
-});
-
-describe('the next start', () => {
-  it('of a rate counts from the last scheduled time', async () => {
-    const entry = await one({
-      services: [
-        {
-          name: 'acme',
-          exports: ['daily'],
-          schedules: { daily: nightly({ expression: 'rate(6 hours)', flexible: true }) },
-        },
-      ],
-      states: { acme: [{ ...completed('daily'), lastScheduledTime: '2026-11-20T10:17:00Z' }] },
-    });
-    expect(entry).toMatchObject({
-      next: { kind: 'scheduled', at: '2026-11-20T16:17:00Z', approximate: true, expression: 'rate(6 hours)' },
-    });
   });
 });
 

@@ -114,11 +114,12 @@ describe('a deployed stack', () => {
     aws.scheduler
       .on(GetScheduleCommand, { Name: 'daily', GroupName: 'acme-schedules' })
       .resolves({ ScheduleExpression: 'cron(0 2 * * ? *)', State: 'DISABLED' });
-    expect(await (await stack.open('daily')).nextStart()).toEqual({
+    expect(await (await stack.open('daily')).readSchedule()).toEqual({
       kind: 'disabled',
       expression: 'cron(0 2 * * ? *)',
+      timeZone: 'UTC',
     });
-    expect(await (await stack.open('weekly')).nextStart()).toEqual({ kind: 'manual' });
+    expect(await (await stack.open('weekly')).readSchedule()).toEqual({ kind: 'manual' });
     expect(aws.requests()).toMatchObject({ GetSchedule: 1 });
   });
 

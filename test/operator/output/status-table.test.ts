@@ -33,7 +33,7 @@ const aStatus = (overrides: Partial<ExportStatus> = {}): ExportStatus => ({
   bytes: 8_400_000,
   watermark: at('2026-11-20T02:00:00Z'),
   completedAt: at('2026-11-20T02:03:20Z'),
-  next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *)' },
+  schedule: { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'Europe/Berlin' },
   lastFailure: null,
   slices: null,
   bounded: { unfinished: [], completed: 0, newest: null },
@@ -62,7 +62,7 @@ const never = (name: string) =>
     pages: 0,
     reports: 0,
     bytes: 0,
-    next: { kind: 'manual' },
+    schedule: { kind: 'manual' },
   });
 
 /** One of each, in alphabetical order. */
@@ -70,7 +70,11 @@ const mixed: readonly StatusEntry[] = [
   aStatus({ export: 'a-completed' }),
   never('b-never'),
   aStatus({ export: 'c-running', state: 'running', pages: 812, startedAt: at('2026-11-20T14:00:00Z') }),
-  aStatus({ export: 'd-stale', stale: true, next: { kind: 'disabled', expression: 'x' } }),
+  aStatus({
+    export: 'd-stale',
+    stale: true,
+    schedule: { kind: 'disabled', expression: 'rate(1 day)', timeZone: 'UTC' },
+  }),
   aStatus({ export: 'e-interrupted', state: 'interrupted', stale: true, pages: 7, reports: null }),
   failed('f-failed'),
   unreadable('g-unreadable'),
@@ -138,17 +142,17 @@ describe('the summary', () => {
 describe('the status of exports on a terminal', () => {
   it('has a line per export, with why it needs attention, and a summary', () => {
     expect(linesFor(mixed)).toEqual([
-      'EXPORT           STATE        COMPLETED  NEXT      REPORTS    BYTES  PAGES  NOTE',
-      'g-unreadable     unreadable                                                 PageConflictError: The state was edited',
-      'f-failed         failed       13 h ago   in 10 h    12,031   8.4 MB  1,204  ServiceUnavailableError: Report service responded with 503 for page 8',
-      'i-failed         failed       13 h ago   in 10 h    12,031   8.4 MB  1,204  ServiceUnavailableError: Report service responded with 503 for page 8',
-      'e-interrupted    interrupted  13 h ago   in 10 h         –   8.4 MB      7  no execution is working on it: 7 pages, started 14 h ago',
-      'd-stale          stale        13 h ago   disabled   12,031   8.4 MB  1,204  not completed for 26 h',
-      'j-running-stale  stale        13 h ago   in 10 h    12,031   8.4 MB      1  not completed for 26 h; running: 1 page, started 14 h ago',
-      'c-running        running      13 h ago   in 10 h    12,031   8.4 MB    812  running: 812 pages, started 2 h ago',
-      'a-completed      completed    13 h ago   in 10 h    12,031   8.4 MB  1,204',
-      'b-never          never        never      –               0  0 bytes      0',
-      'h-completed      completed    13 h ago   in 10 h    12,031   8.4 MB  1,204',
+      'EXPORT           STATE        COMPLETED  REPORTS    BYTES  PAGES  SCHEDULE                         NOTE',
+      'g-unreadable     unreadable                                                                        PageConflictError: The state was edited',
+      'f-failed         failed       13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin  ServiceUnavailableError: Report service responded with 503 f…',
+      'i-failed         failed       13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin  ServiceUnavailableError: Report service responded with 503 f…',
+      'e-interrupted    interrupted  13 h ago         –   8.4 MB      7  cron(0 2 * * ? *) Europe/Berlin  no execution is working on it: 7 pages, started 14 h ago',
+      'd-stale          stale        13 h ago    12,031   8.4 MB  1,204  rate(1 day) (disabled)           not completed for 26 h',
+      'j-running-stale  stale        13 h ago    12,031   8.4 MB      1  cron(0 2 * * ? *) Europe/Berlin  not completed for 26 h; running: 1 page, started 14 h ago',
+      'c-running        running      13 h ago    12,031   8.4 MB    812  cron(0 2 * * ? *) Europe/Berlin  running: 812 pages, started 2 h ago',
+      'a-completed      completed    13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin',
+      'b-never          never        never            0  0 bytes      0  –',
+      'h-completed      completed    13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin',
       '',
       '10 exports: 1 unreadable, 2 failed, 1 interrupted, 2 stale, 1 running, 2 completed, 1 never completed',
       '→ for details: npx report-exporter status <export> --stack ReportExporter',
@@ -196,16 +200,16 @@ describe('the status of exports on a terminal', () => {
     expect(lines[3]).toBe(`${'a'.repeat(40)}  failed       13 h ago   ServiceUnavai…`);
     const wide = linesFor(longNames, { columns: 120 });
     expect(wide[3]).toBe(
-      `${'a'.repeat(40)}  failed       13 h ago   in 10 h   ServiceUnavailableError: Report service res…`,
+      `${'a'.repeat(40)}  failed       13 h ago    12,031  ServiceUnavailableError: Report service resp…`,
     );
   });
 
   it('uses the space for more columns if there is nothing to note', () => {
     const lines = linesFor([aStatus(), aStatus({ export: 'weekly' })], { columns: 70 });
     expect(lines).toEqual([
-      'EXPORT   STATE      COMPLETED  NEXT     REPORTS   BYTES  PAGES',
-      'nightly  completed  13 h ago   in 10 h   12,031  8.4 MB  1,204',
-      'weekly   completed  13 h ago   in 10 h   12,031  8.4 MB  1,204',
+      'EXPORT   STATE      COMPLETED  REPORTS   BYTES  PAGES',
+      'nightly  completed  13 h ago    12,031  8.4 MB  1,204',
+      'weekly   completed  13 h ago    12,031  8.4 MB  1,204',
       '',
       '2 exports: 2 completed',
     ]);
@@ -302,16 +306,15 @@ it('notes how many slices of a run are done', () => {
 describe('the status of one export on a terminal', () => {
   it('shows an export in one line and its runs in a table below', () => {
     expect(linesOf(withRuns())).toEqual([
-      'nightly  completed 13 h ago · watermark 2026-11-20T02:00:00Z · next run 2026-11-21T02:00:00Z (in 10 h)',
+      'nightly  completed 13 h ago · watermark 2026-11-20T02:00:00Z · schedule cron(0 2 * * ? *) Europe/Berlin',
       '  RUN                      STATE      PAGES  REPORTS   BYTES  SINCE                 STARTED   TOOK',
       '  20261120T020000Z-1f3a5c  completed  1,204   12,031  8.4 MB  2026-11-19T02:00:00Z  14 h ago  3 min',
     ]);
   });
 
   it('says that a schedule applies on AWS only', () => {
-    const next = { kind: 'manual', awsSchedule: 'rate(1 day)' } as const;
-    expect(linesOf(withRuns({ next }))[0]).toMatch(/ · schedule rate\(1 day\) on AWS only$/);
-    expect(linesFor([aStatus({ next }), aStatus({ export: 'weekly' })])[1]).toMatch(/^nightly .* AWS only /);
+    const schedule = { kind: 'manual', awsSchedule: 'rate(1 day)' } as const;
+    expect(linesOf(withRuns({ schedule }))[0]).toMatch(/ · schedule rate\(1 day\) on AWS only$/);
   });
 
   it('fits a terminal of 80 columns: wraps texts, and leaves out columns of runs', () => {
@@ -336,12 +339,12 @@ describe('the status of one export on a terminal', () => {
       runs: [failedRun, aRunStatus({ export: name, state: 'damaged' })],
       reportsEverySeconds: 93_600,
       reportsOverdue: true,
-      next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: true, expression: 'rate(1 day)' },
+      schedule: { kind: 'scheduled', expression: 'rate(1 day)', timeZone: 'UTC' },
     });
     const lines = linesFor([status], { columns: 80 });
     expect(lines).toEqual([
       `${name}  completed 13 h ago`,
-      '  watermark 2026-11-20T02:00:00Z · next run about 2026-11-21T02:00:00Z (in 10 h)',
+      '  watermark 2026-11-20T02:00:00Z · schedule rate(1 day)',
       '  no completed run has had reports for 3 days; expected within 26 h',
       '    (expect.reportsEvery)',
       '  RUN                            STATE        PAGES      REPORTS  STARTED',
@@ -403,9 +406,10 @@ describe('the status of one export on a terminal', () => {
         message: 'Report service responded with 503\nfor page 8',
       },
     });
-    const lines = linesOf(withRuns({ runs: [failed], completedAt: null, next: { kind: 'disabled', expression: 'x' } }));
+    const schedule = { kind: 'disabled', expression: 'rate(1 day)', timeZone: 'UTC' } as const;
+    const lines = linesOf(withRuns({ runs: [failed], completedAt: null, schedule }));
     expect(lines[0]).toContain('never completed');
-    expect(lines[0]).toContain('schedule disabled');
+    expect(lines[0]).toContain('schedule rate(1 day) (disabled)');
     expect(lines.slice(3)).toEqual([
       '  last error 30 min ago: ServiceUnavailableError: Report service responded with 503 for page 8',
       '  → to resume: npx report-exporter start nightly --stack ReportExporter',

@@ -84,7 +84,7 @@ export const anExportIndex = (history: RunHistory, overrides: Partial<ExportInde
   history,
   watermark: at('2026-11-20T02:00:00Z'),
   completedAt: at('2026-11-20T02:02:58Z'),
-  next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *)' },
+  schedule: { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'Europe/Berlin' },
   unreadable: new Map(),
   ...overrides,
 });
@@ -106,7 +106,7 @@ export function exampleOverview(): OverviewRow[] {
     startedAt: at('2026-11-20T02:00:00Z'),
     watermark: at('2026-11-20T02:00:00Z'),
     completedAt: at('2026-11-20T02:02:58Z'),
-    next: { kind: 'manual' },
+    schedule: { kind: 'manual' },
     lastFailure: null,
     slices: null,
     bounded: { unfinished: [], completed: 0, newest: null },

@@ -40,7 +40,7 @@ export function someRunFacts(overrides: Partial<RunFacts> = {}): RunFacts {
     folder,
     request: someRequest,
     totals: { pages: 0, reports: 0, bytes: 0 },
-    next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *)' },
+    schedule: { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'Europe/Berlin' },
     sincePolicy: { from: 'watermark', overlapMs: 0 },
     ...overrides,
   };

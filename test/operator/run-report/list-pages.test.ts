@@ -75,12 +75,12 @@ describe('the history in the report of a run', () => {
 });
 
 describe('the index of an export', () => {
-  it('has totals, when it runs next, its gaps, and a link to each run', () => {
+  it('has totals, its schedule, its gaps, and a link to each run', () => {
     const page = renderIndex(historyWithGap(), [html`<a href="../index.html">All exports</a>`]);
     const text = textOf(page);
     expect(text).toContain('The 12 newest runs: 11 completed, 1 abandoned.');
     expect(text).toContain('There is 1 gap between the dates that they cover.');
-    expect(text).toContain('Next start 2026-11-21 02:00:00 UTC');
+    expect(text).toContain('Schedule cron(0 2 * * ? *) Europe/Berlin');
     expect(hrefsOf(page)).toEqual(['../index.html', ...historyWithGap().runs.map(({ run }) => `${run}.html`)]);
   });
 
@@ -118,7 +118,7 @@ describe('the index of an export', () => {
   it('names runs that cannot be read', () => {
     const [run] = dailyHistory(1).runs.map(({ run }) => run);
     const unreadable = new Map(run === undefined ? [] : [[run, { name: 'PageConflictError', message: 'was changed' }]]);
-    const index = anExportIndex(dailyHistory(1), { unreadable, next: null, watermark: null, completedAt: null });
+    const index = anExportIndex(dailyHistory(1), { unreadable, schedule: null, watermark: null, completedAt: null });
     const text = textOf(renderExportIndex(index, { addressOf, origin }));
     expect(text).toContain(`Run ${run} cannot be read. PageConflictError: was changed`);
   });

@@ -104,13 +104,17 @@ describe('the run report', () => {
 
   it.each<[string, Partial<RunFacts>, string]>([
     ['with a schedule', {}, 'The next scheduled run starts at the watermark.'],
-    ['without a schedule', { next: { kind: 'manual' } }, 'There is no schedule: the next run starts at the watermark.'],
+    [
+      'without a schedule',
+      { schedule: { kind: 'manual' } },
+      'There is no schedule: the next run starts at the watermark.',
+    ],
     [
       'with a disabled schedule',
-      { next: { kind: 'disabled', expression: 'rate(1 day)' } },
+      { schedule: { kind: 'disabled', expression: 'rate(1 day)', timeZone: 'UTC' } },
       'The schedule is disabled: the next run starts at the watermark.',
     ],
-    ['whose schedule cannot be read', { next: null }, 'The next run starts at the watermark.'],
+    ['whose schedule cannot be read', { schedule: null }, 'The next run starts at the watermark.'],
     [
       'with an overlap',
       { sincePolicy: { from: 'watermark', overlapMs: 3_600_000 } },

@@ -77,7 +77,6 @@ export function serviceMetadata({ name, exports, schedules = {}, settings }: ASe
 export const nightly = (overrides: Partial<Schedules[string]> = {}): Schedules[string] => ({
   expression: 'cron(0 2 * * ? *)',
   timeZone: 'UTC',
-  flexible: false,
   enabled: true,
   freshnessSeconds: 26 * 3_600,
   ...overrides,

@@ -176,7 +176,7 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
     store: bench.store,
     log: bench.log,
     executions,
-    nextStart: async () => ({ kind: 'manual' }),
+    readSchedule: async () => ({ kind: 'manual' }),
     incidents: async () => incidents.reduce(addIncident, noIncidents),
     start: async () => {
       throw new Error('use bench.start()');
