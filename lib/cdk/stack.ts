@@ -3,7 +3,7 @@
  * CDK generates the resource names; outputs contain them.
  */
 
-import { CfnOutput, type Environment, PermissionsBoundary, Stack, type StackProps } from 'aws-cdk-lib';
+import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
 import type { Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
@@ -85,8 +85,10 @@ export class ReportExporterStack extends Stack {
       // A template has a maximum size, and indentation would make it a third larger.
       suppressTemplateIndentation: true,
       ...stackProps,
-      ...stackPropsOf(settings, stackProps),
-      ...(stackName === undefined ? {} : { stackName }),
+      // Props of the CDK app take precedence.
+      env: stackProps.env ?? settings.env,
+      terminationProtection: stackProps.terminationProtection ?? settings.terminationProtection,
+      stackName,
     });
     const key = importKey(this, 'Key', settings.kmsKeyArn);
     const bucketKey = importKey(this, 'BucketKey', settings.bucket.kmsKeyArn) ?? key;
@@ -162,27 +164,6 @@ export class ReportExporterStack extends Stack {
     new CfnOutput(this, id, { value, description });
   }
 }
-
-/** The properties of the stack that the settings have. Props of the CDK app take precedence; tags are combined. */
-function stackPropsOf(
-  { env, tags, terminationProtection, permissionsBoundary }: DeploymentSettings,
-  props: StackProps,
-) {
-  return {
-    // Type assertion: see storage.ts.
-    ...(env === undefined ? {} : { env: props.env ?? (env as Environment) }),
-    ...(tags === undefined ? {} : { tags: { ...tags, ...props.tags } }),
-    ...(terminationProtection === undefined
-      ? {}
-      : { terminationProtection: props.terminationProtection ?? terminationProtection }),
-    ...(permissionsBoundary === undefined
-      ? {}
-      : { permissionsBoundary: props.permissionsBoundary ?? boundaryOf(permissionsBoundary) }),
-  };
-}
-
-const boundaryOf = (nameOrArn: string): PermissionsBoundary =>
-  nameOrArn.startsWith('arn:') ? PermissionsBoundary.fromArn(nameOrArn) : PermissionsBoundary.fromName(nameOrArn);
 
 function createService(
   scope: Construct,

@@ -1,6 +1,6 @@
 /**
- * The settings with which a stack fits the rules of an AWS account: where it is, its network, its tags and limits, how long
- * objects are kept, and who reads them. Runs on this machine ignore them.
+ * The settings with which a stack fits the rules of an AWS account: where it is, its network, its limits, how long objects
+ * are kept, and who reads them. Runs on this machine ignore them.
  */
 
 import * as z from 'zod/mini';
@@ -23,11 +23,6 @@ export const envSchema = z.strictObject({
     { example: 'eu-central-1' },
   ),
 });
-
-export const permissionsBoundarySchema = text(
-  /^(arn:[a-z-]+:iam::(\d{12}|aws):policy\/[\w+=,.@/-]{1,512}|[\w+=,.@/-]{1,512})$/,
-  'must be the name or the ARN of a managed policy',
-);
 
 const unique = (values: readonly string[]) => new Set(values).size === values.length;
 

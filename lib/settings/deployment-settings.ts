@@ -18,7 +18,6 @@ import {
   lifecycleSchema,
   maxReaderAccounts,
   networkSchema,
-  permissionsBoundarySchema,
   readerAccountsSchema,
 } from './account-settings.ts';
 import {
@@ -27,7 +26,6 @@ import {
   objectTagsSchema,
   compressionSchema,
   storageClassSchema,
-  tagsSchema,
 } from './environment.ts';
 import { field, fieldsOf, flag, optionalField, text, variableName } from './fields.ts';
 import { secretIdPattern, secretIdProblem } from './network-settings.ts';
@@ -263,21 +261,9 @@ export const settingsFileSchema = z.strictObject(
       'Where the stack is deployed. Without it, where the credentials of the deployment are valid.',
       envSchema,
     ),
-    tags: optionalField(
-      'The tags of the stack, at most 50. CloudFormation adds them to its resources.',
-      tagsSchema(50),
-      {
-        example: { team: 'finance' },
-      },
-    ),
     terminationProtection: optionalField(
       'Whether the stack cannot be deleted until this is switched off. Without it, `false`.',
       flag(),
-    ),
-    permissionsBoundary: optionalField(
-      'The name or the ARN of the managed policy that bounds the permissions of every role.',
-      permissionsBoundarySchema,
-      { example: 'DeveloperBoundary', page: 'deployment.md#permissions-boundary' },
     ),
   },
   { error: orWrongType('must be an object with the settings of the deployment') },
@@ -489,9 +475,9 @@ function findTooManyReaders(entries: readonly { readonly readerAccounts: unknown
   ];
 }
 
-/** Resources in another region than the stack, or a boundary in another account. Accounts may share keys, secrets and topics. */
-function findElsewhere(value: unknown, { account, region }: z.infer<typeof envSchema>): SettingsIssue[] {
-  const { services, bucket, kmsKeyArn, alarms, permissionsBoundary } = fieldsOf(value);
+/** Resources in another region than the stack. Accounts may share keys, secrets and topics. */
+function findElsewhere(value: unknown, { region }: z.infer<typeof envSchema>): SettingsIssue[] {
+  const { services, bucket, kmsKeyArn, alarms } = fieldsOf(value);
   const regional: readonly (readonly [Path, unknown])[] = [
     [['kmsKeyArn'], kmsKeyArn],
     [['alarms', 'existingTopicArn'], fieldsOf(alarms).existingTopicArn],
@@ -507,20 +493,12 @@ function findElsewhere(value: unknown, { account, region }: z.infer<typeof envSc
       ] as const;
     }),
   ];
-  const [, , , , boundaryAccount = ''] = typeof permissionsBoundary === 'string' ? permissionsBoundary.split(':') : [];
-  return [
-    ...regional.flatMap(([path, arn]) => {
-      const [, , , other = ''] = typeof arn === 'string' ? arn.split(':') : [];
-      return region === undefined || other === '' || other === region
-        ? []
-        : [issueAt(path, `is in another region than the stack, for which env.region is ${region}`)];
-    }),
-    ...(account === undefined || boundaryAccount === account || !/^\d{12}$/.test(boundaryAccount)
+  return regional.flatMap(([path, arn]) => {
+    const [, , , other = ''] = typeof arn === 'string' ? arn.split(':') : [];
+    return region === undefined || other === '' || other === region
       ? []
-      : [
-          issueAt(['permissionsBoundary'], `is in another account than the stack, for which env.account is ${account}`),
-        ]),
-  ];
+      : [issueAt(path, `is in another region than the stack, for which env.region is ${region}`)];
+  });
 }
 
 function findMissingLinks(value: unknown, serviceNames: readonly string[]): SettingsIssue[] {

@@ -24,25 +24,21 @@ export const compressionSchema = z.enum(
   'must be gzip; leave it out to store pages as the service sends them',
 );
 
-/** Tags by key, within the limits that AWS has for tags of any resource. */
-export const tagsSchema = (maxTags: number) =>
-  z.record(z.string(), z.string()).check(
-    z.superRefine((tags, context) => {
-      const entries = Object.entries(tags);
-      const issue = (message: string, path: string[] = []) => context.addIssue({ code: 'custom', path, message });
-      if (entries.length > maxTags) issue(`must have at most ${maxTags} tags`);
-      for (const [key, value] of entries) {
-        if (key === '' || key.length > 128) issue('the key must have 1 to 128 characters', [key]);
-        if (/^aws:/i.test(key)) issue('the key must not begin with aws:, which AWS reserves', [key]);
-        if (value.length > 256) issue('must have at most 256 characters', [key]);
-        if (!tagCharacters.test(key + value))
-          issue('must have only letters, digits, spaces and + - = . _ : / @', [key]);
-      }
-    }),
-  );
 const tagCharacters = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
-/** S3's limit. */
-export const objectTagsSchema = tagsSchema(10);
+/** Tags by key, within the limits of S3. */
+export const objectTagsSchema = z.record(z.string(), z.string()).check(
+  z.superRefine((tags, context) => {
+    const entries = Object.entries(tags);
+    const issue = (message: string, path: string[] = []) => context.addIssue({ code: 'custom', path, message });
+    if (entries.length > 10) issue('must have at most 10 tags');
+    for (const [key, value] of entries) {
+      if (key === '' || key.length > 128) issue('the key must have 1 to 128 characters', [key]);
+      if (/^aws:/i.test(key)) issue('the key must not begin with aws:, which AWS reserves', [key]);
+      if (value.length > 256) issue('must have at most 256 characters', [key]);
+      if (!tagCharacters.test(key + value)) issue('must have only letters, digits, spaces and + - = . _ : / @', [key]);
+    }
+  }),
+);
 
 /** `ERROR` leaves out the lines of pages and runs, which have the level INFO. No line has another level. */
 export const logLevelSchema = z.enum(['INFO', 'ERROR'], 'must be INFO or ERROR: no line has another level');

@@ -1,6 +1,8 @@
 /**
- * The settings as they are written, in a settings file or in the props of a construct. Generated from the schemas that validate them:
- * `npx vitest run test/project/schemas.test.ts -u`.
+ * Generated from the schemas that validate the settings; do not edit. To generate it again:
+ * `npx vitest run --project unit test/project/schemas.test.ts -u`.
+ *
+ * The settings as they are written, in a settings file or in the props of a construct.
  */
 
 import type { JsonObject } from '../core/model.ts';
@@ -778,24 +780,11 @@ export interface SettingsFile {
    */
   readonly env?: EnvProps | undefined;
   /**
-   * The tags of the stack, at most 50. CloudFormation adds them to its resources.
-   *
-   * @example {'team':'finance'}
-   */
-  readonly tags?: Readonly<Record<string, string>> | undefined;
-  /**
    * Whether the stack cannot be deleted until this is switched off.
    *
    * @default false
    */
   readonly terminationProtection?: boolean | undefined;
-  /**
-   * The name or the ARN of the managed policy that bounds the permissions of every role.
-   *
-   * @example 'DeveloperBoundary'
-   * @see `docs/deployment.md#permissions-boundary`
-   */
-  readonly permissionsBoundary?: string | undefined;
 }
 
 /** The bucket for pages and manifests. */

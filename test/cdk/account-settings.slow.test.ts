@@ -50,7 +50,6 @@ describe('a stack without these settings', () => {
       tracing: true,
       service: { ...service, vendor: 'ACME', exportPage: { memoryMebibytes: 512 } },
       terminationProtection: false,
-      tags: {},
       env: {},
       bucket: { objectTags: {} },
     });
@@ -184,23 +183,21 @@ describe('the settings of the stack', () => {
     new ReportExporterStack(anApp(), 'Reports', { settings: someSettings(settings), ...props });
   const env = { account: '123456789012', region: 'eu-central-1' };
 
-  it('are its account, its region, its tags and its termination protection', () => {
-    const stack = stackWith({ env, tags: { team: 'finance' }, terminationProtection: true });
+  it('are its account, its region and its termination protection', () => {
+    const stack = stackWith({ env, terminationProtection: true });
     expect(stack).toMatchObject({ ...env, terminationProtection: true });
     expect(stack.environment).toBe('aws://123456789012/eu-central-1');
-    expect(stack.tags.tagValues()).toEqual({ team: 'finance' });
     // Without an account, any credentials will do.
     expect(stackWith({ env: { region: 'eu-central-1' } }).environment).toBe('aws://unknown-account/eu-central-1');
   });
 
-  it('give way to the props of the app, and tags are combined', () => {
-    const settings = { env, tags: { team: 'finance', stage: 'test' }, terminationProtection: true };
-    const props = { env: { region: 'us-east-1' }, tags: { stage: 'prod' }, terminationProtection: false };
+  it('give way to the props of the app', () => {
+    const settings = { env, terminationProtection: true };
+    const props = { env: { region: 'us-east-1' }, terminationProtection: false };
     const stack = stackWith(settings, props);
     expect(stack).toMatchObject({ region: 'us-east-1', terminationProtection: false });
-    expect(stack.tags.tagValues()).toEqual({ team: 'finance', stage: 'prod' });
     // A prop that is undefined is not given.
-    const absent = { env: undefined, tags: undefined, terminationProtection: undefined } as object;
+    const absent = { env: undefined, terminationProtection: undefined } as object;
     expect(stackWith(settings, absent)).toMatchObject({ ...env, terminationProtection: true });
   });
 });
@@ -212,16 +209,9 @@ describe('a permissions boundary', () => {
     );
   const six = (value: string) => Array(6).fill(value);
 
-  it.each([
-    ['a name', 'teams/Boundary', 'arn:<AWS::Partition>:iam::<AWS::AccountId>:policy/teams/Boundary'],
-    ['an ARN', 'arn:aws:iam::123456789012:policy/Boundary', 'arn:aws:iam::123456789012:policy/Boundary'],
-  ])('is that of every role: %s', (_, permissionsBoundary, arn) => {
-    expect(boundariesOf(deploy({ permissionsBoundary }).template)).toEqual(six(arn));
-  });
-
-  it('can be a prop of the stack, which takes precedence', () => {
+  it('is a prop of the stack: that of every role', () => {
     const stack = new ReportExporterStack(anApp(), 'Reports', {
-      settings: someSettings({ permissionsBoundary: 'Setting' }),
+      settings: someSettings(),
       permissionsBoundary: cdk.PermissionsBoundary.fromName('Prop'),
     });
     expect(boundariesOf(Template.fromStack(stack))).toEqual(
@@ -247,7 +237,6 @@ it('the settings together have no finding of cdk-nag that is not acknowledged', 
     service: { ...service, exportPage: { reservedConcurrency: 2 }, readerAccounts: ['210987654321'] },
     tracing: false,
     logLevel: 'ERROR',
-    permissionsBoundary: 'Boundary',
     env: { account: '123456789012', region: 'eu-central-1' },
   });
   expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);

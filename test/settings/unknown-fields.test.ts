@@ -61,8 +61,8 @@ describe('an unknown field of the settings', () => {
     ['a field of a common object', { file: { lifecycle: {} } }, 'lifecycle: unknown field; it belongs to bucket'],
     [
       'a field of the whole file',
-      { service: { tags: {} } },
-      'services.acme.tags: unknown field; it belongs to the top level',
+      { service: { tracing: true } },
+      'services.acme.tracing: unknown field; it belongs to the top level',
     ],
     ['a field of no object', { export: { colour: 'red' } }, 'exports[0]: unknown field: "colour"'],
     [

@@ -42,9 +42,7 @@ const everything = someSettings({
     securityGroupIds: ['sg-0abc1234'],
   },
   env: { account: '123456789012', region: 'eu-central-1' },
-  tags: { team: 'finance' },
   terminationProtection: true,
-  permissionsBoundary: 'Boundary',
   exports: [
     { name: 'nightly', schedule: aSchedule({ flexibleWindow: 'PT15M' }), filter: { type: 'daily' }, size: 5 },
     { name: 'hourly', since: { lookbackWindow: 'P1D' }, maxPages: 10, maxInlineWait: 'PT5S' },

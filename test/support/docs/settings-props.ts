@@ -10,8 +10,10 @@ import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import { type Schema, toSchema, valueKind, withoutDefault } from './settings-page.ts';
 
 const header = `/**
- * The settings as they are written, in a settings file or in the props of a construct. Generated from the schemas that validate them:
- * \`npx vitest run test/project/schemas.test.ts -u\`.
+ * Generated from the schemas that validate the settings; do not edit. To generate it again:
+ * \`npx vitest run --project unit test/project/schemas.test.ts -u\`.
+ *
+ * The settings as they are written, in a settings file or in the props of a construct.
  */
 
 import type { JsonObject } from '../core/model.ts';
