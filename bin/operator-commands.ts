@@ -199,7 +199,6 @@ Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`
     .description('request a page or two, and show what was sent and found')
     .addOption(optionWithValue('--settings <file>', 'the settings file'))
     .addOption(optionWithValue('--since <instant>', 'start here (ISO 8601 UTC)'))
-    .option('--simulate', 'use a simulator of the API in the settings file')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',

@@ -91,7 +91,7 @@ function addLocalCommand(program: Command, programName: string, action: CommandA
     .argument('[exports...]', 'names of exports of the settings file; optional if there is only one')
     .description('run an export on this machine, into a directory')
     .addOption(optionWithValue('--settings <file>', 'run exports of this settings file; options override it'))
-    .option('--simulate', 'use a local simulator instead of the service in the settings file')
+    .option('--simulate', 'use a local simulator of the Report Export Service instead of the one in the settings file')
     .addOption(optionWithValue('--base-url <url>', 'the service (default: a local simulator)'))
     .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-…', 'SERVICE'))
     .addOption(optionWithValue('--api-key-env <variable>', 'environment variable with the API key', defaultApiKeyEnv))
@@ -213,8 +213,6 @@ function addServiceCommand(program: Command, programName: string, action: Comman
     .command('service')
     .description('run the simulator of the service until interrupted')
     .addOption(optionWithValue('--port <port>', 'on 127.0.0.1; 0 picks a free port', '0'))
-    .addOption(optionWithValue('--settings <file>', 'simulate a service of this settings file'))
-    .addOption(optionWithValue('--service <name>', 'the one, if the file has several'))
     .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-… (default: SERVICE)'))
     .addOption(
       optionWithValue(
@@ -231,7 +229,6 @@ Examples:
   $ export REPORT_EXPORT_API_KEY=only-for-testing
   $ ${programName} service --port 8080 --from ./reports &
   $ ${programName} local --base-url http://127.0.0.1:8080 --out /tmp/out
-  $ ${programName} service --settings report-exporter.json --service acme # the API that the file describes
 
 Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,
     )

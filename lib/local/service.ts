@@ -19,7 +19,7 @@ const simulatedReports = { seed: 1, count: 250 };
 
 /** The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"). */
 export const withSimulatedBound = (service: LocalExport['service']): LocalExport['service'] =>
-  service.baseUrl === undefined && service.api === undefined ? { filterUntil: 'date.lt', ...service } : service;
+  service.baseUrl === undefined ? { filterUntil: 'date.lt', ...service } : service;
 
 /** The service, with the API key from `env`. Connecting without a base URL starts a simulator. */
 export function localService(
@@ -56,18 +56,16 @@ export function localService(
     maxConcurrentPages: settings.maxConcurrentPages,
     keySource: 'generated for the simulator',
     async connect(say) {
-      const { api } = settings;
-      const key = `${api?.auth.kind === 'basic' ? 'simulator:' : ''}${runtime.randomHex(32)}`;
+      const key = runtime.randomHex(32);
       const reports = generatedReports({ ...simulatedReports, now: runtime.now });
       const simulator = await startSimulator({
         vendor: settings.vendor,
         apiKey: key,
         reports,
         seed: simulatedReports.seed,
-        api,
       });
       say(`Using a simulated service at ${simulator.baseUrl}`);
-      const simulated = { ...settings, baseUrl: simulator.baseUrl, api: api && withTokensFrom(simulator.baseUrl, api) };
+      const simulated = { ...settings, baseUrl: simulator.baseUrl };
       const client = serviceClient(simulated, { apiKey: fixedApiKey(key), network: directNetwork, clock: runtime });
       return {
         ...client,
@@ -78,12 +76,6 @@ export function localService(
       };
     },
   };
-}
-
-function withTokensFrom(baseUrl: string, api: Api): Api {
-  const { tokenUrl, ...auth } = api.auth;
-  if (tokenUrl === undefined) return api;
-  return { ...api, auth: { ...auth, tokenUrl: `${baseUrl}${new URL(tokenUrl).pathname}` } };
 }
 
 const secretNames = {

@@ -8,7 +8,6 @@ import type { Bounds } from '../core/model.ts';
 import { startInputSchema } from '../core/steps/start-input.ts';
 import type { StartRequest } from '../target/target.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
-import type { Api } from '../settings/api-settings.ts';
 import { apiKeyEnvSchema, defaultApiKeyEnv, issueAt } from '../settings/deployment-settings.ts';
 import { findMismatches } from '../settings/settings.ts';
 import { isPem, type TlsSettings } from '../settings/network-settings.ts';
@@ -351,16 +350,11 @@ export function checkVariableName(variable: string, problems: string[]): void {
  * The API key, or another secret for this kind of authentication, in the environment variable `variable`. Adds to `problems`
  * what is wrong with either, without the key.
  */
-export function readApiKey(
-  variable: string,
-  env: NodeJS.ProcessEnv,
-  problems: string[],
-  kind?: Api['auth']['kind'],
-): string | undefined {
+export function readApiKey(variable: string, env: NodeJS.ProcessEnv, problems: string[]): string | undefined {
   const before = problems.length;
   checkVariableName(variable, problems);
   if (problems.length > before) return undefined;
-  const problem = problemOfVariable(variable, env, kind);
+  const problem = problemOfVariable(variable, env);
   if (problem !== undefined) problems.push(`--api-key-env: the ${problem}`);
   return env[variable];
 }

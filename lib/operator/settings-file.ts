@@ -57,6 +57,12 @@ export function readFileExports(
     const place = `${file} services.${service.name}`;
     const settings = overrideSettings(base, overrides, problems);
     if (!simulated) problems.push(...findMissingCertificate(settings.service, place));
+    else if (others.api !== undefined) {
+      problems.push(
+        `--simulate: ${place} describes another API, and only the Report Export Service is simulated. ` +
+          'Without --simulate, the API at its baseUrl is used; probe requests two pages and stores nothing',
+      );
+    }
     const compression = compressionOf(options, deployment?.bucket.compression);
     return { ...settings, apiKeyEnv, ...compression, ...(schedule !== undefined && { schedule }) };
   });
@@ -80,19 +86,6 @@ export function settingsSource(file: string, options: LocalOptions): SettingsSou
 /** The export as its file has it now. @throws ConfigurationError as `readFileExports` does */
 export function readAgain({ file, options }: SettingsSource, exportName: string): LocalExportInput {
   return readFileExports(file, [exportName], options as FileOptions, [])[0] as LocalExportInput;
-}
-
-/** The service `name`; without a name, the only one. @throws ConfigurationError */
-export function readService(file: string, name?: string): ServiceDeploymentSettings {
-  const { services } = readFile(file);
-  const found = services.find((one) => one.name === (name ?? services[0]?.name));
-  if (found !== undefined && (name !== undefined || services.length === 1)) return found;
-  const known = listNames(services.map((one) => one.name));
-  const problem =
-    name === undefined
-      ? 'there are several services; choose one of them'
-      : `no such service: ${sanitizeArgument(name)}`;
-  throw new ExportError('ConfigurationError', `--service: ${problem}. The services of ${file}: ${known}`);
 }
 
 const readFile = (file: string) => parseDeployment(fileDocument(file, readTextFile));

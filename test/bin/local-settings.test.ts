@@ -4,9 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { runProgram } from '../../bin/program.ts';
 import { apiSchema } from '../../lib/settings/api-settings.ts';
 import { always, delayed, onRequest, withBody } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -42,8 +40,6 @@ async function aFile(
 const bodiesOf = ({ exchanges }: Simulator) =>
   exchanges.map(({ requestBody }) => requestBody as Record<string, unknown>);
 
-const inData = { reports: '/data/*' };
-
 /** The settings of a service with the header `Link`, whose pages have up to a hundred reports. */
 const described = (api: object) => ({
   services: {
@@ -53,57 +49,12 @@ const described = (api: object) => ({
         request: { path: '/logs', query: { since: '{since}', until: '{until}', limit: '{size}' } },
         auth: { kind: 'bearer' },
         next: { from: 'link' },
-        page: { format: 'json', ...inData },
+        page: { format: 'json', reports: '/data/*' },
         ...api,
       },
     },
   },
   exports: [{ name: 'nightly', size: 100 }],
-});
-
-describe('report-exporter service --settings', () => {
-  it('serves the API that the file describes until it is interrupted', async () => {
-    const { file } = await aFile(described({}));
-    const interrupt = new AbortController();
-    let stdout = '';
-    const write = (text: string | Uint8Array) => (stdout += String(text)) !== '';
-    const running = runProgram(['service', '--settings', file, '--service', 'acme', '--api-key-env', 'OTHER_KEY'], {
-      env,
-      stdin: Readable.from([]),
-      stdout: { write },
-      stderr: { write },
-      signal: interrupt.signal,
-      program: 'npx report-exporter',
-    });
-    await expect.poll(() => stdout).toMatch(/^Simulator of \/logs listening on http:\S+\n$/);
-    const [baseUrl = ''] = /http:\S+/.exec(stdout) ?? [];
-    const until = new Date().toISOString().replace(/\.\d+/, '');
-    const response = await fetch(`${baseUrl}/logs?since=1970-01-01T00:00:00Z&until=${until}&limit=7`, {
-      headers: { authorization: `Bearer ${env.OTHER_KEY}` },
-    });
-    expect(response.headers.get('link')).toContain('rel="next"');
-    expect(((await response.json()) as { data: unknown[] }).data).toHaveLength(7);
-    interrupt.abort();
-    expect(await running).toBe(130);
-  });
-
-  it('names each mistake', async () => {
-    const { services, exports } = described({});
-    const { file } = await aFile({
-      services: { ...services, other: services.acme },
-      exports: ['acme', 'other'].map((service) => ({ ...exports[0], name: service, service })),
-    });
-    const ended = await runInProcess(['service', '--service', 'acme']);
-    expect(ended.stderr).toContain('--service: needs --settings');
-    const ambiguous = await runInProcess(['service', '--settings', file, '--vendor', 'ACME'], env);
-    expect(ambiguous.status).toBe(2);
-    expect(ambiguous.stderr).toContain(
-      `--service: there are several services; choose one of them. The services of ${file}: acme, other`,
-    );
-    expect(ambiguous.stderr).toContain('--vendor: cannot be combined with --settings');
-    const unknown = await runInProcess(['service', '--settings', file, '--service', 'amce'], env);
-    expect(unknown.stderr).toContain('--service: no such service: amce');
-  });
 });
 
 describe('report-exporter local --settings', () => {
@@ -331,15 +282,34 @@ describe('report-exporter local --settings', () => {
     expect(JSON.stringify(plan.request)).toContain('ACME');
   });
 
+  it('simulates no other API, and says what to do', async () => {
+    const { file, local } = await aFile(described({}));
+    expect(await runInProcess([...local, '--simulate'], env)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining(
+        `--simulate: ${file} services.acme describes another API, and only the Report Export Service is simulated`,
+      ),
+    });
+  });
+
   it.each([
-    [{ kind: 'oauth2', tokenUrl: 'https://login.example.com/oauth2/token', clientId: 'exporter' }, 'json'],
-    [{ kind: 'basic' }, 'csv'],
-  ])('simulates an API that the file describes: %j with %s', async (auth, format) => {
-    const { out, local } = await aFile(described({ auth, page: { format, ...(format === 'json' && inData) } }));
-    const ended = await runInProcess([...local, '--simulate', '--json']);
-    expect(ended).toMatchObject({ status: 0 });
-    expect(jsonOf(ended)).toMatchObject({ pages: 3 });
-    expect(await runInProcess(['verify', '--out', out, '--json'])).toMatchObject({ status: 0 });
+    [
+      { kind: 'oauth2', tokenUrl: '', clientId: 'exporter' },
+      { format: 'json', reports: '/data/*' },
+    ],
+    [{ kind: 'basic' }, { format: 'csv' }],
+  ])('exports from the API that the file describes: %j with %j', async (auth, page) => {
+    const describedAt = (url: string) =>
+      described({ page, auth: 'tokenUrl' in auth ? { ...auth, tokenUrl: `${url}/token` } : auth });
+    const secret = 'user:a-secret';
+    const api = apiSchema.parse(describedAt('http://127.0.0.1').services.acme.api);
+    const { baseUrl } = await aService({ apiKey: secret, api });
+    const { services } = describedAt(baseUrl);
+    services.acme.baseUrl = baseUrl;
+    const { out, local } = await aFile({ services, exports: [{ name: 'nightly', size: 2 }] });
+    const ended = await runInProcess([...local, '--json'], { REPORT_EXPORT_API_KEY: secret });
+    expect(jsonOf(ended)).toMatchObject({ status: 'completed', pages: 3, reports: 5 });
+    expect(await runInProcess(['verify', '--out', out, '--json'], env)).toMatchObject({ status: 0 });
   });
 
   it.each([

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { aDirectory, runInProcess } from '../support/process/command-line.ts';
 import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
+import { startTestSimulator } from '../support/service/simulator-client.ts';
 
 const key = 'the-key-of-the-service-0123456789';
 const env = { REPORT_EXPORT_API_KEY: key };
@@ -84,15 +85,17 @@ describe('report-exporter probe', () => {
   });
 
   it('says what a run would miss', async () => {
+    const headers = { 'content-type': 'application/json' };
+    await using server = await startRawServer(rawResponse({ headers, body: '{"events":[{}],"paging":{"next":null}}' }));
     const { file } = await aFile({
+      baseUrl: server.url,
       description: { ...api, request: { path: '/v1/events', query: { limit: '{size}' } } },
-      size: 1_000,
     });
-    const ended = await runInProcess(['probe', '--settings', file, '--simulate', '--json']);
+    const ended = await runInProcess(['probe', '--settings', file, '--json'], env);
     expect(JSON.parse(ended.stdout)).toMatchObject({
       status: 'ok',
       export: 'events',
-      pages: [{ reports: 250, next: { at: 'body /paging/next', cursor: null } }],
+      pages: [{ reports: 1, next: { at: 'body /paging/next', cursor: null } }],
       notes: [
         'no request has {since}: every run exports everything',
         'slices and runs with an upper bound are not possible: requests have none',
@@ -145,9 +148,10 @@ describe('report-exporter probe', () => {
   it('probes the Report Export Service, too', async () => {
     const directory = await aDirectory();
     const file = join(directory, 'settings.json');
-    const services = { acme: { baseUrl: 'https://reports.example.com' } };
-    writeFileSync(file, JSON.stringify({ services, exports: [{ name: 'reports' }] }));
-    const ended = await runInProcess(['probe', '--settings', file, '--simulate']);
+    await using simulator = await startTestSimulator({ apiKey: key });
+    const services = { acme: { baseUrl: simulator.baseUrl } };
+    writeFileSync(file, JSON.stringify({ services, exports: [{ name: 'reports', size: 2 }] }));
+    const ended = await runInProcess(['probe', '--settings', file], env);
     expect(ended.status).toBe(0);
     expect(ended.stdout).toContain('root element reports');
     expect(ended.stdout).toMatch(/next {5}header x-service-cursor: \d{13},/);

@@ -43,8 +43,10 @@ export async function initCommand(
             `${textStyleFor(stdout, env)('green', 'Created:')} ${toPrintable(String(directory))} (${plural(names.length, 'file')})`,
             `  cd ${shellQuote(String(directory))}`,
             '  npm install',
-            '  npm start            runs an export here, against a simulated service',
-            '  Its README.md says how to export from your service, and how to deploy.',
+            ...(options.api === true
+              ? []
+              : ['  npm start            runs an export here, against a simulated service']),
+            `  Its README.md says how to ${options.api === true ? 'describe your API' : 'export from your service'}, and how to deploy.`,
             ...(tarball === undefined
               ? []
               : [`  Commit ${tarball}, too: the project installs report-exporter from it.`]),

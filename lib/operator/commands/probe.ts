@@ -22,8 +22,6 @@ import { readStartRequest } from '../run-options.ts';
 export interface ProbeOptions {
   readonly settings?: string;
   readonly since?: string;
-  /** Use a simulator instead of the service. */
-  readonly simulate?: boolean;
   readonly json?: boolean;
 }
 
@@ -50,14 +48,14 @@ export async function probeCommand(
   context: CommandContext,
 ): Promise<number> {
   const { stdout, stderr, env } = context;
-  const { settings: file, json = false, simulate = false } = options;
+  const { settings: file, json = false } = options;
   const problems = [...usageErrors];
-  const { since: given } = readStartRequest({ ...(options.since !== undefined && { since: options.since }) }, problems);
+  const { since: given } = readStartRequest({ since: options.since }, problems);
   if (file === undefined) problems.push('--settings: required, such as --settings report-exporter.json');
   const open = async () => {
     const { readFileExports } = await import('../settings-file.ts');
     const names = exportName === undefined ? [] : [exportName];
-    const [settings] = readFileExports(file ?? '', names, { simulate }, []);
+    const [settings] = readFileExports(file ?? '', names, {}, []);
     if (settings === undefined) throw new ExportError('ConfigurationError', `No exports in ${file}`);
     const described = describeLocalExport(localExportSchema.parse(settings), { env, runtime: systemRuntime });
     const service = await described.service.connect((text) => stderr.write(`${text}\n`));

@@ -1,7 +1,6 @@
 /** `report-exporter service`: runs the simulator on its own, to try the exporter or any other client against it. */
 
 import { ExportError } from '../../core/errors.ts';
-import { apiSchema } from '../../settings/api-settings.ts';
 import { defaultApiKeyEnv } from '../../settings/deployment-settings.ts';
 import { serviceSettingsSchema } from '../../settings/settings.ts';
 import { directoryReports } from '../../service/simulator/directory-reports.ts';
@@ -9,14 +8,10 @@ import { generatedReports } from '../../service/simulator/generated-reports.ts';
 import { startSimulator } from '../../service/simulator/simulator.ts';
 import { type CommandContext, exitStatuses } from '../context.ts';
 import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
-import { collectProblems, readApiKey, readWholeNumber } from '../run-options.ts';
-import { readService } from '../settings-file.ts';
+import { readApiKey, readWholeNumber } from '../run-options.ts';
 
 export interface ServiceOptions {
   readonly port: string;
-  /** A settings file, and the service in it. */
-  readonly settings?: string;
-  readonly service?: string;
   readonly vendor?: string;
   readonly apiKeyEnv?: string;
   readonly reports?: string;
@@ -30,12 +25,11 @@ export async function serviceCommand(
   { env, stdout, stderr, signal }: CommandContext,
 ): Promise<number> {
   try {
-    const { port, vendor, api, apiKey, from, count } = readServiceSettings(options, usageErrors, env);
+    const { port, vendor, apiKey, from, count } = readServiceSettings(options, usageErrors, env);
     const reports =
       from === undefined ? generatedReports({ seed, count, now: Date.now }) : await directoryReports(from);
-    const simulator = await startSimulator({ vendor, apiKey, port, reports, seed, api });
-    const name = api === undefined ? 'Report Export Service simulator' : `Simulator of ${api.request.path}`;
-    stdout.write(`${name} listening on ${simulator.baseUrl}\n`);
+    const simulator = await startSimulator({ vendor, apiKey, port, reports, seed });
+    stdout.write(`Report Export Service simulator listening on ${simulator.baseUrl}\n`);
     if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
     await simulator.close();
     return exitStatuses.interrupted;
@@ -51,25 +45,16 @@ export async function serviceCommand(
 const seed = 1;
 
 function readServiceSettings(options: ServiceOptions, usageErrors: readonly string[], env: CommandContext['env']) {
-  const { settings: file, service: name, from } = options;
+  const { vendor = 'SERVICE', apiKeyEnv = defaultApiKeyEnv, from } = options;
   const problems = [...usageErrors];
   const port = readWholeNumber('--port', options.port, { max: 65_535 }, problems);
   const count = readWholeNumber('--reports', options.reports ?? '250', { max: 10_000_000 }, problems);
   if (options.reports !== undefined && from !== undefined) {
     problems.push('--reports: cannot be combined with --from, which serves the files of a directory');
   }
-  if (file === undefined && name !== undefined) problems.push('--service: needs --settings, the file that names it');
-  if (file !== undefined && options.vendor !== undefined) {
-    problems.push('--vendor: cannot be combined with --settings, which has it');
-  }
-  const service = file === undefined ? undefined : collectProblems(() => readService(file, name), problems);
-  const { vendor: vendorOfFile = 'SERVICE', api: described } = service?.service ?? {};
-  const vendor = options.vendor ?? vendorOfFile;
   const parsedVendor = serviceSettingsSchema.shape.vendor.safeParse(vendor);
   for (const issue of parsedVendor.error?.issues ?? []) problems.push(`--vendor: ${issue.message}`);
-  const api = described === undefined ? undefined : apiSchema.parse(described);
-  const variable = options.apiKeyEnv ?? service?.apiKeyEnv ?? defaultApiKeyEnv;
-  const apiKey = api?.auth.kind === 'none' ? 'none' : readApiKey(variable, env, problems, api?.auth.kind);
+  const apiKey = readApiKey(apiKeyEnv, env, problems);
   if (problems.length > 0 || apiKey === undefined) throw new ExportError('ConfigurationError', problems.join('\n'));
-  return { port, vendor, api, apiKey, from, count };
+  return { port, vendor, apiKey, from, count };
 }

@@ -30,13 +30,13 @@ export function projectFiles(template: ProjectTemplate): Readonly<Record<string,
 
 const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 
-const packageJson = ({ name, node, versions }: ProjectTemplate) => ({
+const packageJson = ({ name, node, versions, vendor }: ProjectTemplate) => ({
   name,
   private: true,
   type: 'module',
   engines: { node },
   scripts: {
-    start: 'report-exporter local --settings report-exporter.json --simulate',
+    start: `report-exporter local --settings report-exporter.json${vendor === undefined ? '' : ' --simulate'}`,
     synth: 'cdk synth --quiet',
     deploy: 'cdk deploy',
   },
@@ -100,6 +100,10 @@ exports
 
 const howToSetService = `To export from the service itself, set its address and vendor in \`report-exporter.json\`, and its API key:`;
 
+const simulating = `$ npm start                                                   # exports from a simulated service to ./exports
+$ npx report-exporter status                                  # shows its runs
+`;
+
 const probing =
   '$ npx report-exporter probe --settings report-exporter.json    # requests two pages, and shows what it finds\n';
 
@@ -126,9 +130,7 @@ You need Node.js ${node.replace('>=', '')} or newer, and no AWS account.
 
 \`\`\`console
 $ npm install
-$ npm start                                                   # exports from a simulated service to ./exports
-$ npx report-exporter status                                  # shows its runs
-\`\`\`
+${vendor === undefined ? '' : simulating}\`\`\`
 
 ${vendor === undefined ? howToDescribeApi : howToSetService}
 

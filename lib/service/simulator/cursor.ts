@@ -11,8 +11,8 @@
  */
 
 import { createHmac } from 'node:crypto';
-import { Rejection } from './rejection.ts';
 import type { Position } from './report-source.ts';
+import { Rejection } from './request.ts';
 
 /** `request` is the canonical form of what the cursor must be sent with (`ExportRequest.identity`). */
 export interface CursorCodec {

@@ -1,7 +1,7 @@
 /** Serves the XML files of a directory as reports, to try an export with real data. */
 
-import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
-import { join, sep } from 'node:path';
+import { open, readdir, readFile, stat } from 'node:fs/promises';
+import { join, relative, sep } from 'node:path';
 import { SaxesParser } from 'saxes';
 import { ExportError } from '../../core/errors.ts';
 import { whyUnreadable } from '../../settings/text-file.ts';
@@ -43,27 +43,17 @@ export async function directoryReports(directory: string): Promise<ReportSource>
   return createTimeline(reports);
 }
 
-/** Sorted paths relative to `directory`. Includes symbolic links to files; does not follow links to directories. */
+/** Sorted paths relative to `directory`. Includes symbolic links; does not follow links to directories. */
 async function findXmlFiles(directory: string): Promise<string[]> {
-  let names: string[];
-  try {
-    names = await readdir(directory, { recursive: true });
-  } catch (cause) {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch((cause: unknown) => {
     const { code } = cause as NodeJS.ErrnoException;
     const reason = code === 'ENOTDIR' ? 'is not a directory' : whyUnreadable(cause);
     throw new ExportError('ConfigurationError', `The report directory ${directory} ${reason}`, { cause });
-  }
-  const candidates = names.filter((name) => /\.xml$/i.test(name)).sort();
-  const areFiles = await Promise.all(
-    candidates.map((name) =>
-      stat(join(directory, name)).then(
-        (stats) => !stats.isDirectory(),
-        // Reported with the reason when the file is inspected.
-        () => true,
-      ),
-    ),
-  );
-  const paths = candidates.filter((_, index) => areFiles[index]);
+  });
+  const paths = entries
+    .filter((entry) => !entry.isDirectory() && /\.xml$/i.test(entry.name))
+    .map((entry) => relative(directory, join(entry.parentPath, entry.name)))
+    .sort();
   if (paths.length === 0) throw new ExportError('ConfigurationError', `No .xml file in ${directory}`);
   return paths;
 }
@@ -77,58 +67,37 @@ interface XmlFile {
   readonly contentStart: number;
 }
 
-/** Reads the file once, in constant memory. @throws Error with the reason why it cannot be part of a page */
+/** @throws Error with the reason why the file cannot be part of a page */
 async function inspectXmlFile(path: string): Promise<XmlFile> {
   const stats = await stat(path);
   // Opening a pipe would wait for its writer.
-  if (!stats.isFile()) throw new Error('it is a pipe or a device, not a regular file');
-  const { size, mtimeMs } = stats;
-  await using handle = await open(path);
-  const { buffer } = await handle.read(Buffer.alloc(3), 0, 3, 0);
-  const bomBytes = buffer.toString('latin1') === '\xEF\xBB\xBF' ? 3 : 0;
-  const parser = createParser();
-  for await (const text of decode(chunksFrom(handle, bomBytes))) parser.write(text);
-  return {
-    path,
-    modifiedMs: Math.floor(mtimeMs),
-    size,
-    contentStart: bomBytes + Buffer.byteLength(parser.end()),
-  };
-}
-
-async function* decode(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
-  // ignoreBOM keeps every U+FEFF.
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  if (!stats.isFile()) throw new Error('it is a directory, a pipe or a device, not a regular file');
+  const bytes = await readFile(path);
+  let text: string;
   try {
-    for await (const chunk of chunks) yield decoder.decode(chunk, { stream: true });
-    yield decoder.decode();
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {
-    if (cause instanceof TypeError) throw new Error('it is not UTF-8, the encoding of a page', { cause });
-    throw cause;
+    throw new Error('it is not UTF-8, the encoding of a page', { cause });
   }
+  // The decoder omits one byte order mark.
+  const bomBytes = bytes.subarray(0, 3).toString('latin1') === '\xEF\xBB\xBF' ? 3 : 0;
+  const contentStart = bomBytes + Buffer.byteLength(text.slice(0, findContent(text)));
+  return { path, modifiedMs: Math.floor(stats.mtimeMs), size: stats.size, contentStart };
 }
 
-const chunksFrom = (handle: FileHandle, start: number) => handle.createReadStream({ start, autoClose: false });
-
-/** Checks a document; `write` and `end` throw if it is not well-formed. `end` returns declaration and DOCTYPE. */
-function createParser() {
+/** Where declaration and DOCTYPE of a document end. @throws Error if it is not well-formed, or not in a page */
+function findContent(text: string): number {
   // Pages are XML 1.0, so its rules apply to each file, even if the file declares another version.
   const parser = new SaxesParser({ forceXMLVersion: true, defaultXMLVersion: '1.0' });
-  let prolog = '';
-  let isInProlog = true;
-  let prologEnd = 0;
-  const endPrologHere = () => {
-    prologEnd = parser.position;
-  };
+  let contentStart = 0;
   parser.on('xmldecl', ({ encoding = 'utf-8' }) => {
     if (!/^(utf-8|us-ascii)$/i.test(encoding)) {
       throw new Error(`it declares the encoding ${encoding}, but the encoding of a page is UTF-8`);
     }
-    endPrologHere();
+    contentStart = parser.position;
   });
-  parser.on('doctype', endPrologHere);
-  parser.on('opentagstart', () => {
-    isInProlog = false;
+  parser.on('doctype', () => {
+    contentStart = parser.position;
   });
   parser.ENTITIES = new Proxy(parser.ENTITIES, {
     get(known, name: string) {
@@ -138,16 +107,8 @@ function createParser() {
       return known[name];
     },
   });
-  return {
-    write(text: string) {
-      if (isInProlog) prolog += text;
-      parser.write(text);
-    },
-    end(): string {
-      parser.close();
-      return prolog.slice(0, prologEnd);
-    },
-  };
+  parser.write(text).close();
+  return contentStart;
 }
 
 /** @throws if the file has changed since it was inspected */
@@ -157,5 +118,5 @@ async function* readContent(file: XmlFile): AsyncGenerator<Uint8Array> {
   if (size !== file.size || Math.floor(mtimeMs) !== file.modifiedMs) {
     throw new Error(`${file.path} has changed since the service started. Restart the service to serve the new content`);
   }
-  yield* chunksFrom(handle, file.contentStart);
+  yield* handle.createReadStream({ start: file.contentStart, autoClose: false });
 }

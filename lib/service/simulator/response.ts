@@ -4,9 +4,10 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import type { Rejection } from './rejection.ts';
+import { pipeline, type Transform } from 'node:stream';
+import * as zlib from 'node:zlib';
 import type { Position, Report, ReportSource } from './report-source.ts';
-import type { ExportRequest, ReceivedRequest } from './request.ts';
+import type { ExportRequest, ReceivedRequest, Rejection } from './request.ts';
 
 /** In the order and case in which they are sent. Names may repeat. */
 export type Headers = readonly (readonly [name: string, value: string])[];
@@ -26,11 +27,11 @@ interface ValidRequest {
   readonly cursor: string | undefined;
   /** False of a request for an access token. */
   readonly isForPage: boolean;
-  /** The response as of the time `at`, and how it is built when it is sent. @throws Rejection invalid_cursor */
-  readonly answer: (at: number) => (now: number) => PreparedResponse;
+  /** The response as of the time of the request, without the headers of every response. @throws Rejection invalid_cursor */
+  readonly answer: () => PreparedResponse;
 }
 
-/** @throws Rejection */
+/** `at` is when the request had arrived. @throws Rejection */
 export type Validate = (received: ReceivedRequest, at: number) => ValidRequest;
 
 export interface Page {
@@ -62,17 +63,15 @@ export function selectPage(
 
 /**
  * A page as a 200 response (an assumption: the contract shows no status). It carries the cursor header only if more
- * matching reports remain. `now` becomes the `date` header.
+ * matching reports remain.
  */
 export function pageResponse(
   { reports }: Page,
   cursor: { readonly header: string; readonly value: string | undefined },
-  now: number,
 ): PreparedResponse {
   return {
     status: 200,
     headers: [
-      ...commonHeaders(now),
       ...(cursor.value === undefined ? [] : ([[cursor.header, cursor.value]] as const)),
       ['content-disposition', 'attachment; filename="reports.xml"'],
       ['content-type', 'application/xml;charset=UTF-8'],
@@ -98,12 +97,11 @@ async function* documentChunks(reports: readonly Report[]): AsyncGenerator<Uint8
   yield documentEnd;
 }
 
-export function rejectionResponse(rejection: Rejection, now: number): PreparedResponse {
+export function rejectionResponse(rejection: Rejection): PreparedResponse {
   const body = Buffer.from(JSON.stringify({ error: rejection.code, message: rejection.message }));
   return {
     status: rejection.status,
     headers: [
-      ...commonHeaders(now),
       ...(rejection.allow === undefined ? [] : ([['allow', rejection.allow]] as const)),
       ['content-type', 'application/json'],
       ['content-length', String(body.length)],
@@ -113,6 +111,7 @@ export function rejectionResponse(rejection: Rejection, now: number): PreparedRe
   };
 }
 
+/** Those of every response. */
 export function commonHeaders(now: number): Headers {
   return [
     ['date', new Date(now).toUTCString()],
@@ -128,4 +127,42 @@ export function commonHeaders(now: number): Headers {
     ['expires', '0'],
     ['x-frame-options', 'SAMEORIGIN'],
   ];
+}
+
+const encoders: Readonly<Record<string, () => Transform>> = {
+  gzip: () => zlib.createGzip(),
+  br: () => zlib.createBrotliCompress({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }),
+  zstd: () => zlib.createZstdCompress(),
+};
+
+/**
+ * The response in the encoding that the client prefers, as most services send it (RFC 9110, section 12.5.3); as it is if the
+ * client accepts none of them.
+ */
+export function compressed(response: PreparedResponse, acceptEncoding = ''): PreparedResponse {
+  const encoding = preferredEncoding(acceptEncoding);
+  const createEncoder = encoders[encoding];
+  if (createEncoder === undefined) return response;
+  return {
+    ...response,
+    headers: [
+      // The size is not known in advance.
+      ...response.headers.filter(([name]) => name !== 'content-length'),
+      ['vary', 'Accept-Encoding'],
+      ['content-encoding', encoding],
+    ],
+    // The reader of the encoder meets the error of a report that cannot be read.
+    body: () => pipeline(response.body(), createEncoder(), () => {}),
+  };
+}
+
+/** The one with the highest weight; among these, the first. */
+function preferredEncoding(acceptEncoding: string): string {
+  const [preferred] = acceptEncoding
+    .split(',')
+    .map((item) => /^\s*([^\s;]+)\s*(?:;\s*q=([\d.]+)\s*)?$/i.exec(item))
+    .map((match) => ({ name: match?.[1]?.toLowerCase() ?? '', weight: Number(match?.[2] ?? 1) }))
+    .filter(({ name, weight }) => weight > 0 && (name === 'identity' || Object.hasOwn(encoders, name)))
+    .toSorted((one, other) => other.weight - one.weight);
+  return preferred?.name ?? 'identity';
 }

@@ -3,25 +3,68 @@
  * tests hold the client to the contract and not to itself.
  *
  * It follows sections 2 to 5 and 8 of the contract rule by rule. Where the contract is silent, it behaves as a careful
- * service would, and the code documents the assumption: status codes and error bodies in `rejection.ts`, accepted
- * request fields in `request.ts`, the order of reports in `report-source.ts`.
+ * service would, and the code documents the assumption: accepted request fields, status codes and
+ * error bodies in `request.ts`, the order of reports in `report-source.ts`.
  *
  * The simulator keeps no state between requests. A cursor contains its own position, so a new instance with the same
  * vendor, seed and reports accepts the cursors of the previous one.
  */
 
 import { once } from 'node:events';
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { pipeline } from 'node:stream/promises';
 import { ExportError } from '../../core/errors.ts';
-import { createHandler, type HandlerOptions } from './handler.ts';
+import { createCursorCodec } from './cursor.ts';
+import type { ReportSource } from './report-source.ts';
+import { type ReceivedRequest, readRequest, Rejection, type UpperBounds, validateRequest } from './request.ts';
+import {
+  commonHeaders,
+  compressed,
+  pageResponse,
+  type PreparedResponse,
+  rejectionResponse,
+  selectPage,
+  type Validate,
+} from './response.ts';
 
 // An import of node:http would load all that it normally loads on demand: 30 ms of the start.
 const { createServer } = process.getBuiltinModule('node:http');
 
-export interface SimulatorOptions extends HandlerOptions {
+export interface SimulatorOptions {
   /** Default 0: any free port. */
-  readonly port?: number | undefined;
+  readonly port?: number;
+  /** The vendor part of the header names: `SERVICE` results in `X-SERVICE-API-KEY` and `x-service-cursor`. */
+  readonly vendor: string;
+  /** The only accepted key. */
+  readonly apiKey: string;
+  readonly reports: ReportSource;
+  /** Signs the cursors: an instance with another seed rejects them. Default 1. */
+  readonly seed?: string | number;
+  /** Milliseconds since the epoch. Decides which reports exist, and sets the `date` header. Default: the system clock. */
+  readonly now?: () => number;
+  /** Default: honoured. */
+  readonly upperBounds?: UpperBounds;
+  /** Tests serve other APIs. Default: the Report Export Service. */
+  readonly validate?: Validate;
+  /** Default: what the client accepts. */
+  readonly compression?: boolean;
+  /** Tests record what is sent, and inject faults. Default: sends the response as it is. */
+  readonly send?: Send;
+}
+
+type Send = (response: ServerResponse, reply: Reply, signal: AbortSignal) => Promise<void>;
+
+/** What a request is answered with. */
+export interface Reply {
+  readonly received: ReceivedRequest;
+  /** Whether it is a valid request for a page. Its cursor need not be. */
+  readonly isValid: boolean;
+  /** The effective cursor: query before body. undefined if none was sent or the request is invalid. */
+  readonly cursor: string | undefined;
+  readonly rejection: Rejection | undefined;
+  /** The response, dated now. */
+  readonly prepare: () => PreparedResponse;
 }
 
 export interface Simulator extends AsyncDisposable {
@@ -91,4 +134,77 @@ async function listen(server: Server, port: number): Promise<number> {
     );
   }
   return (server.address() as AddressInfo).port;
+}
+
+/** Returns the request listener. A request is evaluated as of the moment it has been received completely. */
+function createHandler(options: SimulatorOptions, signal: AbortSignal) {
+  const { validate = reportExportService(options), now = Date.now, compression = true, send = sendUnchanged } = options;
+
+  return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const received = await readRequest(request);
+    const valid = resultOrRejection(() => validate(received, now()));
+    const answer = valid instanceof Rejection ? valid : resultOrRejection(valid.answer);
+    const rejection = answer instanceof Rejection ? answer : undefined;
+    const prepared = answer instanceof Rejection ? rejectionResponse(answer) : answer;
+    const acceptEncoding = compression ? request.headers['accept-encoding'] : undefined;
+    const isAccepted = !(valid instanceof Rejection);
+    const reply = {
+      received,
+      isValid: isAccepted && valid.isForPage,
+      cursor: isAccepted ? valid.cursor : undefined,
+      rejection,
+      prepare: () =>
+        compressed({ ...prepared, headers: [...commonHeaders(now()), ...prepared.headers] }, acceptEncoding),
+    };
+    await send(response, reply, signal);
+  };
+}
+
+function reportExportService({
+  vendor,
+  apiKey,
+  reports,
+  seed = 1,
+  upperBounds = 'honoured',
+}: SimulatorOptions): Validate {
+  const keyHeader = `x-${vendor}-api-key`.toLowerCase();
+  const cursorHeader = `x-${vendor}-cursor`.toLowerCase();
+  const cursorCodec = createCursorCodec({ vendor, seed });
+
+  return (received, at) => {
+    const valid = validateRequest(received, keyHeader, apiKey, upperBounds);
+    const { cursor, since, pageSize, identity, ...filter } = valid;
+    return {
+      cursor,
+      isForPage: true,
+      answer() {
+        const start =
+          cursor === undefined
+            ? { date: Math.max(since, reports.oldest), ordinal: 0 }
+            : cursorCodec.decode(cursor, identity);
+        const page = selectPage(reports, filter, { start, limit: pageSize, at });
+        const nextCursor = page.next && cursorCodec.encode(page.next, identity);
+        return pageResponse(page, { header: cursorHeader, value: nextCursor });
+      },
+    };
+  };
+}
+
+/** A report that cannot be read truncates the response. */
+async function sendUnchanged(response: ServerResponse, { prepare }: Reply): Promise<void> {
+  const { status, headers, body } = prepare();
+  // The headers have a date already.
+  response.sendDate = false;
+  response.writeHead(status, headers.flat());
+  await pipeline(body(), response).catch(() => response.destroy());
+}
+
+/** Unexpected errors become 500 responses, so that the service stays up. */
+function resultOrRejection<Result>(compute: () => Result): Result | Rejection {
+  try {
+    return compute();
+  } catch (error) {
+    if (error instanceof Rejection) return error;
+    return new Rejection('internal_error', error instanceof Error ? error.message : String(error), { cause: error });
+  }
 }

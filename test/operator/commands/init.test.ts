@@ -96,7 +96,8 @@ describe('a new project', () => {
       api: { next: { from: 'body' } },
     });
     expect(await readFile(join(project, 'README.md'), 'utf8')).toContain('report-exporter probe --settings');
-    expect(await runInProcess(['probe', '--settings', file, '--simulate'])).toMatchObject({ status: 0 });
+    const { scripts } = await readJson(project, 'package.json');
+    expect(scripts.start).toBe('report-exporter local --settings report-exporter.json');
     expect(await init(join(project, 'other'), '--api', '--vendor', 'ACME')).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('--vendor: has no meaning with --api'),

@@ -166,7 +166,7 @@ describe('a directory of XML files', () => {
       'bad/built-in.xml': expect.stringContaining('the entity &constructor; needs a DOCTYPE'),
       'bad/truncated.xml': 'it is not UTF-8, the encoding of a page',
       'bad/dangling.xml': 'it does not exist',
-      'bad/pipe.xml': 'it is a pipe or a device, not a regular file',
+      'bad/pipe.xml': 'it is a directory, a pipe or a device, not a regular file',
       'bad/declared-late.xml': expect.stringContaining('XML declaration must be at the start'),
       'bad/early-break.xml': expect.stringContaining('unclosed tag: a'),
       'bad/early-end.xml': expect.stringContaining('unclosed tag: a'),

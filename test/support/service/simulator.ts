@@ -3,14 +3,17 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Reply } from '../../../lib/service/simulator/handler.ts';
 import type { ReceivedRequest } from '../../../lib/service/simulator/request.ts';
 import type { Headers, PreparedResponse } from '../../../lib/service/simulator/response.ts';
 import * as regular from '../../../lib/service/simulator/simulator.ts';
+import type { Api } from '../../../lib/settings/api-settings.ts';
+import { describedApi } from '../described-api/described-api.ts';
 import { type Delivery, deliver } from './delivery.ts';
 import type { Fault, FaultScript } from './faults.ts';
 
-export interface SimulatorOptions extends Omit<regular.SimulatorOptions, 'send'> {
+export interface SimulatorOptions extends Omit<regular.SimulatorOptions, 'send' | 'validate'> {
+  /** The API to serve. Default: the Report Export Service. */
+  readonly api?: Api | undefined;
   readonly faults?: FaultScript | undefined;
   /** Called for each exchange before the response is complete, so a client that has its response finds it recorded. */
   readonly onExchange?: ((exchange: Exchange) => void) | undefined;
@@ -47,9 +50,10 @@ export interface Exchange extends Delivery {
 export async function startSimulator({
   faults = () => undefined,
   onExchange,
+  api,
   ...options
 }: SimulatorOptions): Promise<Simulator> {
-  const keyHeaders = [`x-${options.vendor}-api-key`, 'authorization', options.api?.auth.name ?? ''];
+  const keyHeaders = [`x-${options.vendor}-api-key`, 'authorization', api?.auth.name ?? ''];
   const isKey = (name: string) => keyHeaders.some((one) => one.toLowerCase() === name);
   const cursorHeader = `x-${options.vendor}-cursor`.toLowerCase();
   const faultInjector = createFaultInjector(faults);
@@ -59,6 +63,7 @@ export async function startSimulator({
     // Most tests look at the bytes that are sent.
     compression: false,
     ...options,
+    validate: api && describedApi(api, options),
     async send(response, reply, signal) {
       requests += 1;
       const number = requests;
@@ -105,7 +110,7 @@ function bodyForRecord({ body }: ReceivedRequest): unknown {
 }
 
 interface FaultInjector {
-  faultFor(number: number, reply: Pick<Reply, 'cursor' | 'isValid'>): Fault | undefined;
+  faultFor(number: number, reply: Pick<regular.Reply, 'cursor' | 'isValid'>): Fault | undefined;
   /** Records the cursors that were sent with the page that `cursor` selects. */
   recordCursors(cursor: string | undefined, nextCursors: readonly string[]): void;
 }

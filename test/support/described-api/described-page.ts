@@ -6,11 +6,11 @@
  *     R-1,2026-11-20T02:00:00Z,invoice,"<report …"
  */
 
-import { ExportError } from '../../core/errors.ts';
-import { instantOf } from '../../core/timestamps.ts';
-import type { Api } from '../../settings/api-settings.ts';
-import type { Report } from './report-source.ts';
-import type { Chunks } from './response.ts';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
+import type { Report } from '../../../lib/service/simulator/report-source.ts';
+import type { Chunks } from '../../../lib/service/simulator/response.ts';
+import type { Api } from '../../../lib/settings/api-settings.ts';
 
 /** A cursor, a URL or a flag. A BigInt is a JSON number. */
 export type PageValue = string | number | boolean | bigint;

@@ -1,4 +1,4 @@
-/** What the simulator accepts as a request of a described API, and its responses. With the client: described-api.property.slow.test.ts. */
+/** The simulator of described APIs accepts nothing but what a description says, so that tests hold the client to it. */
 
 import { describe, expect, it } from 'vitest';
 import { apiSchema } from '../../../lib/settings/api-settings.ts';
@@ -108,29 +108,6 @@ describe('a request', () => {
     expect(await status(`${url}&limit=2&cursor=${cursor}`, { headers: { authorization } })).toBe(400);
   });
 
-  it('with an unknown cursor gets a document that says so, if the description has one', async () => {
-    const next = {
-      ...auditLog.next,
-      end: { flag: '/isLast', is: true },
-      rejected: { at: '/error/code', is: 'expired' },
-    };
-    await using simulator = await simulate({ ...auditLog, next });
-    const url = `${simulator.baseUrl}/logs?since=${since}&kind=audit&limit=10`;
-    const rejected = await fetch(`${url}&cursor=abc`, { headers: { authorization } });
-    expect([rejected.status, await rejected.json()]).toEqual([200, { error: { code: 'expired' } }]);
-    const last = await fetch(url, { headers: { authorization } });
-    expect(await last.json()).toMatchObject({ isLast: true });
-  });
-
-  it('gets a last page without what the description says is absent', async () => {
-    const next = { ...auditLog.next, end: { absent: '/meta' } };
-    await using simulator = await simulate({ ...auditLog, next });
-    const response = await fetch(`${simulator.baseUrl}/logs?since=${since}&kind=audit&limit=3`, {
-      headers: { authorization },
-    });
-    expect(Object.keys((await response.json()) as object)).toEqual(['data']);
-  });
-
   it('has the only method, and a GET no body', async () => {
     await using simulator = await simulate(auditLog);
     const response = await fetch(`${simulator.baseUrl}/logs`, { method: 'PUT', headers: { authorization } });
@@ -152,44 +129,4 @@ describe('a request', () => {
     expect(await status(url)).toBe(401);
     expect(await status(url, { headers: { [name]: `${value}x` } })).toBe(401);
   });
-});
-
-describe('an access token', () => {
-  const auth = { kind: 'oauth2', tokenUrl: 'https://login.example/token', clientId: 'a:b', scope: 'reports.read' };
-  const form = { grant_type: 'client_credentials', scope: 'reports.read' };
-  const encoded = Buffer.from(`a%3Ab:${encodeURIComponent(key)}`).toString('base64');
-  const grant = (fields: Record<string, string>, headers: Record<string, string> = {}): RequestInit => ({
-    method: 'POST',
-    body: new URLSearchParams(fields),
-    headers,
-  });
-
-  it.each([
-    ['in a header', grant(form, { authorization: `Basic ${encoded}` }), 200],
-    ['in the body', grant({ ...form, client_id: 'a:b', client_secret: key }), 200],
-    ['with another secret', grant({ ...form, client_id: 'a:b', client_secret: 'x' }), 401],
-    ['with another scope', grant({ ...form, client_id: 'a:b', client_secret: key, scope: 'all' }), 400],
-    ['with GET', {}, 405],
-  ])('is issued for the credentials %s: status of %#', async (_, init, expected) => {
-    await using simulator = await simulate({ ...auditLog, auth });
-    expect(await status(`${simulator.baseUrl}/token`, init)).toBe(expected);
-  });
-
-  it('is valid until it expires, and the secret itself is none', async () => {
-    let now = Date.UTC(2026, 10, 21);
-    await using simulator = await simulate({ ...auditLog, auth }, { now: () => now });
-    const url = `${simulator.baseUrl}/logs?since=${since}&kind=audit`;
-    const granted = await fetch(`${simulator.baseUrl}/token`, grant(form, { authorization: `Basic ${encoded}` }));
-    const { access_token: token, expires_in: seconds } = (await granted.json()) as Record<string, unknown>;
-    const headers = { authorization: `Bearer ${String(token)}` };
-    expect(await status(url, { headers })).toBe(200);
-    expect(await status(url, { headers: { authorization } })).toBe(401);
-    now += Number(seconds) * 1_000;
-    expect(await status(url, { headers })).toBe(401);
-  });
-});
-
-it('is refused if no document can have all that the description names', async () => {
-  const next = { ...auditLog.next, at: '/meta' };
-  await expect(simulate({ ...auditLog, next })).rejects.toThrow('cannot write a document that has all of /data/*');
 });

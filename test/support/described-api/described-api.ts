@@ -1,5 +1,5 @@
 /**
- * Serves the API that a description in the settings describes (`services.<name>.api`). It is the inverse of the client,
+ * Serves the API that a description in the settings describes (`services.<name>.api`), for tests. It is the inverse of the client,
  * and independent of it: a request must be what the templates make, and nothing else.
  *
  * The simulator keeps no state, so a cursor contains its own position; if it is sent alone, also the values of the
@@ -9,13 +9,19 @@
  */
 
 import { createHmac } from 'node:crypto';
-import type { JsonObject, JsonValue } from '../../core/model.ts';
-import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
+import type { JsonObject, JsonValue } from '../../../lib/core/model.ts';
+import type { Position, ReportSource } from '../../../lib/service/simulator/report-source.ts';
+import {
+  isFields,
+  isSameSecret,
+  parseJson,
+  receivedBody,
+  type ReceivedRequest,
+  Rejection,
+} from '../../../lib/service/simulator/request.ts';
+import { type Headers, type Page, selectPage, type Validate } from '../../../lib/service/simulator/response.ts';
+import { type Api, mediaTypesOf } from '../../../lib/settings/api-settings.ts';
 import { createPageWriter, type PageContent, type PageValue, segmentsOf } from './described-page.ts';
-import { Rejection } from './rejection.ts';
-import type { Position, ReportSource } from './report-source.ts';
-import { isFields, isSameSecret, parseJson, receivedBody, type ReceivedRequest } from './request.ts';
-import { commonHeaders, type Headers, type Page, selectPage, type Validate } from './response.ts';
 
 const defaultPageSize = 100;
 /** The query parameter of a link to the next page. */
@@ -41,14 +47,14 @@ export function describedApi(api: Api, { apiKey, reports, seed = 1 }: ApiOptions
   return (received, at) => {
     if (tokens.isRequested(received)) {
       const response = tokens.issue(received, at);
-      return { cursor: undefined, isForPage: false, answer: () => () => response };
+      return { cursor: undefined, isForPage: false, answer: () => response };
     }
     assertAuthorized(api.auth, received, apiKey, (token) => tokens.isValid(token, at));
     const { cursor, values } = readRequest(api, received);
     return {
       cursor: cursor === undefined ? undefined : String(cursor),
       isForPage: true,
-      answer(time) {
+      answer() {
         const issued = cursor === undefined ? undefined : cursors.decode(cursor, values);
         if (cursor !== undefined && issued === undefined) {
           if (api.next.rejected === undefined) throw unknownCursor();
@@ -56,7 +62,7 @@ export function describedApi(api: Api, { apiKey, reports, seed = 1 }: ApiOptions
         }
         const selection = readSelection(api, issued?.values ?? values, reports);
         const start = issued?.position ?? { date: Math.max(selection.since, reports.oldest), ordinal: 0 };
-        const page = selectPage(reports, selection, { start, limit: selection.size, at: time });
+        const page = selectPage(reports, selection, { start, limit: selection.size, at });
         const next = findNext(api, page, start);
         const token =
           next === start && cursor === undefined && initial !== undefined
@@ -66,7 +72,7 @@ export function describedApi(api: Api, { apiKey, reports, seed = 1 }: ApiOptions
         const value = token !== undefined && isUrl(api) ? linkTo(received, String(token), variant) : token;
         const isEmpty = cursor === undefined && page.reports.length === 0;
         if (isEmpty && api.page.empty?.status === 204) {
-          return (now) => ({ status: 204, headers: commonHeaders(now), body: () => [], reportIds: [] });
+          return { status: 204, headers: [], body: () => [], reportIds: [] };
         }
         const content = {
           reports: page.reports,
@@ -87,7 +93,7 @@ export function describedApi(api: Api, { apiKey, reports, seed = 1 }: ApiOptions
       ...(length === undefined ? [] : ([['content-length', String(length)]] as const)),
     ];
     const reportIds = content.reports.map(({ id }) => id);
-    return (now: number) => ({ status: 200, headers: [...commonHeaders(now), ...headers], body: chunks, reportIds });
+    return { status: 200, headers, body: chunks, reportIds };
   }
 }
 
@@ -416,13 +422,13 @@ function createTokens(auth: Api['auth'], apiKey: string, sign: (text: string) =>
       }
       const form = new URLSearchParams(receivedBody(received, 'application/x-www-form-urlencoded'));
       const [, basic] = /^Basic (.+)$/.exec(received.headers.authorization ?? '') ?? [];
-      const [id, ...secret] = basic === undefined ? [] : Buffer.from(basic, 'base64').toString().split(':');
+      const [id, ...secret] = Buffer.from(basic ?? '', 'base64')
+        .toString()
+        .split(':');
       // Both are encoded as in a form (section 2.3.1).
       const decode = (text = '') => new URLSearchParams(`text=${text}`).get('text') ?? '';
-      const clientId = id === undefined ? form.get('client_id') : decode(id);
-      const clientSecret = id === undefined ? form.get('client_secret') : decode(secret.join(':'));
-      if (clientId !== auth.clientId || !isSameSecret(clientSecret ?? '', apiKey)) {
-        throw new Rejection('invalid_client', 'The client ID or the secret is wrong');
+      if (decode(id) !== auth.clientId || !isSameSecret(decode(secret.join(':')), apiKey)) {
+        throw new Rejection('unauthorized', 'The client ID or the secret is wrong');
       }
       if (form.get('grant_type') !== 'client_credentials' || (form.get('scope') ?? undefined) !== auth.scope) {
         throw new Rejection('invalid_request', 'The grant type or the scope is not that of the description');
@@ -433,7 +439,7 @@ function createTokens(auth: Api['auth'], apiKey: string, sign: (text: string) =>
         ['content-type', 'application/json'],
         ['content-length', String(body.length)],
       ];
-      return { status: 200, headers: [...commonHeaders(now), ...headers], body: () => [body], reportIds: [] };
+      return { status: 200, headers, body: () => [body], reportIds: [] };
     },
   };
 }
