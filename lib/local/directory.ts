@@ -127,20 +127,21 @@ export async function startLocalExport(
   // run shows that the name of the variable is not the key itself.
   const mayAdd = source !== undefined && isNameOfVariable(settings.apiKeyEnv);
   const noted = { exportName: settings.export.name, ...(mayAdd && { settings: toSave }) };
-  return await notingFailure(options, noted, startOptions, async () => {
+  return await notingFailure(options, noted, request, startOptions, async () => {
     return await startRun(options, localExportSchema.parse(settings), request, startOptions, toSave);
   });
 }
 
-/** Resolves and rejects as `start` does. If that has begun no run, the reason is noted for `status`. */
+/** Resolves and rejects as `start` does. If that has begun no regular run, the reason is noted for `status`. */
 async function notingFailure(
   { out, runtime }: RunOptions,
   noted: Parameters<typeof noteFailedStart>[1],
+  { until }: StartRequest,
   { signal }: Pick<StartOptions, 'signal'>,
   start: () => Promise<RunEnd>,
 ): Promise<RunEnd> {
   const note = (error: string, message: string) => {
-    if (signal.aborted) return;
+    if (signal.aborted || until !== undefined) return;
     const text = truncate(toPrintable(message), maxMessageLength);
     noteFailedStart(stateFileIn(out), noted, { error, message: text, at: instantOf(runtime.now()) });
   };
@@ -201,7 +202,7 @@ function deployedExport(
     failedStart: notes.failedStart(name),
     incidents: (run) => notes.incidents.read(run),
     async start(request, startOptions) {
-      return await notingFailure(options, { exportName: name }, startOptions, async () => {
+      return await notingFailure(options, { exportName: name }, request, startOptions, async () => {
         if (origin.problem !== undefined) throw origin.problem;
         startOptions.say(`Settings: ${origin.file ?? noSettingsFile}`);
         return await startRun(options, settings, request, startOptions, toSave);

@@ -13,7 +13,7 @@ import type { RunObserver } from './run.ts';
 import type { SavedSettingsInput } from './settings.ts';
 import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
 
-/** A start of an export, and not of a window. */
+/** A start of an export. */
 interface NotedStart {
   readonly exportName: string;
   /** Saved for later commands once the run has begun. Absent: they are saved already. */
@@ -42,7 +42,7 @@ export function observeRun(
     emit(event) {
       // A start that is rejected must not change the settings of the next.
       const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
-      if (hasBegun && start !== undefined) notes.saveStart(start.exportName, start.settings);
+      if (hasBegun && start !== undefined) notes.saveStart(start.exportName, start.settings, event.bounded);
       incidents.onEvent(event);
       listeners.emit(event);
     },

@@ -403,7 +403,7 @@ describe('a start without the key of its service', () => {
     const { out, local } = await aFile({
       services: {
         acme: { baseUrl: acme.baseUrl, vendor: 'ACME' },
-        other: { baseUrl: other.baseUrl, vendor: 'ACME', apiKeyEnv: 'OTHER_KEY' },
+        other: { baseUrl: other.baseUrl, vendor: 'ACME', apiKeyEnv: 'OTHER_KEY', filterUntil: 'date.lt' },
       },
       exports: [
         { name: 'one', service: 'other' },
@@ -441,6 +441,19 @@ describe('a start without the key of its service', () => {
     ]);
     expect(await runInProcess([...local, 'one'], env)).toMatchObject({ status: 0 });
     expect(await statusOf('--failed')).toMatchObject({ status: 0 });
+  });
+
+  it('is that of a regular start: one of a bounded run neither counts nor hides it', async () => {
+    const { local, out, statusOf } = await twoServices();
+    const { REPORT_EXPORT_API_KEY } = env;
+    const bounded = [...local, 'one', '--since', '2026-01-01', '--until', '2026-02-01'];
+    const stateOfOne = async () => JSON.parse((await statusOf('one', '--json')).stdout).exports[0].state as string;
+    expect(await runInProcess([...local, 'one'], env)).toMatchObject({ status: 0 });
+    expect(await runInProcess(bounded, { REPORT_EXPORT_API_KEY })).toMatchObject({ status: 2 });
+    expect(await stateOfOne()).toBe('completed');
+    expect(await runInProcess(['start', 'one', '--out', out], { REPORT_EXPORT_API_KEY })).toMatchObject({ status: 2 });
+    expect(await runInProcess(bounded, env)).toMatchObject({ status: 0 });
+    expect(await stateOfOne()).toBe('failed');
   });
 
   it('names all variables that are not set before the first run', async () => {

@@ -18,15 +18,15 @@ export interface RunNotesReader {
   exportNames(): readonly string[];
   /** The settings last saved; undefined if there are none. @throws ConfigurationError if they are no longer valid */
   settings(exportName: string): SavedSettings | undefined;
-  /** Why the newest start has begun no run; undefined if it has. */
+  /** Why the newest regular start has begun no run; undefined if it has. */
   failedStart(exportName: string): RunFailure | undefined;
   readonly incidents: Pick<IncidentLog, 'read'>;
   readonly close: () => void;
 }
 
 export interface RunNotes extends RunNotesReader {
-  /** Notes that a run has begun, and saves its settings if they are given. */
-  saveStart(exportName: string, settings?: SavedSettingsInput): void;
+  /** Notes that a run has begun, and saves its settings if they are given. A bounded run leaves a failed start of a regular one. */
+  saveStart(exportName: string, settings?: SavedSettingsInput, isBounded?: boolean): void;
   /** An export that has never run is added if its settings are given. */
   saveFailedStart(exportName: string, failure: RunFailure, settings?: SavedSettingsInput): void;
   readonly incidents: IncidentLog;
@@ -93,10 +93,14 @@ export function openRunNotes(file: string): RunNotes {
         );
       },
     },
-    saveStart(exportName, settings) {
-      if (settings === undefined) return write('UPDATE exports SET failed_start = NULL WHERE export = ?', exportName);
+    saveStart(exportName, settings, isBounded = false) {
+      const forgetFailure = 'failed_start = NULL';
+      if (settings === undefined) {
+        if (!isBounded) write(`UPDATE exports SET ${forgetFailure} WHERE export = ?`, exportName);
+        return;
+      }
       write(
-        'INSERT INTO exports (export, settings) VALUES (?, ?) ON CONFLICT DO UPDATE SET settings = excluded.settings, failed_start = NULL',
+        `INSERT INTO exports (export, settings) VALUES (?, ?) ON CONFLICT DO UPDATE SET settings = excluded.settings${isBounded ? '' : `, ${forgetFailure}`}`,
         exportName,
         JSON.stringify(settings),
       );
