@@ -9,6 +9,7 @@ import {
   type IMetric,
   MathExpression,
   type Metric,
+  type MetricOptions,
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
@@ -20,188 +21,232 @@ import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
+import type { MetricName } from '../core/metrics.ts';
 import { findFreshnessProblem, type ScheduleSettings } from '../settings/schedule-settings.ts';
 import type { ServiceFunctions } from './functions.ts';
-import { exportMetric, serviceMetric } from './metrics.ts';
 
-/** Every alarm has a section in the runbook, under its id. A test compares this list with the runbook and with the stack. */
-export const alarmIds = [
-  'ExecutionFailed',
-  'RunFailed',
-  'RunTimedOut',
-  'StartRejected',
-  'FailureNotRecorded',
-  'NotFresh',
-  'NoReports',
-  'MissedStart',
-  'FunctionThrottled',
-  'StateMachineThrottled',
-  'Waiting',
-  'TableReadsThrottled',
-  'TableWritesThrottled',
-] as const;
-
-type AlarmId = (typeof alarmIds)[number];
-
-/** The runbook's page in the project, and its headings. */
-export const runbook = { page: 'docs/runbook.md', alarms: 'Alarms', errors: 'Errors' } as const;
-
-export interface ServiceAlarmsProps {
+/** A `ReportExporter`, for its alarms and for the dashboard. */
+export interface MonitoredService extends Construct {
   readonly serviceName: string;
-  readonly exports: readonly AlarmedExport[];
-  /** Whether each export has its own alarms for failed and waiting runs, besides those of the service. */
-  readonly perExport: boolean;
+  readonly exportNames: readonly string[];
   readonly functions: ServiceFunctions;
   readonly stateMachine: StateMachine;
-  /** Absent: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
-  readonly notifications: AlarmNotifications;
+  metric(name: MetricName, exportName?: string, props?: MetricOptions): Metric;
 }
 
-/** Whom an alarm notifies, and of what. */
-export interface AlarmNotifications {
+interface AlarmOptions {
   /** Absent: the alarms have no action. */
-  readonly topic: ITopic | undefined;
+  readonly topic?: ITopic;
   /** Where operators read the runbook. Absent: in the package. */
-  readonly runbookUrl: string | undefined;
+  readonly runbookUrl?: string;
 }
 
-interface AlarmedExport {
+interface ServiceSubject {
+  readonly service: MonitoredService;
+  /** Whether each export has its own alarms for failed and waiting runs, instead of a common one for waiting. */
+  readonly perExport: boolean;
+}
+
+interface ExportSubject extends ServiceSubject {
   readonly name: string;
   /** The scope of its alarms. */
   readonly scope: Construct;
   /** Says how old the newest completed run may be. Absent: any age. */
-  readonly schedule: ScheduleSettings | undefined;
+  readonly schedule?: ScheduleSettings;
   /** How long completed runs may have no reports. Absent: forever. */
-  readonly reportsEveryMs: number | undefined;
+  readonly reportsEveryMs?: number;
 }
 
-const fiveMinutes = Duration.minutes(5);
-const sixHours = Duration.hours(6);
+/** An alarm. By default, one data point of at least 1 within five minutes raises it, and missing data does not. */
+interface AlarmRow extends Partial<AlarmProps> {
+  /** The beginning of the description: what happened. */
+  readonly what: string;
+  readonly metric: IMetric;
+  /** Periods of a week are calendar weeks of this time zone. */
+  readonly weeksOf?: string;
+}
+
+/** The alarms by id, which is also the heading of their section in the runbook. Undefined: `subject` does not have the alarm. */
+type AlarmTable<Subject> = Readonly<Record<string, (subject: Subject) => AlarmRow | undefined>>;
 
 /** Fifteen minutes of throttling: shorter bursts are retried and harmless. */
 const throttlingPeriods = 3;
 
-/** Retries of a throttled invocation become rare, so that not every period has one. */
-const periodsPerHour = 12;
-
-/** Half of the six hours. */
+/** In six hours. */
 const maxWaitHours = 3;
 
 /** In common for so many exports: short waits of many exports are normal. */
 const exportsPerMaxWait = 10;
 
-/** Creates the alarms of a service and of its exports. Executions stopped by an operator raise no alarm. */
-export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps): void {
-  const { serviceName, exports, perExport, notifications } = props;
-  const addAlarm: AddAlarm = (id, what, condition) =>
-    createAlarm(scope, id, `Service ${serviceName}: ${what}`, condition, notifications);
+const sixHours = Duration.hours(6);
 
-  addExecutionAlarms(addAlarm, scope, props);
-  addFunctionAlarms(addAlarm, props);
-  addAlarm(
-    'StartRejected',
-    'An execution failed because its start input names no export of the service. If it had begun a run before the exports ' +
+/**
+ * Each watches one metric, because a sum may be without data if one of its metrics is. Step Functions also counts executions whose
+ * FailRun never ran, and none that an operator stopped.
+ */
+const serviceAlarms = {
+  ExecutionFailed: ({ service }) => ({
+    what:
+      `An execution failed. To see of which export (${namesOf(service)}): ` +
+      `report-exporter status --failed --stack ${Stack.of(service).stackName}.`,
+    metric: service.stateMachine.metricFailed(),
+  }),
+  RunTimedOut: ({ service }) => ({
+    what: 'An execution timed out.',
+    metric: service.stateMachine.metricTimedOut(),
+  }),
+  StartRejected: ({ service }) => ({
+    what:
+      'An execution failed because its start input names no export of the service. If it had begun a run before the exports ' +
       'were changed, the run is unfinished, and its failure is not recorded.',
-    { metric: serviceMetric(scope, serviceName, 'StartsRejected', { statistic: 'Sum', period: fiveMinutes }) },
-  );
-  for (const each of exports) createExportAlarms(each, perExport, notifications);
-  if (!perExport) addCommonWaitingAlarm(addAlarm, scope, props);
-}
-
-type AddAlarm = (id: AlarmId, what: string, condition: AlarmCondition) => Alarm;
-
-/**
- * Step Functions also counts executions whose FailRun never ran. Each alarm watches one metric: a sum may be without data if one
- * of its metrics is. None counts executions that an operator stopped.
- */
-function addExecutionAlarms(addAlarm: AddAlarm, scope: Construct, { stateMachine, exports }: ServiceAlarmsProps): void {
-  const period = fiveMinutes;
-  const command = `report-exporter status --failed --stack ${Stack.of(scope).stackName}`;
-  addAlarm('ExecutionFailed', `An execution failed. To see of which export (${listNamesOf(exports)}): ${command}.`, {
-    metric: stateMachine.metricFailed({ period }),
-  });
-  addAlarm('RunTimedOut', 'An execution timed out.', { metric: stateMachine.metricTimedOut({ period }) });
-}
-
-/** The alarms of what the exports of a service share. */
-function addFunctionAlarms(addAlarm: AddAlarm, props: ServiceAlarmsProps): void {
-  const { stateMachine, functions, deadLetterQueue } = props;
-  addAlarm('FailureNotRecorded', 'The FailRun function failed, so a failed run may have raised no alarm of its own.', {
-    metric: functions.FailRun.metricErrors({ period: fiveMinutes }),
-  });
-  if (deadLetterQueue !== undefined) {
-    addAlarm('MissedStart', 'EventBridge Scheduler could not start a run. It retried for one hour and gave up.', {
-      metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({ period: fiveMinutes, statistic: 'Maximum' }),
-    });
-  }
-  // ExportPage has the most invocations of the four functions, so it is the first to be throttled.
-  addAlarm('FunctionThrottled', 'Lambda throttled the ExportPage function three times within an hour, minutes apart.', {
-    metric: functions.ExportPage.metricThrottles({ period: fiveMinutes }),
-    evaluationPeriods: periodsPerHour,
+    metric: service.metric('StartsRejected'),
+  }),
+  FailureNotRecorded: ({ service }) => ({
+    what: 'The FailRun function failed, so a failed run may have raised no alarm of its own.',
+    metric: service.functions.FailRun.metricErrors(),
+  }),
+  MissedStart: ({ service: { deadLetterQueue } }) =>
+    deadLetterQueue && {
+      what: 'EventBridge Scheduler could not start a run. It retried for one hour and gave up.',
+      metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(),
+    },
+  // ExportPage has the most invocations of the four functions, so it is the first to be throttled. Retries of a throttled
+  // invocation become rare, so that not every period has one.
+  FunctionThrottled: ({ service }) => ({
+    what: 'Lambda throttled the ExportPage function three times within an hour, minutes apart.',
+    metric: service.functions.ExportPage.metricThrottles(),
+    evaluationPeriods: 12,
     datapointsToAlarm: throttlingPeriods,
-  });
-  addAlarm('StateMachineThrottled', 'Step Functions throttled the state machine for 15 minutes.', {
-    metric: stateMachine.metricThrottled({ period: fiveMinutes }),
+  }),
+  StateMachineThrottled: ({ service }) => ({
+    what: 'Step Functions throttled the state machine for 15 minutes.',
+    metric: service.stateMachine.metricThrottled(),
     evaluationPeriods: throttlingPeriods,
-  });
-}
+  }),
+  // Instead of an alarm per export.
+  Waiting({ service, perExport }) {
+    if (perExport) return undefined;
+    const hours = maxWaitHours * Math.ceil(service.exportNames.length / exportsPerMaxWait);
+    return {
+      what:
+        `Within 6 hours, its exports (${namesOf(service)}) had to wait for ${hours} hours or more in total ` +
+        `(Retry-After): ${maxWaitHours} hours for every ${exportsPerMaxWait} exports.`,
+      metric: service.metric('WaitSeconds', undefined, { period: sixHours }),
+      threshold: hours * 3_600,
+    };
+  },
+} satisfies AlarmTable<ServiceSubject>;
 
-function createExportAlarms(each: AlarmedExport, perExport: boolean, notifications: AlarmNotifications): void {
-  const { name, scope, schedule, reportsEveryMs } = each;
-  const addAlarm: AddAlarm = (id, what, condition) =>
-    createAlarm(scope, id, `Export ${name}: ${what}`, condition, notifications);
+/** Those of an export. Each export has the first two in any case: in a sum over several, the runs of others would hide missing ones. */
+const exportAlarms = {
   // Only an enabled schedule makes runs overdue.
-  if (schedule?.enabled === true && schedule.freshness !== 'none') {
-    addFreshnessAlarm(addAlarm, each, schedule, schedule.freshness);
+  NotFresh({ service, name, schedule }) {
+    if (schedule?.enabled !== true || schedule.freshness === 'none') return undefined;
+    const { period, evaluationPeriods } = freshnessWindow(schedule.freshness);
+    const weeksOf = period.toMilliseconds() === weekMs ? schedule.timeZone : undefined;
+    const time =
+      weeksOf === undefined
+        ? `within the last ${formatMinutes(period.toMinutes() * evaluationPeriods)}`
+        : `in the last calendar week (${weeksOf})`;
+    return {
+      what: `No run completed ${time}.`,
+      metric: zeroIfMissing(service.metric('RunsCompleted', name, { period })),
+      comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
+      evaluationPeriods,
+      treatMissingData: TreatMissingData.BREACHING,
+      weeksOf,
+    };
+  },
+  // A run publishes the metric when it completes, and until the next one does, the state stays.
+  NoReports: ({ service, name, reportsEveryMs }) =>
+    reportsEveryMs === undefined
+      ? undefined
+      : {
+          what: `No completed run has had reports for ${formatMinutes(reportsEveryMs / 60_000)} or longer.`,
+          metric: service.metric('SecondsWithoutReports', name, { statistic: 'Minimum' }),
+          threshold: reportsEveryMs / 1_000,
+          treatMissingData: TreatMissingData.IGNORE,
+        },
+  RunFailed: ({ service, name, perExport }) =>
+    perExport ? { what: 'A run failed.', metric: service.metric('RunsFailed', name) } : undefined,
+  Waiting: ({ service, name, perExport }) =>
+    perExport
+      ? {
+          what: `Within 6 hours, the service requested ${maxWaitHours} hours or more of waiting (Retry-After).`,
+          metric: service.metric('WaitSeconds', name, { period: sixHours }),
+          threshold: maxWaitHours * 3_600,
+        }
+      : undefined,
+} satisfies AlarmTable<ExportSubject>;
+
+const tableAlarms = {
+  TableReadsThrottled: (table) => throttlingOfTable(table, 'ReadThrottleEvents', 'reads from'),
+  TableWritesThrottled: (table) => throttlingOfTable(table, 'WriteThrottleEvents', 'writes to'),
+} satisfies AlarmTable<ITable>;
+
+const throttlingOfTable = (table: ITable, metricName: string, operation: string): AlarmRow => ({
+  what: `DynamoDB throttled ${operation} the page log for 15 minutes.`,
+  metric: zeroIfMissing(table.metric(metricName, { dimensionsMap: { TableName: table.tableName }, statistic: 'Sum' })),
+  evaluationPeriods: throttlingPeriods,
+});
+
+/** The ids of all alarms. A test compares them with the runbook and with the stack. */
+export const alarmIds = [...new Set([serviceAlarms, exportAlarms, tableAlarms].flatMap((table) => Object.keys(table)))];
+
+/** The runbook's page in the project, and its headings. */
+export const runbook = { page: 'docs/runbook.md', alarms: 'Alarms', errors: 'Errors' } as const;
+
+/** Creates the alarms of a service and of its exports. Executions stopped by an operator raise no alarm. */
+export function createServiceAlarms(
+  subject: ServiceSubject,
+  exports: readonly Omit<ExportSubject, keyof ServiceSubject>[],
+  options: AlarmOptions,
+): void {
+  const { service } = subject;
+  createAlarms(service, `Service ${service.serviceName}`, serviceAlarms, subject, options);
+  for (const each of exports) {
+    const { name, scope, schedule } = each;
+    createAlarms(scope, `Export ${name}`, exportAlarms, { ...subject, ...each }, options);
+    const problem = schedule?.enabled === true ? findFreshnessProblem(schedule) : undefined;
+    if (problem !== undefined) Annotations.of(scope).addWarningV2('report-exporter:freshness', problem);
   }
-  if (reportsEveryMs !== undefined) {
-    // Also one per export. A run publishes the metric when it completes, and until the next one does, the state stays.
-    addAlarm('NoReports', `No completed run has had reports for ${formatMinutes(reportsEveryMs / 60_000)} or longer.`, {
-      metric: exportMetric(scope, name, 'SecondsWithoutReports', { statistic: 'Minimum', period: fiveMinutes }),
-      threshold: reportsEveryMs / 1_000,
-      treatMissingData: TreatMissingData.IGNORE,
-    });
-  }
-  if (!perExport) return;
-  addAlarm('RunFailed', 'A run failed.', {
-    metric: exportMetric(scope, name, 'RunsFailed', { statistic: 'Sum', period: fiveMinutes }),
-  });
-  addAlarm('Waiting', `Within 6 hours, the service requested ${maxWaitHours} hours or more of waiting (Retry-After).`, {
-    metric: exportMetric(scope, name, 'WaitSeconds', { statistic: 'Sum', period: sixHours }),
-    threshold: maxWaitHours * 3_600,
-  });
 }
 
-/**
- * Each export has this one in any case: an alarm detects the absence of data only if it watches a single metric. In a sum over
- * several exports, the runs of the others would hide the missing ones.
- */
-function addFreshnessAlarm(
-  addAlarm: AddAlarm,
-  { name, scope }: AlarmedExport,
-  schedule: ScheduleSettings,
-  freshnessMs: number,
+/** Creates the alarms of the table, which all services share. */
+export function createTableAlarms(scope: Construct, table: ITable, options: AlarmOptions): void {
+  createAlarms(scope, 'All services', tableAlarms, table, options);
+}
+
+function createAlarms<Subject>(
+  scope: Construct,
+  of: string,
+  table: AlarmTable<Subject>,
+  subject: Subject,
+  { topic, runbookUrl }: AlarmOptions,
 ): void {
-  const { period, evaluationPeriods } = freshnessWindow(freshnessMs);
-  const isCalendarWeek = period.toMilliseconds() === weekMs;
-  const time = isCalendarWeek
-    ? `in the last calendar week (${schedule.timeZone})`
-    : `within the last ${formatMinutes(period.toMinutes() * evaluationPeriods)}`;
-  const completed = exportMetric(scope, name, 'RunsCompleted', { statistic: 'Sum', period });
-  const alarm = addAlarm('NotFresh', `No run completed ${time}.`, {
-    metric: zeroIfMissing(completed, period),
-    comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
-    evaluationPeriods,
-    treatMissingData: TreatMissingData.BREACHING,
-  });
-  if (isCalendarWeek) {
-    // Older versions of CDK do not have the property.
-    const window = { WallClockWindow: { Timezone: schedule.timeZone } };
-    (alarm.node.defaultChild as CfnAlarm).addPropertyOverride('EvaluationWindow', window);
+  for (const [id, rowOf] of Object.entries(table)) {
+    const row = rowOf(subject);
+    if (row === undefined) continue;
+    const { what, weeksOf, ...props } = row;
+    const anchor = `#${id.toLowerCase()}`;
+    const section =
+      runbookUrl === undefined ? `${runbook.page}${anchor} in the package report-exporter` : `${runbookUrl}${anchor}`;
+    const alarm = new Alarm(scope, id, {
+      alarmDescription: `${of}: ${what} What to do: ${section}`,
+      threshold: 1,
+      evaluationPeriods: 1,
+      comparisonOperator: ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+      treatMissingData: TreatMissingData.NOT_BREACHING,
+      ...props,
+    });
+    if (topic !== undefined) alarm.addAlarmAction(new SnsAction(topic));
+    if (weeksOf !== undefined) {
+      // Older versions of CDK do not have the property.
+      const window = { WallClockWindow: { Timezone: weeksOf } };
+      (alarm.node.defaultChild as CfnAlarm).addPropertyOverride('EvaluationWindow', window);
+    }
   }
-  const problem = findFreshnessProblem(schedule);
-  if (problem !== undefined) Annotations.of(scope).addWarningV2('report-exporter:freshness', problem);
 }
 
 const dayMs = 86_400_000;
@@ -214,101 +259,34 @@ const weekMs = 7 * dayMs;
  */
 function freshnessWindow(freshnessMs: number): { period: Duration; evaluationPeriods: number } {
   if (freshnessMs > weekMs) return { period: Duration.days(7), evaluationPeriods: 1 };
-  const period = freshnessMs <= dayMs ? fiveMinutes : Duration.hours(1);
+  const period = freshnessMs <= dayMs ? Duration.minutes(5) : Duration.hours(1);
   return { period, evaluationPeriods: Math.ceil(freshnessMs / period.toMilliseconds()) };
-}
-
-/** Instead of an alarm per export. */
-function addCommonWaitingAlarm(addAlarm: AddAlarm, scope: Construct, { serviceName, exports }: ServiceAlarmsProps) {
-  const hours = maxWaitHours * Math.ceil(exports.length / exportsPerMaxWait);
-  addAlarm(
-    'Waiting',
-    `Within 6 hours, its exports (${listNamesOf(exports)}) had to wait for ${hours} hours or more in total (Retry-After): ` +
-      `${maxWaitHours} hours for every ${exportsPerMaxWait} exports.`,
-    {
-      metric: serviceMetric(scope, serviceName, 'WaitSeconds', { statistic: 'Sum', period: sixHours }),
-      threshold: hours * 3_600,
-    },
-  );
 }
 
 /** An alarm's description has at most 1,024 characters. This leaves space for everything else that it says. */
 const maxNamesLength = 500;
 
-const listNamesOf = (exports: readonly AlarmedExport[]) =>
-  namesWithin(
-    exports.map(({ name }) => name),
-    maxNamesLength,
-  );
-
-/** `a, b, c and 37 more`: as many names as fit into `maxLength` characters. */
-function namesWithin(names: readonly string[], maxLength: number): string {
-  const all = names.join(', ');
-  if (all.length <= maxLength) return all;
-  let listed = '';
-  for (const [index, name] of names.entries()) {
-    const text = index === 0 ? name : `${listed}, ${name}`;
-    if (`${text} and ${names.length} more`.length > maxLength) return `${listed} and ${names.length - index} more`;
-    listed = text;
-  }
-  return listed;
-}
-
-/** Creates the alarms of the table, which all services share. */
-export function createTableAlarms(scope: Construct, table: ITable, notifications: AlarmNotifications): void {
-  for (const [id, metricName, operation] of [
-    ['TableReadsThrottled', 'ReadThrottleEvents', 'reads from'],
-    ['TableWritesThrottled', 'WriteThrottleEvents', 'writes to'],
-  ] as const) {
-    const metric = table.metric(metricName, {
-      dimensionsMap: { TableName: table.tableName },
-      statistic: 'Sum',
-      period: fiveMinutes,
-    });
-    const what = `All services: DynamoDB throttled ${operation} the page log for 15 minutes.`;
-    const condition = { metric: zeroIfMissing(metric, fiveMinutes), evaluationPeriods: throttlingPeriods };
-    createAlarm(scope, id, what, condition, notifications);
-  }
-}
-
-/** By default, an alarm is raised by one data point of at least 1. */
-type AlarmCondition = { readonly metric: IMetric } & Partial<AlarmProps>;
-
-function createAlarm(
-  scope: Construct,
-  id: AlarmId,
-  what: string,
-  condition: AlarmCondition,
-  { topic, runbookUrl }: AlarmNotifications,
-): Alarm {
-  const anchor = `#${id.toLowerCase()}`;
-  const section =
-    runbookUrl === undefined ? `${runbook.page}${anchor} in the package report-exporter` : `${runbookUrl}${anchor}`;
-  const alarm = new Alarm(scope, id, {
-    alarmDescription: `${what} What to do: ${section}`,
-    threshold: 1,
-    evaluationPeriods: 1,
-    comparisonOperator: ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-    treatMissingData: TreatMissingData.NOT_BREACHING,
-    ...condition,
-  });
-  if (topic !== undefined) alarm.addAlarmAction(new SnsAction(topic));
-  return alarm;
+/** `a, b, c and 37 more`: as many names as fit. */
+function namesOf({ exportNames: names }: MonitoredService): string {
+  const first = (count: number) =>
+    `${names.slice(0, count).join(', ')}${count < names.length ? ` and ${names.length - count} more` : ''}`;
+  let count = names.length;
+  while (first(count).length > maxNamesLength) count -= 1;
+  return first(count);
 }
 
 /**
  * The metric, with 0 for periods without data. Otherwise an alarm with missing data points evaluates older ones beyond its
  * window, and an alarm on a DynamoDB metric, for which missing data is ignored, would never return to OK.
  */
-function zeroIfMissing(metric: Metric, period: Duration): MathExpression {
-  return new MathExpression({ expression: 'FILL(metric, 0)', usingMetrics: { metric }, period });
-}
+const zeroIfMissing = (metric: Metric): MathExpression =>
+  new MathExpression({ expression: 'FILL(metric, 0)', usingMetrics: { metric }, period: metric.period });
 
 const formatMinutes = (minutes: number): string => (minutes % 60 === 0 ? `${minutes / 60} h` : `${minutes} min`);
 
 export interface AlarmTopicSettings {
-  readonly email?: string | undefined;
-  readonly existingTopicArn?: string | undefined;
+  readonly email?: string;
+  readonly existingTopicArn?: string;
 }
 
 /** The topic that alarms publish to: a new one, with a subscription for `email`, or an existing one. */

@@ -15,23 +15,15 @@ import {
   SearchExpression,
   TextWidget,
 } from 'aws-cdk-lib/aws-cloudwatch';
-import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { type exportDimensions, type MetricName, metricNamespace, metricUnits } from '../core/metrics.ts';
-import type { ServiceFunctions } from './functions.ts';
-import { serviceMetric } from './metrics.ts';
+import type { MonitoredService } from './alarms.ts';
 
-export interface DashboardService {
-  readonly serviceName: string;
-  readonly functions: ServiceFunctions;
-  readonly stateMachine: StateMachine;
-}
-
-export function createDashboard(scope: Construct, services: readonly DashboardService[]): Dashboard {
+export function createDashboard(scope: Construct, services: readonly MonitoredService[]): Dashboard {
   const { stackName } = Stack.of(scope);
   return new Dashboard(scope, 'Dashboard', {
     defaultInterval: Duration.days(7),
-    widgets: [topExports(stackName), ...services.map((service) => serviceWidgets(scope, service))],
+    widgets: [topExports(stackName), ...services.map(serviceWidgets)],
   });
 }
 
@@ -73,24 +65,24 @@ function topExpression(stackName: string, name: MetricName, statistic: string): 
   });
 }
 
-function serviceWidgets(scope: Construct, { serviceName, functions, stateMachine }: DashboardService): IWidget[] {
+function serviceWidgets(service: MonitoredService): IWidget[] {
   const options = { statistic: 'Sum', period: hour };
-  const { ExportPage } = functions;
+  const { stateMachine, functions } = service;
   return [
-    heading(`Service ${serviceName}`),
+    heading(`Service ${service.serviceName}`),
     graph('Executions', [
       stateMachine.metricStarted({ ...options, label: 'Started' }),
       stateMachine.metricSucceeded({ ...options, label: 'Succeeded' }),
       stateMachine.metricFailed({ ...options, label: 'Failed' }),
       stateMachine.metricTimedOut({ ...options, label: 'Timed out' }),
-      serviceMetric(scope, serviceName, 'StartsRejected', { ...options, label: 'StartsRejected' }),
+      service.metric('StartsRejected', undefined, { ...options, label: 'StartsRejected' }),
     ]),
     // With maxConcurrentPages, this includes invocations that wait for a slot.
     graph('Concurrent ExportPage invocations', [
-      ExportPage.metric('ConcurrentExecutions', { statistic: 'Maximum', period: hour, label: 'ExportPage' }),
+      functions.ExportPage.metric('ConcurrentExecutions', { statistic: 'Maximum', period: hour, label: 'ExportPage' }),
     ]),
     graph(`Waits requested by the service (${unitOf('WaitSeconds')})`, [
-      serviceMetric(scope, serviceName, 'WaitSeconds', { ...options, label: 'WaitSeconds' }),
+      service.metric('WaitSeconds', undefined, { ...options, label: 'WaitSeconds' }),
     ]),
   ];
 }

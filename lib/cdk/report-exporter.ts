@@ -1,7 +1,7 @@
 /** The construct for one service and its exports. */
 
 import { Stack } from 'aws-cdk-lib';
-import { Alarm, type Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
+import { Alarm, Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import {
   Connections,
@@ -22,7 +22,13 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
-import type { MetricName } from '../core/metrics.ts';
+import {
+  exportDimensions,
+  type MetricName,
+  metricNamespace,
+  serviceDimensions,
+  serviceMetrics,
+} from '../core/metrics.ts';
 import { listNames } from '../core/sanitize.ts';
 import type { ExportPageProps, ExportProps, LifecycleProps, ServiceProps } from '../settings/props.ts';
 import type { LogLevel, StorageClass } from '../settings/environment.ts';
@@ -34,7 +40,6 @@ import { createEventRule, type EventRuleProps } from './event-rules.ts';
 import { functionLimits } from './function-limits.ts';
 import { createFunctionNetwork, createFunctions, type FunctionNetwork, type ServiceFunctions } from './functions.ts';
 import { lifecycleRules } from './storage/lifecycle.ts';
-import { exportMetric, isServiceMetric, serviceMetric } from './metrics.ts';
 import { createPermissions, grantReaderAccounts, grantReadObjects, type StorageKeys } from './permissions.ts';
 import { checkBucket, keyOfLogs } from './provided-resources.ts';
 import { createSchedules, createSchedulesLast } from './schedule.ts';
@@ -242,16 +247,6 @@ export interface EventRuleOptions {
   readonly scope?: Construct;
 }
 
-/** Options of the metrics of a service: which export, and those of every CloudWatch metric. */
-export interface ReportExporterMetricOptions extends MetricOptions {
-  /**
-   * The name of an export.
-   *
-   * @default - the metric of the service, if it has one: `StartsRejected` and `WaitSeconds`. Otherwise that of the only export
-   */
-  readonly export?: string;
-}
-
 /**
  * Exports the reports of one service to S3: a state machine, four functions and their alarms, and for each export a schedule and
  * alarms of its own.
@@ -381,15 +376,8 @@ export class ReportExporter extends Construct implements IConnectable {
     this.scheduleGroup = schedules?.group;
     this.deadLetterQueue = schedules?.deadLetterQueue;
     const notifications = { topic: props.alarmTopic, runbookUrl: props.runbookUrl };
-    createServiceAlarms(this, {
-      serviceName,
-      exports: scoped,
-      perExport: props.alarmsPerExport ?? exports.length <= maxExportsWithOwnAlarms,
-      functions: this.functions,
-      stateMachine: this.stateMachine,
-      deadLetterQueue: this.deadLetterQueue,
-      notifications,
-    });
+    const perExport = props.alarmsPerExport ?? exports.length <= maxExportsWithOwnAlarms;
+    createServiceAlarms({ service: this, perExport }, scoped, notifications);
     if (props.table === undefined) createTableAlarms(this, table, notifications);
     addServiceOutput(this, {
       serviceName,
@@ -450,119 +438,35 @@ export class ReportExporter extends Construct implements IConnectable {
   }
 
   /**
-   * Return the given named metric, in the namespace `ReportExporter`. docs/api.md, "Metrics", describes each. Without `export`, it
+   * Return the given named metric, in the namespace `ReportExporter`. docs/api.md, "Metrics", describes each. Without `exportName`, it
    * is the metric of the service, if it has one (`StartsRejected`, `WaitSeconds`), or that of the only export.
    *
    * @param name The name of the metric
-   * @param options Which export, and properties of the metric. Default: the sum over 5 minutes
+   * @param exportName The name of an export
+   * @param props Properties of the metric. Default: the sum over 5 minutes; for `ServiceLatency`, the average
    * @throws ConfigurationError if there is no such metric: of an export that the service does not have, or of the whole service
    */
-  metric(name: MetricName, options: ReportExporterMetricOptions = {}): Metric {
-    const { export: exportName, ...metricOptions } = { statistic: 'Sum', ...options };
+  metric(name: MetricName, exportName?: string, props?: MetricOptions): Metric {
     this.#assertExport(exportName);
-    const [only, ...others] = this.exportNames;
-    const isService = exportName === undefined && isServiceMetric(name);
-    const named = exportName ?? (others.length === 0 ? only : undefined);
+    const { serviceName, exportNames } = this;
+    const [first = '', ...others] = exportNames;
     if (name === 'StartsRejected' && exportName !== undefined) {
-      this.#reject(`has no metric ${name} of an export: leave out the option export`);
+      this.#reject(`has no metric ${name} of an export: leave out the name of the export`);
     }
-    if (!isService && named === undefined) {
-      this.#reject(`has no metric ${name} of all exports: set the option export. ${this.#listExports()}`);
+    const isOfService = exportName === undefined && (serviceMetrics as readonly MetricName[]).includes(name);
+    if (!isOfService && exportName === undefined && others.length > 0) {
+      this.#reject(`has no metric ${name} of all exports: pass the name of an export. ${this.#listExports()}`);
     }
-    const metric = isService
-      ? serviceMetric(this, this.serviceName, name, metricOptions)
-      : exportMetric(this, named ?? '', name, metricOptions);
-    return metric.attachTo(this);
-  }
-
-  /**
-   * Metric for the number of executions that began a new run, of one export.
-   *
-   * @default - sum over 5 minutes
-   */
-  metricRunsStarted(options?: ReportExporterMetricOptions): Metric {
-    return this.metric('RunsStarted', options);
-  }
-
-  /**
-   * Metric for the number of runs whose manifest was published, of one export.
-   *
-   * @default - sum over 5 minutes
-   */
-  metricRunsCompleted(options?: ReportExporterMetricOptions): Metric {
-    return this.metric('RunsCompleted', options);
-  }
-
-  /**
-   * Metric for the number of executions that failed, of one export.
-   *
-   * @default - sum over 5 minutes
-   */
-  metricRunsFailed(options?: ReportExporterMetricOptions): Metric {
-    return this.metric('RunsFailed', options);
-  }
-
-  /**
-   * Metric for the number of executions that failed because their start input names no export of the service. It has no `export`.
-   *
-   * @default - sum over 5 minutes
-   */
-  metricStartsRejected(options?: MetricOptions): Metric {
-    return this.metric('StartsRejected', options);
-  }
-
-  /**
-   * Metric for the number of pages that were fetched, stored and logged, of one export.
-   *
-   * @default - sum over 5 minutes
-   */
-  metricPagesExported(options?: ReportExporterMetricOptions): Metric {
-    return this.metric('PagesExported', options);
-  }
-
-  /**
-   * Metric for the number of reports in exported and adopted pages, of one export. Published for the format XML only.
-   *
-   * @default - sum over 5 minutes
-   */
-  metricReportsExported(options?: ReportExporterMetricOptions): Metric {
-    return this.metric('ReportsExported', options);
-  }
-
-  /**
-   * Metric for the number of bytes of exported and adopted pages, of one export.
-   *
-   * @default - sum over 5 minutes
-   */
-  metricBytesExported(options?: ReportExporterMetricOptions): Metric {
-    return this.metric('BytesExported', options);
-  }
-
-  /**
-   * Metric for the milliseconds from a request to the response headers of the service, for successful responses, of one export.
-   *
-   * @default - average over 5 minutes
-   */
-  metricServiceLatency(options?: ReportExporterMetricOptions): Metric {
-    return this.metric('ServiceLatency', { statistic: 'Average', ...options });
-  }
-
-  /**
-   * Metric for the seconds that the service requested to wait (`Retry-After`), of one export or of the whole service.
-   *
-   * @default - sum over 5 minutes
-   */
-  metricWaitSeconds(options?: ReportExporterMetricOptions): Metric {
-    return this.metric('WaitSeconds', options);
-  }
-
-  /**
-   * Metric for the number of invocations that ended in an error, whether or not the state machine retried it, of one export.
-   *
-   * @default - sum over 5 minutes
-   */
-  metricFailedAttempts(options?: ReportExporterMetricOptions): Metric {
-    return this.metric('FailedAttempts', options);
+    const { stackName } = Stack.of(this);
+    return new Metric({
+      namespace: metricNamespace,
+      metricName: name,
+      dimensionsMap: isOfService
+        ? serviceDimensions(stackName, serviceName)
+        : exportDimensions(stackName, exportName ?? first),
+      statistic: name === 'ServiceLatency' ? 'Average' : 'Sum',
+      ...props,
+    }).attachTo(this);
   }
 
   /**

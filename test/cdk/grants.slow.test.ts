@@ -1,13 +1,15 @@
 /** What other constructs of an app may do with a service: read what was exported, start exports, read metrics. */
 
-import { Stack } from 'aws-cdk-lib';
+import { Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
 import { AccountPrincipal, type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
 import { ReportExporterStack } from '../../lib/cdk/stack.ts';
+import { type MetricName, metricUnits } from '../../lib/core/metrics.ts';
 import { anApp, resource, someServices, textOf } from '../support/aws/cdk-deployment.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 
@@ -143,5 +145,54 @@ describe('grantStart', () => {
     expect(readerStatements(template)).toEqual([
       { Effect: 'Allow', Action: 'states:StartExecution', Resource: `<${machine}>` },
     ]);
+  });
+});
+
+describe('metric', () => {
+  const aServiceWith = (...names: readonly string[]) => aService({ exports: names.map((name) => ({ name })) }).reports;
+  const two = aServiceWith('nightly', 'weekly');
+  const ofService = { deployment: 'Another', service: 'reports' };
+
+  it('is that of an export, or of the service', () => {
+    expect(two.metric('RunsFailed', 'weekly')).toMatchObject({
+      namespace: 'ReportExporter',
+      metricName: 'RunsFailed',
+      statistic: 'Sum',
+      dimensions: { deployment: 'Another', export: 'weekly' },
+    });
+    expect(two.metric('StartsRejected').dimensions).toEqual(ofService);
+    expect(two.metric('WaitSeconds').dimensions).toEqual(ofService);
+    expect(two.metric('WaitSeconds', 'nightly').dimensions).toEqual({ deployment: 'Another', export: 'nightly' });
+  });
+
+  it('is that of the only export, where none is named', () => {
+    const one = aServiceWith('nightly');
+    for (const name of Object.keys(metricUnits) as MetricName[]) {
+      const isOfService = name === 'StartsRejected' || name === 'WaitSeconds';
+      const expected = isOfService ? ofService : { deployment: 'Another', export: 'nightly' };
+      expect(one.metric(name).dimensions).toEqual(expected);
+    }
+  });
+
+  it('is rejected if it is not published', () => {
+    expect(() => two.metric('PagesExported')).toThrow(
+      'Another/Reports has no metric PagesExported of all exports: pass the name of an export. Its exports: nightly, weekly',
+    );
+    expect(() => two.metric('PagesExported', 'monthly')).toThrow('Another/Reports has no export "monthly"');
+    expect(() => two.metric('StartsRejected', 'nightly')).toThrow(
+      'Another/Reports has no metric StartsRejected of an export: leave out the name of the export',
+    );
+  });
+
+  it('makes an alarm, with other properties', () => {
+    const { stack, reports } = aService();
+    expect(reports.metric('ServiceLatency', 'nightly').statistic).toBe('Average');
+    const metric = reports.metric('ServiceLatency', 'nightly', { statistic: 'p90', period: Duration.hours(1) });
+    new Alarm(stack, 'Slow', { metric, threshold: 5_000, evaluationPeriods: 2 });
+    expect(resource(Template.fromStack(stack), 'AWS::CloudWatch::Alarm', 'Slow').Properties).toMatchObject({
+      MetricName: 'ServiceLatency',
+      ExtendedStatistic: 'p90',
+      Period: 3_600,
+    });
   });
 });

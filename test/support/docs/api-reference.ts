@@ -25,12 +25,7 @@ const root = join(import.meta.dirname, '../../..');
 
 /** The public classes and interfaces, in the order of the page. */
 const publicNames: Readonly<Record<string, readonly string[]>> = {
-  'lib/cdk/report-exporter.ts': [
-    'ReportExporter',
-    'ReportExporterProps',
-    'EventRuleOptions',
-    'ReportExporterMetricOptions',
-  ],
+  'lib/cdk/report-exporter.ts': ['ReportExporter', 'ReportExporterProps', 'EventRuleOptions'],
   'lib/cdk/stack.ts': ['ReportExporterStack', 'ReportExporterStackProps'],
 };
 const metricsFile = 'lib/core/metrics.ts';
