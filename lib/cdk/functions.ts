@@ -1,18 +1,6 @@
-/**
- * The four Lambda functions of a service. Each has its own role, with the permissions of its step. In a VPC all four share their
- * subnets and security groups: all read or write the bucket or the table, so what the network controls must hold for each.
- */
+/** The four Lambda functions of a service. Each has its own role, with the permissions of its step. */
 
-import { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
-import {
-  type ISecurityGroup,
-  type IVpc,
-  Peer,
-  Port,
-  SecurityGroup,
-  type SelectedSubnets,
-  type SubnetSelection,
-} from 'aws-cdk-lib/aws-ec2';
+import { Duration, Size, Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   Architecture,
@@ -23,8 +11,7 @@ import {
   SystemLogLevel,
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
-import type { IKey } from 'aws-cdk-lib/aws-kms';
-import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { LogGroup, type LogGroupProps } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import type { ExportPageSettings } from '../settings/account-settings.ts';
 import { type FunctionSettingsInput, type FunctionVariable, stepVariables } from '../settings/environment.ts';
@@ -32,64 +19,29 @@ import { byStep, type StepName } from '../core/state-machine/definition.ts';
 import { withFunctionCode } from './code/function-code.ts';
 import { type FunctionLimits, finishRunEphemeralStorageMebibytes } from './function-limits.ts';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
-import { type AddPermissions, grantNetworkInterfaces, type Permissions } from './permissions.ts';
+import type { FunctionNetwork } from './network.ts';
+import {
+  grantNetworkInterfaces,
+  grantPageLog,
+  grantPageStore,
+  grantReadSecrets,
+  type ServiceStores,
+} from './permissions.ts';
 
 export type ServiceFunctions = Readonly<Record<StepName, LambdaFunction>>;
 
 export interface ServiceFunctionsProps {
-  readonly serviceName: string;
+  readonly stores: ServiceStores;
+  /** The field of the secret that contains the API key. Absent: the whole secret is the key. */
+  readonly secretField?: string;
   /** The content of the settings file. */
   readonly settings: FunctionSettingsInput;
-  /** Each function gets the variables that it reads. */
-  readonly environment: Readonly<Record<FunctionVariable, string>>;
-  readonly permissions: Permissions;
   readonly limits: FunctionLimits;
-  readonly logRetention: RetentionDays;
-  /** Undefined: CloudWatch Logs encrypts them with a key of its own. */
-  readonly logKey: IKey | undefined;
-  readonly exportPage: ExportPageSettings;
+  readonly logs: LogGroupProps;
+  readonly exportPage?: ExportPageSettings;
   /** Whether the functions send traces to X-Ray. */
   readonly tracing: boolean;
-  /** Absent: the functions run in no VPC. */
-  readonly network: FunctionNetwork | undefined;
-}
-
-/** The part of a VPC that the functions run in. */
-export interface FunctionNetwork {
-  readonly vpc: IVpc;
-  readonly subnets: SelectedSubnets;
-  readonly securityGroups: readonly ISecurityGroup[];
-}
-
-export interface FunctionNetworkProps {
-  readonly serviceName: string;
-  /** Where the functions connect to: the service and its token endpoint, or a proxy. */
-  readonly targets: readonly URL[];
-  readonly vpc: IVpc;
-  /** Absent: the private subnets. */
-  readonly vpcSubnets: SubnetSelection | undefined;
-  /** Absent: a security group is created. */
-  readonly securityGroups: readonly ISecurityGroup[] | undefined;
-}
-
-export function createFunctionNetwork(scope: Construct, props: FunctionNetworkProps): FunctionNetwork {
-  const { vpc, vpcSubnets, securityGroups = [createSecurityGroup(scope, props)] } = props;
-  return { vpc, subnets: vpc.selectSubnets(vpcSubnets), securityGroups };
-}
-
-/** Allows requests to the service and to AWS, and nothing else. */
-function createSecurityGroup(scope: Construct, { serviceName, targets, vpc }: FunctionNetworkProps): SecurityGroup {
-  const group = new SecurityGroup(scope, 'SecurityGroup', {
-    vpc,
-    description: `Functions of Report Exporter, service ${serviceName}`,
-    allowAllOutbound: false,
-  });
-  const httpsPort = 443;
-  const ports = targets.map(({ port, protocol }) => Number(port) || (protocol === 'http:' ? 80 : httpsPort));
-  for (const port of new Set([httpsPort, ...ports])) {
-    group.addEgressRule(Peer.anyIpv4(), Port.tcp(port), 'The service and AWS');
-  }
-  return group;
+  readonly network: FunctionNetwork;
 }
 
 export function createFunctions(scope: Construct, props: ServiceFunctionsProps): ServiceFunctions {
@@ -103,13 +55,15 @@ interface FunctionConfig {
   readonly description: string;
   readonly memoryMebibytes: number;
   readonly ephemeralStorageMebibytes?: number;
-  readonly reservedConcurrency?: number | undefined;
-  readonly grants: readonly AddPermissions[];
+  readonly reservedConcurrency?: number;
+  readonly grants: readonly ((role: Role, stores: ServiceStores) => void)[];
 }
 
-function functionConfigs(props: ServiceFunctionsProps): Readonly<Record<StepName, FunctionConfig>> {
-  const { serviceName, permissions, limits, exportPage } = props;
-  const { grantPageLog, grantPageStore, grantReadSecrets } = permissions;
+function functionConfigs({
+  stores: { serviceName },
+  limits,
+  exportPage,
+}: ServiceFunctionsProps): Readonly<Record<StepName, FunctionConfig>> {
   return {
     BeginRun: {
       description: `Begins or resumes runs of service ${serviceName}, or skips executions`,
@@ -120,8 +74,8 @@ function functionConfigs(props: ServiceFunctionsProps): Readonly<Record<StepName
     ExportPage: {
       description: `Fetches, stores and logs pages of service ${serviceName}`,
       // Lambda allocates CPU in proportion to memory. The function mostly waits for the service, and parses the XML meanwhile.
-      memoryMebibytes: exportPage.memoryMebibytes ?? 512,
-      reservedConcurrency: exportPage.reservedConcurrency,
+      memoryMebibytes: exportPage?.memoryMebibytes ?? 512,
+      reservedConcurrency: exportPage?.reservedConcurrency,
       ephemeralStorageMebibytes: limits.ephemeralStorageMebibytes,
       grants: [grantPageLog, grantPageStore, grantReadSecrets],
     },
@@ -143,48 +97,58 @@ function functionConfigs(props: ServiceFunctionsProps): Readonly<Record<StepName
 function createFunction(
   scope: Construct,
   id: StepName,
-  config: FunctionConfig,
+  { description, memoryMebibytes, ephemeralStorageMebibytes, reservedConcurrency, grants }: FunctionConfig,
   code: Code,
   props: ServiceFunctionsProps,
 ): LambdaFunction {
+  const { stores, settings, limits, logs, tracing, network } = props;
   // Own log group and role: AWSLambdaBasicExecutionRole would allow writing to every log group of the account.
-  const logGroup = new LogGroup(scope, `${id}Logs`, {
-    retention: props.logRetention,
-    ...(props.logKey !== undefined && { encryptionKey: props.logKey }),
-    removalPolicy: RemovalPolicy.DESTROY,
-  });
+  const logGroup = new LogGroup(scope, `${id}Logs`, logs);
   const role = new Role(scope, `${id}Role`, { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
   logGroup.grantWrite(role);
-  for (const grant of config.grants) grant(role);
-  const { network, settings, tracing } = props;
-  if (network !== undefined) grantNetworkInterfaces(role, network.subnets.subnets, network.securityGroups);
-  if (tracing || network !== undefined)
+  for (const grant of grants) grant(role, stores);
+  const isInVpc = network.vpc !== undefined;
+  if (isInVpc) grantNetworkInterfaces(role, network);
+  if (tracing || isInVpc)
     acknowledgeWildcard(role, '*', 'X-Ray and the Describe actions of EC2 do not support resource-level permissions');
+  const variables = environmentOf(scope, props);
   return new LambdaFunction(scope, id, {
-    description: config.description,
+    description,
     code,
     handler: 'index.handler',
     runtime: Runtime.NODEJS_24_X,
     architecture: Architecture.ARM_64,
-    memorySize: config.memoryMebibytes,
-    timeout: Duration.seconds(props.limits.timeoutSeconds[id]),
-    ...(config.ephemeralStorageMebibytes === undefined
-      ? {}
-      : { ephemeralStorageSize: Size.mebibytes(config.ephemeralStorageMebibytes) }),
-    ...(config.reservedConcurrency === undefined ? {} : { reservedConcurrentExecutions: config.reservedConcurrency }),
-    environment: Object.fromEntries(stepVariables[id].map((variable) => [variable, props.environment[variable]])),
-    ...(tracing ? { tracing: Tracing.ACTIVE } : {}),
+    memorySize: memoryMebibytes,
+    timeout: Duration.seconds(limits.timeoutSeconds[id]),
+    ephemeralStorageSize:
+      ephemeralStorageMebibytes === undefined ? undefined : Size.mebibytes(ephemeralStorageMebibytes),
+    reservedConcurrentExecutions: reservedConcurrency,
+    environment: Object.fromEntries(stepVariables[id].map((variable) => [variable, variables[variable]])),
+    tracing: tracing ? Tracing.ACTIVE : undefined,
     loggingFormat: LoggingFormat.JSON,
     // Only Lambda's own lines: a filter of application logs would also drop the metrics, which are log lines.
-    ...(settings.logLevel === 'ERROR' ? { systemLogLevelV2: SystemLogLevel.WARN } : {}),
+    systemLogLevelV2: settings.logLevel === 'ERROR' ? SystemLogLevel.WARN : undefined,
     logGroup,
     role,
-    ...(network === undefined
-      ? {}
-      : {
-          vpc: network.vpc,
-          vpcSubnets: { subnets: network.subnets.subnets },
-          securityGroups: [...network.securityGroups],
-        }),
+    ...network,
+    securityGroups: [...(network.securityGroups ?? [])],
   });
+}
+
+/** Each function gets the variables that it reads. */
+function environmentOf(
+  scope: Construct,
+  { stores: { serviceName, bucket, prefix, table, secret, keys }, secretField = '' }: ServiceFunctionsProps,
+): Readonly<Record<FunctionVariable, string>> {
+  return {
+    DEPLOYMENT_NAME: Stack.of(scope).stackName,
+    SERVICE_NAME: serviceName,
+    TABLE_NAME: table.tableName,
+    BUCKET_NAME: bucket.bucketName,
+    KEY_PREFIX: prefix,
+    BUCKET_KMS_KEY_ARN: keys.bucket?.keyArn ?? '',
+    // The name if the complete ARN is unknown: a partial ARN may match another secret.
+    API_KEY_SECRET_ID: secret?.secretFullArn ?? secret?.secretName ?? '',
+    API_KEY_SECRET_FIELD: secretField,
+  };
 }

@@ -6,9 +6,9 @@
 
 import { ArnFormat, Stack } from 'aws-cdk-lib';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
-import type { ISecurityGroup, ISubnet } from 'aws-cdk-lib/aws-ec2';
 import {
   AccountPrincipal,
+  CompositePrincipal,
   Effect,
   Grant,
   type IGrantable,
@@ -21,8 +21,10 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { Construct, IConstruct } from 'constructs';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
+import type { FunctionNetwork } from './network.ts';
 
-export interface PermissionsProps {
+/** What a service reads and writes. */
+export interface ServiceStores {
   readonly serviceName: string;
   readonly bucket: IBucket;
   /** The prefix of every key of the service in the bucket. */
@@ -47,66 +49,47 @@ export interface StorageKeys {
   readonly networkSecrets: IKey | undefined;
 }
 
-/** Adds permissions to a function's role. */
-export type AddPermissions = (role: Role) => void;
-
-export interface Permissions {
-  readonly grantPageLog: AddPermissions;
-  readonly grantPageStore: AddPermissions;
-  /** The API key, the client certificate and the credentials for the proxy. */
-  readonly grantReadSecrets: AddPermissions;
+export function grantPageLog(role: Role, { serviceName, table, keys }: ServiceStores): void {
+  role.addToPolicy(
+    new PolicyStatement({
+      actions: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query'],
+      resources: [table.tableArn],
+      // Services share the table. The partition keys of each begin with its name.
+      conditions: { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': [`${serviceName}/*`] } },
+    }),
+  );
+  // What DynamoDB does with the key on behalf of its caller, for reads and writes.
+  grantKey(role, keys.table, 'dynamodb', [
+    'kms:Decrypt',
+    'kms:DescribeKey',
+    'kms:Encrypt',
+    'kms:GenerateDataKey',
+    'kms:ReEncryptFrom',
+    'kms:ReEncryptTo',
+  ]);
 }
 
-/** What DynamoDB does with the key on behalf of its caller, for reads and writes. */
-const tableKeyActions = [
-  'kms:Decrypt',
-  'kms:DescribeKey',
-  'kms:Encrypt',
-  'kms:GenerateDataKey',
-  'kms:ReEncryptFrom',
-  'kms:ReEncryptTo',
-];
+export function grantPageStore(role: Role, { bucket, prefix, keys, hasObjectTags }: ServiceStores): void {
+  const objects = bucket.arnForObjects(`${prefix}*`);
+  const actions = ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject'];
+  grant(role, hasObjectTags ? [...actions, 's3:PutObjectTagging'] : actions, objects);
+  acknowledgeWildcard(role, objects, 'The objects of this service; no objects with another prefix are accessible');
+  // FinishRun lists the run's folder, and without ListBucket S3 answers 403 instead of 404 for a missing object. A condition
+  // on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes and ETags of all
+  // objects, but no content.
+  grant(role, ['s3:ListBucket'], bucket.bucketArn);
+  grantKey(role, keys.bucket, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
+}
 
-export function createPermissions(props: PermissionsProps): Permissions {
-  const { serviceName, bucket, prefix, table, secret, networkSecrets, keys, hasObjectTags } = props;
-  return {
-    grantPageLog(role) {
-      role.addToPolicy(
-        new PolicyStatement({
-          actions: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query'],
-          resources: [table.tableArn],
-          // Services share the table. The partition keys of each begin with its name.
-          conditions: { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': [`${serviceName}/*`] } },
-        }),
-      );
-      if (keys.table !== undefined) grantKey(role, keys.table, 'dynamodb', tableKeyActions);
-    },
-    grantPageStore(role) {
-      const objects = bucket.arnForObjects(`${prefix}*`);
-      grant(
-        role,
-        ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject', ...(hasObjectTags ? ['s3:PutObjectTagging'] : [])],
-        objects,
-      );
-      acknowledgeWildcard(role, objects, 'The objects of this service; no objects with another prefix are accessible');
-      // FinishRun lists the run's folder, and without ListBucket S3 answers 403 instead of 404 for a missing object. A condition
-      // on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes and ETags of all
-      // objects, but no content.
-      grant(role, ['s3:ListBucket'], bucket.bucketArn);
-      if (keys.bucket !== undefined) grantKey(role, keys.bucket, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
-    },
-    grantReadSecrets(role) {
-      const all = [
-        ...(secret === undefined ? [] : [{ each: secret, key: keys.secret }]),
-        ...networkSecrets.map((each) => ({ each, key: keys.networkSecrets })),
-      ];
-      for (const { each, key } of all) {
-        // An ARN ends with six random characters. They are unknown if only the secret's name is known.
-        grant(role, ['secretsmanager:GetSecretValue'], each.secretFullArn ?? `${each.secretArn}-??????`);
-        if (key !== undefined) grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
-      }
-    },
+/** The API key, the client certificate and the credentials for the proxy. */
+export function grantReadSecrets(role: Role, { secret, networkSecrets, keys }: ServiceStores): void {
+  const grantRead = (each: ISecret, key: IKey | undefined) => {
+    // An ARN ends with six random characters. They are unknown if only the secret's name is known.
+    grant(role, ['secretsmanager:GetSecretValue'], each.secretFullArn ?? `${each.secretArn}-??????`);
+    grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
   };
+  if (secret !== undefined) grantRead(secret, keys.secret);
+  for (const each of networkSecrets) grantRead(each, keys.networkSecrets);
 }
 
 /** The part of a bucket that a consumer may read. */
@@ -118,7 +101,10 @@ export interface ReadableObjects {
   readonly key: IKey | undefined;
 }
 
-/** Lets a consumer read objects and list their folders. The same as the policy in docs/consumers.md, "Permissions". */
+/**
+ * Lets a consumer read objects and list their folders. The same as the policy in docs/consumers.md, "Permissions". A principal in
+ * another account gets it from the policies of the bucket and of the key.
+ */
 export function grantReadObjects(grantee: IGrantable, { bucket, prefix, key }: ReadableObjects): Grant {
   const read = Grant.addToPrincipalOrResource({
     grantee,
@@ -132,7 +118,7 @@ export function grantReadObjects(grantee: IGrantable, { bucket, prefix, key }: R
     resourceArns: [bucket.bucketArn],
     resource: bucket,
     // Without a prefix, every folder of the bucket is the service's.
-    ...(prefix === '' ? {} : { conditions: { StringLike: { 's3:prefix': `${prefix}*` } } }),
+    conditions: prefix === '' ? undefined : { StringLike: { 's3:prefix': `${prefix}*` } },
   });
   const objects = read.combine(list);
   if (key === undefined) return objects;
@@ -147,36 +133,14 @@ export function grantReadObjects(grantee: IGrantable, { bucket, prefix, key }: R
   return objects.combine(decrypt);
 }
 
-/**
- * Lets accounts read objects and list their folders: the same as `grantReadObjects`, in the policies of the bucket and of the key. In
- * each account, an administrator grants the same to its principals. Returns whether the policy of the bucket could be changed.
- */
-export function grantReaderAccounts(
-  scope: Construct,
-  { bucket, prefix, key }: ReadableObjects,
-  accounts: readonly string[],
-): boolean {
-  const principals = accountPrincipals(accounts);
-  const read = new PolicyStatement({
-    principals,
-    actions: ['s3:GetObject'],
-    resources: [bucket.arnForObjects(`${prefix}*`)],
-  });
-  const list = new PolicyStatement({
-    principals,
-    actions: ['s3:ListBucket'],
-    resources: [bucket.bucketArn],
-    ...(prefix === '' ? {} : { conditions: { StringLike: { 's3:prefix': `${prefix}*` } } }),
-  });
-  const added = [read, list].map((statement) => bucket.addToResourcePolicy(statement).statementAdded);
-  key?.addToResourcePolicy(readerKeyStatement(scope, accounts));
-  return added.every(Boolean);
-}
+/** The accounts as one grantee. In each, an administrator grants the same to its principals. */
+export const accountsAsGrantee = (accounts: readonly string[]): IPrincipal =>
+  new CompositePrincipal(...accounts.map((account) => new AccountPrincipal(account)));
 
 /** The statement in the policy of a key that lets accounts decrypt with it, through S3 only. `*` is the key itself. */
 export function readerKeyStatement(scope: Construct, accounts: readonly string[]): PolicyStatement {
   return new PolicyStatement({
-    principals: accountPrincipals(accounts),
+    principals: [accountsAsGrantee(accounts)],
     actions: ['kms:Decrypt'],
     resources: ['*'],
     conditions: throughS3(scope),
@@ -189,18 +153,11 @@ function throughS3(scope: IConstruct) {
   return { StringEquals: { 'kms:ViaService': `s3.${region}.${urlSuffix}` } };
 }
 
-const accountPrincipals = (accounts: readonly string[]): IPrincipal[] =>
-  accounts.map((account) => new AccountPrincipal(account) as IPrincipal);
-
 /**
  * Lets Lambda create and delete the network interfaces of a function, in this account and in subnets that another account shares
  * with it. Lambda uses the function's role for that, so the function's own code is denied the same actions.
  */
-export function grantNetworkInterfaces(
-  role: Role,
-  subnets: readonly ISubnet[],
-  securityGroups: readonly ISecurityGroup[],
-): void {
+export function grantNetworkInterfaces(role: Role, { vpcSubnets, securityGroups = [] }: FunctionNetwork): void {
   const stack = Stack.of(role);
   const arnOf = (resource: string, resourceName: string, account = stack.account) =>
     stack.formatArn({ service: 'ec2', resource, resourceName, account, arnFormat: ArnFormat.SLASH_RESOURCE_NAME });
@@ -211,7 +168,7 @@ export function grantNetworkInterfaces(
   const interfaces = arnOf('*', '*');
   // Another account may own them and share them with this one.
   const network = [
-    ...subnets.map(({ subnetId }) => arnOf('subnet', subnetId, '*')),
+    ...(vpcSubnets?.subnets ?? []).map(({ subnetId }) => arnOf('subnet', subnetId, '*')),
     ...securityGroups.map(({ securityGroupId }) => arnOf('security-group', securityGroupId, '*')),
   ];
   const onInterfaces = [
@@ -247,8 +204,9 @@ function grant(role: Role, actions: string[], resource: string): void {
   role.addToPolicy(new PolicyStatement({ actions, resources: [resource] }));
 }
 
-/** Allows the key's use through `service` only. */
-export function grantKey(role: Role, key: IKey, service: string, actions: string[]): void {
+/** Allows the use of the key, if there is one, through `service` only. */
+export function grantKey(role: Role, key: IKey | undefined, service: string, actions: string[]): void {
+  if (key === undefined) return;
   const { region, urlSuffix } = Stack.of(role);
   role.addToPolicy(
     new PolicyStatement({

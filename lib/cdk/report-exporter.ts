@@ -1,16 +1,10 @@
 /** The construct for one service and its exports. */
 
-import { Stack } from 'aws-cdk-lib';
+import { ArnFormat, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Alarm, Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
-import {
-  Connections,
-  type IConnectable,
-  type ISecurityGroup,
-  type IVpc,
-  type SubnetSelection,
-} from 'aws-cdk-lib/aws-ec2';
-import type { IEventBus, IRuleTarget, Rule } from 'aws-cdk-lib/aws-events';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import { type IEventBus, type IRuleTarget, Match, Rule } from 'aws-cdk-lib/aws-events';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -34,14 +28,12 @@ import type { ExportPageProps, ExportProps, LifecycleProps, ServiceProps } from 
 import type { LogLevel, StorageClass } from '../settings/environment.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
 import { needsSecret, type ServiceSettings } from '../settings/settings.ts';
-import { detailTypes } from '../core/state-machine/definition.ts';
+import { detailTypes, eventSource } from '../core/state-machine/definition.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
-import { createEventRule, type EventRuleProps } from './event-rules.ts';
 import { functionLimits } from './function-limits.ts';
-import { createFunctionNetwork, createFunctions, type FunctionNetwork, type ServiceFunctions } from './functions.ts';
-import { lifecycleRules } from './storage/lifecycle.ts';
-import { createPermissions, grantReaderAccounts, grantReadObjects, type StorageKeys } from './permissions.ts';
-import { checkBucket, keyOfLogs } from './provided-resources.ts';
+import { createFunctions, type ServiceFunctions } from './functions.ts';
+import { functionNetwork } from './network.ts';
+import { accountsAsGrantee, grantReadObjects, type StorageKeys } from './permissions.ts';
 import { createSchedules, createSchedulesLast } from './schedule.ts';
 import { functionSettings, serviceMetadata } from './settings/deployed-export.ts';
 import { withoutCdkValues } from './settings/cdk-values.ts';
@@ -50,7 +42,15 @@ import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
 import { withCertificates } from './settings/service-network.ts';
 import { createStateMachine } from './state-machine.ts';
-import { createApiKeySecret, createBucket, createPageLogTable, importSecret } from './storage/stores.ts';
+import {
+  checkBucket,
+  createApiKeySecret,
+  createBucket,
+  createPageLogTable,
+  importSecret,
+  keyOfLogs,
+  lifecycleRules,
+} from './stores.ts';
 
 /** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
 export interface ReportExporterProps {
@@ -64,39 +64,39 @@ export interface ReportExporterProps {
    *
    * @default - derived from the path of the construct in the stack: `Reports` becomes `reports`
    */
-  readonly name?: string | undefined;
+  readonly name?: string;
   /**
    * The bucket for pages and manifests.
    *
    * @default - a private, versioned bucket is created, and retained when the stack is deleted
    */
-  readonly bucket?: IBucket | undefined;
+  readonly bucket?: IBucket;
   /**
    * The prefix of all keys in the bucket: empty, or ending with a slash. Services that share a bucket need prefixes of which none
    * begins with another.
    *
    * @default - none
    */
-  readonly prefix?: string | undefined;
+  readonly prefix?: string;
   /**
    * The table of the page log. It has the string keys `pk` and `sk`, and the time-to-live attribute `expiresAt`. The alarms of a
    * table belong to the stack or construct that creates it.
    *
    * @default - a table with on-demand capacity and its alarms are created; the table is retained when the stack is deleted
    */
-  readonly table?: ITable | undefined;
+  readonly table?: ITable;
   /**
    * The secret with the API key of the service, or with what else `service.api.auth` needs.
    *
    * @default - an empty secret is created, and retained when the stack is deleted. Set its value before the first run
    */
-  readonly secret?: ISecret | undefined;
+  readonly secret?: ISecret;
   /**
    * The field of the secret's JSON that contains the API key.
    *
    * @default - the whole secret is the key
    */
-  readonly secretField?: string | undefined;
+  readonly secretField?: string;
   /**
    * A customer managed key. It encrypts the bucket, the table, the secret, the dead-letter queue and, with `encryptLogs`, the log groups
    * that this construct creates, those stores that are given without knowing their own key, and the secrets with the client certificate
@@ -104,125 +104,125 @@ export interface ReportExporterProps {
    *
    * @default - keys that AWS owns or manages
    */
-  readonly encryptionKey?: IKey | undefined;
+  readonly encryptionKey?: IKey;
   /**
    * Whether `encryptionKey` encrypts the log groups. The policy of a key that this app does not create must let CloudWatch Logs use it:
    * docs/security.md, "Encryption of logs".
    *
    * @default - true if this app creates the key; otherwise a warning asks
    */
-  readonly encryptLogs?: boolean | undefined;
+  readonly encryptLogs?: boolean;
   /**
    * The customer managed key of the bucket. Every object is written with it, whatever the default encryption of the bucket is.
    *
    * @default - the key of the given bucket, if it knows its key, otherwise `encryptionKey`
    */
-  readonly bucketEncryptionKey?: IKey | undefined;
+  readonly bucketEncryptionKey?: IKey;
   /**
    * The customer managed key of the secret.
    *
    * @default - the key of the given secret, if it knows its key, otherwise `encryptionKey`
    */
-  readonly secretEncryptionKey?: IKey | undefined;
+  readonly secretEncryptionKey?: IKey;
   /**
    * The event bus that receives the events of runs. The rules of `onCompleted` and `onFailed` are created on it.
    *
    * @default - the default event bus of the account
    */
-  readonly eventBus?: IEventBus | undefined;
+  readonly eventBus?: IEventBus;
   /**
    * The topic that alarms publish to.
    *
    * @default - alarms have no action
    */
-  readonly alarmTopic?: ITopic | undefined;
+  readonly alarmTopic?: ITopic;
   /**
    * The address at which operators read docs/runbook.md. The description of each alarm contains it.
    *
    * @default - the descriptions name the file in the package
    */
-  readonly runbookUrl?: string | undefined;
+  readonly runbookUrl?: string;
   /**
    * Whether each export has its own alarms for failed and waiting runs. Otherwise they have common ones.
    *
    * @default - true for up to 20 exports
    */
-  readonly alarmsPerExport?: boolean | undefined;
+  readonly alarmsPerExport?: boolean;
   /**
    * How long all logs are kept.
    *
    * @default RetentionDays.THREE_MONTHS
    */
-  readonly logRetention?: RetentionDays | undefined;
+  readonly logRetention?: RetentionDays;
   /**
    * Which lines the functions log: `INFO` (a line for each page) or `ERROR` (failures alone). Metrics and alarms are the same.
    *
    * @default 'INFO'
    */
-  readonly logLevel?: LogLevel | undefined;
+  readonly logLevel?: LogLevel;
   /**
    * Whether the functions and the state machine send traces to X-Ray.
    *
    * @default true
    */
-  readonly tracing?: boolean | undefined;
+  readonly tracing?: boolean;
   /**
    * The memory and the reserved concurrency of the function ExportPage. `docs/settings.md` describes both.
    *
    * @default - 512 MiB, and no reserved concurrency
    */
-  readonly exportPage?: ExportPageProps | undefined;
+  readonly exportPage?: ExportPageProps;
   /**
    * When pages and manifests are moved to other storage classes and deleted. Not with `bucket`, which has lifecycle rules of its own.
    *
    * @default - they are kept in the storage class in which they were stored
    */
-  readonly lifecycle?: LifecycleProps | undefined;
+  readonly lifecycle?: LifecycleProps;
   /**
    * The storage class of new pages.
    *
    * @default 'STANDARD'
    */
-  readonly storageClass?: StorageClass | undefined;
+  readonly storageClass?: StorageClass;
   /**
    * How pages are compressed in the bucket, from the next run of each export on. With `gzip`, each page is a gzip file of its own:
    * docs/consumers.md, "Compressed pages".
    *
    * @default - pages are stored as the service sends them
    */
-  readonly compression?: 'gzip' | undefined;
+  readonly compression?: 'gzip';
   /**
    * The tags of new pages and manifests, at most 10.
    *
    * @default - none
    */
-  readonly objectTags?: Readonly<Record<string, string>> | undefined;
+  readonly objectTags?: Readonly<Record<string, string>>;
   /**
    * The IDs of accounts that may read what was exported, by the policies of the bucket and of its key. If the app has not created the
    * key, its owner must add the statement: docs/consumers.md, "Other accounts".
    *
    * @default - none
    */
-  readonly readerAccounts?: readonly string[] | undefined;
+  readonly readerAccounts?: readonly string[];
   /**
    * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step Functions,
    * through a NAT gateway or VPC endpoints: docs/network.md, "What the functions must reach".
    *
    * @default - the functions run in no VPC
    */
-  readonly vpc?: IVpc | undefined;
+  readonly vpc?: IVpc;
   /**
    * The subnets of the functions. Requires `vpc`.
    *
    * @default - the private subnets of the VPC
    */
-  readonly vpcSubnets?: SubnetSelection | undefined;
+  readonly vpcSubnets?: SubnetSelection;
   /**
    * The security groups of the functions. Requires `vpc`.
    *
    * @default - one is created. It allows outgoing connections to port 443 and to the port of the service
    */
-  readonly securityGroups?: readonly ISecurityGroup[] | undefined;
+  readonly securityGroups?: readonly ISecurityGroup[];
 }
 
 /** Options of the rules for the events of a service. */
@@ -257,7 +257,7 @@ export interface EventRuleOptions {
  *   exports: [{ name: 'nightly', schedule: { expression: 'cron(0 2 * * ? *)', freshness: 'PT26H' } }],
  * });
  */
-export class ReportExporter extends Construct implements IConnectable {
+export class ReportExporter extends Construct {
   /** The name of the service. */
   readonly serviceName: string;
   /** The names of the exports, in the order of the props. */
@@ -282,7 +282,6 @@ export class ReportExporter extends Construct implements IConnectable {
   readonly deadLetterQueue: Queue | undefined;
   readonly #eventBus: IEventBus | undefined;
   readonly #keys: StorageKeys;
-  readonly #network: FunctionNetwork | undefined;
   /** Undefined: the props were rejected. */
   readonly #identity: ServiceIdentity | undefined;
 
@@ -290,120 +289,82 @@ export class ReportExporter extends Construct implements IConnectable {
   constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
     const given = { service: withoutCdkValues(props.service), exports: withoutCdkValues(props.exports) };
-    const { logRetention = RetentionDays.THREE_MONTHS, tracing = true } = props;
     const name = props.name ?? serviceNameFrom(pathInStack(this));
     const settings = parseExporterSettings({ ...props, ...given, name }, this.node.path);
-    const { name: serviceName, prefix, service, exports } = settings;
-    this.serviceName = serviceName;
-    this.prefix = prefix;
+    const { prefix, service, exports, exportPage } = settings;
+    const { encryptionKey, alarmTopic: topic, eventBus, runbookUrl, secretField, tracing = true } = props;
+    this.serviceName = name;
     this.exportNames = exports.map((each) => each.name);
-    const keys = storageKeys(props);
-    this.bucket =
-      props.bucket ??
-      createBucket(this, 'Bucket', keys.bucket, lifecycleRules(settings.lifecycle, [{ prefix, exports }]));
-    this.table = props.table ?? createPageLogTable(this, keys.table);
-    this.secret = this.#createSecret(props, service, keys.secret);
-    this.#keys = keys;
-    this.#eventBus = props.eventBus;
-    this.#identity = this.#assertSeparate();
-    this.#network = this.#createNetwork(props, service);
+    this.prefix = prefix;
 
-    const { bucket, table, secret } = this;
+    const keys = (this.#keys = storageKeys(props));
+    const bucketRules = lifecycleRules(settings.lifecycle, [settings]);
+    const bucket = (this.bucket = props.bucket ?? createBucket(this, 'Bucket', keys.bucket, bucketRules));
+    const table = (this.table = props.table ?? createPageLogTable(this, keys.table));
+    const secret = (this.secret = this.#createSecret(props, service, keys.secret));
+    this.#identity = this.#assertSeparate();
     checkBucket(this, bucket, prefix);
-    const logKey = keyOfLogs(this, props.encryptionKey, props.encryptLogs);
-    const limits = functionLimits({ service, exports });
+
     const deployedService = withCertificates(given.service, '.');
     const fileOfFunctions = functionSettings(deployedService, given.exports, settings);
-    const permissions = createPermissions({
-      serviceName,
-      bucket,
-      prefix,
-      table,
-      secret,
-      networkSecrets: this.#importNetworkSecrets(service),
-      keys,
-      hasObjectTags: fileOfFunctions.objects?.tags !== undefined,
-    });
+    const limits = functionLimits({ service, exports });
+    const logs = {
+      retention: props.logRetention ?? RetentionDays.THREE_MONTHS,
+      encryptionKey: keyOfLogs(this, encryptionKey, props.encryptLogs),
+      removalPolicy: RemovalPolicy.DESTROY,
+    };
     this.functions = createFunctions(this, {
-      serviceName,
-      settings: fileOfFunctions,
-      environment: {
-        DEPLOYMENT_NAME: Stack.of(this).stackName,
-        SERVICE_NAME: serviceName,
-        TABLE_NAME: table.tableName,
-        BUCKET_NAME: bucket.bucketName,
-        KEY_PREFIX: prefix,
-        BUCKET_KMS_KEY_ARN: keys.bucket?.keyArn ?? '',
-        // The name if the complete ARN is unknown: a partial ARN may match another secret.
-        API_KEY_SECRET_ID: secret?.secretFullArn ?? secret?.secretName ?? '',
-        API_KEY_SECRET_FIELD: props.secretField ?? '',
+      stores: {
+        serviceName: name,
+        bucket,
+        prefix,
+        table,
+        secret,
+        networkSecrets: this.#importNetworkSecrets(service),
+        keys,
+        hasObjectTags: fileOfFunctions.objects?.tags !== undefined,
       },
-      permissions,
+      secretField,
+      settings: fileOfFunctions,
       limits,
-      logRetention,
-      logKey,
-      exportPage: settings.exportPage ?? {},
+      logs,
+      exportPage,
       tracing,
-      network: this.#network,
+      network: functionNetwork(this, props, name, service),
     });
     const metadata = serviceMetadata(deployedService, given.exports);
+    const { functions } = this;
     this.stateMachine = createStateMachine(this, {
-      functions: this.functions,
+      functions,
       bucket,
       prefix,
-      eventBus: props.eventBus,
+      eventBus,
       limits,
       metadata,
-      logRetention,
-      logKey,
+      logs,
       tracing,
     });
+    this.#eventBus = eventBus;
 
     const exportScopes = new Construct(this, 'Exports');
-    const scoped = exports.map((each) => ({
-      name: each.name,
-      schedule: each.schedule,
-      reportsEveryMs: each.expect?.reportsEvery,
-      scope: new Construct(exportScopes, each.name),
+    const scoped = exports.map(({ name: exportName, schedule, expect }) => ({
+      name: exportName,
+      scope: new Construct(exportScopes, exportName),
+      schedule,
+      reportsEveryMs: expect?.reportsEvery,
     }));
-    const schedules = createSchedules(
-      this,
-      this.stateMachine,
-      scoped.flatMap(({ schedule, ...each }) => (schedule === undefined ? [] : [{ ...each, schedule }])),
-      props.encryptionKey,
-    );
+    const schedules = createSchedules(this, this.stateMachine, scoped, encryptionKey);
     this.schedules = schedules?.byExport ?? new Map();
     this.scheduleGroup = schedules?.group;
     this.deadLetterQueue = schedules?.deadLetterQueue;
-    const notifications = { topic: props.alarmTopic, runbookUrl: props.runbookUrl };
+
     const perExport = props.alarmsPerExport ?? exports.length <= maxExportsWithOwnAlarms;
-    createServiceAlarms({ service: this, perExport }, scoped, notifications);
-    if (props.table === undefined) createTableAlarms(this, table, notifications);
-    addServiceOutput(this, {
-      serviceName,
-      stateMachine: this.stateMachine,
-      exportPage: this.functions.ExportPage,
-      reservedConcurrency: settings.exportPage?.reservedConcurrency,
-      table,
-      bucket,
-      prefix,
-      bucketKey: keys.bucket,
-      secret,
-      secretField: props.secretField,
-      scheduleGroup: this.scheduleGroup,
-    });
+    createServiceAlarms({ service: this, perExport }, scoped, { topic, runbookUrl });
+    if (props.table === undefined) createTableAlarms(this, table, { topic, runbookUrl });
+    const { reservedConcurrency } = exportPage ?? {};
+    addServiceOutput(this, { bucketKey: keys.bucket, secretField, reservedConcurrency });
     if (settings.readerAccounts !== undefined) this.#grantReaderAccounts(settings.readerAccounts);
     if (this.scheduleGroup !== undefined) createSchedulesLast(this.scheduleGroup, this);
-  }
-
-  /**
-   * The network connections of the functions, to allow more of them.
-   *
-   * @throws ConfigurationError if the functions run in no VPC
-   */
-  get connections(): Connections {
-    if (this.#network === undefined) this.#reject('vpc: is required to manage network connections');
-    return new Connections({ securityGroups: [...this.#network.securityGroups] });
   }
 
   /** The alarms of the service, its exports and the table, if that is created here; for an action or a composite alarm. */
@@ -497,12 +458,30 @@ export class ReportExporter extends Construct implements IConnectable {
     return this.#createRule(id, detailTypes.failed, options);
   }
 
-  #createRule(id: string, detailType: EventRuleProps['detailType'], options: EventRuleOptions): Rule {
+  #createRule(id: string, detailType: string, options: EventRuleOptions): Rule {
     const { export: exportName, target, scope = this.#rules() } = options;
     this.#assertExport(exportName);
-    const { serviceName, stateMachine } = this;
-    const eventBus = this.#eventBus;
-    return createEventRule(scope, id, { serviceName, stateMachine, detailType, exportName, eventBus, target });
+    const { stateMachine, serviceName } = this;
+    // Export names are not unique in an account, but the prefix of the ARN of every execution of this state machine is.
+    const executions = stateMachine.stack.formatArn({
+      service: 'states',
+      resource: 'execution',
+      resourceName: `${stateMachine.stateMachineName}:`,
+      arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+    });
+    return new Rule(scope, id, {
+      description: `${detailType}: ${exportName ?? `all exports of service ${serviceName}`}`,
+      eventPattern: {
+        source: [eventSource],
+        detailType: [detailType],
+        detail: {
+          execution: Match.prefix(executions),
+          ...(exportName !== undefined && { export: [exportName] }),
+        },
+      },
+      eventBus: this.#eventBus,
+      targets: target && [target],
+    });
   }
 
   /** A separate scope, so that ids passed by the caller do not collide with those of this construct. */
@@ -529,35 +508,12 @@ export class ReportExporter extends Construct implements IConnectable {
   }
 
   #grantReaderAccounts(accounts: readonly string[]): void {
-    const { bucket, prefix } = this;
-    if (grantReaderAccounts(this, { bucket, prefix, key: this.#keys.bucket }, accounts)) return;
+    this.grantRead(accountsAsGrantee(accounts));
+    if (this.bucket.policy !== undefined) return;
     this.#reject(
       'readerAccounts: this app cannot change the policy of the bucket, because it has not created it. Add the statements to it ' +
         'yourself (docs/consumers.md, "Other accounts")',
     );
-  }
-
-  #createNetwork(
-    props: ReportExporterProps,
-    { baseUrl, proxyUrl, api }: Pick<ServiceSettings, 'baseUrl' | 'proxyUrl' | 'api'>,
-  ): FunctionNetwork | undefined {
-    const { vpc, vpcSubnets, securityGroups } = props;
-    if (vpc !== undefined) {
-      if (securityGroups?.length === 0) this.#reject('securityGroups: must have at least one');
-      const { serviceName } = this;
-      return createFunctionNetwork(this, {
-        serviceName,
-        targets: (proxyUrl === undefined ? [baseUrl, api?.auth.tokenUrl ?? baseUrl] : [proxyUrl]).map(
-          (url) => new URL(url),
-        ),
-        vpc,
-        vpcSubnets,
-        securityGroups,
-      });
-    }
-    if (vpcSubnets !== undefined) this.#reject('vpcSubnets: requires vpc');
-    if (securityGroups !== undefined) this.#reject('securityGroups: requires vpc');
-    return undefined;
   }
 
   #assertSeparate(): ServiceIdentity {

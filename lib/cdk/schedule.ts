@@ -26,14 +26,15 @@ export interface ScheduledExport {
   readonly name: string;
   /** The scope of its schedule. */
   readonly scope: Construct;
-  readonly schedule: ScheduleSettings;
+  /** Absent: it is started manually. */
+  readonly schedule?: ScheduleSettings;
 }
 
-export interface ServiceSchedules {
+interface SharedBySchedules {
   readonly group: ScheduleGroup;
-  /** Receives the starts that could not be delivered. */
   readonly deadLetterQueue: Queue;
-  readonly byExport: ReadonlyMap<string, Schedule>;
+  readonly role: Role;
+  readonly target: StateMachine;
 }
 
 /** Creates the schedules and what they share; nothing if there are none. */
@@ -42,19 +43,19 @@ export function createSchedules(
   target: StateMachine,
   exports: readonly ScheduledExport[],
   key: IKey | undefined,
-): ServiceSchedules | undefined {
-  if (exports.length === 0) return undefined;
+) {
+  if (exports.every(({ schedule }) => schedule === undefined)) return undefined;
   const group = new ScheduleGroup(scope, 'Schedules', { removalPolicy: RemovalPolicy.DESTROY });
   const deadLetterQueue = createDeadLetterQueue(scope, key);
   const role = createRole(scope, group);
   // Scheduler sends to the queue with this role. Without the key it cannot, and the start is lost without an alarm.
-  if (key !== undefined) grantKey(role, key, 'sqs', ['kms:Decrypt', 'kms:GenerateDataKey']);
-  const shared = { group, deadLetterQueue, role, target };
-  return {
-    group,
-    deadLetterQueue,
-    byExport: new Map(exports.map((each) => [each.name, createSchedule(each, shared)])),
-  };
+  grantKey(role, key, 'sqs', ['kms:Decrypt', 'kms:GenerateDataKey']);
+  const byExport = new Map<string, Schedule>();
+  for (const { name, scope: ofExport, schedule } of exports) {
+    if (schedule === undefined) continue;
+    byExport.set(name, createSchedule(ofExport, name, schedule, { group, deadLetterQueue, role, target }));
+  }
+  return { group, deadLetterQueue, byExport };
 }
 
 /**
@@ -68,15 +69,12 @@ export function createSchedulesLast(group: ScheduleGroup, scope: Construct): voi
   group.node.addDependency(...all.filter((each) => !isOfSchedules(each)));
 }
 
-interface SharedBySchedules {
-  readonly group: ScheduleGroup;
-  readonly deadLetterQueue: Queue;
-  readonly role: Role;
-  readonly target: StateMachine;
-}
-
-function createSchedule({ name, scope, schedule: settings }: ScheduledExport, shared: SharedBySchedules): Schedule {
-  const { group, deadLetterQueue, role, target } = shared;
+function createSchedule(
+  scope: Construct,
+  name: string,
+  settings: ScheduleSettings,
+  { group, deadLetterQueue, role, target }: SharedBySchedules,
+): Schedule {
   const schedule = new Schedule(scope, 'Schedule', {
     scheduleName: name,
     scheduleGroup: group,
@@ -108,9 +106,8 @@ function createSchedule({ name, scope, schedule: settings }: ScheduledExport, sh
 
 function createDeadLetterQueue(scope: Construct, key: IKey | undefined): Queue {
   const queue = new Queue(scope, 'DeadLetterQueue', {
-    ...(key === undefined
-      ? { encryption: QueueEncryption.SQS_MANAGED }
-      : { encryption: QueueEncryption.KMS, encryptionMasterKey: key }),
+    encryption: key === undefined ? QueueEncryption.SQS_MANAGED : QueueEncryption.KMS,
+    encryptionMasterKey: key,
     enforceSSL: true,
     retentionPeriod: Duration.days(14),
   });

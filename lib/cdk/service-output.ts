@@ -3,50 +3,53 @@
 import { CfnOutput, Stack } from 'aws-cdk-lib';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
-import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ScheduleGroup } from 'aws-cdk-lib/aws-scheduler';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { CfnStateMachine, StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { type ServiceOutput, serviceOutputSuffix } from '../settings/stack-output.ts';
+import type { ServiceFunctions } from './functions.ts';
 
-interface ServiceResources {
+/** A `ReportExporter`. */
+interface DeployedService extends Construct {
   readonly serviceName: string;
   readonly stateMachine: StateMachine;
-  readonly exportPage: IFunction;
-  readonly reservedConcurrency: number | undefined;
+  readonly functions: ServiceFunctions;
   readonly table: ITable;
   readonly bucket: IBucket;
   readonly prefix: string;
-  readonly bucketKey: IKey | undefined;
-  /** Undefined: the service needs none. */
   readonly secret: ISecret | undefined;
-  /** The field of the secret that holds the API key; undefined if the secret is the key. */
-  readonly secretField: string | undefined;
   readonly scheduleGroup: ScheduleGroup | undefined;
 }
 
-/** Adds the output to the stack. Its name has the name of the service, wherever in the stack `scope` is. */
-export function addServiceOutput(scope: Construct, resources: ServiceResources): void {
-  const { serviceName, stateMachine, exportPage, reservedConcurrency, table, bucket, prefix } = resources;
-  const { bucketKey, secret, secretField, scheduleGroup } = resources;
-  const stack = Stack.of(scope);
+interface OutputOptions {
+  readonly bucketKey?: IKey;
+  /** The field of the secret that holds the API key. Absent: the secret is the key. */
+  readonly secretField?: string;
+  /** Of the function ExportPage. */
+  readonly reservedConcurrency?: number;
+}
+
+/** Adds the output to the stack. Its name has the name of the service, wherever in the stack that is. */
+export function addServiceOutput(service: DeployedService, options: OutputOptions): void {
+  const { serviceName, stateMachine, functions, table, bucket, prefix, secret, scheduleGroup } = service;
+  const stack = Stack.of(service);
   const output: ServiceOutput = {
     service: serviceName,
     stateMachineArn: stateMachine.stateMachineArn,
     stateMachineId: stack.getLogicalId(stateMachine.node.defaultChild as CfnStateMachine),
-    exportPageFunction: exportPage.functionArn,
-    ...(reservedConcurrency === undefined ? {} : { reservedConcurrency }),
+    exportPageFunction: functions.ExportPage.functionArn,
+    reservedConcurrency: options.reservedConcurrency,
     table: table.tableName,
     bucket: bucket.bucketName,
     prefix,
-    ...(bucketKey === undefined ? {} : { bucketKeyArn: bucketKey.keyArn }),
-    ...(secret === undefined ? {} : { apiKeySecret: secret.secretFullArn ?? secret.secretName }),
-    apiKeyField: secretField ?? '',
-    ...(scheduleGroup === undefined ? {} : { scheduleGroup: scheduleGroup.scheduleGroupName }),
+    bucketKeyArn: options.bucketKey?.keyArn,
+    apiKeySecret: secret?.secretFullArn ?? secret?.secretName,
+    apiKeyField: options.secretField ?? '',
+    scheduleGroup: scheduleGroup?.scheduleGroupName,
   };
-  new CfnOutput(scope, serviceOutputSuffix, {
+  new CfnOutput(service, serviceOutputSuffix, {
     value: stack.toJsonString(output),
     description: `The resources of service ${serviceName}, for report-exporter --stack`,
   }).overrideLogicalId(`${toPascalCase(serviceName)}${serviceOutputSuffix}`);

@@ -8,20 +8,18 @@ import type { Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
-import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
 import type { DeploymentSettings, ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
 import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
-import { lifecycleRules } from './storage/lifecycle.ts';
-import { type ExistingNetwork, importNetwork } from './network.ts';
+import { importNetwork } from './network.ts';
 import { readerKeyStatement } from './permissions.ts';
-import { ReportExporter } from './report-exporter.ts';
+import { ReportExporter, type ReportExporterProps } from './report-exporter.ts';
 import { createSchedulesLast } from './schedule.ts';
 import { toPascalCase } from './service-output.ts';
 import { contextKey, inContext, readSettings } from './settings/deployment-settings.ts';
-import { createBucket, createPageLogTable, importSecret } from './storage/stores.ts';
+import { createBucket, createPageLogTable, importSecret, lifecycleRules } from './stores.ts';
 
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
 export interface ReportExporterStackProps extends StackProps {
@@ -36,23 +34,6 @@ export interface ReportExporterStackProps extends StackProps {
    * @default - the `stackName` of the settings, otherwise the ID of the stack in the CDK app
    */
   readonly stackName?: string;
-}
-
-/** What the services of a stack share. */
-interface SharedResources {
-  readonly bucket: IBucket;
-  readonly table: ITable;
-  readonly topic: ITopic;
-  readonly key: IKey | undefined;
-  readonly network: ExistingNetwork | undefined;
-  readonly bucketKey: IKey | undefined;
-}
-
-interface ServiceSecret {
-  /** Undefined: one is created. */
-  readonly secret: ISecret | undefined;
-  /** Undefined: the common key. */
-  readonly secretKey: IKey | undefined;
 }
 
 /**
@@ -92,28 +73,29 @@ export class ReportExporterStack extends Stack {
     });
     const key = importKey(this, 'Key', settings.kmsKeyArn);
     const bucketKey = importKey(this, 'BucketKey', settings.bucket.kmsKeyArn) ?? key;
-    const shared: SharedResources = {
-      bucket: createOrImportBucket(this, settings, bucketKey),
-      table: createPageLogTable(this, key),
-      topic: createOrImportAlarmTopic(this, settings.alarms),
-      key,
-      network: settings.network === undefined ? undefined : importNetwork(this, settings.network),
-      bucketKey,
+    const { bucket, network, alarms } = settings;
+    this.bucket =
+      bucket.existing === undefined
+        ? createBucket(this, 'Reports', bucketKey, lifecycleRules(bucket.lifecycle, settings.services))
+        : Bucket.fromBucketName(this, 'Reports', bucket.existing);
+    this.table = createPageLogTable(this, key);
+    this.alarmTopic = createOrImportAlarmTopic(this, alarms);
+    const shared = {
+      bucket: this.bucket,
+      table: this.table,
+      encryptionKey: key,
+      bucketEncryptionKey: bucketKey,
+      alarmTopic: this.alarmTopic,
+      ...(network && importNetwork(this, network)),
     };
-    this.bucket = shared.bucket;
-    this.table = shared.table;
-    this.alarmTopic = shared.topic;
     const secrets = new Construct(this, 'ApiKeys');
     const services = new Construct(this, 'Services');
     this.services = settings.services.map((service) => {
-      const { existing, kmsKeyArn } = service.apiKeySecret;
-      const secret = existing === undefined ? undefined : importSecret(secrets, service.name, existing);
-      const secretKey = importKey(secrets, `${service.name}-key`, kmsKeyArn);
-      const exporter = createService(services, settings, service, { ...shared, secret, secretKey });
+      const exporter = createService(services, settings, service, shared, secrets);
       this.#addServiceOutputs(exporter);
       return exporter;
     });
-    createTableAlarms(this, this.table, { topic: this.alarmTopic, runbookUrl: settings.alarms.runbookUrl });
+    createTableAlarms(this, this.table, { topic: this.alarmTopic, runbookUrl: alarms.runbookUrl });
     this.dashboard = createDashboard(this, this.services);
     const [first, ...others] = this.services.flatMap(({ scheduleGroup }) => scheduleGroup ?? []);
     if (first !== undefined) {
@@ -168,46 +150,29 @@ export class ReportExporterStack extends Stack {
 function createService(
   scope: Construct,
   settings: DeploymentSettings,
-  { name, prefix, service, apiKeySecret, exportPage, readerAccounts, exports }: ServiceDeploymentSettings,
-  { bucket, table, topic, key, bucketKey, network, secret, secretKey }: SharedResources & ServiceSecret,
+  service: ServiceDeploymentSettings,
+  shared: Partial<ReportExporterProps>,
+  secrets: Construct,
 ): ReportExporter {
-  return new ReportExporter(scope, name, {
-    name,
-    service,
-    exports,
-    bucket,
-    prefix,
-    table,
-    secret,
-    secretField: apiKeySecret.field,
-    encryptionKey: key,
-    encryptLogs: settings.encryptLogs,
-    bucketEncryptionKey: bucketKey,
-    secretEncryptionKey: secretKey,
-    alarmTopic: topic,
-    runbookUrl: settings.alarms.runbookUrl,
-    alarmsPerExport: settings.alarms.perExport,
-    logRetention: settings.logRetentionDays,
-    logLevel: settings.logLevel,
-    tracing: settings.tracing,
-    exportPage,
-    storageClass: settings.bucket.storageClass,
-    compression: settings.bucket.compression,
-    objectTags: settings.bucket.objectTags,
-    readerAccounts,
-    ...network,
+  const { existing, field, kmsKeyArn } = service.apiKeySecret;
+  const { encryptLogs, alarms, logRetentionDays, logLevel, tracing, bucket } = settings;
+  return new ReportExporter(scope, service.name, {
+    ...service,
+    ...shared,
+    secret: existing === undefined ? undefined : importSecret(secrets, service.name, existing),
+    secretField: field,
+    secretEncryptionKey: importKey(secrets, `${service.name}-key`, kmsKeyArn),
+    encryptLogs,
+    runbookUrl: alarms.runbookUrl,
+    alarmsPerExport: alarms.perExport,
+    logRetention: logRetentionDays,
+    logLevel,
+    tracing,
+    storageClass: bucket.storageClass,
+    compression: bucket.compression,
+    objectTags: bucket.objectTags,
   });
 }
 
 const importKey = (scope: Construct, id: string, arn: string | undefined): IKey | undefined =>
   arn === undefined ? undefined : Key.fromKeyArn(scope, id, arn);
-
-function createOrImportBucket(
-  scope: Construct,
-  { bucket: { existing, lifecycle }, services }: DeploymentSettings,
-  key: IKey | undefined,
-): IBucket {
-  return existing === undefined
-    ? createBucket(scope, 'Reports', key, lifecycleRules(lifecycle, services))
-    : Bucket.fromBucketName(scope, 'Reports', existing);
-}

@@ -1,10 +1,9 @@
 /** The state machine of a service: the definition from `lib/core`, with the ARNs of the functions. */
 
-import { ArnFormat, Aws, Names, RemovalPolicy } from 'aws-cdk-lib';
+import { ArnFormat, Aws, Names } from 'aws-cdk-lib';
 import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
 import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
-import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { IKey } from 'aws-cdk-lib/aws-kms';
+import { LogGroup, type LogGroupProps } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   type CfnStateMachine,
@@ -15,7 +14,7 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { type ServiceMetadataInput, serviceMetadataKey, serviceMetadataText } from '../settings/stack-output.ts';
-import { byStep, stateMachine, type StepName, stepNames } from '../core/state-machine/definition.ts';
+import { byStep, stateMachine, stepNames } from '../core/state-machine/definition.ts';
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';
 import type { ServiceFunctions } from './functions.ts';
 import { acknowledge, acknowledgeWildcard } from './nag-suppressions.ts';
@@ -24,37 +23,44 @@ export interface ServiceStateMachineProps {
   readonly functions: ServiceFunctions;
   readonly bucket: IBucket;
   readonly prefix: string;
-  /** Receives the events of runs. */
-  readonly eventBus: IEventBus | undefined;
+  /** Receives the events of runs. Absent: the default one of the account. */
+  readonly eventBus?: IEventBus;
   readonly limits: FunctionLimits;
   /** For the operator's commands, which read it from the template. */
   readonly metadata: ServiceMetadataInput;
-  readonly logRetention: RetentionDays;
-  /** Undefined: CloudWatch Logs encrypts them with a key of its own. */
-  readonly logKey: IKey | undefined;
+  readonly logs: LogGroupProps;
   /** Whether executions send traces to X-Ray. */
   readonly tracing: boolean;
 }
 
-/** The names of what CloudFormation replaces in the definition. */
-const arnVariable = (step: StepName) => `${step}Arn`;
-const bucketVariable = 'BucketName';
-const eventBusVariable = 'EventBusArn';
-const placeholder = (variable: string) => `\${${variable}}`;
-
 export function createStateMachine(scope: Construct, props: ServiceStateMachineProps): StateMachine {
-  const { functions, bucket, prefix, eventBus, limits, tracing } = props;
-  const definition = stateMachineTemplate(limits, { prefix, hasEventBus: eventBus !== undefined });
+  const { functions, bucket, prefix, eventBus, limits, logs, tracing } = props;
+  // CloudFormation replaces these. It also resolves the partition, as linters expect: to them a placeholder in the ARN of an
+  // integration is an error.
+  const placeholder = (variable: string) => `\${${variable}}`;
+  const definition = stateMachine({
+    functions: byStep((step) => placeholder(`${step}Arn`)),
+    eventBus: eventBus === undefined ? 'default' : placeholder('EventBusArn'),
+    store: { bucket: placeholder('BucketName'), prefix },
+    partition: Aws.PARTITION,
+    stepTimeoutSeconds: byStep((step) => limits.timeoutSeconds[step] + stateGraceSeconds),
+    executionTimeoutSeconds: limits.executionTimeoutSeconds,
+  });
+  const logGroup = new LogGroup(scope, 'StateMachineLogs', {
+    ...logs,
+    // The account's resource policy for log delivery has a size limit. Groups with this prefix need no entry of their own.
+    logGroupName: `/aws/vendedlogs/states/${Names.uniqueResourceName(scope, { maxLength: 100, separator: '-' })}`,
+  });
   const machine = new StateMachine(scope, 'StateMachine', {
     stateMachineType: StateMachineType.STANDARD,
     definitionBody: DefinitionBody.fromString(JSON.stringify(definition)),
     definitionSubstitutions: {
-      ...Object.fromEntries(stepNames.map((step) => [arnVariable(step), functions[step].functionArn])),
-      [bucketVariable]: bucket.bucketName,
-      ...(eventBus !== undefined && { [eventBusVariable]: eventBus.eventBusArn }),
+      ...Object.fromEntries(stepNames.map((step) => [`${step}Arn`, functions[step].functionArn])),
+      BucketName: bucket.bucketName,
+      ...(eventBus !== undefined && { EventBusArn: eventBus.eventBusArn }),
     },
     tracingEnabled: tracing,
-    logs: { destination: createLogGroup(scope, props), level: LogLevel.ERROR, includeExecutionData: true },
+    logs: { destination: logGroup, level: LogLevel.ERROR, includeExecutionData: true },
   });
   acknowledge(
     machine,
@@ -69,38 +75,6 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
   grantStartExecution(scope, machine);
   grantDescribeExecution(scope, machine, functions.BeginRun);
   return machine;
-}
-
-/**
- * The definition with placeholders for the ARN of each function. CloudFormation resolves the partition, as linters expect: to them a
- * placeholder in the ARN of an integration is an error.
- */
-export function stateMachineTemplate(
-  limits: FunctionLimits,
-  { prefix, hasEventBus }: { readonly prefix: string; readonly hasEventBus: boolean },
-) {
-  return stateMachine({
-    functions: byStep((step) => placeholder(arnVariable(step))),
-    eventBus: hasEventBus ? placeholder(eventBusVariable) : 'default',
-    store: { bucket: placeholder(bucketVariable), prefix },
-    partition: Aws.PARTITION,
-    stepTimeoutSeconds: byStep((step) => limits.timeoutSeconds[step] + stateGraceSeconds),
-    executionTimeoutSeconds: limits.executionTimeoutSeconds,
-  });
-}
-
-function createLogGroup(
-  scope: Construct,
-  { logRetention, logKey }: Pick<ServiceStateMachineProps, 'logRetention' | 'logKey'>,
-): LogGroup {
-  const name = Names.uniqueResourceName(scope, { maxLength: 100, separator: '-' });
-  return new LogGroup(scope, 'StateMachineLogs', {
-    // The account's resource policy for log delivery has a size limit. Groups with this prefix need no entry of their own.
-    logGroupName: `/aws/vendedlogs/states/${name}`,
-    retention: logRetention,
-    ...(logKey !== undefined && { encryptionKey: logKey }),
-    removalPolicy: RemovalPolicy.DESTROY,
-  });
 }
 
 function grantInvokeAndPutEvents(

@@ -10,7 +10,7 @@ import { ScheduleExpression } from 'aws-cdk-lib/aws-scheduler';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
 import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
-import { overwritesStatement } from '../../lib/cdk/storage/stores.ts';
+import { overwritesStatement } from '../../lib/cdk/stores.ts';
 import { ConfigurationError } from '../../lib/api/index.ts';
 import { anApp, textOf } from '../support/aws/cdk-deployment.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';

@@ -5,7 +5,6 @@ import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
 import { type FunctionLimits, functionLimits } from '../../lib/cdk/function-limits.ts';
-import { stateMachineTemplate } from '../../lib/cdk/state-machine.ts';
 import { readFunctionEnvironment, stepVariables } from '../../lib/settings/environment.ts';
 import {
   serviceMetadataKey,
@@ -147,16 +146,8 @@ describe('the functions', () => {
 });
 
 describe('the state machine', () => {
-  it('is the definition of lib/core with a placeholder for each function', () => {
-    const limits = functionLimits({
-      service: { totalTimeout: 120_000, maxPageBytes: 256 * 1024 * 1024 },
-      exports: [{ maxInlineWait: 20_000, maxRetryAfter: 21_600_000, pagesPerInvocation: 1 }],
-    });
-    const expected = stack.resolve(
-      JSON.stringify(stateMachineTemplate(limits, { prefix: 'acme/', hasEventBus: false })),
-    ) as unknown;
+  it('invokes the functions', () => {
     const definition = textOf(machine.DefinitionString);
-    expect(JSON.parse(definition)).toEqual(JSON.parse(textOf(expected)));
     for (const step of ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun']) {
       expect(definition).toContain(`"FunctionName":"\${${step}Arn}"`);
       const { id } = resource(template, 'AWS::Lambda::Function', `Servicesacme${step}`);

@@ -72,7 +72,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     '.',
     'commands',
   ],
-  'lib/cdk': ['function-limits.ts', 'nag-suppressions.ts', 'settings', 'storage', 'code', '.'],
+  'lib/cdk': ['function-limits.ts', 'nag-suppressions.ts', 'settings', 'code', '.'],
   'lib/api': ['.'],
 };
 

@@ -4,13 +4,12 @@
  * rolled back: otherwise each failed first deployment would leave an empty one. The table is kept, because its deletion protection
  * would block the rollback.
  *
- * The type assertions are needed because CDK's classes declare `| undefined` where its interfaces have optional properties,
- * which `exactOptionalPropertyTypes` distinguishes.
+ * What the app provides cannot be changed from here. Warnings say what must be added to the policies of its bucket and its key.
  */
 
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Annotations, ArnFormat, Duration, RemovalPolicy, Stack, Token } from 'aws-cdk-lib';
 import { AttributeType, BillingMode, type ITable, Table, TableEncryption } from 'aws-cdk-lib/aws-dynamodb';
-import { AnyPrincipal, Effect, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { AnyPrincipal, Effect, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import {
   BlockPublicAccess,
@@ -19,16 +18,18 @@ import {
   type IBucket,
   type LifecycleRule,
   ObjectOwnership,
+  StorageClass,
 } from 'aws-cdk-lib/aws-s3';
 import { type CfnSecret, type ISecret, Secret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { Construct } from 'constructs';
-import { runObjectsPattern } from '../../core/storage/keys.ts';
-import { acknowledge } from '../nag-suppressions.ts';
+import { runObjectsPattern, runsPrefix } from '../core/storage/keys.ts';
+import type { LifecycleSettings } from '../settings/account-settings.ts';
+import { acknowledge } from './nag-suppressions.ts';
 
 /** Except if the creation is rolled back. */
 const retained = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE;
 
-/** Creates the bucket for pages and manifests. `lifecycleRules` say what happens to them as they grow old. */
+/** Creates the bucket for pages and manifests. */
 export function createBucket(
   scope: Construct,
   id: string,
@@ -36,9 +37,9 @@ export function createBucket(
   lifecycleRules: readonly LifecycleRule[] = [],
 ): IBucket {
   const bucket = new Bucket(scope, id, {
-    ...(key === undefined
-      ? { encryption: BucketEncryption.S3_MANAGED }
-      : { encryption: BucketEncryption.KMS, encryptionKey: key, bucketKeyEnabled: true }),
+    encryption: key === undefined ? BucketEncryption.S3_MANAGED : BucketEncryption.KMS,
+    encryptionKey: key,
+    bucketKeyEnabled: key && true,
     blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
     objectOwnership: ObjectOwnership.BUCKET_OWNER_ENFORCED,
     enforceSSL: true,
@@ -60,7 +61,7 @@ export function createBucket(
     'Access is recorded by CloudTrail data events, which are configured per account; ' +
       'for server access logs as well, import an existing bucket that has them',
   );
-  return bucket as IBucket;
+  return bucket;
 }
 
 /**
@@ -84,9 +85,52 @@ export function overwritesStatement(objects: string): PolicyStatement {
 
 const statementId = 'DenyOverwrites';
 
-/** Whether the policy of the bucket is known, and has the statement. */
-export const isProtected = (bucket: IBucket): boolean =>
-  bucket instanceof Bucket && JSON.stringify(bucket.policy?.document.toJSON() ?? {}).includes(`"${statementId}"`);
+/** Warns if nothing in the policy of the bucket, as far as it is known, protects what is exported to `prefix`. */
+export function checkBucket(scope: Construct, bucket: IBucket, prefix: string): void {
+  const policy = bucket instanceof Bucket ? bucket.policy?.document.toJSON() : undefined;
+  if (JSON.stringify(policy ?? {}).includes(`"${statementId}"`)) return;
+  const name = Token.isUnresolved(bucket.bucketName) ? '<bucket>' : bucket.bucketName;
+  const { partition } = Stack.of(scope);
+  const arn = `arn:${Token.isUnresolved(partition) ? 'aws' : partition}:s3:::${name}/${prefix}${runObjectsPattern}`;
+  const statement = JSON.stringify(overwritesStatement(arn).toStatementJson());
+  Annotations.of(scope).addWarningV2(
+    'report-exporter:bucket',
+    `Nothing denies overwriting what is exported to the bucket ${name}. Add this statement to its policy: ${statement}. Also add a lifecycle ` +
+      'rule that aborts incomplete multipart uploads: docs/bucket.md, "An existing bucket"',
+  );
+}
+
+/** A service with objects in the bucket. */
+interface StoredService {
+  readonly prefix: string;
+  readonly exports: readonly { readonly name: string }[];
+}
+
+/**
+ * A rule for the runs of each export. A run folder begins with its date, so a rule never applies to `latest.json`, and manifests
+ * expire with their pages.
+ */
+export function lifecycleRules(
+  settings: LifecycleSettings | undefined,
+  services: readonly StoredService[],
+): LifecycleRule[] {
+  if (settings === undefined) return [];
+  const { expireAfterDays, deleteNoncurrentAfterDays = 30, transitions = [] } = settings;
+  const rule: LifecycleRule = {
+    transitions: transitions.map(({ storageClass, afterDays }) => ({
+      storageClass: new StorageClass(storageClass),
+      transitionAfter: Duration.days(afterDays),
+    })),
+    // In a versioned bucket an expired object only becomes noncurrent. S3 removes the delete marker itself.
+    ...(expireAfterDays !== undefined && {
+      expiration: Duration.days(expireAfterDays),
+      noncurrentVersionExpiration: Duration.days(deleteNoncurrentAfterDays),
+    }),
+  };
+  return services.flatMap(({ prefix, exports }) =>
+    exports.map(({ name }) => ({ ...rule, prefix: `${prefix}${runsPrefix(name)}` })),
+  );
+}
 
 /**
  * The table of the page log: partitions of each service and export, and entries that expire. Not TableV2, which is for tables in several
@@ -98,11 +142,12 @@ export function createPageLogTable(scope: Construct, key: IKey | undefined): ITa
     sortKey: { name: 'sk', type: AttributeType.STRING },
     timeToLiveAttribute: 'expiresAt',
     billingMode: BillingMode.PAY_PER_REQUEST,
-    ...(key === undefined ? {} : { encryption: TableEncryption.CUSTOMER_MANAGED, encryptionKey: key }),
+    encryption: key && TableEncryption.CUSTOMER_MANAGED,
+    encryptionKey: key,
     pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
     deletionProtection: true,
     removalPolicy: RemovalPolicy.RETAIN,
-  }) as ITable;
+  });
 }
 
 /** `nameOrArn` is the name or the complete ARN of an existing secret. */
@@ -116,7 +161,7 @@ export function importSecret(scope: Construct, id: string, nameOrArn: string): I
 export function createApiKeySecret(scope: Construct, id: string, serviceName: string, key: IKey | undefined): ISecret {
   const secret = new Secret(scope, id, {
     description: `API key of service ${serviceName} for Report Exporter. Empty until you set it.`,
-    ...(key === undefined ? {} : { encryptionKey: key }),
+    encryptionKey: key,
     removalPolicy: retained,
   });
   // Empty instead of CDK's random value, which the service would reject for no apparent reason.
@@ -126,5 +171,34 @@ export function createApiKeySecret(scope: Construct, id: string, serviceName: st
     'AwsSolutions-SMG4',
     'Only the issuer of the API key can rotate it; the functions read a new key within minutes',
   );
-  return secret as ISecret;
+  return secret;
+}
+
+/**
+ * The key for log groups: `key`, if CloudWatch Logs may use it. The policy of a key of this app gets the statement; that of another one
+ * cannot be changed, so `isAllowed` says whether it has it.
+ */
+export function keyOfLogs(scope: Construct, key: IKey | undefined, isAllowed: boolean | undefined): IKey | undefined {
+  if (key === undefined || isAllowed === false) return undefined;
+  const stack = Stack.of(scope);
+  const logGroups = stack.formatArn({
+    service: 'logs',
+    resource: 'log-group',
+    resourceName: '*',
+    arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+  });
+  const statement = new PolicyStatement({
+    sid: 'EncryptLogs',
+    principals: [new ServicePrincipal(`logs.${stack.region}.amazonaws.com`)],
+    actions: ['kms:Decrypt*', 'kms:Describe*', 'kms:Encrypt*', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'],
+    resources: ['*'],
+    conditions: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': logGroups } },
+  });
+  if (key.addToResourcePolicy(statement).statementAdded || isAllowed === true) return key;
+  Annotations.of(scope).addWarningV2(
+    'report-exporter:log-encryption',
+    'The log groups are not encrypted with the key, whose policy cannot be changed here and may not let CloudWatch Logs use it. Add the ' +
+      'statement in docs/security.md, "Encryption of logs", to the policy, and set encryptLogs to true; or set it to false',
+  );
+  return undefined;
 }
