@@ -5,7 +5,7 @@
  */
 
 import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { ExportError } from '../core/errors.ts';
+import { codeOf, ExportError } from '../core/errors.ts';
 import { assertClientCertificate, type ClientCertificate } from '../settings/certificates.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
 import type { ApiKeySource } from '../service/client/api-key.ts';
@@ -165,8 +165,7 @@ const networkCodes: ReadonlySet<string> = new Set([
   'ETIMEDOUT',
 ]);
 
-const isNetworkError = (error: Error): boolean =>
-  error.name === 'TimeoutError' || ('code' in error && typeof error.code === 'string' && networkCodes.has(error.code));
+const isNetworkError = (error: Error): boolean => error.name === 'TimeoutError' || networkCodes.has(codeOf(error));
 
 /** Keeps the name, by which it is retried, and says that it is not the report service that does not answer. */
 function unreachable(cause: Error): Error {

@@ -68,6 +68,11 @@ export class ConfigurationError extends ExportError {
   }
 }
 
+/** The code of an error of Node.js or the operating system, such as `ENOENT`; '' if it has none. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
 /** Whether `error` is an {@link ExportError}, and has the given name if one is given. */
 export function isExportError(error: unknown, name?: ErrorName): error is ExportError {
   return error instanceof ExportError && (name === undefined || error.name === name);

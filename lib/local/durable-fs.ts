@@ -21,7 +21,7 @@ import {
 import { open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { ExportError } from '../core/errors.ts';
+import { codeOf, ExportError } from '../core/errors.ts';
 
 export interface FileDigest {
   readonly bytes: number;
@@ -67,11 +67,11 @@ export function linkIfAbsent(file: string, name: string): boolean {
     linkSync(file, name);
     return true;
   } catch (cause) {
-    if (errorCode(cause) === 'EEXIST') return false;
-    if (!hardLinkUnsupported.includes(errorCode(cause))) throw fileSystemError('create', name, cause);
+    if (codeOf(cause) === 'EEXIST') return false;
+    if (!hardLinkUnsupported.includes(codeOf(cause))) throw fileSystemError('create', name, cause);
     throw new ExportError(
       'ConfigurationError',
-      `The file system of ${dirname(name)} does not support hard links (${errorCode(cause)}). Without them a page could be ` +
+      `The file system of ${dirname(name)} does not support hard links (${codeOf(cause)}). Without them a page could be ` +
         'overwritten or read half-written. Choose a directory on a local disk, such as ext4, XFS, Btrfs or APFS',
       { cause },
     );
@@ -98,7 +98,7 @@ function createOutputDirectory(directory: string): string | undefined {
     return createDirectory(directory);
   } catch (cause) {
     const { path = directory } = cause as NodeJS.ErrnoException;
-    if (errorCode(cause) !== 'ENOTDIR') throw fileSystemError('create', path, cause);
+    if (codeOf(cause) !== 'ENOTDIR') throw fileSystemError('create', path, cause);
     const message = `${dirname(path)} is a file, not a directory. Choose another --out`;
     throw new ExportError('ConfigurationError', message, { cause });
   }
@@ -118,7 +118,7 @@ export function createDirectory(directory: string): string | undefined {
       mkdirSync(path);
     } catch (cause) {
       // Another process may have created it in the meantime.
-      if (errorCode(cause) !== 'EEXIST') throw cause;
+      if (codeOf(cause) !== 'EEXIST') throw cause;
     }
   }
   return missing[0];
@@ -169,7 +169,7 @@ function openForSync(directory: string): number | undefined {
 const syncUnsupported = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
 
 function throwUnlessSyncUnsupported(directory: string, cause: unknown): void {
-  if (!syncUnsupported.includes(errorCode(cause))) throw fileSystemError('sync', directory, cause);
+  if (!syncUnsupported.includes(codeOf(cause))) throw fileSystemError('sync', directory, cause);
 }
 
 const advice: { readonly [code: string]: string } = {
@@ -192,7 +192,7 @@ const advice: { readonly [code: string]: string } = {
 
 /** What happened and what to do: `the disk is full. Free some space`. */
 export function describeFileSystemError(cause: unknown): string {
-  return advice[errorCode(cause)] ?? (cause instanceof Error ? cause.message : String(cause));
+  return advice[codeOf(cause)] ?? (cause instanceof Error ? cause.message : String(cause));
 }
 
 /** A ConfigurationError such as `Could not write ./exports/…: the disk is full. Free some space` */
@@ -220,7 +220,7 @@ export function isFilePresent(path: string): boolean {
   try {
     stats = statSync(path);
   } catch (cause) {
-    if (errorCode(cause) === 'ENOENT') return false;
+    if (codeOf(cause) === 'ENOENT') return false;
     throw fileSystemError('open', path, cause);
   }
   if (stats.isFile()) return true;
@@ -232,9 +232,4 @@ export function isFilePresent(path: string): boolean {
 }
 
 /** Whether a path does not exist. */
-export const isMissingPath = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(errorCode(error));
-
-/** The operating system's code of an error, such as `ENOENT`; '' if it has none. */
-export function errorCode(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
-}
+export const isMissingPath = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(codeOf(error));

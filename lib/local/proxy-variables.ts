@@ -6,11 +6,12 @@
 
 import { ExportError } from '../core/errors.ts';
 import type { Proxy } from '../service/network/network.ts';
+import { isLoopback } from '../settings/network-settings.ts';
 
 /** @throws ConfigurationError, without the value, which may contain a password */
 export function proxyFromVariables(baseUrl: string, env: NodeJS.ProcessEnv): Proxy | undefined {
   const url = new URL(baseUrl);
-  if (isLoopback(url.hostname)) return undefined;
+  if (isLoopback(url.hostname) || url.hostname.endsWith('.localhost')) return undefined;
   const name = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'].find((each) => env[each] !== undefined);
   const value = name === undefined ? '' : (env[name] ?? '').trim();
   if (name === undefined || value === '' || isExcluded(url, env.no_proxy ?? env.NO_PROXY ?? '')) return undefined;
@@ -60,12 +61,6 @@ function parseProxy(value: string, name: string): Proxy {
     );
   }
 }
-
-const isLoopback = (hostname: string): boolean =>
-  hostname === 'localhost' ||
-  hostname.endsWith('.localhost') ||
-  hostname === '[::1]' ||
-  /^127(\.\d+){3}$/.test(hostname);
 
 /** Whether a list such as `localhost,.example.com,10.1.2.3:8443` excludes the host of `url`. */
 function isExcluded(url: URL, list: string): boolean {

@@ -16,7 +16,7 @@ import * as z from 'zod/mini';
 import type { JsonObject, JsonValue } from '../core/model.ts';
 import { checkedText, field, flag, optionalField, text } from './fields.ts';
 import { findFilterProblems } from './filter-problems.ts';
-import { headerNamePattern } from './network-settings.ts';
+import { headerNamePattern, isLoopback } from './network-settings.ts';
 
 /** What a template may contain. `{filter.NAME}` is a field of the export's filter, and `{filter}` the whole of it. */
 const placeholders = '{since}, {until}, {size}, {filter} and {filter.NAME}';
@@ -199,8 +199,7 @@ function tokenUrlSchema() {
     const { protocol, hostname, username, password, hash: fragment } = new URL(address);
     if (username !== '' || password !== '' || fragment !== '')
       return 'must not contain a user, a password or a fragment';
-    const isLoopback = /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/.test(hostname);
-    if (protocol === 'https:' || (protocol === 'http:' && isLoopback)) return undefined;
+    if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))) return undefined;
     return 'must be https (http only to 127.0.0.1, [::1] or localhost): otherwise the client secret would be sent unencrypted';
   });
 }

@@ -14,7 +14,7 @@ import { durationSchema, instantSchema } from '../core/timestamps.ts';
 import { type Api, apiSchema, findApiProblems, formatOf, unitOfDates, uses } from './api-settings.ts';
 import { checkedText, field, fieldsOf, flag, optionalField, text, wholeNumber } from './fields.ts';
 import { findFilterProblems } from './filter-problems.ts';
-import { networkFields } from './network-settings.ts';
+import { isLoopback, networkFields } from './network-settings.ts';
 import { describeProblems, orExample } from '../core/validation-errors.ts';
 
 const mebibyte = 1024 * 1024;
@@ -41,10 +41,6 @@ const baseUrlSchema = checkedText((address) => {
   if (url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname))) return undefined;
   return 'must be https (http only to 127.0.0.1, [::1] or localhost): otherwise the API key would be sent unencrypted';
 });
-
-function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
-}
 
 const serviceFields = {
   baseUrl: field('The address of the service: https, or http to the loopback interface.', baseUrlSchema, {

@@ -1,6 +1,7 @@
 /** Reads the files that settings name, and says why one cannot be read. */
 
 import { readFileSync, statSync } from 'node:fs';
+import { codeOf } from '../core/errors.ts';
 
 const notRegular = 'ENOTREG';
 
@@ -27,6 +28,6 @@ const reasons: Readonly<Record<string, string>> = {
 
 /** The predicate of a sentence whose subject is the file: `does not exist`. It does not quote the file. */
 export function whyUnreadable(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+  const code = codeOf(error) || 'unknown error';
   return reasons[code] ?? `cannot be read (${code})`;
 }

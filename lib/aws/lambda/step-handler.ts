@@ -4,7 +4,7 @@
  */
 
 import type { Context } from 'aws-lambda';
-import { ExportError } from '../../core/errors.ts';
+import { codeOf, ExportError } from '../../core/errors.ts';
 import { explainAccessDenied } from '../access-denied.ts';
 import type { AttemptRecorder } from './attempt-recorder.ts';
 import { lambdaPlatform, type Platform } from './platform.ts';
@@ -80,8 +80,8 @@ function assertStepEvent(event: Partial<StepEvent> | undefined): void {
 
 /** Copies the `code` of Node.js's network errors to `name`: execution histories show only the name. */
 function nameFromCode(error: unknown): void {
-  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return;
-  if (error.name === 'Error' || error.name === 'AggregateError') error.name = error.code;
+  if (!(error instanceof Error) || codeOf(error) === '') return;
+  if (error.name === 'Error' || error.name === 'AggregateError') error.name = codeOf(error);
 }
 
 function runAndPageOf(input: unknown): { readonly run?: unknown; readonly page?: unknown } {

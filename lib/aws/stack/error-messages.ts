@@ -4,7 +4,7 @@
  */
 
 import type { SFNClient } from '@aws-sdk/client-sfn';
-import { ExportError, isExportError } from '../../core/errors.ts';
+import { codeOf, ExportError, isExportError } from '../../core/errors.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { isAccessDenied } from '../access-denied.ts';
 
@@ -74,7 +74,7 @@ const networkErrors: ReadonlySet<string> = new Set([
 /** The explained error; undefined if the operator cannot fix `cause`. */
 function explain(cause: unknown, service: string, operation: string): ExportError | undefined {
   if (!(cause instanceof Error) || isExportError(cause)) return undefined;
-  const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.name;
+  const code = codeOf(cause) || cause.name;
   const details = truncate(toPrintable(cause.message), 300);
   const configurationError = (message: string) => new ExportError('ConfigurationError', message, { cause });
   const credentialProblem = credentialErrors[cause.name];

@@ -11,6 +11,7 @@ import type { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { CompressedForm, Compression, PageMetadata } from '../model.ts';
+import { codeOf } from '../errors.ts';
 
 /** Compresses a stream. Rethrows an error of `content` unchanged, and ends the iteration of `content` if its own is ended. */
 export type Compress = (content: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
@@ -91,8 +92,7 @@ export async function* readPage(
   try {
     yield* content.passing(through(createGunzip(), object.passing(chunks)));
   } catch (error) {
-    const isOfZlib = error instanceof Error && 'code' in error && String(error.code).startsWith('Z_');
-    if (!isOfZlib) throw error;
+    if (!(error instanceof Error && codeOf(error).startsWith('Z_'))) throw error;
     throw new DifferentContentError(`is not a complete gzip file (${error.message})`, { cause: error });
   }
   object.assertSame();

@@ -19,14 +19,13 @@
 import { existsSync, type Stats } from 'node:fs';
 import { opendir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { ExportError } from '../../core/errors.ts';
+import { codeOf, ExportError } from '../../core/errors.ts';
 import type { StoredPage } from '../../core/model.ts';
 import { nextCursorOf, type PageStore, type StoreReader } from '../../core/ports.ts';
 import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
 import {
   createDirectoryDurably,
   digestFile,
-  errorCode,
   type FileDigest,
   fileSystemError,
   fsyncDirectory,
@@ -230,7 +229,7 @@ async function statIfPresent(path: string) {
   try {
     return await stat(path);
   } catch (cause) {
-    if (isMissingPath(cause) || errorCode(cause) === 'ELOOP') return undefined;
+    if (isMissingPath(cause) || codeOf(cause) === 'ELOOP') return undefined;
     throw cause;
   }
 }

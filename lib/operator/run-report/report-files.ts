@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { ExportError } from '../../core/errors.ts';
+import { codeOf, ExportError } from '../../core/errors.ts';
 import { describeFileSystemError } from '../../local/durable-fs.ts';
 
 /** @throws ConfigurationError if the file cannot be written */
@@ -118,8 +118,6 @@ function attempt<Result>(directory: string, operation: () => Result): Result {
     throw cannotWrite('reports', directory, cause);
   }
 }
-
-const codeOf = (cause: unknown): unknown => (cause instanceof Error && 'code' in cause ? cause.code : undefined);
 
 function cannotWrite(what: 'report' | 'reports', path: string, cause: unknown): ExportError {
   const code = codeOf(cause);

@@ -3,7 +3,7 @@
  * whose headers are too large, breaks the contract, and a service that cannot be reached may have another address.
  */
 
-import { type ErrorName, ExportError } from '../../core/errors.ts';
+import { codeOf, type ErrorName, ExportError } from '../../core/errors.ts';
 import { certificateRemedy, explainClosedHandshake, explainNetworkError } from '../network/errors.ts';
 import { explainUnreachable, reportService, type Server } from '../network/unreachable.ts';
 import type { Deadline, Timeouts } from './deadline.ts';
@@ -32,7 +32,7 @@ export function transportError(
   if (deadline.endedBy === 'caller') return callerSignal?.reason;
   // The request cannot be built.
   if (error instanceof ExportError) return error;
-  const code = codeOf(error, bytesRead);
+  const code = transportCode(error, bytesRead);
   if (programmingErrors.has(code)) return error;
   const network = deadline.endedBy === undefined ? explainNetworkError(error) : undefined;
   if (network !== undefined)
@@ -93,9 +93,9 @@ function parserProblem(error: unknown): string {
 }
 
 /** undici's code. Parser errors have none: `NOT_HTTP` stands for those that mean more than a lost connection. */
-function codeOf(error: unknown, bytesRead: number | undefined): string {
+function transportCode(error: unknown, bytesRead: number | undefined): string {
   if (!(error instanceof Error)) return '';
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const code = codeOf(error);
   const isTruncated = error.message.includes('Invalid EOF state');
   if (error.name === 'HTTPParserError') return isTruncated ? '' : 'NOT_HTTP';
   // For some malformed responses, undici raises this before there is a body whose length could mismatch.

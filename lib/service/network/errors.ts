@@ -1,6 +1,6 @@
 /** Explains errors of proxies and certificates, and says which setting helps. */
 
-import type { ErrorName } from '../../core/errors.ts';
+import { codeOf, type ErrorName } from '../../core/errors.ts';
 import { ProxyError } from './tunnel.ts';
 import { explainUnreachable, type Server } from './unreachable.ts';
 
@@ -9,9 +9,6 @@ export interface NetworkProblem {
   /** A sentence about the request `label` to `server`. */
   readonly message: (label: string, server: Server) => string;
 }
-
-const codeOf = (error: unknown): string =>
-  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 
 /**
  * The alerts with which a server rejects a client certificate, or the lack of one, by OpenSSL's names. Others, such as

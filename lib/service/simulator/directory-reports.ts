@@ -3,7 +3,7 @@
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { SaxesParser } from 'saxes';
-import { ExportError } from '../../core/errors.ts';
+import { codeOf, ExportError } from '../../core/errors.ts';
 import { whyUnreadable } from '../../settings/text-file.ts';
 import { createTimeline, type ReportSource } from './report-source.ts';
 
@@ -32,8 +32,7 @@ export async function directoryReports(directory: string): Promise<ReportSource>
         body: () => readContent(file),
       });
     } catch (error) {
-      const { message } = error as Error;
-      problems.push(`  ${id}: ${'code' in (error as Error) ? `it ${whyUnreadable(error)}` : message}`);
+      problems.push(`  ${id}: ${codeOf(error) === '' ? (error as Error).message : `it ${whyUnreadable(error)}`}`);
     }
   }
   if (problems.length > 0) {
@@ -46,8 +45,7 @@ export async function directoryReports(directory: string): Promise<ReportSource>
 /** Sorted paths relative to `directory`. Includes symbolic links; does not follow links to directories. */
 async function findXmlFiles(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch((cause: unknown) => {
-    const { code } = cause as NodeJS.ErrnoException;
-    const reason = code === 'ENOTDIR' ? 'is not a directory' : whyUnreadable(cause);
+    const reason = codeOf(cause) === 'ENOTDIR' ? 'is not a directory' : whyUnreadable(cause);
     throw new ExportError('ConfigurationError', `The report directory ${directory} ${reason}`, { cause });
   });
   const paths = entries

@@ -14,7 +14,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
-import { ExportError } from '../../core/errors.ts';
+import { codeOf, ExportError } from '../../core/errors.ts';
 import { createCursorCodec } from './cursor.ts';
 import type { ReportSource } from './report-source.ts';
 import { type ReceivedRequest, readRequest, Rejection, type UpperBounds, validateRequest } from './request.ts';
@@ -125,8 +125,7 @@ async function listen(server: Server, port: number): Promise<number> {
     await once(server.listen(port, '127.0.0.1'), 'listening');
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);
-    const isInUse = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
-    const reason = isInUse ? 'the port is in use' : message;
+    const reason = codeOf(cause) === 'EADDRINUSE' ? 'the port is in use' : message;
     throw new ExportError(
       'ConfigurationError',
       `The simulator cannot listen on 127.0.0.1:${port}: ${reason}. Choose another --port`,
