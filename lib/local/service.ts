@@ -6,6 +6,7 @@ import type { Runtime } from '../core/ports.ts';
 import type { Api } from '../settings/api-settings.ts';
 import { needsSecret, sourceOf } from '../settings/settings.ts';
 import { fixedApiKey } from '../service/client/api-key.ts';
+import { problemOfSecret } from '../service/client/auth.ts';
 import { serviceClient } from '../service/client/client.ts';
 import { describeNetwork, directNetwork } from '../service/network/network.ts';
 import { generatedReports } from '../service/simulator/generated-reports.ts';
@@ -78,14 +79,6 @@ export function localService(
   };
 }
 
-const secretNames = {
-  header: 'API key',
-  basic: 'user and password, as user:password',
-  bearer: 'token',
-  oauth2: 'client secret',
-  none: 'secret',
-} as const;
-
 interface ServiceWithSecret extends Pick<LocalExport, 'apiKeyEnv'> {
   readonly service: Pick<LocalExport['service'], 'baseUrl'> & {
     readonly api?: { readonly auth: Pick<Api['auth'], 'kind'> } | undefined;
@@ -109,8 +102,9 @@ export function findSecretProblem(
 export function problemOfVariable(
   variable: string,
   env: NodeJS.ProcessEnv,
-  kind?: Api['auth']['kind'],
+  kind: Api['auth']['kind'] = 'header',
 ): string | undefined {
+  if (kind === 'none') return undefined;
   const problem = problemOfSecret(env[variable], kind);
   const named = isNameOfVariable(variable) ? variable : `in apiKeyEnv (default ${defaultApiKeyEnv})`;
   return problem && `environment variable ${named} ${problem}`;
@@ -119,13 +113,3 @@ export function problemOfVariable(
 /** `TOKEN`, `OAUTH2_SECRET`: capital words with underscores between them, not what a random key looks like. */
 export const isNameOfVariable = (name: string): boolean =>
   /^([A-Z]{1,12}|[A-Z]{1,20}\d?[A-Z]{0,20}(_[A-Z]{1,20}\d{0,3}|_\d{1,3}){1,6})$/.test(name);
-
-/** Why a secret cannot be used, without showing any of it; undefined if it can be. */
-function problemOfSecret(secret: string | undefined, kind: keyof typeof secretNames = 'header'): string | undefined {
-  const name = secretNames[kind];
-  if (secret === undefined || secret === '') return `is not set; set it to the service's ${name}`;
-  // A password, or the secret of a client, may contain spaces.
-  const mayContainSpaces = kind === 'basic' || kind === 'oauth2';
-  if ((mayContainSpaces ? /^[\x20-\x7e]+$/ : /^[\x21-\x7e]+$/).test(secret)) return undefined;
-  return `contains ${mayContainSpaces ? '' : 'spaces or '}characters that ${kind === 'header' ? 'an API key' : 'it'} cannot have`;
-}

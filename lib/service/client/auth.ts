@@ -1,12 +1,16 @@
 /**
- * How requests are authenticated with the secret of the service (docs/apis.md, "Authentication").
+ * How requests are authenticated with the secret of the service (docs/apis.md, "Authentication"): one codec per kind.
  *
- * With OAuth 2, the secret is exchanged for access tokens (RFC 6749, section 4.4, client credentials). A token lives in memory only, is
- * shared by all requests of a client, and is replaced before it expires. For example
+ *     {"kind": "header", "name": "X-Key"}                  X-Key: s3cret
+ *     {"kind": "header", …, "prefix": "SSWS "}             Authorization: SSWS s3cret
+ *     {"kind": "basic"}                                    authorization: Basic dXNlcjpzM2NyZXQ=
+ *     {"kind": "bearer"}                                   authorization: Bearer s3cret
+ *     {"kind": "oauth2", "tokenUrl": …, "clientId": …}     authorization: Bearer eyJh…
  *
- *     POST /oauth2/token                            {"kind": "oauth2", "tokenUrl": "https://login.example.com/oauth2/token",
- *     grant_type=client_credentials&scope=…          "clientId": "report-exporter", "scope": "reports.read"}
+ * With OAuth 2, the secret is exchanged for access tokens (RFC 6749, section 4.4, client credentials). A token lives in
+ * memory only, is shared by all requests of a client, and is replaced before it expires.
  *
+ *     POST /oauth2/token with grant_type=client_credentials&scope=reports.read
  *     {"access_token": "eyJh…", "token_type": "Bearer", "expires_in": 3600}
  */
 
@@ -26,39 +30,57 @@ import { transportError } from './transport-errors.ts';
 
 type Auth = Api['auth'];
 
-/**
- * The headers that authenticate a request: `authorization: Bearer …` for a token, for example.
- * @throws ConfigurationError if the secret is not what the kind of authentication needs
- */
-export function credentialHeaders({ kind, name = '', prefix = '' }: Auth, secret: string): Record<string, string> {
-  switch (kind) {
-    case 'none':
-      return {};
-    case 'header':
-      return { [name]: `${prefix}${secret}` };
-    case 'basic':
-      if (!secret.includes(':')) {
-        throw new ExportError(
-          'ConfigurationError',
-          'The secret of basic authentication must be a user and a password: user:password',
-        );
-      }
-      return { authorization: `Basic ${Buffer.from(secret).toString('base64')}` };
-    case 'bearer':
-    case 'oauth2':
-      return { authorization: `Bearer ${secret}` };
-  }
+/** How a secret becomes a header: the one that the settings name, or `authorization`. */
+interface Codec {
+  readonly scheme: string;
+  /** The secret in the header. Absent: as it is. @throws ConfigurationError if it is not what this kind needs */
+  readonly encode?: (secret: string) => string;
+  readonly secretName: string;
+  /** As passwords and client secrets do. */
+  readonly mayContainSpaces?: true;
 }
 
-/** The same headers for a person, with `source` in place of the secret. */
+const codecs: Readonly<Record<Exclude<Auth['kind'], 'none'>, Codec>> = {
+  header: { scheme: '', secretName: 'API key' },
+  basic: {
+    scheme: 'Basic ',
+    encode(secret) {
+      if (secret.includes(':')) return Buffer.from(secret).toString('base64');
+      const message = 'The secret of basic authentication must be a user and a password: user:password';
+      throw new ExportError('ConfigurationError', message);
+    },
+    secretName: 'user and password, as user:password',
+    mayContainSpaces: true,
+  },
+  bearer: { scheme: 'Bearer ', secretName: 'token' },
+  oauth2: { scheme: 'Bearer ', secretName: 'client secret', mayContainSpaces: true },
+};
+
+const headerWith = ({ kind, name = 'authorization', prefix }: Auth, value: string): Record<string, string> =>
+  kind === 'none' ? {} : { [name]: `${prefix ?? codecs[kind].scheme}${value}` };
+
+/**
+ * The header that authenticates a request. With OAuth 2, `secret` is the access token.
+ * @throws ConfigurationError if the secret is not what the kind of authentication needs
+ */
+export const credentialHeaders = (auth: Auth, secret: string): Record<string, string> =>
+  headerWith(auth, auth.kind === 'none' ? '' : (codecs[auth.kind].encode?.(secret) ?? secret));
+
+/** The same header for a person, with `source` in place of the secret. */
 export const shownCredentials = (auth: Auth, source: string): Record<string, string> =>
-  auth.kind === 'basic'
-    ? { authorization: `Basic ${source}` }
-    : credentialHeaders(auth, auth.kind === 'oauth2' ? `(access token from ${auth.tokenUrl})` : source);
+  headerWith(auth, auth.kind === 'oauth2' ? `(access token from ${auth.tokenUrl})` : source);
 
 /** What of the secret must not be shown: of basic authentication, also the password alone. */
 export const partsOfSecret = ({ kind }: Auth, secret: string): readonly string[] =>
   kind === 'none' ? [] : kind === 'basic' ? [secret, secret.slice(secret.indexOf(':') + 1)] : [secret];
+
+/** Why a secret cannot be used, without showing any of it; undefined if it can be. */
+export function problemOfSecret(secret: string | undefined, kind: keyof typeof codecs): string | undefined {
+  const { secretName, mayContainSpaces = false } = codecs[kind];
+  if (secret === undefined || secret === '') return `is not set; set it to the service's ${secretName}`;
+  if ((mayContainSpaces ? /^[\x20-\x7e]+$/ : /^[\x21-\x7e]+$/).test(secret)) return undefined;
+  return `contains ${mayContainSpaces ? '' : 'spaces or '}characters that ${kind === 'header' ? 'an API key' : 'it'} cannot have`;
+}
 
 interface TokenSourceOptions {
   readonly auth: Auth;
@@ -67,7 +89,7 @@ interface TokenSourceOptions {
   readonly network: NetworkSource;
   readonly clock: Clock;
   readonly recentKeys: RecentKeys;
-  readonly createPool?: CreatePool | undefined;
+  readonly createPool?: CreatePool;
 }
 
 /** So long before it expires, a token is replaced; of a token that lives for less than four minutes, a quarter of its life. */
@@ -136,7 +158,8 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
     const translate = (error: unknown, bytesRead?: number) =>
       transportError(subject, error, { callerSignal: undefined, deadline, timeouts: settings, isTls, bytesRead });
     const client = [auth.clientId ?? '', secret].map(formEncoded).join(':');
-    const form = { grant_type: 'client_credentials', ...(auth.scope === undefined ? {} : { scope: auth.scope }) };
+    const form = new URLSearchParams({ grant_type: 'client_credentials' });
+    if (auth.scope !== undefined) form.set('scope', auth.scope);
     try {
       const response = await sendOver(connections, { deadline, translate }, (pool) =>
         deadline.race(
@@ -151,7 +174,7 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
               'content-type': 'application/x-www-form-urlencoded',
               authorization: `Basic ${Buffer.from(client).toString('base64')}`,
             },
-            body: new URLSearchParams(form).toString(),
+            body: form.toString(),
             signal: deadline.signal,
           }),
         ),

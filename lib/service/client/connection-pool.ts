@@ -114,7 +114,7 @@ function createPool(base: URL, timeouts: Timeouts, network: ServiceNetwork): Poo
 
 function createConnect(base: URL, timeout: number, network: ServiceNetwork): buildConnector.connector {
   const { proxy, ca, clientCertificate } = network;
-  const connect = createResumingConnector(timeout, { ...(ca === undefined ? {} : { ca }), ...clientCertificate });
+  const connect = createResumingConnector(timeout, { ca, ...clientCertificate });
   if (proxy === undefined) return connect;
   const isTls = base.protocol === 'https:';
   const authority = `${base.hostname}:${base.port || (isTls ? 443 : 80)}`;
@@ -134,7 +134,7 @@ function createResumingConnector(
 ): buildConnector.connector {
   let session: Buffer | undefined;
   return (options, callback) => {
-    const connect = createConnector({ ...tls, timeout, allowH2: false, ...(session === undefined ? {} : { session }) });
+    const connect = createConnector({ ...tls, timeout, allowH2: false, session });
     connect(options, (...[error, socket]) => {
       if (error !== null) {
         callback(error, null);

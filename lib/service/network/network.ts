@@ -4,16 +4,16 @@ import { type ClientCertificate, describeCertificates } from '../../settings/cer
 
 export interface ServiceNetwork {
   /** Absent: a direct connection. */
-  readonly proxy?: Proxy | undefined;
+  readonly proxy?: Proxy;
   /** PEM text with the only certificate authorities that are trusted. Absent: the public ones. */
-  readonly ca?: string | undefined;
-  readonly clientCertificate?: ClientCertificate | undefined;
+  readonly ca?: string;
+  readonly clientCertificate?: ClientCertificate;
 }
 
 export interface Proxy {
   /** Scheme, host and port only: it is part of messages. */
   readonly origin: string;
-  readonly credentials?: ProxyCredentials | undefined;
+  readonly credentials?: ProxyCredentials;
 }
 
 export interface ProxyCredentials {

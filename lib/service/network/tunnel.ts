@@ -65,7 +65,7 @@ export function openTunnel(
     path: authority,
     headers: { host: authority, connection: 'keep-alive', ...authorizationOf(proxy) },
     agent: false,
-    ...(isTls && ca !== undefined ? { ca: [...tls.getCACertificates('default'), ca] } : {}),
+    ca: isTls && ca !== undefined ? [...tls.getCACertificates('default'), ca] : undefined,
   });
   const timer = setTimeout(
     () => request.destroy(Object.assign(new Error('Timeout'), { code: 'ETIMEDOUT' })),
