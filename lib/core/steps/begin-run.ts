@@ -201,8 +201,9 @@ export async function decide(
   const isRefused = active.slices === undefined && active.lastFailure?.error === 'ContractError';
   const refusedPage = isRefused ? progress.totals.pages + 1 : undefined;
   const { limits, slicing } = deps.definition;
-  const slices = active.slices && slicesOfStart(active.slices, progress, limits, input.parallel ?? slicing.parallel);
-  const series = seriesOf(input) ?? active.series;
+  const series = seriesOf(input, active.series) ?? active.series;
+  const parallel = input.parallel ?? series?.parallel ?? slicing.parallel;
+  const slices = active.slices && slicesOfStart(active.slices, progress, limits, parallel);
   return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), refusedPage, slices, series });
 }
 
@@ -229,12 +230,14 @@ function slicesOfStart(
   };
 }
 
-function seriesOf({ until, each, again, parallel, slice }: StartInput): Series | undefined {
+/** A start that continues a series need not repeat how that was started. With `again`, it would begin with the first run again. */
+function seriesOf({ until, each, again, parallel, slice }: StartInput, before?: Series): Series | undefined {
   if (until === undefined || each === undefined) return undefined;
   const given = Object.fromEntries(
     Object.entries({ again, parallel, slice }).filter(([, value]) => value !== undefined),
   );
-  return { until, each, ...given };
+  const known = before?.until === until && before.each === each ? before : undefined;
+  return { ...known, until, each, ...given };
 }
 
 const skip = (reason: string, done?: true) => ({

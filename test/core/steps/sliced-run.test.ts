@@ -602,6 +602,22 @@ describe('a series of bounded runs', () => {
     expect(ends.flatMap(({ manifest }) => reportIdsOf(bench, manifest))).toEqual(ids(6, 12));
   });
 
+  it('that exports its bounds again continues with all that is left, whether or not the start says so', async () => {
+    let isDown = false;
+    const bench = aBench({
+      script: failing('ContractError', (request) => isDown && request.since >= '2026-11-01T00:05:00Z'),
+    });
+    await startAll(bench, series);
+    isDown = true;
+    const [, second] = await startAll(bench, { ...series, again: true });
+    expect(second?.status).toBe('failed');
+    isDown = false;
+    const { parallel: _, slice: __, ...named } = series;
+    const ends = await startAll(bench, named);
+    expect(ends.map(completed).map((end) => end.since)).toEqual(['2026-11-01T00:05:00Z', '2026-11-01T00:10:00Z']);
+    expect(completed(ends[0] as ExecutionOutcome).rest).toMatchObject({ again: true, parallel: 2, slice: 'PT60S' });
+  });
+
   it('has calendar months', async () => {
     const bench = anExportBench({ reports: someReports(2) });
     const ends = await startAll(bench, { since: '2026-08-15T00:00:00Z', until: '2026-11-10T00:00:00Z', each: 'month' });
