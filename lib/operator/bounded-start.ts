@@ -35,11 +35,10 @@ export async function findDone(
   request: StartRequest,
   now: number,
 ): Promise<string | undefined> {
-  assertOptionsFit(definition, request, now);
+  const parts = partsToStart(definition, request, now);
   const { since, until, each, again = false } = request;
   if (since === undefined || until === undefined || again) return undefined;
   const { name } = definition;
-  const parts = each === undefined ? [{ since, until }] : partsOf({ since, until }, each);
   const left = new Set(parts.map((part) => boundedStateName(name, part)));
   const own = new Set(left);
   let newest: ExportState['lastCompleted'];
@@ -72,14 +71,20 @@ const overlapError = (name: string, run: string, { since, until }: Bounds): Expo
       'Choose bounds beside it, or add --again to export them again',
   );
 
-/** @throws ConfigurationError with a line for each problem, by its option */
-function assertOptionsFit(definition: ExportDefinition, { slice, ...request }: StartRequest, now: number): void {
+/**
+ * The bounded runs that the start would begin, one after the other.
+ * @throws ConfigurationError with a line for each problem, by its option
+ */
+function partsToStart(definition: ExportDefinition, request: StartRequest, now: number): readonly Bounds[] {
+  const { since, until, each, slice } = request;
   try {
     assertBoundable(
       definition,
       { ...request, slice: slice === undefined ? undefined : durationSchema.parse(slice) },
       now,
     );
+    if (since === undefined || until === undefined) return [];
+    return each === undefined ? [{ since, until }] : partsOf({ since, until }, each);
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
     const lines = error.message.split('; ').map((line) => (/^[a-z]+: /.test(line) ? `--${line}` : line));

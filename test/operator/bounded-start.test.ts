@@ -100,6 +100,12 @@ describe('what a start says about bounds and slices', () => {
     });
   });
 
+  it('is refused if a series has too many runs', async () => {
+    await expect(find([], { ...quarter, each: 'PT1M' })).rejects.toMatchObject({
+      message: '--each: results in more than 1000 runs. Choose a longer one',
+    });
+  });
+
   it('needs requests with an upper bound', async () => {
     const unbounded = { dates: { unitMs: 1_000 } };
     await expect(find([], january, unbounded)).rejects.toThrow(/cannot have runs with an upper bound/);
