@@ -16,12 +16,9 @@ export function beginRunHandler(
   return stepHandler((telemetry) => {
     const context = openServiceContext('BeginRun', env, loadSettings, telemetry, platform);
     const client = platform.createClient(SFNClient, sdkConfig);
-    return {
-      incidents: context.incidents,
-      run: async ({ input, execution }) => {
-        const executions = createExecutions(client, execution);
-        return await beginRun({ ...context.dependenciesFor(input), executions }, { input, execution });
-      },
+    return async ({ input, execution }) => {
+      const executions = createExecutions(client, execution);
+      return await beginRun({ ...context.dependenciesFor(input), executions }, { input, execution });
     };
   }, platform);
 }

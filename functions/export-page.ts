@@ -11,7 +11,7 @@ import {
   type ServiceContext,
   settingsIn,
 } from '../lib/aws/lambda/service-context.ts';
-import { type Step, type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
+import { type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import { s3ClientConfig } from '../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../lib/aws/s3/page-store.ts';
 import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
@@ -34,7 +34,7 @@ export function exportPageHandler(
   loadSettings: LoadSettings,
   platform = lambdaPlatform,
 ): StepHandler<Outcome> {
-  const createStep = (telemetry: Telemetry): Step<Outcome> => {
+  const createStep = (telemetry: Telemetry): StepHandler<Outcome> => {
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry, platform);
     const { environment, service: settings, objects, dynamoDb } = context;
     const { runtime, spool, compress, partBytes, maxInFlight } = platform;
@@ -64,7 +64,7 @@ export function exportPageHandler(
             limit: settings.maxConcurrentPages,
             runtime,
           });
-    const run: StepHandler<Outcome> = async ({ input, execution, probe }, { getRemainingTimeInMillis }) => {
+    return async ({ input, execution, retries, probe }, { getRemainingTimeInMillis }) => {
       if (probe !== undefined) {
         const { export: name, since } = parseSettings(probeSchema, probe, 'probe');
         const { definition, log } = context.dependenciesFor({ export: name });
@@ -75,9 +75,8 @@ export function exportPageHandler(
       const label = `page ${loop.page} of run ${loop.run}`;
       const slices = loop.slices === undefined ? 1 : maxParallel;
       using deadline = startInvocationDeadline(getRemainingTimeInMillis(), settings, label, runtime, slices);
-      return await exportPage(deps, { loop, execution, maxInFlight, ...deadline });
+      return await exportPage(deps, { loop, execution, retries, maxInFlight, ...deadline });
     };
-    return { run, incidents: context.incidents };
   };
   return stepHandler(createStep, platform, { acceptsProbe: true });
 }

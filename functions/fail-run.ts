@@ -14,18 +14,15 @@ export function failRunHandler(
 ): StepHandler<RecordedFailure> {
   return stepHandler((telemetry) => {
     const context = openServiceContext('FailRun', env, loadSettings, telemetry, platform);
-    return {
-      incidents: context.incidents,
-      run: async ({ input: failure, execution, startInput }) => {
-        let deps: ReturnType<typeof context.dependenciesFor>;
-        try {
-          deps = context.dependenciesFor(startInput);
-        } catch (error) {
-          if (!isExportError(error, 'ConfigurationError')) throw error;
-          return recordedFailure(failUnknownExport(telemetry, failure));
-        }
-        return recordedFailure(await failRun(deps, { failure, execution, startInput }));
-      },
+    return async ({ input: failure, execution, startInput }) => {
+      let deps: ReturnType<typeof context.dependenciesFor>;
+      try {
+        deps = context.dependenciesFor(startInput);
+      } catch (error) {
+        if (!isExportError(error, 'ConfigurationError')) throw error;
+        return recordedFailure(failUnknownExport(telemetry, failure));
+      }
+      return recordedFailure(await failRun(deps, { failure, execution, startInput }));
     };
   }, platform);
 }

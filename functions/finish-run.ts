@@ -27,12 +27,9 @@ export function finishRunHandler(
       spool: platform.spool,
       partBytes: platform.partBytes,
     });
-    return {
-      incidents: context.incidents,
-      run: async ({ input, execution }) => {
-        const deps = { ...context.dependenciesFor(input), store };
-        return await finishRun(deps, { run: asRunId((input as LoopState).run), execution });
-      },
+    return async ({ input, execution }) => {
+      const deps = { ...context.dependenciesFor(input), store };
+      return await finishRun(deps, { run: asRunId((input as LoopState).run), execution });
     };
   }, platform);
 }

@@ -428,8 +428,16 @@ export interface PageTiming {
   readonly latencyMs: number;
 }
 
+/** What has delayed a page since the page before it was logged. Absent: nothing. */
+export interface Delays {
+  /** How many attempts to export it have failed. */
+  readonly failedAttempts?: number;
+  /** How long the run has waited because the service responded with Retry-After. */
+  readonly waitedSeconds?: number;
+}
+
 /** One entry of the page log. A page counts as exported once it is logged. */
-export interface PageEntry extends CompressedForm, SliceRef {
+export interface PageEntry extends CompressedForm, SliceRef, Delays {
   readonly export: string;
   readonly run: RunId;
   /** From 1, without gaps, within its slice. */
@@ -481,6 +489,8 @@ export interface LoopState {
   readonly iterations: number;
   /** Consecutive Wait states before this iteration. */
   readonly waits: number;
+  /** Those that no page was logged with yet. */
+  readonly delays?: Delays;
 }
 
 /** How far the slices of a run have come, so that an invocation need not read the log of each. It may be out of date. */
@@ -495,6 +505,8 @@ export interface WalkedSlices {
 
 /** The limits of one invocation. */
 export interface Invocation {
+  /** How many attempts of the step have failed before. Default: 0. */
+  readonly retries?: number;
   /** Aborts the request and every wait. The page in flight is then not exported. */
   readonly signal?: AbortSignal | undefined;
   /** Until when a Retry-After may be waited out inside the invocation, by the monotonic clock. */

@@ -200,7 +200,6 @@ function deployedExport(
     },
     readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.schedule }),
     failedStart: notes.failedStart(name),
-    incidents: (run) => notes.incidents.read(run),
     async start(request, startOptions) {
       return await notingFailure(options, { exportName: name }, request, startOptions, async () => {
         if (origin.problem !== undefined) throw origin.problem;
@@ -257,6 +256,6 @@ async function startRun(
     signal,
     maxAttempts,
     openObserver: (stateFile) =>
-      observeRun(stateFile, listeners, runtime, { exportName: settings.export.name, settings: settingsToSave }),
+      observeRun(stateFile, listeners, { exportName: settings.export.name, settings: settingsToSave }),
   });
 }

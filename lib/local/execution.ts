@@ -87,7 +87,7 @@ async function runSteps(
   options: ExecutionOptions,
 ): Promise<ExecutionOutcome> {
   const { signal, maxInFlight = defaultMaxInFlight } = options;
-  const step = <Result>(name: StepName, run: (onPage: () => void) => Promise<Result>) =>
+  const step = <Result>(name: StepName, run: (onPage: () => void, retries: number) => Promise<Result>) =>
     withRetries(allDeps, name, run, options);
 
   const begun = await step('BeginRun', () => beginRun(allDeps, { input, execution }));
@@ -100,8 +100,8 @@ async function runSteps(
   let hasMore = begun.next === 'export';
   while (hasMore) {
     const invocation = { loop, execution, signal, maxInFlight };
-    const exported = await step('ExportPage', (onPage) =>
-      exportPage(withPageListener(deps, onPage), { ...invocation, ...invocationLimits(deps) }),
+    const exported = await step('ExportPage', (onPage, retries) =>
+      exportPage(withPageListener(deps, onPage), { ...invocation, retries, ...invocationLimits(deps) }),
     );
     if (exported.next === 'continue') {
       const next = { export: exported.export, continues: execution, waits: exported.waits };
@@ -141,17 +141,17 @@ function withPageListener(deps: StepDependencies, onPage: () => void): StepDepen
 async function withRetries<Result>(
   { runtime }: Pick<StepDependencies, 'runtime'>,
   step: StepName,
-  run: (onPage: () => void) => Promise<Result>,
+  run: (onPage: () => void, retries: number) => Promise<Result>,
   { signal, onRetry, maxAttempts = Number.POSITIVE_INFINITY }: ExecutionOptions,
 ): Promise<Result> {
   const retries = new Map<Retrier, number>();
-  for (;;) {
+  for (let failedAttempts = 0; ; failedAttempts += 1) {
     signal?.throwIfAborted();
     let hasProgressed = false;
     try {
       return await run(() => {
         hasProgressed = true;
-      });
+      }, failedAttempts);
     } catch (thrown) {
       const { name: error, message } = asError(thrown);
       const retrier = findRetrier(error, step);

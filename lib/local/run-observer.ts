@@ -1,13 +1,10 @@
-/** Adds what operators' commands show of a run to the notes in its directory, and passes its events on. */
+/** Saves the settings of a run that begins in the notes of its directory, and passes its events on. */
 
 import { readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ExportError } from '../core/errors.ts';
-import { addIncident, createIncidentRecorder } from '../target/incidents.ts';
 import type { RunFailure } from '../core/model.ts';
 import type { StartOptions } from '../target/target.ts';
-import type { Runtime } from '../core/ports.ts';
-import { instantOf } from '../core/timestamps.ts';
 import { fileSystemError, isFilePresent } from './durable-fs.ts';
 import type { RunObserver } from './run.ts';
 import type { SavedSettingsInput } from './settings.ts';
@@ -25,8 +22,7 @@ interface NotedStart {
  */
 export function observeRun(
   stateFile: string,
-  listeners: Pick<StartOptions, 'emit' | 'onRetry'>,
-  { now }: Pick<Runtime, 'now'>,
+  { emit, onRetry }: Pick<StartOptions, 'emit' | 'onRetry'>,
   start?: NotedStart,
 ): RunObserver {
   const notes = openRunNotes(stateFile);
@@ -36,27 +32,15 @@ export function observeRun(
     notes.close();
     throw error;
   }
-  // If the state file is not writable, the run itself reports it.
-  const incidents = createIncidentRecorder({ log: notes.incidents, now, onError: () => {} });
   return {
     emit(event) {
       // A start that is rejected must not change the settings of the next.
       const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
       if (hasBegun && start !== undefined) notes.saveStart(start.exportName, start.settings, event.bounded);
-      incidents.onEvent(event);
-      listeners.emit(event);
+      emit(event);
     },
-    onRetry(retry) {
-      const { error, message, state, attempt, maxAttempts } = retry;
-      const page = state === 'ExportPage' ? (incidents.position()?.page ?? null) : null;
-      const failed = { kind: 'failed-attempt', at: instantOf(now()), page, error, message } as const;
-      incidents.update((record) => addIncident(record, { ...failed, retry: { state, attempt, maxAttempts } }));
-      listeners.onRetry(retry);
-    },
-    async close() {
-      await incidents.settled();
-      notes.close();
-    },
+    onRetry,
+    close: notes.close,
   };
 }
 

@@ -25,7 +25,7 @@ export interface LocalRunOptions extends Omit<ExecutionOptions, 'onRetry'> {
 
 export interface RunObserver extends Required<Pick<ExecutionOptions, 'onRetry'>> {
   readonly emit: EventSink;
-  close(): Promise<void>;
+  close(): void;
 }
 
 const boundedPrefix = 'bounded-';
@@ -76,7 +76,7 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
         } else start = { name: executionName(), input: outcome.result.rest };
       }
     } finally {
-      await observer?.close();
+      observer?.close();
       log.close();
       store.close();
     }

@@ -24,11 +24,10 @@ import { manifestKey, runFolder, runLocation, startOf } from '../core/storage/ke
 import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader } from '../core/storage/published-schemas.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
-import type { Incident } from '../target/incidents.ts';
 import {
   type DeployedExport,
   type Deployment,
-  type RunSpan,
+  type Incident,
   type ScheduleState,
   type UnreadableExport,
   unreadableExport,
@@ -67,7 +66,7 @@ export interface RunStatus {
   readonly folder: string;
   /** The key of its manifest; null if the run is not published. */
   readonly manifest: string | null;
-  /** The newest incident of a run that has not ended, or of the newest run if it was abandoned. */
+  /** What delayed or stopped an unfinished run last, or why the newest run was abandoned; null if that is not known. */
   readonly lastIncident: Incident | null;
 }
 
@@ -330,11 +329,7 @@ export async function* listRuns(
     if (last.run === activeRun?.run || bounded.has(last.run)) continue;
     const run = await pastRunStatus(deployed, state, last, nextStartedAt);
     if (run.bounded) continue;
-    // The newest run may have been abandoned because it failed permanently: then the operator wants to know why.
-    const mayHaveFailed = nextStartedAt === null && run.state === 'abandoned';
-    yield mayHaveFailed
-      ? { ...run, lastIncident: (await findLastIncident(deployed, { ...run, completedAt: undefined })) ?? null }
-      : run;
+    yield run;
     nextStartedAt = run.startedAt;
   }
 }
@@ -402,7 +397,7 @@ interface ActiveRunStatus extends RunStatus {
   readonly state: 'running' | 'failed' | 'interrupted';
 }
 
-/** Without its newest incident, which takes further requests. */
+/** Without its last incident, which may take a further request. */
 async function activeRunStatus({ log, executions }: DeployedExport, run: Run): Promise<ActiveRunStatus> {
   const [progress, isRunning] = await Promise.all([readProgress(log, run), executions.isRunning(run.execution)]);
   const logged = progress.slices.flatMap(({ last }) => (last === undefined ? [] : [epochMsOf(last.loggedAt)]));
@@ -427,16 +422,14 @@ async function activeRunStatus({ log, executions }: DeployedExport, run: Run): P
   };
 }
 
-/** The active run with its newest incident, or with the failure in the export state if its incidents are no longer recorded. */
 async function withLastIncident(deployed: DeployedExport, run: Run, active?: ActiveRunStatus): Promise<RunStatus> {
   const status = active ?? (await activeRunStatus(deployed, run));
-  const { lastFailure } = run;
-  const recorded = lastFailure === undefined ? null : ({ kind: 'failed-run', page: null, ...lastFailure } as const);
-  return { ...status, lastIncident: (await findLastIncident(deployed, run)) ?? recorded };
+  const lastIncident = failedRun(run.lastFailure) ?? (await deployed.lastIncident?.(run.execution)) ?? null;
+  return { ...status, lastIncident };
 }
 
-const findLastIncident = async (deployed: DeployedExport, run: RunSpan): Promise<Incident | undefined> =>
-  (await deployed.incidents(run)).newest.at(-1);
+const failedRun = (failure: RunFailure | undefined): Incident | undefined =>
+  failure && { kind: 'failed-run', ...failure };
 
 /** Whether no execution will continue the run, and it moved the watermark. */
 export const isComplete = ({ state }: Pick<RunStatus, 'state'>): boolean =>
@@ -467,7 +460,7 @@ async function pastRunStatus(
   nextStartedAt: Instant | null,
 ): Promise<RunStatus> {
   const { store, log } = deployed;
-  const { lastCompleted } = exportState ?? {};
+  const { lastCompleted, lastAbandoned } = exportState ?? {};
   const location = runLocation(last.export, last.run);
   const manifest = manifestKey(location);
   const header = await readManifestHeader(store, manifest);
@@ -509,7 +502,7 @@ async function pastRunStatus(
     lastPageAt: last.loggedAt,
     folder: runFolder(location),
     manifest: state === 'completed' || state === 'damaged' ? manifest : null,
-    lastIncident: null,
+    lastIncident: (lastAbandoned?.run === last.run && failedRun(lastAbandoned.failure)) || null,
   };
 }
 

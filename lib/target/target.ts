@@ -5,9 +5,8 @@
 
 import type { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult } from '../core/model.ts';
-import type { IncidentRecord } from './incidents.ts';
 import type { ProbeResult } from './probe-service.ts';
-import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../core/ports.ts';
+import type { EventSink, Executions, PageLog, ReportService, RunHistory, StoreReader } from '../core/ports.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
 export interface Deployment extends AsyncDisposable {
@@ -99,8 +98,8 @@ export interface DeployedExport {
   readonly freshnessSeconds?: number | null | undefined;
   /** Why the newest start has begun no run, in a directory. On a stack, a failed execution and its alarm show that. */
   readonly failedStart?: RunFailure | undefined;
-  /** What delayed or stopped the run. */
-  incidents(run: RunSpan): Promise<IncidentRecord>;
+  /** What delayed or stopped the execution of an unfinished run last, from its newest events. Absent where executions have none. */
+  lastIncident?(execution: string): Promise<Incident | undefined>;
   /** Begins a run, or resumes an unfinished one. A failed run is a result, not an exception. */
   start(request: StartRequest, options: StartOptions): Promise<RunEnd>;
 }
@@ -141,15 +140,12 @@ export type ScheduleState =
       readonly awsSchedule?: string;
     };
 
-/** A run and its time span, which extends to the present if the run is not completed. */
-export interface RunSpan extends RunRef {
-  readonly since?: Instant | null | undefined;
-  readonly until?: Instant | null | undefined;
-  /** Whether an operator has named its bounds. */
-  readonly bounded?: boolean | undefined;
-  readonly startedAt: Instant;
-  readonly completedAt?: Instant | undefined;
-}
+/** What delayed or stopped an unfinished run. */
+export type Incident =
+  /** An attempt failed and is retried; or an execution failed, and the next start resumes the run. */
+  | ({ readonly kind: 'failed-attempt' | 'failed-run' } & RunFailure)
+  /** The service responded with Retry-After. */
+  | { readonly kind: 'wait'; readonly at: Instant; readonly seconds: number };
 
 /** What a start input says besides the name of the export (`../core/steps/start-input.ts`). */
 export interface StartRequest {

@@ -3,14 +3,11 @@ import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-sec
 import { mockClient } from 'aws-sdk-client-mock';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { explainAccessDenied } from '../../lib/aws/access-denied.ts';
-import { createAttemptRecorder } from '../../lib/aws/lambda/attempt-recorder.ts';
 import { stepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { headObject } from '../../lib/aws/s3/objects.ts';
 import { createSecretApiKey } from '../../lib/aws/secrets.ts';
-import { systemRuntime } from '../../lib/core/clock.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import { stepRetries } from '../../lib/core/state-machine/retry-policy.ts';
-import { createMemoryIncidentLog } from '../support/export/memory-adapters.ts';
 import { failureOf } from '../support/service/service-client.ts';
 
 const denied = (name: string, message: string) => Object.assign(new Error(message), { name });
@@ -38,9 +35,7 @@ function deniedObject() {
 
 /** The error of a step that fails with `cause`, as Step Functions sees it. */
 async function errorOfStep(cause: unknown): Promise<Error> {
-  const log = createMemoryIncidentLog();
-  const incidents = createAttemptRecorder('ExportPage', log, systemRuntime, () => {});
-  const handler = stepHandler(() => ({ run: () => Promise.reject(cause), incidents }));
+  const handler = stepHandler(() => () => Promise.reject(cause));
   const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 1_000 };
   return await handler({ input: {}, execution: 'e' }, context).then(
     () => expect.fail('it did not reject'),

@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Incident } from '../../lib/target/incidents.ts';
 import { renderExportIndex, renderOverview } from '../../lib/operator/run-report/list-pages.ts';
 import { html } from '../../lib/operator/run-report/markup.ts';
 import { type RunContext, renderRunReport } from '../../lib/operator/run-report/run-report.ts';
@@ -130,8 +129,7 @@ describe('the run report', () => {
       const rows = exampleOverview().map((row, index) =>
         index === 1 ? { ...row, entry: { ...row.entry, export: 'orders_EU-2_with-a-very-long-name-0123456' } } : row,
       );
-      const incidents = { failedAttempts: 1_234, waits: 1_234, waitSeconds: 123_456, failures: 1_234 };
-      const wideRun = aHistoryRun(0, { state: 'abandoned', pages: 123_456, reports: 12_345_678, incidents });
+      const wideRun = aHistoryRun(0, { state: 'abandoned', pages: 123_456, reports: 12_345_678 });
       const viewport = { width, height: 900 };
       const pages = {
         exports: renderOverview(rows, origin),
@@ -251,21 +249,16 @@ describe('the run report', () => {
       `" onmouseover="window.exploited = 'attribute'`,
       `'-window.exploited-'\u2028\u202e</style><svg onload=window.exploited=1>`,
     ];
-    const incidents = attacks.map((message, index): Incident => ({
-      kind: 'failed-attempt',
-      at: at('2026-11-20T02:00:01Z'),
-      page: index,
-      error: message,
-      message,
-    }));
     const [script = '', image = '', attribute = ''] = attacks;
     const request = { ...someRequest, filter: { [attribute]: script }, format: image };
-    const run = someRunFacts({ export: script, folder: image, request });
+    const failure = { at: at('2026-11-20T02:00:01Z'), error: script, message: attacks.join(' ') };
+    const lastIncident = { kind: 'failed-attempt', ...failure } as const;
+    const run = someRunFacts({ export: script, folder: image, request, lastIncident });
     const origin = { deployment: attribute, deploymentOption: script };
-    await using opened = await open('hostile', { run, entries: pageEntries(run, { pages: 3 }), incidents, origin });
+    await using opened = await open('hostile', { run, entries: pageEntries(run, { pages: 3 }), origin });
     const { page, requests, errors } = opened;
     expect(await page.locator('h1').innerText()).toContain(script);
-    expect(await page.getByRole('table', { name: 'Retries and waits' }).innerText()).toContain(image);
+    expect(await page.locator('section', { hasText: 'Retries and waits' }).innerText()).toContain(image);
     expect(await page.evaluate(() => 'exploited' in window)).toBe(false);
     expect(await page.locator('img, svg').count()).toBe(0);
     expect({ requests, errors }).toEqual({ requests: [], errors: [] });
@@ -282,17 +275,14 @@ describe('the run report', () => {
   it('wraps very long words in a narrow window', async () => {
     const endless = 'w'.repeat(900);
     const request = { ...someRequest, filter: { [endless]: endless }, format: endless };
-    const run = someRunFacts({ export: endless, folder: endless, request });
-    const incident = { at: at('2026-11-20T02:00:01Z'), page: 9_007_199_254_740_991, error: endless, message: endless };
-    const incidents: Incident[] = [
-      { kind: 'failed-attempt', ...incident },
-      { kind: 'failed-run', ...incident },
-    ];
+    const failure = { at: at('2026-11-20T02:00:01Z'), error: endless, message: endless };
+    const lastIncident = { kind: 'failed-run', ...failure } as const;
+    const run = someRunFacts({ export: endless, folder: endless, request, lastIncident });
+    const delays = () => ({ failedAttempts: 9_007_199_254_740, waitedSeconds: 9_007_199_254 });
     const origin = { deployment: endless, deploymentOption: endless };
     const example = {
       run: { ...run, state: 'failed' as const },
-      entries: pageEntries(run, { pages: 3 }),
-      incidents,
+      entries: pageEntries(run, { pages: 3, delays }),
       origin,
     };
     await using opened = await open('endless', example, displays.narrow);

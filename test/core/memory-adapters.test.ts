@@ -1,9 +1,8 @@
 /** The in-memory adapters, on which many tests rely, implement the same contracts as the real ones. */
 
-import { incidentLogContract } from '../contracts/incident-log-contract.ts';
 import { pageLogContract } from '../contracts/page-log-contract.ts';
 import { pageStoreContract } from '../contracts/page-store-contract.ts';
-import { createMemoryIncidentLog, createMemoryLog, createMemoryStore } from '../support/export/memory-adapters.ts';
+import { createMemoryLog, createMemoryStore } from '../support/export/memory-adapters.ts';
 
 pageStoreContract('A page store in memory', () => {
   const store = createMemoryStore();
@@ -18,5 +17,4 @@ pageStoreContract('A page store in memory', () => {
   };
 });
 
-incidentLogContract('An incident log in memory', () => ({ log: createMemoryIncidentLog(), cleanup: async () => {} }));
 pageLogContract('A page log in memory', () => ({ log: createMemoryLog(), cleanup: async () => {} }));

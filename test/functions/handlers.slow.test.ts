@@ -6,6 +6,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
+import { unmarshall } from '@aws-sdk/util-dynamodb';
 import { describe, expect, it, vi } from 'vitest';
 import { beginRunHandler } from '../../functions/begin-run.ts';
 import { settingsIn } from '../../lib/aws/lambda/service-context.ts';
@@ -22,7 +23,6 @@ import {
 } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, startSimulator } from '../support/service/simulator.ts';
-import { countIncidents, type IncidentRecord, parseIncidentRecord } from '../../lib/target/incidents.ts';
 import { captureOutput, deployedFunctions, functionEnvironment } from '../support/aws/deployed-functions.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
@@ -84,15 +84,6 @@ function publishedIds(deployment: Deployment, exportName = 'reports'): string[] 
   );
 }
 
-/** The recorded incidents of the only run in the table. */
-async function incidentsIn({ aws }: Deployment, exportName = 'reports'): Promise<IncidentRecord> {
-  const client = new DynamoDBClient({});
-  const { Items = [] } = await client.send(new ScanCommand({ TableName: aws.table }));
-  client.destroy();
-  const [item] = Items.filter(({ pk, sk }) => pk?.S === `acme/${exportName}` && sk?.S?.startsWith('incidents#'));
-  return parseIncidentRecord(item?.record?.S);
-}
-
 const { lines } = captureOutput();
 const events = (name?: string) =>
   lines().filter(({ message }) => message !== undefined && (name ?? message) === message);
@@ -146,29 +137,26 @@ describe('a probe of the service by ExportPage', () => {
   });
 });
 
-describe('the incidents of a run', () => {
-  it('are recorded by the functions when they happen', async () => {
+describe('the log entry of a page', () => {
+  it('says how many attempts had failed before it, and how long the run had waited', async () => {
     const faults = combineScripts(
       onPage(1, throttled('1')),
       onPage(2, errorResponse(503), { times: 2 }),
       onPage(3, throttled('120')),
-      onPage(4, errorResponse(403), { times: 2 }),
     );
     await using deployment = await deploy({ reports: 9, faults });
-    expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ error: 'ConfigurationError' });
-    const record = await incidentsIn(deployment);
-    const retry = (attempt: number) => ({ state: 'ExportPage', attempt, maxAttempts: 20 });
-    const failed = { kind: 'failed-attempt', page: 2, error: 'ServiceUnavailableError' };
-    expect(record.newest).toMatchObject([
-      { kind: 'wait', page: 1, seconds: 1 },
-      { ...failed, message: expect.stringContaining('503 for page 2'), retry: retry(1) },
-      { ...failed, retry: retry(2) },
-      { kind: 'wait', page: 3, seconds: 120 },
-      { kind: 'failed-run', page: 4, error: 'ConfigurationError', message: expect.stringContaining('403 for page 4') },
+    await execute(deployment.functions, { name: 'first' });
+    const client = new DynamoDBClient({});
+    const { Items = [] } = await client.send(new ScanCommand({ TableName: deployment.aws.table }));
+    client.destroy();
+    const pages = Items.filter(({ sk }) => sk?.S?.startsWith('run#')).map((item) => unmarshall(item));
+    expect(pages.map(({ page, failedAttempts, waitedSeconds }) => [page, failedAttempts, waitedSeconds])).toEqual([
+      [1, undefined, 1],
+      [2, 2, undefined],
+      [3, undefined, 120],
+      [4, undefined, undefined],
+      [5, undefined, undefined],
     ]);
-    expect(countIncidents(record)).toEqual({ failedAttempts: 2, waits: 2, waitSeconds: 121, failures: 1 });
-
-    expect(events('incident-not-recorded')).toEqual([]);
   });
 });
 

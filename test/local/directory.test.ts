@@ -1,4 +1,4 @@
-/** What operators' commands read from a directory: the settings of the last start, incidents, and whether an export runs. */
+/** What operators' commands read from a directory: the settings of the last start, and whether an export runs. */
 
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +7,6 @@ import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { readStatuses } from '../../lib/operator/run-status.ts';
 import type { ManifestPage } from '../../lib/core/storage/published-schemas.ts';
-import type { Incident } from '../../lib/target/incidents.ts';
 import type { StartOptions, StartRequest } from '../../lib/target/target.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
 import { openLocalDeployment, startLocalExport } from '../../lib/local/directory.ts';
@@ -31,7 +30,7 @@ const simulated = (name: string) => ({ service: {}, export: { name }, apiKeyEnv:
 const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, runtime: systemRuntime });
 
 describe('a local deployment', () => {
-  it('remembers the settings of the last start, and the incidents of each run', async () => {
+  it('remembers the settings of the last start, and what delayed each page', async () => {
     await using directory = await temporaryDirectory();
     const faults = combineScripts(onPage(2, throttled('1')), onPage(3, errorResponse(503)));
     const reports = inMemoryReports(someReports(5));
@@ -53,14 +52,13 @@ describe('a local deployment', () => {
       since: { from: 'watermark', overlapMs: 900_000 },
     });
     const { run, export: name } = end.result;
-    const span = { export: name, run, startedAt: end.result.since };
-    const { newest } = await daily.incidents(span);
-    expect(newest).toMatchObject([
-      { kind: 'wait', page: 2, seconds: 1 },
-      { kind: 'failed-attempt', page: 3, error: 'ServiceUnavailableError' },
-    ] satisfies Partial<Incident>[]);
-    const timings = (await collect(daily.log.entries(span))).map(({ timing }) => timing);
-    for (const timing of timings)
+    const entries = await collect(daily.log.entries({ export: name, run }));
+    expect(entries.map(({ waitedSeconds, failedAttempts }) => [waitedSeconds, failedAttempts])).toEqual([
+      [undefined, undefined],
+      [1, undefined],
+      [undefined, 1],
+    ]);
+    for (const { timing } of entries)
       expect(timing).toEqual({ requestedAt: expect.any(String), latencyMs: expect.any(Number) });
   });
 

@@ -41,7 +41,7 @@ async function runAt(
     openObserver: () => ({
       emit: () => {},
       onRetry: (retry) => retries.push(retry),
-      close: async () => {},
+      close() {},
     }),
   });
   return { end, retries };

@@ -69,7 +69,7 @@ describe('a run whose service does not recover', () => {
         startInput: {},
         // The random part of each delay is zero.
         runtime: { ...systemRuntime, randomHex: (length) => '0'.repeat(length) },
-        openObserver: () => ({ emit, onRetry, async close() {} }),
+        openObserver: () => ({ emit, onRetry, close() {} }),
       });
     const run = { exportName: 'nightly', start, follow: true, next: { help: '', watch: '' } };
     const { exitStatus: status } = await followRun(run, { json: false, quiet: true }, context);

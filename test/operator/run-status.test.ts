@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry } from '../../lib/core/model.ts';
-import type { Incident } from '../../lib/target/incidents.ts';
 import { findRunStatus, findStateOf, readExportStatus } from '../../lib/operator/run-status.ts';
+import type { Incident } from '../../lib/target/target.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { aRunId, at, collect } from '../support/builders.ts';
 import { anExportBench, asDeployedExport, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 
-async function statusOf(bench: Bench, maxRuns = 10, incidents?: readonly Incident[]) {
-  const status = await readExportStatus(asDeployedExport(bench, incidents), maxRuns, bench.deps.runtime.now());
+async function statusOf(bench: Bench, maxRuns = 10, lastIncident?: Incident) {
+  const status = await readExportStatus(asDeployedExport(bench, lastIncident), maxRuns, bench.deps.runtime.now());
   return { ...status, runs: status.runs ?? [] };
 }
 
@@ -50,10 +50,13 @@ describe('the status of an export', () => {
       },
     });
     expect((await bench.start()).status).toBe('failed');
-    const incident = { kind: 'failed-run', at: at('2026-11-20T02:00:01Z'), page: 2, error: 'X', message: 'y' } as const;
-    expect((await statusOf(bench, 10, [incident])).runs).toMatchObject([
-      { state: 'abandoned', lastIncident: incident },
-    ]);
+    const lastIncident = {
+      kind: 'failed-run',
+      at: '2026-11-20T02:00:00Z',
+      error: 'CursorRejectedError',
+      message: 'gone',
+    };
+    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'abandoned', lastIncident }]);
   });
 
   it('is empty if it has never run', async () => {
@@ -132,17 +135,15 @@ describe('the status of an export', () => {
         manifest: null,
       },
     ]);
-    bench.running.add(active?.execution ?? '');
-    const waiting: Incident = { kind: 'wait', at: at('2026-11-20T02:00:05Z'), page: 2, seconds: 30 };
-    expect((await statusOf(bench, 1, [waiting])).runs).toMatchObject([{ state: 'running', lastIncident: waiting }]);
-
-    // A process that is killed records no failure.
-    bench.running.clear();
+    // A process that is killed records no failure. Only its execution can say what happened.
     const state = await bench.state();
-    if (state.active === undefined) throw new Error('there is no unfinished run');
-    const { lastFailure: _, ...interrupted } = state.active;
+    if (active === undefined) throw new Error('there is no unfinished run');
+    const { lastFailure: _, ...interrupted } = active;
     await bench.log.replaceState({ ...state, version: state.version + 1, active: interrupted });
     expect((await statusOf(bench)).runs).toMatchObject([{ state: 'interrupted', lastIncident: null }]);
+    bench.running.add(active.execution);
+    const waiting: Incident = { kind: 'wait', at: at('2026-11-20T02:00:05Z'), seconds: 30 };
+    expect((await statusOf(bench, 1, waiting)).runs).toMatchObject([{ state: 'running', lastIncident: waiting }]);
   });
 
   it('shows a run as interrupted if it was interrupted after it had resumed from a failure', async () => {

@@ -307,7 +307,7 @@ describe('a run on this machine', () => {
         out: out.path,
         startInput: { restart: true },
         runtime: { ...systemRuntime, sleep: async () => {} },
-        openObserver: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, async close() {} }),
+        openObserver: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, close() {} }),
       });
       const summary = summarizeRun(outcome, unobservedRun('reports'), { help: 'help', watch: 'status' });
       stdout.write(formatSummary(summary, 0, (_, text) => text) + JSON.stringify(summary.json));

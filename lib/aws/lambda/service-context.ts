@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { ExportError } from '../../core/errors.ts';
-import type { EventSink, PageLog, RunHistory, StepDependencies } from '../../core/ports.ts';
+import type { PageLog, RunHistory, StepDependencies } from '../../core/ports.ts';
 import {
   functionSettingsSchema,
   type ObjectSettings,
@@ -16,10 +16,8 @@ import {
 import { exportDefinition, parseSettings, sourceOf, type ServiceSettings } from '../../settings/settings.ts';
 import type { StepName } from '../../core/state-machine/definition.ts';
 import { selectExport } from '../../core/steps/start-input.ts';
-import { createDynamoIncidentLog } from '../dynamodb/incident-log.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { type Environment, sdkConfig } from '../sdk-config.ts';
-import { type AttemptRecorder, createAttemptRecorder } from './attempt-recorder.ts';
 import type { Platform } from './platform.ts';
 import type { Telemetry } from './telemetry.ts';
 
@@ -29,7 +27,6 @@ export interface ServiceContext<Step extends StepName> {
   /** How objects are stored in the bucket. */
   readonly objects: ObjectSettings | undefined;
   readonly dynamoDb: DynamoDBClient;
-  readonly incidents: AttemptRecorder;
   /**
    * The dependencies of one invocation, for the export that `input` names, or its bounded run. From here on, telemetry names it.
    * @throws ConfigurationError if the service has no such export
@@ -74,19 +71,12 @@ export function openServiceContext<Step extends StepName>(
   const { DEPLOYMENT_NAME, SERVICE_NAME, TABLE_NAME } = environment as StepEnvironment<'BeginRun'>;
   telemetry.setService(DEPLOYMENT_NAME, SERVICE_NAME);
   const logOptions = { client: dynamoDb, table: TABLE_NAME, service: SERVICE_NAME, runtime };
-  const incidentLog = createDynamoIncidentLog(logOptions);
-  const incidents = createAttemptRecorder(step, incidentLog, runtime, telemetry.incidentNotRecorded);
-  const emit: EventSink = (event) => {
-    telemetry.emit(event);
-    incidents.onEvent(event);
-  };
-  const common = { log: createDynamoPageLog(logOptions), runtime, emit };
+  const common = { log: createDynamoPageLog(logOptions), runtime, emit: telemetry.emit };
   return {
     environment,
     service,
     objects,
     dynamoDb,
-    incidents,
     dependenciesFor(input) {
       const definition = selectExport(definitions, input);
       telemetry.setExport(definition.name);

@@ -6,7 +6,6 @@
 import type { Context } from 'aws-lambda';
 import { codeOf, ExportError } from '../../core/errors.ts';
 import { explainAccessDenied } from '../access-denied.ts';
-import type { AttemptRecorder } from './attempt-recorder.ts';
 import { lambdaPlatform, type Platform } from './platform.ts';
 import { createTelemetry, type Telemetry } from './telemetry.ts';
 
@@ -16,8 +15,8 @@ interface StepEvent {
   readonly input: unknown;
   /** The ARN of the execution that invokes the function. */
   readonly execution: string;
-  /** Which attempt of the step it is. */
-  readonly attempt?: unknown;
+  /** How many attempts of the step have failed before. ExportPage alone receives it. */
+  readonly retries?: number;
   /** The input that the execution was started with. FailRun alone receives it. */
   readonly startInput?: unknown;
   /** Instead of all the above: an operator asks ExportPage whether it reaches the service. */
@@ -27,11 +26,6 @@ interface StepEvent {
 type InvocationContext = Pick<Context, 'awsRequestId' | 'getRemainingTimeInMillis'>;
 export type StepHandler<Outcome> = (event: StepEvent, context: InvocationContext) => Promise<Outcome>;
 
-export interface Step<Outcome> {
-  readonly run: StepHandler<Outcome>;
-  readonly incidents: AttemptRecorder;
-}
-
 /**
  * A Lambda handler that calls `createStep` on its first invocation, so that a mistake in the environment fails that
  * invocation instead of the cold start, and reuses the step afterwards. Errors keep their names: the state machine
@@ -40,30 +34,25 @@ export interface Step<Outcome> {
  * With `acceptsProbe`, the step also receives the events of operators, which are not attempts of an export.
  */
 export function stepHandler<Outcome>(
-  createStep: (telemetry: Telemetry) => Step<Outcome>,
+  createStep: (telemetry: Telemetry) => StepHandler<Outcome>,
   { telemetryOutput }: Pick<Platform, 'telemetryOutput'> = lambdaPlatform,
   { acceptsProbe = false }: { readonly acceptsProbe?: boolean } = {},
 ): StepHandler<Outcome> {
   const telemetry = createTelemetry(telemetryOutput);
-  let step: Step<Outcome> | undefined;
+  let step: StepHandler<Outcome> | undefined;
   const isProbe = (event: Partial<StepEvent> | undefined) => acceptsProbe && event?.probe !== undefined;
   return async (event, context) => {
     telemetry.begin({ execution: event?.execution, request: context.awsRequestId });
     try {
       if (!isProbe(event)) assertStepEvent(event);
       step ??= createStep(telemetry);
-      step.incidents.begin(event);
-      return await step.run(event, context);
+      return await step(event, context);
     } catch (error) {
       nameFromCode(error);
       explainAccessDenied(error);
-      if (!isProbe(event)) {
-        telemetry.failed(error, runAndPageOf(event?.input));
-        step?.incidents.failed(error instanceof Error ? error : new Error(String(error)));
-      }
+      if (!isProbe(event)) telemetry.failed(error, runAndPageOf(event?.input));
       throw error;
     } finally {
-      await step?.incidents.settle(context.getRemainingTimeInMillis());
       telemetry.end();
     }
   };

@@ -30,8 +30,6 @@ export interface Telemetry {
   count(metric: MetricName, value: number): void;
   /** Logs the error, with its stack, that ends the invocation. */
   failed(error: unknown, fields: { readonly run?: unknown; readonly page?: unknown }): void;
-  /** Logs why an incident of the run is missing from its record. */
-  readonly incidentNotRecorded: (error: unknown) => void;
   /** Ends the invocation and publishes its metrics. */
   end(): void;
 }
@@ -124,9 +122,6 @@ export function createTelemetry(output: TelemetryOutput): Telemetry {
       logger.error('attempt-failed', { ...fields, error: error instanceof Error ? error : new Error(String(error)) });
       count('FailedAttempts', 1);
       metrics?.addMetadata('error', error instanceof Error ? error.name : 'Error');
-    },
-    incidentNotRecorded(error) {
-      info('incident-not-recorded', { error: error instanceof Error ? error : new Error(String(error)) });
     },
     end() {
       for (const each of [metrics, serviceTotals]) if (each?.hasStoredMetrics()) each.publishStoredMetrics();

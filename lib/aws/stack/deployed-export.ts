@@ -6,17 +6,15 @@ import { exportDefinition, sourceOf } from '../../settings/settings.ts';
 import { fixedApiKey } from '../../service/client/api-key.ts';
 import { serviceClient } from '../../service/client/client.ts';
 import { describeNetwork } from '../../service/network/network.ts';
-import { createDynamoIncidentLog } from '../dynamodb/incident-log.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
-import { createDynamoSlotStore } from '../dynamodb/slot-store.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { readSchedule } from '../scheduler/schedules.ts';
 import { createSecretApiKey, createSecretNetwork } from '../secrets.ts';
+import { readLastIncident } from '../step-functions/execution-events.ts';
 import { manualName } from '../step-functions/execution-names.ts';
 import { createExecutions } from '../step-functions/executions.ts';
 import { followSeries } from '../step-functions/follow-execution.ts';
 import { takeSnapshot } from '../step-functions/progress-poller.ts';
-import { readRunIncidents } from '../step-functions/run-incidents.ts';
 import { startExecution } from '../step-functions/start-execution.ts';
 import { definitionFor } from '../../core/steps/begin-run.ts';
 import { parseStartInput } from '../../core/steps/start-input.ts';
@@ -34,7 +32,6 @@ export function openDeployedExport(
   const { stepFunctions: client } = clients;
   const items = { client: clients.dynamoDb, table, service: service.service, runtime };
   const log = createDynamoPageLog(items);
-  const incidentLog = createDynamoIncidentLog(items);
   const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
   const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);
   return {
@@ -51,15 +48,14 @@ export function openDeployedExport(
       probe: (since) => probeFromFunction(clients.lambda, service.exportPageFunction, name, since),
     },
     readSchedule: () => readSchedule(clients.scheduler, schedule && { name, group: schedule.group }),
-    incidents: (run) => readRunIncidents({ log, incidentLog, client, stateMachineArn }, run),
+    lastIncident: (execution) => readLastIncident(client, execution),
     async start(request, options) {
       const input = { export: name, ...request };
-      const slots = serviceSettings.maxConcurrentPages === undefined ? undefined : createDynamoSlotStore(items);
-      const deps = { client, exportName: name, log, incidents: incidentLog, slots, store, clock: runtime };
+      const deps = { client, exportName: name, log, store, clock: runtime };
       const open = async (startInput: unknown, execution = '') => {
         const parsed = parseStartInput(startInput);
         const { stateName } = await definitionFor({ definition, log, runtime }, parsed, execution);
-        return [{ ...deps, stateName }, await takeSnapshot(log, incidentLog, stateName)] as const;
+        return [{ ...deps, stateName }, await takeSnapshot(log, stateName)] as const;
       };
       const opened = options.follow ? await open(input) : undefined;
       const executionName = manualName(name, runtime.randomHex(16));

@@ -30,7 +30,7 @@ export function createExecutions(client: SFNClient, ownArn: string): Executions 
 }
 
 /** As `createExecutions` says. Undefined if there is no such execution, or it is one of another state machine that cannot be described. */
-export async function findExecution(
+async function findExecution(
   client: SFNClient,
   ownArn: string,
   execution: string,

@@ -7,27 +7,21 @@ import { type Run, type RunResult, zeroTotals } from '../../core/model.ts';
 import type { EventSink, PageLog } from '../../core/ports.ts';
 import { readProgress, type RunProgress, walkedSlices } from '../../core/run-progress.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import { type IncidentLog, totalOf } from '../../target/incidents.ts';
 import type { RunExecution } from './execution-result.ts';
 
 export interface ProgressPoller {
   /** What the execution was last seen to work on. */
   lastSeen(): RunExecution | undefined;
-  /** Whether the execution was seen to work on a run: its first step has succeeded. */
-  hasBegun(execution: string): boolean;
-  /** The page after those that were reported. */
-  nextPage(): number;
   /** Reads once and emits what is new. Resolves to whether there was anything. */
   poll(execution: string): Promise<boolean>;
   /** Emits what is new since the last poll, and the completion. */
   completed(result: RunResult): Promise<void>;
 }
 
-/** The unfinished run of an export, how far it has come, and how many incidents it has had, before a start. */
+/** The unfinished run of an export, and how far it has come, before a start. */
 export interface ExportSnapshot {
   readonly active: Run | undefined;
   readonly progress: RunProgress | undefined;
-  readonly incidents: number;
 }
 
 /** What is reported of a run when it begins. */
@@ -36,15 +30,9 @@ type ReportedRun = Pick<Run, 'export' | 'run' | 'since' | 'until' | 'bounded' | 
 type ProgressLog = Pick<PageLog, 'exportState' | 'last' | 'lastSlice'>;
 
 /** `stateName` is that of the export, or of the bounded run that is started. */
-export async function takeSnapshot(
-  log: ProgressLog,
-  incidentLog: Pick<IncidentLog, 'read'>,
-  stateName: string,
-): Promise<ExportSnapshot> {
+export async function takeSnapshot(log: ProgressLog, stateName: string): Promise<ExportSnapshot> {
   const active = (await log.exportState(stateName))?.active;
-  if (active === undefined) return { active, progress: undefined, incidents: 0 };
-  const [progress, record] = await Promise.all([readProgress(log, active), incidentLog.read(active)]);
-  return { active, progress, incidents: totalOf(record) };
+  return { active, progress: active && (await readProgress(log, active)) };
 }
 
 /** `before` is what was there before the execution started: it tells whether, and from where, the run is resumed. */
@@ -54,7 +42,6 @@ export function createProgressPoller(
   emit: EventSink,
 ): ProgressPoller {
   let seen: Run | undefined;
-  let seenExecution: string | undefined;
   let reported: RunProgress | undefined;
 
   /** Resolves to whether there is anything new about the run. */
@@ -129,12 +116,9 @@ export function createProgressPoller(
 
   return {
     lastSeen: () => seen,
-    hasBegun: (execution) => seenExecution === execution,
-    nextPage: () => (reported?.totals.pages ?? 0) + 1,
     async poll(execution) {
       const active = (await log.exportState(stateName))?.active;
       if (active?.execution !== execution) return false;
-      seenExecution = execution;
       const hasNews = reportRun(active);
       seen = active;
       return (await reportPages(active)) || hasNews;

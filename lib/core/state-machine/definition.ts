@@ -86,7 +86,9 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
     States: {
       BeginRun: step(binding, 'BeginRun', 'Begins a run, resumes an unfinished one, or skips', 'HasWork'),
       HasWork: choice({ skip: 'Skipped', export: 'ExportPage', finish: 'FinishRun' }),
-      ExportPage: step(binding, 'ExportPage', 'Fetches, stores and logs one or more pages', 'NextAction'),
+      ExportPage: step(binding, 'ExportPage', 'Fetches, stores and logs one or more pages', 'NextAction', {
+        'retries.$': '$$.State.RetryCount',
+      }),
       NextAction: choice({
         page: 'ExportPage',
         wait: 'WaitForService',
@@ -177,7 +179,7 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         Parameters: {
           FunctionName: binding.functions.FailRun,
           // The input is the error, so only the start input names the export.
-          Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', attempt, 'startInput.$': '$$.Execution.Input' },
+          Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', 'startInput.$': '$$.Execution.Input' },
         },
         // The original error must stay at the top level of the payload, because Failed shows it. The whole result is kept: only that of a
         // bounded run has `until`.
@@ -236,17 +238,20 @@ const skipSuperseded: Catcher = {
   Next: 'Skipped',
 };
 
-/** Which attempt of a state it is, for the incidents of the run. */
-const attempt: Template = { 'enteredAt.$': '$$.State.EnteredTime', 'retries.$': '$$.State.RetryCount' };
-
-function step(binding: DefinitionSubstitutions, name: StepName, comment: string, next: StateName): TaskState {
+function step(
+  binding: DefinitionSubstitutions,
+  name: StepName,
+  comment: string,
+  next: StateName,
+  more: Template = {},
+): TaskState {
   return {
     Type: 'Task',
     Comment: comment,
     Resource: integration(binding, 'lambda:invoke'),
     Parameters: {
       FunctionName: binding.functions[name],
-      Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', attempt },
+      Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', ...more },
     },
     OutputPath: '$.Payload',
     TimeoutSeconds: binding.stepTimeoutSeconds[name],

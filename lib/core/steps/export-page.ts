@@ -11,7 +11,15 @@ import { sliceOf } from '../slices.ts';
 import { NoFreeSlot } from '../slots/held-slot.ts';
 import { contradictionOf, identifyRun, ownedRun, updateState } from './export-state.ts';
 import { exportSlices } from './export-slices.ts';
-import { assertContinues, asOutage, type ExportPageOutcome, maxPagesError, queue, wait } from './loop-outcome.ts';
+import {
+  assertContinues,
+  asOutage,
+  type ExportPageOutcome,
+  maxPagesError,
+  pendingDelays,
+  queue,
+  wait,
+} from './loop-outcome.ts';
 import { type ExportPageDependencies, exportPages } from './page-pipeline.ts';
 import { proveUpperBound, type UpperBoundProof } from './upper-bound.ts';
 
@@ -48,9 +56,10 @@ export async function exportPage(
     iterations,
     waits,
   };
+  const delays = pendingDelays(command, isSameRun && page > command.loop.page);
   if (last !== undefined) {
     assertRootOfSettings(definition, last);
-    const outcome = nextOutcome(definition, loop, last);
+    const outcome = nextOutcome(definition, { ...loop, delays: delays.current }, last);
     const isRepeated = isSameRun && last.page >= command.loop.page;
     if (isRepeated || outcome.next === 'finish') return outcome;
   }
@@ -66,7 +75,7 @@ export async function exportPage(
   const needsProof = last === undefined && run.bounded === true;
   const proof: UpperBoundProof = needsProof ? await proveUpperBound(deps, run, known, command) : { root: known };
   const firstRoot = proof.root;
-  const pipeline = { run, slice, slot: proof.slot, execution, lastLogged: last, checkExisting, firstRoot };
+  const pipeline = { run, slice, slot: proof.slot, execution, lastLogged: last, checkExisting, firstRoot, delays };
   const { lastLogged, failure } =
     proof.failure === undefined
       ? await exportPages(deps, pipeline, command)
@@ -74,7 +83,8 @@ export async function exportPage(
   if (failure === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
   const error = failure?.error;
   // If a page was exported, the count of consecutive waits starts over.
-  const waiting = lastLogged === last ? loop : { ...loop, page: (lastLogged?.page ?? 0) + 1, waits: 0 };
+  const after = lastLogged === last ? loop : { ...loop, page: (lastLogged?.page ?? 0) + 1, waits: 0 };
+  const waiting = { ...after, delays: delays.current };
   if (error instanceof NoFreeSlot) return queue(deps, run, waiting, error.waitSeconds);
   if (isExportError(error, 'ServiceThrottledError') && error.retryAfterSeconds !== undefined) {
     return wait(deps, run, waiting, error, error.retryAfterSeconds);

@@ -21,7 +21,16 @@ import { truncate } from '../sanitize.ts';
 import { sliceOf } from '../slices.ts';
 import { type HeldSlot, NoFreeSlot } from '../slots/held-slot.ts';
 import { contradictionOf, ownedRun, updateState } from './export-state.ts';
-import { assertContinues, asOutage, type ExportPageOutcome, maxPagesError, queue, wait } from './loop-outcome.ts';
+import {
+  assertContinues,
+  asOutage,
+  type ExportPageOutcome,
+  maxPagesError,
+  type PendingDelays,
+  pendingDelays,
+  queue,
+  wait,
+} from './loop-outcome.ts';
 import { type ExportPageDependencies, exportPages } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
 import { isDone, loopOf, progressOf, readProgress, type RunProgress } from '../run-progress.ts';
@@ -49,6 +58,7 @@ export async function exportSlices(
   const contradiction = contradictionOf(run, before.isComplete, definition);
   if (contradiction !== undefined) throw contradiction;
   for (const { last } of before.slices) if (last !== undefined) assertRootOfSettings(definition, last);
+  const delays = pendingDelays(command, loop.run === run.run && before.totals.pages >= loop.page);
   const loopWith = (progress: RunProgress): LoopState => ({
     export: definition.stateName,
     run: run.run,
@@ -56,6 +66,7 @@ export async function exportSlices(
     ...loopOf(run, progress),
     iterations: loop.iterations,
     waits: loop.waits,
+    delays: delays.current,
   });
   const after = (progress: RunProgress): LoopState => ({
     ...loopWith(progress),
@@ -66,7 +77,10 @@ export async function exportSlices(
   if (before.totals.pages >= maxPages) throw maxPagesError(definition, run);
   if (loop.iterations >= iterationsPerExecution) return { next: 'continue', ...loopWith(before) };
 
-  const { progress, failures, fatal, backoffSeconds, slotSeconds } = await walkSlices(deps, run, before, command);
+  const { progress, failures, fatal, backoffSeconds, slotSeconds } = await walkSlices(deps, run, before, {
+    ...command,
+    delays,
+  });
   if (fatal !== undefined) throw fatal.error;
   if (progress.isComplete) return { next: 'finish', ...after(progress) };
   await noteSetAside(deps, run, command.execution, failures);
@@ -115,7 +129,7 @@ async function walkSlices(
   deps: ExportPageDependencies,
   run: SlicedRun,
   before: RunProgress,
-  command: SlicesCommand,
+  command: SlicesCommand & { readonly delays: PendingDelays },
 ): Promise<Walk> {
   const { definition } = deps;
   const { execution, signal: interruption, recordedRoot, maxInFlight = 2 } = command;
@@ -205,7 +219,7 @@ async function walkSlices(
       const firstRoot = last === undefined ? root : undefined;
       const slot = provenSlot;
       provenSlot = undefined;
-      const from = { lastLogged: last, checkExisting, firstRoot };
+      const from = { lastLogged: last, checkExisting, firstRoot, delays: command.delays };
       const pipeline = { run: current, slice, slot, execution, backoff, ...from };
       try {
         if (last !== undefined) assertContinues(definition, last);

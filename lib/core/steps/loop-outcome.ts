@@ -1,7 +1,12 @@
-/** How an iteration of the loop ends: what export-page.ts and export-slices.ts have in common. */
+/**
+ * How an iteration of the loop ends, and what it knows of the delays before: what export-page.ts and export-slices.ts have in common.
+ *
+ * What delays a page is in its log entry: the attempts that failed, and the seconds that the run waited. Both travel from attempt to attempt in
+ * the retry count of the step and in the state of the loop, and the next page that is logged takes them: each delay is in one entry at most.
+ */
 
 import { ExportError } from '../errors.ts';
-import type { ExportDefinition, LoopState, PageEntry, Run } from '../model.ts';
+import type { Delays, ExportDefinition, Invocation, LoopState, PageEntry, Run } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { capitalize } from '../sanitize.ts';
 import { describePage } from '../storage/keys.ts';
@@ -43,7 +48,8 @@ export function wait(
     inside: false,
   });
   // Counts as two iterations: the Wait state adds two events to an execution history of limited length.
-  return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds };
+  const delays = addDelays(loop.delays, { waitedSeconds: waitSeconds });
+  return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds, delays };
 }
 
 /** The outcome of an iteration that found no free slot. Counts as two iterations, as a Wait state adds two events. */
@@ -96,3 +102,34 @@ export const maxPagesError = ({ limits }: ExportDefinition, { run }: Pick<Run, '
 /** Once a run has fetched a page, its settings are right: what seemed to be a wrong address is an outage. */
 export const asOutage = ({ message, cause }: ExportError): ExportError =>
   new ExportError('ServiceUnavailableError', message, { cause });
+
+/** What the next page to be logged takes; undefined if nothing has delayed it. */
+export interface PendingDelays {
+  current: Delays | undefined;
+}
+
+/**
+ * The delays before this attempt. `hasProgressed`: an earlier attempt of the same step has logged pages, with the delays before them. Then only
+ * its own failure is known to be new.
+ */
+export function pendingDelays(
+  { loop, retries = 0 }: Pick<Invocation, 'retries'> & { readonly loop: LoopState },
+  hasProgressed: boolean,
+): PendingDelays {
+  const failedAttempts = hasProgressed ? Math.min(retries, 1) : retries;
+  return { current: addDelays(hasProgressed ? undefined : loop.delays, { failedAttempts }) };
+}
+
+export function takeDelays(pending: PendingDelays): Delays | undefined {
+  const { current } = pending;
+  pending.current = undefined;
+  return current;
+}
+
+/** Undefined if the sum is zero. */
+export function addDelays(one: Delays | undefined, other: Delays | undefined): Delays | undefined {
+  const failedAttempts = (one?.failedAttempts ?? 0) + (other?.failedAttempts ?? 0);
+  const waitedSeconds = (one?.waitedSeconds ?? 0) + (other?.waitedSeconds ?? 0);
+  if (failedAttempts === 0 && waitedSeconds === 0) return undefined;
+  return { ...(failedAttempts > 0 && { failedAttempts }), ...(waitedSeconds > 0 && { waitedSeconds }) };
+}

@@ -25,6 +25,7 @@ import { assertRootOfStored, type ExpectedRoot, rootAfter } from '../document-ro
 import { ownedRun } from './export-state.ts';
 import type { Slice } from '../slices.ts';
 import type { HeldSlot } from '../slots/held-slot.ts';
+import { addDelays, type PendingDelays, takeDelays } from './loop-outcome.ts';
 import { type Backoff, createPageRequests, type PageRequestsDependencies } from './page-requests.ts';
 
 export type ExportPageDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
@@ -43,6 +44,8 @@ export interface PagePipeline {
   readonly lastLogged: PageEntry | undefined;
   /** Whether an earlier attempt may have stored the first page already: it is looked up before it is requested. */
   readonly checkExisting: boolean;
+  /** Those before the next page that is logged. Shared by the slices of a run. */
+  readonly delays: PendingDelays;
   /** What is expected of page 1 of the slice, if that is the first page. */
   readonly firstRoot: ExpectedRoot | undefined;
 }
@@ -176,6 +179,7 @@ export async function exportPages(
       signal.throwIfAborted();
       return entry === undefined ? pipeline.firstRoot : rootAfter(entry);
     });
+    let waitedSeconds = 0;
     const task = { identity, cancellation, nextCursor: undefined as Cursor | null | undefined };
     const stored = toStored();
     const logged = toLogged();
@@ -196,7 +200,9 @@ export async function exportPages(
 
     async function fetchAndStore(): Promise<DurablePage> {
       try {
-        const fetched = await requests.request(identity, signal);
+        const fetched = await requests.request(identity, signal, (seconds) => {
+          waitedSeconds += seconds;
+        });
         const onNextCursor = (nextCursor: Cursor | null | undefined) => {
           task.nextCursor = nextCursor;
           prefetch();
@@ -231,7 +237,7 @@ export async function exportPages(
       // Awaited first: once `logged` has settled, nothing of this page is in flight.
       const entry = await stored;
       await predecessor.logged;
-      return await logPage(deps, entry);
+      return await logPage(deps, { ...entry, ...addDelays({ waitedSeconds }, takeDelays(pipeline.delays)) });
     }
   }
 

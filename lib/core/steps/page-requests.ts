@@ -28,13 +28,14 @@ export interface PageRequests extends AsyncDisposable {
   readonly slot: HeldSlot | undefined;
   /**
    * Requests a page of the slice, no sooner than any Retry-After of the run ends. After a Retry-After of at most `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the
-   * request is repeated.
+   * request is repeated. `onWaited` is called after each wait.
    * @throws ServiceThrottledError with `retryAfterSeconds` if the wait is too long for this invocation; NoFreeSlot if
    *   there is no slot for the request
    */
   request(
     page: { readonly page: number; readonly cursor: Cursor | null; readonly label?: string },
     signal: AbortSignal,
+    onWaited?: (seconds: number) => void,
   ): Promise<TimedPage>;
   /**
    * An error that carries what is left of the longest Retry-After of all requests, for a caller whose own request failed
@@ -113,7 +114,7 @@ export function createPageRequests(
   const labelOf = (page: number) => `${describePage({ page, slice: slice.slice })} of run ${run.run}`;
 
   return {
-    async request({ page, cursor, label = labelOf(page) }, signal) {
+    async request({ page, cursor, label = labelOf(page) }, signal, onWaited) {
       const { request, startedAt: begunAt } = run;
       const { since, until } = slice;
       for (;;) {
@@ -127,6 +128,7 @@ export function createPageRequests(
           await waitOrThrow(seconds, error, signal, () =>
             emit({ event: 'service-asked-to-wait', ...about, inside: true }),
           );
+          onWaited?.(Math.max(1, Math.floor(seconds)));
         }
       }
     },

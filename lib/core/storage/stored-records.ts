@@ -185,6 +185,8 @@ const entrySchema = z.object({
   cycle: z.nullable(z.object({ tortoise: cursor, power: ordinal, steps: count })),
   repeats: z.boolean(),
   emptyPages: count,
+  failedAttempts: z.optional(ordinal),
+  waitedSeconds: z.optional(ordinal),
 }) satisfies z.ZodMiniType<PageEntry>;
 
 const storedCursor = z.nullable(z.union([cursor, z.object({ sha256 })]));

@@ -48,12 +48,6 @@ const schema = `
     settings     TEXT NOT NULL CHECK (json_valid(settings)),
     failed_start TEXT CHECK (json_valid(failed_start))
   ) STRICT, WITHOUT ROWID;
-  CREATE TABLE incidents (
-    export   TEXT NOT NULL,
-    run      TEXT NOT NULL,
-    record   TEXT NOT NULL CHECK (json_valid(record)),
-    PRIMARY KEY (export, run)
-  ) STRICT, WITHOUT ROWID;
 `;
 
 const format: SqliteFormat = {

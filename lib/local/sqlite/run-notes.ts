@@ -1,10 +1,9 @@
 /**
- * What operators' commands show of the exports in a directory, besides their state: the settings of the last run, a start
- * that failed since, and the incidents of each run. No run depends on it.
+ * What operators' commands show of the exports in a directory, besides their state: the settings of the last run, and a start
+ * that failed since. No run depends on it.
  */
 
 import type { RunFailure } from '../../core/model.ts';
-import { type IncidentLog, parseIncidentRecord } from '../../target/incidents.ts';
 import { parseSettings } from '../../settings/settings.ts';
 import { type SavedSettings, type SavedSettingsInput, savedSettingsSchema } from '../settings.ts';
 import type { SqliteReader } from './database.ts';
@@ -20,7 +19,6 @@ export interface RunNotesReader {
   settings(exportName: string): SavedSettings | undefined;
   /** Why the newest regular start has begun no run; undefined if it has. */
   failedStart(exportName: string): RunFailure | undefined;
-  readonly incidents: Pick<IncidentLog, 'read'>;
   readonly close: () => void;
 }
 
@@ -29,7 +27,6 @@ export interface RunNotes extends RunNotesReader {
   saveStart(exportName: string, settings?: SavedSettingsInput, isBounded?: boolean): void;
   /** An export that has never run is added if its settings are given. */
   saveFailedStart(exportName: string, failure: RunFailure, settings?: SavedSettingsInput): void;
-  readonly incidents: IncidentLog;
 }
 
 /** The notes in the page log's file, which is not changed. @throws ConfigurationError, here or on use, as the page log does */
@@ -52,12 +49,6 @@ function notesIn(file: string, { all, close }: SqliteReader): RunNotesReader {
       const text = row?.failed_start;
       return typeof text === 'string' ? (JSON.parse(text) as RunFailure) : undefined;
     },
-    incidents: {
-      async read({ export: exportName, run }) {
-        const [row] = all('SELECT record FROM incidents WHERE export = ? AND run = ?', exportName, run);
-        return parseIncidentRecord(row && String(row.record));
-      },
-    },
     close,
   };
 }
@@ -78,21 +69,6 @@ export function openRunNotes(file: string): RunNotes {
   });
   return {
     ...notes,
-    incidents: {
-      ...notes.incidents,
-      // The process that holds the lock of the export is the only one that writes.
-      async update(run, change) {
-        const record = await notes.incidents.read(run);
-        const changed = change(record);
-        if (changed === record) return;
-        write(
-          'INSERT INTO incidents (export, run, record) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET record = excluded.record',
-          run.export,
-          run.run,
-          JSON.stringify(changed),
-        );
-      },
-    },
     saveStart(exportName, settings, isBounded = false) {
       const forgetFailure = 'failed_start = NULL';
       if (settings === undefined) {

@@ -1,8 +1,7 @@
 /** The status of exports: a line for each, or one of them with its newest runs. */
 
 import { stripVTControlCharacters } from 'node:util';
-import type { Incident } from '../../target/incidents.ts';
-import type { ScheduleState } from '../../target/target.ts';
+import type { Incident, ScheduleState } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import {

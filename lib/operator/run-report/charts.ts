@@ -2,9 +2,8 @@
 
 import type { Instant } from '../../core/model.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import { countIncidents, type Incident, totalOf } from '../../target/incidents.ts';
 import { plural } from '../output/format.ts';
-import type { RunReportData } from './data.ts';
+import { failureOf, type RunReportData } from './data.ts';
 import {
   formatBytes,
   formatDuration,
@@ -20,6 +19,7 @@ import {
   meanOf,
   mergeGroups,
   type PagePoint,
+  pagesText,
   type PageValue,
   type Statistics,
   statisticsOfAll,
@@ -67,15 +67,19 @@ function sentences(...parts: readonly (string | false | null | undefined)[]): st
     .join(' ');
 }
 
-function timelineFigure({ run, points, totals, endedAt, longestGap, incidents }: RunReportData): Html {
+function timelineFigure({ run, points, totals, endedAt, longestGap }: RunReportData): Html {
   const halfway = points.find(({ firstPage, pages }) => (firstPage + pages - 1) * 2 >= totals.pages);
-  const { waits, failedAttempts, failures } = countIncidents(incidents);
+  const waitedMs = statisticsOfAll(points, 'waited')?.sum;
+  const failedAttempts = statisticsOfAll(points, 'attempts')?.sum;
   const delays = [
-    { kind: 'wait', count: waits, noun: 'wait', name: 'wait requested by the service' },
-    { kind: 'failed-attempt', count: failedAttempts, noun: 'failed attempt', name: 'failed attempt' },
-    { kind: 'failed-run', count: failures, noun: 'run failure', name: 'run failure' },
-  ].filter(({ count }) => count > 0);
-  const nouns = delays.map(({ count, noun }) => plural(count, noun));
+    ...(waitedMs === undefined
+      ? []
+      : [{ kind: 'wait', text: `waits of ${formatDuration(waitedMs)}`, name: 'wait requested by the service' }]),
+    ...(failedAttempts === undefined
+      ? []
+      : [{ kind: 'failed-attempt', text: plural(failedAttempts, 'failed attempt'), name: 'failed attempt' }]),
+    ...(failureOf(run) === null ? [] : [{ kind: 'failed-run', text: 'a run failure', name: 'run failure' }]),
+  ];
   const text = sentences(
     `${plural(totals.pages, 'page')} logged ${timeRange(run.startedAt, endedAt)}`,
     halfway &&
@@ -84,9 +88,7 @@ function timelineFigure({ run, points, totals, endedAt, longestGap, incidents }:
     longestGap &&
       totals.pages > 1 &&
       `the longest time without a new page was ${formatDuration(longestGap.ms)}, before page ${formatNumber(longestGap.page)}`,
-    nouns.length > 0 && `delayed by ${new Intl.ListFormat('en').format(nouns)}`,
-    incidents.newest.length < totalOf(incidents) &&
-      `the newest ${formatNumber(incidents.newest.length)} of them are shown`,
+    delays.length > 0 && `delayed by ${new Intl.ListFormat('en').format(delays.map((delay) => delay.text))}`,
     hasSlices(points) && 'the pages of all slices are numbered in the order in which they were logged',
   );
   const key = delays.map(({ kind, name }) => html`${mark(kind)}${name}`);
@@ -186,11 +188,10 @@ function pagesTable({ points, totals }: RunReportData): Html {
   const mean = (statistics: Statistics | null, format = formatDuration) =>
     statistics === null ? '–' : format(meanOf(statistics));
   const rows = mergeGroups(points, Math.ceil(points.length / maxTableRows)).map((point) => {
-    const { firstPage, pages, slice, loggedAt, between, latency, transfer, bytes, reports } = point;
-    const first = formatNumber(firstPage);
+    const { slice, loggedAt, between, latency, transfer, bytes, reports } = point;
     return {
       cells: [
-        pages === 1 ? first : `${first}–${formatNumber(firstPage + pages - 1)}`,
+        pagesText(point),
         ...(isSliced ? [sliceText(slice)] : []),
         formatInstantWithoutZone(instantOf(Math.floor(loggedAt))),
         mean(between),
@@ -213,7 +214,8 @@ ${table('Pages', columns, rows)}
  * The values that `draw-charts.js` draws, by column: the form that uPlot takes, and half the size of a list of objects.
  * Instants are in seconds since the epoch, durations in milliseconds.
  */
-export function chartData({ run, endedAt, points, pagesPerPoint, latency, incidents }: RunReportData) {
+export function chartData({ run, endedAt, points, pagesPerPoint, latency }: RunReportData) {
+  const failure = failureOf(run);
   const column = (value: PageValue, select = meanOf) =>
     points.map((point) => {
       const statistics = point[value];
@@ -226,8 +228,9 @@ export function chartData({ run, endedAt, points, pagesPerPoint, latency, incide
     ...(pagesPerPoint > 1 && { min: column(value, ({ min }) => min), max: column(value, ({ max }) => max) }),
   });
   const secondsOf = (instant: Instant) => epochMsOf(instant) / 1_000;
-  const instantsOf = (kind: Incident['kind']) =>
-    incidents.newest.filter((incident) => incident.kind === kind).map(({ at }) => secondsOf(at));
+  /** When the delay of the page was over, and its request was sent. */
+  const requestedAt = ({ loggedAt, latency: response, transfer }: PagePoint) =>
+    (loggedAt - (response === null ? 0 : meanOf(response)) - (transfer === null ? 0 : meanOf(transfer))) / 1_000;
   return {
     start: secondsOf(run.startedAt),
     end: secondsOf(endedAt),
@@ -242,10 +245,11 @@ export function chartData({ run, endedAt, points, pagesPerPoint, latency, incide
     bytes: line('bytes'),
     reports: line('reports'),
     levels: latency === null ? {} : { median: latency.median, p95: latency.p95 },
-    waits: incidents.newest.flatMap((incident) =>
-      incident.kind === 'wait' ? [[secondsOf(incident.at), incident.seconds]] : [],
-    ),
-    attempts: instantsOf('failed-attempt'),
-    failures: instantsOf('failed-run'),
+    waits: points.flatMap((point) => {
+      const seconds = (point.waited?.sum ?? 0) / 1_000;
+      return seconds === 0 ? [] : [[requestedAt(point) - seconds, seconds]];
+    }),
+    attempts: points.filter(({ attempts }) => attempts !== null).map(requestedAt),
+    failures: failure === null ? [] : [secondsOf(failure.at)],
   };
 }

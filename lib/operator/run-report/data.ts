@@ -1,6 +1,5 @@
 /**
- * The data of a run report, collected from the page log and the incidents of the run. Its size is bounded, however many
- * pages the run has. It contains no secrets, because its sources contain none.
+ * The data of a run report, collected from the page log. Its size is bounded, however many pages the run has. It contains no secrets, because its sources contain none.
  */
 
 import { filterOf } from '../../core/filter.ts';
@@ -11,13 +10,13 @@ import {
   type Instant,
   type JsonObject,
   type PageEntry,
+  type RunFailure,
   type RunTotals,
   sumTotals,
   totalsOf,
 } from '../../core/model.ts';
 import { findManifest } from '../../core/storage/published-runs.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import type { IncidentRecord } from '../../target/incidents.ts';
 import type { DeployedExport, ScheduleState } from '../../target/target.ts';
 import { findLoggedSlices, type RunStatus } from '../run-status.ts';
 import type { Origin } from './page.ts';
@@ -29,16 +28,24 @@ export interface RunReportData extends PageSeries {
   readonly totals: RunTotals;
   /** The last activity; for a running run, the time at which the run report was created. */
   readonly endedAt: Instant;
-  readonly failure: RunFailure | null;
   readonly firstPage: string | null;
   readonly lastPage: string | null;
-  readonly incidents: IncidentRecord;
 }
 
 /** What is known about the run as a whole. Values that are no longer stored are null. */
 export interface RunFacts extends Pick<
   RunStatus,
-  'export' | 'run' | 'state' | 'since' | 'until' | 'bounded' | 'slices' | 'startedAt' | 'completedAt' | 'endedAt'
+  | 'export'
+  | 'run'
+  | 'state'
+  | 'since'
+  | 'until'
+  | 'bounded'
+  | 'slices'
+  | 'startedAt'
+  | 'completedAt'
+  | 'endedAt'
+  | 'lastIncident'
 > {
   /** The export's watermark after this run, if it is the newest completed one; otherwise null. */
   readonly watermark: Instant | null;
@@ -53,15 +60,11 @@ export interface RunFacts extends Pick<
   readonly sincePolicy: ExportDefinition['since'];
   /** Used if the page log no longer contains the run. */
   readonly totals: RunTotals;
-  /** Why the run failed. If absent, the newest one that is recorded is used. */
-  readonly failure?: RunFailure | null | undefined;
 }
 
-interface RunFailure {
-  readonly error: string;
-  readonly message: string;
-  readonly at: Instant;
-}
+/** Why the run failed or was interrupted; null if it was not, or this is not known. */
+export const failureOf = ({ lastIncident }: Pick<RunFacts, 'lastIncident'>): RunFailure | null =>
+  lastIncident?.kind === 'failed-run' ? lastIncident : null;
 
 /**
  * Reads the page log once, in bounded memory; of a run with several slices, with some 100 bytes a page. Calls `onPage` with the size of each page in the log.
@@ -105,7 +108,6 @@ async function readRunFacts(
     schedule: await findSchedule(deployed),
     sincePolicy: definition.since,
     totals: { pages, reports, bytes },
-    failure: active?.lastFailure ?? null,
   };
 }
 
@@ -114,7 +116,7 @@ export const findSchedule = (deployed: DeployedExport): Promise<ScheduleState | 
   deployed.readSchedule().catch(() => null);
 
 export async function collectRunReportData(
-  { log, store, incidents }: Pick<DeployedExport, 'log' | 'incidents' | 'store'>,
+  { log, store }: Pick<DeployedExport, 'log' | 'store'>,
   run: RunFacts,
   origin: Origin,
   onPage: (bytes: number) => void = () => {},
@@ -131,8 +133,9 @@ export async function collectRunReportData(
       last = entry;
       if (entry.slice === undefined) pages.add(entry);
       else {
-        const { page, slice, loggedAt, timing, bytes, reports } = entry;
-        sorted.push({ page, slice, loggedAt, timing, bytes, reports, previousLoggedAt });
+        const { page, slice, loggedAt, timing, bytes, reports, failedAttempts, waitedSeconds } = entry;
+        const delays = { failedAttempts, waitedSeconds };
+        sorted.push({ page, slice, loggedAt, timing, bytes, reports, previousLoggedAt, ...delays });
       }
       previousLoggedAt = entry.loggedAt;
       onPage(entry.bytes);
@@ -142,22 +145,14 @@ export async function collectRunReportData(
   sorted.sort((one, other) => epochMsOf(one.loggedAt) - epochMsOf(other.loggedAt));
   for (const [index, entry] of sorted.entries()) pages.add({ ...entry, page: index + 1 });
   const last = lastPages.at(-1);
-  const record = await incidents({ ...run, completedAt: run.endedAt ?? undefined });
-  const failure = run.failure ?? record.newest.findLast((incident) => incident.kind === 'failed-run') ?? null;
   return {
     run,
     origin,
     ...pages.series(),
     totals: last === undefined ? run.totals : sumTotals(lastPages.map(totalsOf)),
-    endedAt: lastActivity(run, origin.createdAt, [
-      ...lastPages.map(({ loggedAt }) => loggedAt),
-      run.failure?.at,
-      record.newest.at(-1)?.at,
-    ]),
-    failure: run.state === 'failed' ? failure : null,
+    endedAt: lastActivity(run, origin.createdAt, [...lastPages.map(({ loggedAt }) => loggedAt), run.lastIncident?.at]),
     firstPage: first === undefined ? null : store.locate(first.key),
     lastPage: last === undefined ? null : store.locate(last.key),
-    incidents: record,
   };
 }
 

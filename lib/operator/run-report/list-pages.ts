@@ -25,7 +25,6 @@ const runColumns: readonly Column[] = [
   { title: 'Pages', kind: 'number' },
   { title: 'Reports', kind: 'number' },
   { title: 'Size', kind: 'number' },
-  { title: 'Retries and waits', kind: 'value' },
 ];
 
 /** Runs with bars to compare them, a remark for each gap, and what is not known about them. */
@@ -49,7 +48,6 @@ export function runsTable(history: RunHistory, { current, addressOf }: ListOptio
         html`${formatNumber(run.pages)}${bar(run.pages, maxPages)}`,
         run.reports === null ? '–' : formatNumber(run.reports),
         formatBytes(run.bytes),
-        describeIncidents(run.incidents),
       ],
       remark: gap && describeGap(gap),
     };
@@ -76,27 +74,11 @@ function describeGap({ from, to, closedBy }: Gap): Html {
 dated from ${time(from)} to ${time(to)}. ${closing[closedBy ?? 'nothing']}`;
 }
 
-function describeIncidents(incidents: HistoryRun['incidents']): string {
-  if ('message' in incidents) return 'not readable';
-  const { failedAttempts, waits, waitSeconds, failures } = incidents;
-  const retries = failedAttempts === 1 ? '1 retry' : `${formatNumber(failedAttempts)} retries`;
-  const texts = [
-    ...(failedAttempts === 0 ? [] : [retries]),
-    ...(waits === 0 ? [] : [`${plural(waits, 'wait')} (${formatDuration(waitSeconds * 1_000)})`]),
-    ...(failures === 0 ? [] : [plural(failures, 'failure')]),
-  ];
-  return texts.join(', ') || '–';
-}
-
 /** What could not be read, and why. */
-function notesOn({ runs, unknownDates, error }: RunHistory): string[] {
-  const unread = runs.flatMap(({ incidents }) => ('message' in incidents ? [incidents] : []));
+function notesOn({ unknownDates, error }: RunHistory): string[] {
   const dates = `The dates that ${plural(unknownDates, 'run')} covered are not known, so there may be gaps that are not shown`;
   return [
     ...(error === null ? [] : [`Older runs cannot be listed: ${describeError(error)}`]),
-    ...unread
-      .slice(0, 1)
-      .map((cause) => `Retries and waits of ${plural(unread.length, 'run')} cannot be read: ${describeError(cause)}`),
     ...(unknownDates === 0 ? [] : [dates]),
   ];
 }

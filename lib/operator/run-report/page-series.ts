@@ -1,8 +1,9 @@
 /** Converts the page log of a run into a series of points for charts: one point per page, or per group of pages in a long run. */
 
 import { createHistogram } from 'node:perf_hooks';
-import type { Instant, PageEntry } from '../../core/model.ts';
+import type { Delays, Instant, PageEntry } from '../../core/model.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
+import { formatNumber } from './format.ts';
 
 /** A chart is at most a few thousand pixels wide, so more points would not be visible. An even number. */
 const maxPoints = 2_000;
@@ -33,9 +34,10 @@ export interface PagePoint extends Readonly<Record<PageValue, Statistics | null>
 /**
  * `between`: from the log entry of the previous page to the request: state transitions, waits, failed attempts.
  * `latency`: from the request to the response headers. `transfer`: from these to the log entry: transfer, storage, logging.
- * `slice`: the number of the slice; no page has one if the run has one slice.
+ * `slice`: the number of the slice; no page has one if the run has one slice. `attempts`: those that failed before the page. `waited`:
+ * how long the run had waited before it, because the service responded with Retry-After. A page without any has no value.
  */
-export type PageValue = 'between' | 'latency' | 'transfer' | 'bytes' | 'reports' | 'slice';
+export type PageValue = 'between' | 'latency' | 'transfer' | 'bytes' | 'reports' | 'slice' | 'attempts' | 'waited';
 
 export interface Statistics {
   readonly count: number;
@@ -55,7 +57,10 @@ interface LatencySummary {
 }
 
 /** What the series has of a page, so that those of all slices fit into memory to be sorted: some 100 bytes each. */
-export interface SeriesEntry extends Pick<PageEntry, 'slice' | 'loggedAt' | 'timing' | 'bytes' | 'reports'> {
+export interface SeriesEntry extends Pick<
+  PageEntry,
+  'slice' | 'loggedAt' | 'timing' | 'bytes' | 'reports' | keyof Delays
+> {
   /** In the order of the series. */
   readonly page: number;
   /** When the page before it was logged. Absent: that of the entry before it. null: it is the first page of a slice. */
@@ -112,7 +117,7 @@ export function createPageSeries(startedAt: Instant) {
 }
 
 function toPoint(
-  { page, slice, loggedAt, timing, bytes, reports, previousLoggedAt: ofSlice }: SeriesEntry,
+  { page, slice, loggedAt, timing, bytes, reports, previousLoggedAt: ofSlice, ...delays }: SeriesEntry,
   previousLoggedAt: number,
 ): PagePoint {
   const previousMs = typeof ofSlice === 'string' ? epochMsOf(ofSlice) : previousLoggedAt;
@@ -133,7 +138,15 @@ function toPoint(
     bytes: statisticsOf(bytes),
     reports: reports === null ? null : statisticsOf(reports),
     slice: slice === undefined ? null : statisticsOf(slice),
+    attempts: delays.failedAttempts === undefined ? null : statisticsOf(delays.failedAttempts),
+    waited: delays.waitedSeconds === undefined ? null : statisticsOf(delays.waitedSeconds * 1_000),
   };
+}
+
+/** `3`, or `3–5`. */
+export function pagesText({ firstPage, pages }: PagePoint): string {
+  const first = formatNumber(firstPage);
+  return pages === 1 ? first : `${first}–${formatNumber(firstPage + pages - 1)}`;
 }
 
 /** Of all pages; null if no page has the value. */
@@ -159,6 +172,8 @@ function mergePoints(a: PagePoint, b: PagePoint): PagePoint {
     bytes: mergeStatistics(a.bytes, b.bytes),
     reports: mergeStatistics(a.reports, b.reports),
     slice: mergeStatistics(a.slice, b.slice),
+    attempts: mergeStatistics(a.attempts, b.attempts),
+    waited: mergeStatistics(a.waited, b.waited),
   };
 }
 

@@ -71,7 +71,7 @@ ${facts === undefined ? empty : factList('facts', facts)}
 ${sections}
 </main>
 <footer>
-<p>Created from the page log and the incidents of ${origin.deployment} at ${time(origin.createdAt)}. Times are in UTC, by the clock of the
+<p>Created from the page log of ${origin.deployment} at ${time(origin.createdAt)}. Times are in UTC, by the clock of the
 exporter. This file is self-contained and makes no network requests.</p>
 </footer>
 ${hasCharts ? element('script', scriptSafeJson(charts), ' type="application/json" id="run-data"') : empty}

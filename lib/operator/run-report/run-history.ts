@@ -1,9 +1,7 @@
 /** Reads the recent runs of an export, for the run report and the index of all runs. Its size is bounded by the number of runs. */
 
-import { mapConcurrently } from '../../core/concurrency.ts';
 import type { ExportState, Instant } from '../../core/model.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import { countIncidents, type IncidentCounts } from '../../target/incidents.ts';
 import type { DeployedExport } from '../../target/target.ts';
 import { listRuns, type RunStatus } from '../run-status.ts';
 import { lastActivity } from './data.ts';
@@ -24,7 +22,6 @@ export interface RunHistory {
 export interface HistoryRun extends Pick<RunStatus, 'run' | 'state' | 'startedAt' | 'pages' | 'reports' | 'bytes'> {
   /** When it was completed, or its last activity; for a running run, the present. */
   readonly endedAt: Instant;
-  readonly incidents: IncidentCounts | ReadError;
 }
 
 export interface ReadError {
@@ -32,9 +29,7 @@ export interface ReadError {
   readonly message: string;
 }
 
-const concurrency = 4;
-
-/** An export that cannot be listed completely, and incidents that cannot be read, are results, not exceptions. */
+/** An export that cannot be listed completely is a result, not an exception. */
 export async function readRunHistory(
   deployed: DeployedExport,
   state: ExportState | undefined,
@@ -42,18 +37,10 @@ export async function readRunHistory(
   createdAt: Instant,
 ): Promise<RunHistory & { readonly statuses: readonly RunStatus[] }> {
   const { statuses, hasOlder, error } = await readStatuses(deployed, state, maxRuns);
-  const runs = await mapConcurrently(statuses, concurrency, async (status) => {
-    const record = await deployed
-      .incidents({ ...status, completedAt: status.endedAt ?? undefined })
-      .catch((cause: unknown) => toReadError(cause));
-    const isRead = 'newest' in record;
-    const lastIncidents = [status.lastIncident?.at, isRead ? record.newest.at(-1)?.at : null];
-    return {
-      ...status,
-      endedAt: lastActivity(status, createdAt, [status.lastPageAt, ...lastIncidents]),
-      incidents: isRead ? countIncidents(record) : record,
-    };
-  });
+  const runs = statuses.map((status) => ({
+    ...status,
+    endedAt: lastActivity(status, createdAt, [status.lastPageAt, status.lastIncident?.at]),
+  }));
   return {
     statuses,
     runs,

@@ -4,9 +4,9 @@ import type { RunId } from '../../core/model.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { totals as formatTotals, plural } from '../output/format.ts';
 import { chartData, chartsSection } from './charts.ts';
-import type { RunFacts, RunReportData } from './data.ts';
+import { failureOf, type RunFacts, type RunReportData } from './data.ts';
+import { delaysSection } from './delays.ts';
 import { formatBytes, formatDuration, formatNumber } from './format.ts';
-import { incidentsSection } from './incidents.ts';
 import { empty, type Html, html } from './markup.ts';
 import { type Fact, factList, renderPage, time, unknown } from './page.ts';
 import { describeRuns, runsTable } from './list-pages.ts';
@@ -20,7 +20,8 @@ export interface RunContext {
 }
 
 export function renderRunReport(data: RunReportData, { history, links }: RunContext = {}): string {
-  const { run, totals, failure, points, endedAt, origin } = data;
+  const { run, totals, points, endedAt, origin } = data;
+  const failure = failureOf(run);
   const durationMs = Math.max(0, epochMsOf(endedAt) - epochMsOf(run.startedAt));
   // Not meaningful for a run of one page or less than a second.
   const isRateKnown = totals.pages > 1 && durationMs >= 1_000;
@@ -57,7 +58,7 @@ export function renderRunReport(data: RunReportData, { history, links }: RunCont
     ],
     sections: [
       ...(points.length === 0 ? [] : [chartsSection(data)]),
-      incidentsSection(data.incidents),
+      delaysSection(data),
       ...(history === undefined ? [] : [recentRuns(history, run.run)]),
       requestSection(run),
       filesSection(data),

@@ -2,8 +2,9 @@ import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { DeployedExport, Deployment, Retry, RunSpan, StartRequest } from '../../../lib/target/target.ts';
-import type { ExportEvent } from '../../../lib/core/ports.ts';
+import type { DeployedExport, Deployment, Retry, StartRequest } from '../../../lib/target/target.ts';
+import type { Instant } from '../../../lib/core/model.ts';
+import type { ExportEvent, RunRef } from '../../../lib/core/ports.ts';
 import { combineScripts, errorResponse, onPage, throttled } from '../../support/service/faults.ts';
 import { collect } from '../../support/builders.ts';
 import { noMfa } from '../../support/aws/mocked-stack.ts';
@@ -33,18 +34,13 @@ function follow(deployed: DeployedExport, request: StartRequest = {}, until: 'en
   return { end, events, retries, executions };
 }
 
-/** The time span of the active run, or of the newest one. */
-async function newestRun({ log, name }: DeployedExport): Promise<RunSpan> {
+/** The active run, or the newest one. */
+async function newestRun({ log, name }: DeployedExport): Promise<RunRef> {
   const state = await log.exportState(name);
   if (state?.active !== undefined) return state.active;
   const { done, value } = await log.runs(name)[Symbol.asyncIterator]().next();
   if (done === true) throw new Error(`Export ${name} has no run`);
-  return { export: name, run: value.run, startedAt: (await firstOf(log.entries(value))).loggedAt };
-}
-
-async function firstOf<T>(items: AsyncIterable<T>): Promise<T> {
-  for await (const item of items) return item;
-  throw new Error('There are no items');
+  return value;
 }
 
 describe('a deployed stack', () => {
@@ -121,7 +117,7 @@ describe('a deployed stack', () => {
     await using service = await openService(3);
     const { service: deployed, definition } = await stack.open('followed');
     await using client = await deployed.connect(() => undefined);
-    const since = '1970-01-01T00:00:00Z' as RunSpan['startedAt'];
+    const since = '1970-01-01T00:00:00Z' as Instant;
     const bounds = { since, begunAt: since };
     const page = await client.fetchPage({ request: definition.request, ...bounds, cursor: null, label: 'page 1' });
     expect(Buffer.concat(await collect(page.body)).toString()).toContain('<r id="r1"');
@@ -155,7 +151,6 @@ describe('a deployed stack', () => {
     const manifest = await deployed.store.read(manifestKeyOf(end.result));
     if (manifest === undefined) throw new Error('There is no manifest');
     expect(JSON.parse(Buffer.concat(await collect(manifest)).toString())).toMatchObject({ run: end.result.run });
-    expect((await deployed.incidents(await newestRun(deployed))).newest).toEqual([]);
   });
 
   it('follows a run through all its executions', async () => {
@@ -196,7 +191,7 @@ describe('a deployed stack', () => {
     expect(await deployed.executions.isRunning(started.execution)).toBe(true);
 
     // To stop following does not stop the run.
-    const startOver = { restart: true, since: '2026-11-20T00:00:02Z' as RunSpan['startedAt'] };
+    const startOver = { restart: true, since: '2026-11-20T00:00:02Z' as Instant };
     const restarted = follow(deployed, startOver, 'start');
     expect(await restarted.end).toEqual({ status: 'started', execution: restarted.executions()[0], run: null });
     await eventually(
@@ -236,23 +231,15 @@ describe('a deployed stack', () => {
         expect.objectContaining({ event: 'service-asked-to-wait', page: 3, seconds: 3, inside: false }),
       );
     }
-    const span = await newestRun(deployed);
-    const messageAbout = (page: number, status: number) =>
-      expect.stringContaining(`responded with ${status} for page ${page}`);
-    const at = expect.stringMatching(/^20.*Z$/);
-    const incidents = [
-      ...[1, 2].map((attempt) => ({
-        kind: 'failed-attempt',
-        at,
-        page: 2,
-        error: 'ServiceUnavailableError',
-        message: messageAbout(2, 503),
-        retry: { state: 'ExportPage', attempt, maxAttempts: 20 },
-      })),
-      { kind: 'wait', at, page: 3, seconds: 3 },
-      { kind: 'failed-run', at, page: 4, error: 'ConfigurationError', message: messageAbout(4, 403) },
-    ];
-    expect((await deployed.incidents(span)).newest).toEqual(incidents);
+    const { run: id } = await newestRun(deployed);
+    const { active } = (await deployed.log.exportState('failing')) ?? {};
+    expect(active?.lastFailure?.message).toContain('responded with 403 for page 4');
+    const entries = await collect(deployed.log.entries({ export: 'failing', run: id }));
+    expect(entries.map(({ failedAttempts, waitedSeconds }) => [failedAttempts, waitedSeconds])).toEqual([
+      [undefined, undefined],
+      [2, undefined],
+      [undefined, 3],
+    ]);
 
     await using service = await openService(9, { pauseBefore: 'r9' });
     const stopped = follow(deployed);
@@ -261,16 +248,19 @@ describe('a deployed stack', () => {
     await stepFunctions.send(new StopExecutionCommand({ executionArn, cause: 'The test stops it' }));
     expect(await stopped.end).toMatchObject({
       status: 'failed',
-      failed: { run: span.run, pages: 4, error: 'ExecutionAborted', message: 'The test stops it', resumable: true },
+      failed: { run: id, pages: 4, error: 'ExecutionAborted', message: 'The test stops it', resumable: true },
     });
 
-    const stop = { kind: 'failed-run', at, page: 5, error: 'ExecutionAborted', message: 'The test stops it' };
-    expect((await deployed.incidents(span)).newest).toEqual([...incidents, stop]);
+    expect(await deployed.lastIncident?.(executionArn ?? '')).toEqual({
+      kind: 'failed-run',
+      at: expect.stringMatching(/^20.*Z$/),
+      error: 'ExecutionAborted',
+      message: 'The test stops it',
+    });
 
     const resumed = follow(deployed);
-    expect(await resumed.end).toMatchObject({ status: 'completed', result: { run: span.run, pages: 5, reports: 9 } });
+    expect(await resumed.end).toMatchObject({ status: 'completed', result: { run: id, pages: 5, reports: 9 } });
     service.release();
-    expect(resumed.events[0]).toMatchObject({ event: 'run-resumed', run: span.run, page: 5, pages: 4, reports: 8 });
-    expect((await deployed.incidents(span)).newest).toEqual(incidents);
+    expect(resumed.events[0]).toMatchObject({ event: 'run-resumed', run: id, page: 5, pages: 4, reports: 8 });
   });
 });

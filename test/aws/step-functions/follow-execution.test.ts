@@ -12,13 +12,10 @@ import { takeSnapshot } from '../../../lib/aws/step-functions/progress-poller.ts
 import { ExportError } from '../../../lib/core/errors.ts';
 import { boundedStateName, partsOf, stateNameOfRun } from '../../../lib/core/bounded-runs.ts';
 import { asRunId, type Run, type SeriesInput } from '../../../lib/core/model.ts';
-import type { SlotState } from '../../../lib/core/slots/page-slots.ts';
-import { instantOf } from '../../../lib/core/timestamps.ts';
-import { addIncident, type Incident } from '../../../lib/target/incidents.ts';
 import type { Retry } from '../../../lib/target/target.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { aPageEntry, aRun, aRunResult, at } from '../../support/builders.ts';
-import { createMemoryIncidentLog, createMemoryLog } from '../../support/export/memory-adapters.ts';
+import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 
 const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:vendor:${name}`;
 const id = asRunId('20261120T020003Z-1f3a5c');
@@ -37,8 +34,6 @@ function aFollowedRun(state = 'nightly') {
   const client = new SFNClient({ region: 'us-east-1' });
   const stepFunctions = mockClient(client);
   const log = createMemoryLog();
-  const incidents = createMemoryIncidentLog();
-  let slots: SlotState | undefined;
   const descriptions = new Map<string, Description>();
   const histories = new Map<string, readonly HistoryEvent[] | Error>();
   const events: ExportEvent[] = [];
@@ -60,7 +55,6 @@ function aFollowedRun(state = 'nightly') {
   });
   const fixture = {
     log,
-    incidents,
     descriptions,
     histories,
     historyRequests: () => stepFunctions.commandCalls(GetExecutionHistoryCommand).length,
@@ -114,13 +108,11 @@ function aFollowedRun(state = 'nightly') {
       };
       await log.replaceState({ ...state, version: version + 1, lastAbandoned });
     },
-    /** Records the incident as a step does. */
-    async incident(incident: DistributiveOmit<Incident, 'at'>, seconds = now / 1_000) {
-      const happened = { ...incident, at: instantOf(seconds * 1_000) } as Incident;
-      await incidents.update({ export: 'nightly', run: id }, (record) => addIncident(record, happened));
-    },
-    queue(checkAt: number, waiter = 'nightly') {
-      slots = { version: 1, holders: [], queue: [{ export: waiter, checkAt }], averageHoldMs: 0, lastGrantAt: 0 };
+    /** The newest events in the history of the execution, newest first as Step Functions returns them. */
+    happened(...newest: readonly HistoryEvent[]) {
+      const known = histories.get(first);
+      if (known instanceof Error) throw known;
+      histories.set(first, [...newest.toReversed(), ...(known ?? [])]);
     },
     async page(page: number, changes: object = {}) {
       await log.append(aPageEntry({ export: 'nightly', run: id, page, bytes: 100, reports: 10, ...changes }));
@@ -130,7 +122,7 @@ function aFollowedRun(state = 'nightly') {
     },
     async follow(
       changes: readonly (() => void | Promise<void>)[],
-      before = takeSnapshot(log, incidents, state),
+      before = takeSnapshot(log, state),
       followers?: () => number,
     ) {
       const remaining = [...changes];
@@ -147,13 +139,11 @@ function aFollowedRun(state = 'nightly') {
         },
       };
       const store = { locate: (key: string) => `s3://bucket/${key}` };
-      const slotStore = { read: async () => slots };
-      const depsOf = (stateName: string) =>
-        ({ client, exportName: 'nightly', stateName, log, incidents, slots: slotStore, store, clock }) as const;
+      const depsOf = (stateName: string) => ({ client, exportName: 'nightly', stateName, log, store, clock }) as const;
       const open = async ({ since, until, each }: SeriesInput) => {
         const [next = { since, until }] = partsOf({ since, until }, each);
         const stateName = boundedStateName('nightly', next);
-        return [depsOf(stateName), await takeSnapshot(log, incidents, stateName)] as const;
+        return [depsOf(stateName), await takeSnapshot(log, stateName)] as const;
       };
       return await followSeries(open, first, [depsOf(state), await before], {
         follow: true,
@@ -168,10 +158,8 @@ function aFollowedRun(state = 'nightly') {
   return fixture;
 }
 
-type DistributiveOmit<Type, Key extends PropertyKey> = Type extends unknown ? Omit<Type, Key> : never;
-
 /** A run that had not begun. */
-const nothing = { active: undefined, progress: undefined, incidents: 0 };
+const nothing = { active: undefined, progress: undefined };
 
 const continued = {
   export: 'nightly',
@@ -183,14 +171,19 @@ const continued = {
   next: 'continue',
 };
 
-const failedAttempt = (error: string, attempt: number, maxAttempts: number) =>
-  ({
-    kind: 'failed-attempt',
-    page: 1,
-    error,
-    message: 'it failed',
-    retry: { state: 'ExportPage', attempt, maxAttempts },
-  }) as const;
+const entered = (id: number, name: string, input: object = {}): HistoryEvent => ({
+  id,
+  type: name.startsWith('Wait') ? 'WaitStateEntered' : 'TaskStateEntered',
+  timestamp: new Date(0),
+  stateEnteredEventDetails: { name, input: JSON.stringify(input) },
+});
+const waiting = { ...continued, waitSeconds: 90 };
+const failed = (id: number, error: string, seconds = 0): HistoryEvent => ({
+  id,
+  type: 'TaskFailed',
+  timestamp: new Date(seconds * 1_000),
+  taskFailedEventDetails: { resourceType: 'lambda', resource: 'invoke', error, cause: 'it failed' },
+});
 
 const result = aRunResult({ export: 'nightly', run: id, pages: 3 });
 const summarize = (events: readonly ExportEvent[]) =>
@@ -409,69 +402,61 @@ describe('following a run', () => {
     },
   );
 
-  it('reports each retry and each wait once while there is no progress', async () => {
+  it('reports each retry and each wait once while there is no progress, of all states and executions', async () => {
     const run = aFollowedRun();
-    await run.claim();
-    await run.incident({ kind: 'wait', page: 1, seconds: 5 });
-    await run.follow([
-      () => run.incident(failedAttempt('ServiceUnavailableError', 1, 20)),
-      () => undefined,
-      () => run.incident(failedAttempt('ServiceUnavailableError', 2, 20)),
-      () => run.incident({ kind: 'wait', page: 1, seconds: 90 }),
-      () => run.incident({ kind: 'failed-run', page: 1, error: 'ConfigurationError', message: 'reported at the end' }),
-      () => run.end(first, result),
-    ]);
-    expect(run.retries).toEqual(
-      [1, 2].map((attempt) => ({
-        state: 'ExportPage',
-        error: 'ServiceUnavailableError',
-        message: 'it failed',
-        attempt,
-        maxAttempts: 20,
-        maxDelaySeconds: 2 ** attempt,
-      })),
-    );
-    expect(run.events.filter(({ event }) => event === 'service-asked-to-wait')).toEqual([
-      { event: 'service-asked-to-wait', export: 'nightly', run: id, page: 1, seconds: 90, inside: false },
-    ]);
-  });
-
-  it('reports why the first step has not succeeded yet, each failed attempt once', async () => {
-    const run = aFollowedRun();
-    const failed = (id: number, seconds: number): HistoryEvent => ({
-      id,
-      type: 'TaskFailed',
-      timestamp: new Date(seconds * 1_000),
-      taskFailedEventDetails: {
-        resourceType: 'lambda',
-        resource: 'invoke',
-        error: 'Lambda.TooManyRequestsException',
-        cause: 'Rate exceeded',
-      },
-    });
-    const entered: HistoryEvent = { id: 2, type: 'TaskStateEntered', timestamp: new Date(0) };
-    run.histories.set(first, [entered, failed(5, 0)]);
+    run.happened(entered(2, 'BeginRun'), failed(5, 'Lambda.TooManyRequestsException'));
     await run.follow(
       [
-        () => {},
-        () => void run.histories.set(first, [entered, failed(5, 0), failed(8, -86_400)]),
-        () =>
-          void run.histories.set(first, [
-            entered,
-            failed(8, 0),
-            { id: 10, type: 'TaskStateExited', timestamp: new Date(0) },
-          ]),
+        () => run.happened(failed(8, 'Lambda.TooManyRequestsException')),
         () => run.claim(),
-        () => run.publish(first),
+        () => run.happened(entered(12, 'ExportPage'), failed(15, 'ServiceUnavailableError')),
+        () => undefined,
+        () => run.happened(failed(18, 'ContractError'), failed(21, 'ServiceUnavailableError')),
+        () => run.happened(entered(25, 'WaitForService', waiting)),
+        () => run.happened(entered(28, 'WaitForSlot', { ...waiting, waitSeconds: 7 })),
         () => run.end(first, result),
       ],
       Promise.resolve(nothing),
     );
     expect(run.retries.map(({ state, error, message, attempt }) => [state, error, message, attempt])).toEqual([
-      ['BeginRun', 'Lambda.TooManyRequestsException', 'Rate exceeded', 1],
-      ['BeginRun', 'Lambda.TooManyRequestsException', 'Rate exceeded', 2],
+      ['BeginRun', 'Lambda.TooManyRequestsException', 'it failed', 1],
+      ['BeginRun', 'Lambda.TooManyRequestsException', 'it failed', 2],
+      ['ExportPage', 'ServiceUnavailableError', 'it failed', 1],
+      ['ExportPage', 'ContractError', 'it failed', 1],
+      ['ExportPage', 'ServiceUnavailableError', 'it failed', 2],
     ]);
-    expect(run.retries.map(({ maxDelaySeconds }) => maxDelaySeconds !== undefined)).toEqual([true, false]);
+    const about = { export: 'nightly', run: id, page: 2 };
+    expect(run.events.filter(({ event }) => event.startsWith('wait') || event === 'service-asked-to-wait')).toEqual([
+      { event: 'service-asked-to-wait', ...about, seconds: 90, inside: false },
+      { event: 'waiting-for-slot', ...about, seconds: 7 },
+    ]);
+  });
+
+  it('reports the delay of a retry only while it may last', async () => {
+    const run = aFollowedRun();
+    await run.claim();
+    await run.follow([
+      () => run.happened(entered(12, 'ExportPage'), failed(15, 'ServiceUnavailableError'), failed(18, 'ContractError')),
+      () => run.happened(failed(21, 'ServiceUnavailableError', -60)),
+      () => run.end(first, result),
+    ]);
+    expect(run.retries.map(({ attempt, maxDelaySeconds }) => [attempt, maxDelaySeconds])).toEqual([
+      [1, undefined],
+      [1, 5],
+      [2, undefined],
+    ]);
+  });
+
+  it('reports no failure that is not retried, and one of a state that was entered too long ago without its number', async () => {
+    const run = aFollowedRun();
+    await run.claim();
+    await run.follow([
+      () => run.happened(failed(900, 'ServiceUnavailableError')),
+      () => run.happened(entered(902, 'ExportPage'), failed(905, 'ConfigurationError')),
+      () => run.end(first, result),
+    ]);
+    expect(run.retries).toEqual([]);
+    expect(run.messages).toEqual(['ServiceUnavailableError: it failed']);
   });
 
   it('follows without the permission to read the history', async () => {
@@ -482,63 +467,13 @@ describe('following a run', () => {
     expect(run.historyRequests()).toBe(1);
   });
 
-  it('reads no history once the first step has succeeded', async () => {
-    const run = aFollowedRun();
-    await run.claim();
-    await run.follow([
-      () => run.incident(failedAttempt('ServiceUnavailableError', 1, 20)),
-      () => run.publish(first),
-      () => run.end(first, result),
-    ]);
-    expect(run.retries).toHaveLength(1);
-    expect(run.historyRequests()).toBe(0);
-  });
-
-  it('reports retries that have begun without their delays, and an attempt that left no record', async () => {
-    const run = aFollowedRun();
-    await run.claim();
-    await run.follow([
-      async () => {
-        await run.incident(failedAttempt('ServiceUnavailableError', 1, 20));
-        await run.incident(failedAttempt('ContractError', 1, 2), -60);
-      },
-      () => run.incident({ kind: 'failed-attempt', page: 1, error: 'Lambda.Unknown', message: 'no record' }),
-      () => run.end(first, result),
-    ]);
-    expect(run.retries.map(({ error, attempt, maxAttempts }) => [error, attempt, maxAttempts])).toEqual([
-      ['ServiceUnavailableError', 1, 20],
-      ['ContractError', 1, 2],
-    ]);
-    for (const retry of run.retries) expect(retry).not.toHaveProperty('maxDelaySeconds');
-    expect(run.messages).toEqual(['Lambda.Unknown: no record']);
-  });
-
-  it('reports each wait for a slot once, while it lasts, and not as a wait for the service', async () => {
-    const run = aFollowedRun();
-    await run.claim();
-    await run.page(3);
-    await run.follow([
-      () => run.queue(13),
-      () => undefined,
-      () => run.queue(14),
-      () => undefined,
-      () => run.queue(2),
-      () => run.end(first, result),
-    ]);
-    const wait = { event: 'waiting-for-slot', export: 'nightly', run: id, page: 4 };
-    expect(run.events.filter(({ event }) => event.startsWith('wait') || event === 'service-asked-to-wait')).toEqual([
-      { ...wait, seconds: 12 },
-      { ...wait, seconds: 11 },
-    ]);
-  });
-
   it('polls each of many runs less frequently', async () => {
     const delaysOf = async (followers: number) => {
       const run = aFollowedRun();
       await run.claim();
       await run.follow(
         [() => undefined, () => run.end(first, result)],
-        takeSnapshot(run.log, run.incidents, 'nightly'),
+        takeSnapshot(run.log, 'nightly'),
         () => followers,
       );
       return run.delays;
@@ -659,13 +594,6 @@ describe('following a run with slices', () => {
       { event: 'slice-set-aside', slice: 2, error: 'ContractError', message: 'not XML' },
       { event: 'slice-restarted', slice: 3, attempt: 2 },
     ]);
-  });
-
-  it('reports that one of them waits for a slot', async () => {
-    const run = aFollowedRun();
-    await run.claim({ slices });
-    await run.follow([() => run.queue(13, 'nightly#2'), () => undefined, () => run.end(first, result)]);
-    expect(run.events).toContainEqual(expect.objectContaining({ event: 'waiting-for-slot', seconds: 12 }));
   });
 
   it('reports a failure with the totals of all of them', async () => {

@@ -329,7 +329,6 @@ describe('the status of one export on a terminal', () => {
       lastIncident: {
         kind: 'failed-run',
         at: at('2026-11-20T15:30:00Z'),
-        page: 8,
         error: 'ServiceUnavailableError',
         message: `Report service responded with 503 for page 8 of run 20261120T020000Z-1f3a5c (request ID ${'r'.repeat(20)}). Response: it is down`,
       },
@@ -401,7 +400,6 @@ describe('the status of one export on a terminal', () => {
       lastIncident: {
         kind: 'failed-run',
         at: at('2026-11-20T15:30:00Z'),
-        page: 8,
         error: 'ServiceUnavailableError',
         message: 'Report service responded with 503\nfor page 8',
       },
@@ -429,7 +427,7 @@ describe('the status of one export on a terminal', () => {
       state: 'running',
       completedAt: null,
       lastPageAt: at('2026-11-20T15:58:00Z'),
-      lastIncident: { kind: 'wait', at: at('2026-11-20T15:58:30Z'), page: 9, seconds: 600 },
+      lastIncident: { kind: 'wait', at: at('2026-11-20T15:58:30Z'), seconds: 600 },
     });
     expect(linesOf(withRuns({ runs: [running] })).slice(3)).toEqual([
       '  last page 2 min ago',

@@ -24,7 +24,6 @@ describe('the data of a run report', () => {
     const { points, pagesPerPoint, totals } = await collectExample({
       run,
       entries: pageEntries(run, { pages: 2_000, ...times }),
-      incidents: [],
     });
     expect(pagesPerPoint).toBe(1);
     expect(points).toHaveLength(2_000);
@@ -43,7 +42,7 @@ describe('the data of a run report', () => {
   it('has median, p95 and the slowest page, to the millisecond or to 0.1%', async () => {
     const latencyMs = (page: number) => (page === 77 ? 61_234 : page);
     const entries = pageEntries(run, { pages: 100, latencyMs });
-    const { latency } = await collectExample({ run, entries, incidents: [] });
+    const { latency } = await collectExample({ run, entries });
     // Without page 77, the latencies are 1 to 100.
     expect(latency).toEqual({ min: 1, median: 50, p95: 96, max: 61_234, slowestPage: 77 });
   });
@@ -56,7 +55,7 @@ describe('the data of a run report', () => {
         attempt,
       }));
     const entries = [...slice(1, 1, 3, 785), ...slice(2, 1, 9, 1), ...slice(2, 2, 4, 285)];
-    const data = await collectExample({ run, entries, incidents: [] });
+    const data = await collectExample({ run, entries });
     expect(data.totals).toEqual({ pages: 7, reports: 700, bytes: 7 * 71_370 });
     expect(data.points.map(({ firstPage, slice: of }) => [firstPage, of?.sum])).toEqual([
       [1, 2],
@@ -84,7 +83,7 @@ describe('the data of a run report', () => {
 
   it('has no negative times if the clocks of two machines differ', async () => {
     const entries = pageEntries(run, { pages: 3, betweenMs: () => -5_000, transferMs: () => -40 });
-    const { points } = await collectExample({ run, entries, incidents: [] });
+    const { points } = await collectExample({ run, entries });
     expect(points.map(({ between, transfer }) => [between?.min, transfer?.min])).toEqual([
       [0, 0],
       [0, 0],
@@ -94,23 +93,32 @@ describe('the data of a run report', () => {
 
   it('uses the totals of the run if the log no longer contains it', async () => {
     const totals = { pages: 9, reports: 812, bytes: 64_000 };
-    const data = await collectExample({ run: { ...run, totals }, entries: [], incidents: [] });
+    const data = await collectExample({ run: { ...run, totals }, entries: [] });
     expect(data).toMatchObject({ totals, points: [], firstPage: null, lastPage: null });
   });
 
   it.each([
     ['a completed run with its completion', eventfulRun(), eventfulRun().run.completedAt],
     ['a running run with the present', newRun(), at('2026-11-20T02:00:04Z')],
-    ['a failed run with its failure', failedRun(), failedRun().incidents.at(-1)?.at],
+    ['a failed run with its failure', failedRun(), failedRun().run.lastIncident?.at],
   ])('ends %s', async (_, example, endedAt) => {
     expect((await collectExample(example)).endedAt).toBe(endedAt);
   });
 
-  it('takes the reason of a failure from the run, or else from its history', async () => {
-    const example = failedRun();
-    expect((await collectExample(example)).failure).toMatchObject({ error: 'ContractError' });
-    const failure = { error: 'PageConflictError', message: 'A page is missing', at: at('2026-11-20T07:00:00Z') };
-    expect((await collectExample({ ...example, run: { ...example.run, failure } })).failure).toEqual(failure);
-    expect((await collectExample({ ...example, run: { ...example.run, state: 'completed' } })).failure).toBeNull();
+  it('has the failed attempts and the waits before each page, with the sum of those of a point', async () => {
+    const delays = (page: number) => (page === 2 ? { failedAttempts: 3, waitedSeconds: 45 } : {});
+    const data = await collectExample({
+      run,
+      entries: pageEntries(run, { pages: 3, delays, betweenMs: () => 60_000 }),
+    });
+    expect(data.points.map(({ attempts, waited }) => [attempts?.sum, waited?.sum])).toEqual([
+      [undefined, undefined],
+      [3, 45_000],
+      [undefined, undefined],
+    ]);
+    const requestedAt = epochMsOf(run.startedAt) / 1_000 + 120.575;
+    const { attempts, waits } = chartData(data);
+    expect(attempts).toEqual([expect.closeTo(requestedAt)]);
+    expect(waits).toEqual([[expect.closeTo(requestedAt - 45), 45]]);
   });
 });

@@ -40,7 +40,6 @@ export function aHistoryRun(daysAgo: number, overrides: Partial<HistoryRun> = {}
     pages: 124,
     reports: 12_334,
     bytes: 8_712_310,
-    incidents: { failedAttempts: 0, waits: 0, waitSeconds: 0, failures: 0 },
     ...overrides,
   };
 }
@@ -48,24 +47,18 @@ export function aHistoryRun(daysAgo: number, overrides: Partial<HistoryRun> = {}
 const runIdOf = (daysAgo: number): RunId =>
   asRunId(`${instantOf(newestStart - daysAgo * dayMs).replaceAll(/[-:]/g, '')}-1f3a5c`);
 
-/** Daily runs of about three minutes, some with retries and waits, one abandoned. */
+/** Daily runs of about three minutes, some slower, one abandoned. */
 export function dailyHistory(count: number): RunHistory {
   const rng = createRng('history', String(count));
   const runs = Array.from({ length: count }, (_, daysAgo) => {
     const pages = Math.round(90 + 60 * rng.next());
     const isAbandoned = daysAgo === 11;
-    const hasWaits = rng.chance(0.2);
+    const isSlow = rng.chance(0.2);
     return aHistoryRun(daysAgo, {
       pages: isAbandoned ? 41 : pages,
       reports: isAbandoned ? 4_100 : pages * 100 - 66,
       bytes: (isAbandoned ? 41 : pages) * 70_400,
-      endedAt: instantOf(newestStart - daysAgo * dayMs + pages * 1_300 + (hasWaits ? 95_000 : 0)),
-      incidents: {
-        failedAttempts: isAbandoned ? 27 : rng.chance(0.3) ? 1 + rng.integerBelow(4) : 0,
-        waits: hasWaits ? 2 : 0,
-        waitSeconds: hasWaits ? 90 : 0,
-        failures: isAbandoned ? 1 : 0,
-      },
+      endedAt: instantOf(newestStart - daysAgo * dayMs + pages * 1_300 + (isSlow ? 95_000 : 0)),
       ...(isAbandoned ? { state: 'abandoned' } : {}),
     });
   });

@@ -1,7 +1,6 @@
 /** Example runs of every kind, as page log and history would return them, for the tests and screenshots of the run report. */
 
-import { asRunId, type PageEntry } from '../../../lib/core/model.ts';
-import { addIncident, type Incident, noIncidents } from '../../../lib/target/incidents.ts';
+import { asRunId, type Delays, type PageEntry } from '../../../lib/core/model.ts';
 import type { DeployedExport } from '../../../lib/target/target.ts';
 import type { ChainRef } from '../../../lib/core/ports.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
@@ -13,7 +12,6 @@ import { aPageEntry, at } from '../../support/builders.ts';
 export interface ExampleRun {
   readonly run: RunFacts;
   readonly entries: Iterable<PageEntry>;
-  readonly incidents: readonly Incident[];
   readonly origin?: Partial<Origin>;
 }
 
@@ -41,13 +39,14 @@ export function someRunFacts(overrides: Partial<RunFacts> = {}): RunFacts {
     request: someRequest,
     totals: { pages: 0, reports: 0, bytes: 0 },
     schedule: { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'Europe/Berlin' },
+    lastIncident: null,
     sincePolicy: { from: 'watermark', overlapMs: 0 },
     ...overrides,
   };
 }
 
 /** Collects the data of the run report from a deployment that contains only `example`. */
-export async function collectExample({ run, entries, incidents, origin }: ExampleRun) {
+export async function collectExample({ run, entries, origin }: ExampleRun) {
   const isOf = (entry: PageEntry, chain: ChainRef) => entry.slice === chain.slice && entry.attempt === chain.attempt;
   const all = Array.isArray(entries) ? (entries as readonly PageEntry[]) : undefined;
   const deployedExport = {
@@ -60,8 +59,7 @@ export async function collectExample({ run, entries, incidents, origin }: Exampl
       },
     },
     store: { locate: (key: string) => `exports/${key}` },
-    incidents: async () => incidents.reduce(addIncident, noIncidents),
-  } as unknown as Pick<DeployedExport, 'log' | 'store' | 'incidents'>;
+  } as unknown as Pick<DeployedExport, 'log' | 'store'>;
   return await collectRunReportData(deployedExport, run, {
     deployment: 'directory ./exports',
     deploymentOption: '--out ./exports',
@@ -79,11 +77,12 @@ export interface PageEntryOptions {
   readonly bytes?: (page: number) => number;
   readonly reports?: (page: number) => number | null;
   readonly isAdopted?: (page: number) => boolean;
+  readonly delays?: (page: number) => Delays;
 }
 
 /** The log entries of a run, generated one by one, so that a million entries need no memory. */
 export function* pageEntries(run: RunFacts, options: PageEntryOptions): Generator<PageEntry> {
-  const { pages, isAdopted = () => false } = options;
+  const { pages, isAdopted = () => false, delays = () => ({}) } = options;
   const { latencyMs = () => 480, betweenMs = () => 120, transferMs = () => 95 } = options;
   const { bytes = () => 71_370, reports = () => 100 } = options;
   let clock = epochMsOf(run.startedAt);
@@ -105,6 +104,7 @@ export function* pageEntries(run: RunFacts, options: PageEntryOptions): Generato
       loggedAt: instantOf(clock),
       timing: isAdopted(page) ? null : { requestedAt: instantOf(requestedAt), latencyMs: latency },
       totals: { ...totals },
+      ...delays(page),
     };
   }
 }
@@ -120,36 +120,20 @@ export function eventfulRun(): ExampleRun {
     transferMs: (page) => (70 + 60 * rng.next()) * Math.sqrt(slowdown(page)),
     bytes: (page) => (page === 124 ? 24_310 : 66_000 + ((page * 7_919) % 9_000)),
     reports: (page) => (page === 124 ? 34 : 100),
+    delays: (page) => (page === 38 ? { waitedSeconds: 45 } : page === 84 || page === 89 ? { failedAttempts: 1 } : {}),
   };
   const run = someRunFacts();
   const entries = [...pageEntries(run, options)];
   const loggedAt = (page: number) => epochMsOf(entries[page - 1]?.loggedAt ?? run.startedAt);
-  const incidents: Incident[] = [
-    { kind: 'wait', at: instantOf(loggedAt(37) + 310), page: 38, seconds: 45 },
-    {
-      kind: 'failed-attempt',
-      at: instantOf(loggedAt(83) + 2_400),
-      page: 84,
-      error: 'ServiceUnavailableError',
-      message: `Report service responded with 503 for page 84 of run ${run.run} (request id 8c1f-22)`,
-    },
-    {
-      kind: 'failed-attempt',
-      at: instantOf(loggedAt(88) + 5_100),
-      page: 89,
-      error: 'ServiceUnavailableError',
-      message: `Report service did not respond within 5 s for page 89 of run ${run.run}`,
-    },
-  ];
   const completedAt = instantOf(loggedAt(124) + 640);
-  return { run: { ...run, completedAt }, entries, incidents };
+  return { run: { ...run, completedAt }, entries };
 }
 
 /** One page, in less than a second. */
 export function singlePageRun(): ExampleRun {
   const run = someRunFacts({ completedAt: at('2026-11-20T02:00:00.912Z') });
   const entries = [...pageEntries(run, { pages: 1, bytes: () => 1_312, reports: () => 2 })];
-  return { run, entries, incidents: [] };
+  return { run, entries };
 }
 
 /** Completed without a report, and not published. */
@@ -160,19 +144,19 @@ export function emptyRun(): ExampleRun {
     request: null,
   });
   const entries = pageEntries(run, { pages: 1, bytes: () => 58, reports: () => 0 });
-  return { run, entries, incidents: [] };
+  return { run, entries };
 }
 
 /** Just started: no page is logged. */
 export function newRun(): ExampleRun {
   const run = someRunFacts({ state: 'running', completedAt: null, manifest: null, watermark: null });
-  return { run, entries: [], incidents: [], origin: { createdAt: at('2026-11-20T02:00:04Z') } };
+  return { run, entries: [], origin: { createdAt: at('2026-11-20T02:00:04Z') } };
 }
 
 /** Every page was adopted from an earlier attempt. */
 export function adoptedRun(): ExampleRun {
   const run = someRunFacts();
-  return { run, entries: pageEntries(run, { pages: 14, isAdopted: () => true }), incidents: [] };
+  return { run, entries: pageEntries(run, { pages: 14, isAdopted: () => true }) };
 }
 
 /** Running, in a format whose reports cannot be counted, with two adopted pages. */
@@ -193,7 +177,7 @@ export function uncountedRun(): ExampleRun {
     reports: () => null,
     isAdopted: (page) => page === 12 || page === 13,
   };
-  return { run, entries: pageEntries(run, options), incidents: [], origin: { createdAt: at('2026-11-20T02:02:20Z') } };
+  return { run, entries: pageEntries(run, options), origin: { createdAt: at('2026-11-20T02:02:20Z') } };
 }
 
 /** Failed, resumed hours later, failed again. */
@@ -206,42 +190,20 @@ export function failedRun(): ExampleRun {
     betweenMs: (page) => (page === 42 ? 5 * 3_600_000 : 150),
     reports: () => 10,
     bytes: () => 7_100,
+    delays: (page) => (page === 42 ? { failedAttempts: 7 } : {}),
   };
   const entries = [...pageEntries(run, options)];
-  const loggedAt = (page: number) => epochMsOf(entries[page - 1]?.loggedAt ?? run.startedAt);
-  const attempts = (page: number, count: number, error: string, message: string): Incident[] =>
-    Array.from({ length: count }, (_, index) => ({
-      kind: 'failed-attempt',
-      at: instantOf(loggedAt(page - 1) + 30_000 * 2 ** Math.min(6, index)),
-      page,
-      error,
-      message: `${message} for page ${page} of run ${run.run}`,
-      retry: { state: 'ExportPage', attempt: index + 1, maxAttempts: 20 },
-    }));
-  const unavailable = 'Report service responded with 502 Bad Gateway';
   const malformed = 'Report service sent XML that is not well-formed (line 812: unexpected end of tag)';
-  const incidents: Incident[] = [
-    ...attempts(42, 7, 'ServiceUnavailableError', unavailable),
-    {
-      kind: 'failed-run',
-      at: instantOf(loggedAt(41) + 3_900_000),
-      page: 42,
-      error: 'ServiceUnavailableError',
-      message: `${unavailable} for page 42 of run ${run.run}, for 65 minutes`,
-    },
-    ...attempts(62, 3, 'ContractError', malformed),
-    {
-      kind: 'failed-run',
-      at: instantOf(loggedAt(61) + 260_000),
-      page: 62,
-      error: 'ContractError',
-      message: `${malformed} for page 62 of run ${run.run}. Show the message to the service's operators. The next start resumes with this page`,
-    },
-  ];
-  return { run, entries, incidents };
+  const lastIncident = {
+    kind: 'failed-run',
+    at: instantOf(epochMsOf(entries[60]?.loggedAt ?? run.startedAt) + 260_000),
+    error: 'ContractError',
+    message: `${malformed} for page 62 of run ${run.run}. Show the message to the service's operators. The next start resumes with this page`,
+  } as const;
+  return { run: { ...run, lastIncident }, entries };
 }
 
-/** Abandoned after more than a day, with many incidents and too many pages for one point per page. */
+/** Abandoned after more than a day, with many delays and too many pages for one point per page. */
 export function longRun(pages = 50_000): ExampleRun {
   const rng = createRng('report', 'a long run');
   const run = someRunFacts({
@@ -259,18 +221,12 @@ export function longRun(pages = 50_000): ExampleRun {
     betweenMs: (page) => 150 + (page % (pages / 25) === 0 ? 600_000 : 0),
     bytes: (page) => Math.round((65_000 + 9_000 * rng.next()) * (page > pages / 2 ? 1.3 : 1)),
     reports: () => 90 + rng.integerBelow(11),
+    delays: (page) =>
+      page % (pages / 25) === 0
+        ? { waitedSeconds: 600 }
+        : page % (pages / 375) < 1
+          ? { failedAttempts: 1 + (page % 3) }
+          : {},
   };
-  const incidents = Array.from({ length: 400 }, (_, index): Incident => {
-    const time = instantOf(epochMsOf(run.startedAt) + index * (pages / 400) * 900);
-    return index % 16 === 0
-      ? { kind: 'wait', at: time, page: index, seconds: 600 }
-      : {
-          kind: 'failed-attempt',
-          at: time,
-          page: index,
-          error: index % 3 === 0 ? 'ServiceThrottledError' : 'ServiceUnavailableError',
-          message: 'Report service responded with 429 Too Many Requests',
-        };
-  });
-  return { run, entries: pageEntries(run, options), incidents };
+  return { run, entries: pageEntries(run, options) };
 }

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportState, type PageEntry } from '../../../lib/core/model.ts';
-import { addIncident, type IncidentRecord, noIncidents } from '../../../lib/target/incidents.ts';
-import type { DeployedExport, RunSpan } from '../../../lib/target/target.ts';
+import type { DeployedExport } from '../../../lib/target/target.ts';
 import { readRunHistory } from '../../../lib/operator/run-report/run-history.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import { anExportBench, asDeployedExport } from '../../support/export/export-bench.ts';
@@ -32,7 +31,6 @@ function aDeployedExport(
     },
     store: { read: async () => undefined },
     executions: { isRunning: async () => true },
-    incidents: async () => noIncidents,
     ...overrides,
   } as unknown as DeployedExport;
 }
@@ -59,56 +57,6 @@ describe('the history of an export', () => {
     expect(runs).toMatchObject([
       { state: 'running', endedAt: '2026-11-20T08:30:00Z', pages: 0 },
       { state: 'abandoned', endedAt: '2026-11-19T02:03:00Z', pages: 3 },
-    ]);
-  });
-
-  it('counts the incidents of each run, and ends an abandoned one with its newest', async () => {
-    const spans: RunSpan[] = [];
-    const incident = { kind: 'wait', at: at('2026-11-20T05:00:01Z'), page: 2, seconds: 45 } as const;
-    const failed = { ...incident, kind: 'failed-attempt', error: 'E', message: 'm' } as const;
-    const deployed = aDeployedExport([lastPage(20, 600), lastPage(19, 400)], {
-      async incidents(span) {
-        spans.push(span);
-        return [incident, incident, failed].reduce<IncidentRecord>(addIncident, noIncidents);
-      },
-    });
-    const { runs } = await readHistory(deployed);
-    const incidents = { failedAttempts: 1, waits: 2, waitSeconds: 90, failures: 0 };
-    expect(runs).toMatchObject([{ incidents, endedAt: incident.at }, { incidents }]);
-    // The newest run is abandoned, and its status has its newest incident.
-    expect(spans).toMatchObject([
-      { run: runId(20) },
-      { run: runId(20), completedAt: undefined },
-      { run: runId(19), completedAt: '2026-11-20T02:00:00Z' },
-    ]);
-  });
-
-  it('reads the incidents of at most four runs at the same time', async () => {
-    let [active, maxActive] = [0, 0];
-    const deployed = aDeployedExport(twentyRuns, {
-      async incidents() {
-        active += 1;
-        maxActive = Math.max(maxActive, active);
-        await new Promise(setImmediate);
-        active -= 1;
-        return noIncidents;
-      },
-    });
-    await readHistory(deployed);
-    expect(maxActive).toBe(4);
-  });
-
-  it('includes runs whose incidents cannot be read', async () => {
-    const deployed = aDeployedExport([lastPage(20, 3), lastPage(19, 3)], {
-      async incidents({ run }) {
-        if (run === runId(19)) throw new ExportError('ConfigurationError', 'no permission');
-        return noIncidents;
-      },
-    });
-    const { runs } = await readHistory(deployed);
-    expect(runs.map(({ incidents }) => incidents)).toMatchObject([
-      { failedAttempts: 0 },
-      { name: 'ConfigurationError', message: 'no permission' },
     ]);
   });
 

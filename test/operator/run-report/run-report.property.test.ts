@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import type { JsonObject } from '../../../lib/core/model.ts';
-import type { Incident } from '../../../lib/target/incidents.ts';
 import { renderExportIndex, renderOverview } from '../../../lib/operator/run-report/list-pages.ts';
 import { type RunContext, renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
 import { at } from '../../support/builders.ts';
@@ -43,28 +42,27 @@ it.prop([hostileText(), hostileText()])('treats everything from outside as text 
 
 const contextWith = (name: string, text: string): RunContext => {
   const error = { name, message: text };
-  return { history: aHistory({ runs: [aHistoryRun(1, { incidents: error })], error }) };
+  return { history: aHistory({ runs: [aHistoryRun(1)], error }) };
 };
+
+const delays = (page: number) => (page === 2 ? { failedAttempts: 1 } : {});
 
 /** Inserts the values everywhere the run report shows something from outside. */
 function exampleWith(name: string, text: string, path: string): ExampleRun {
-  const incidents: Incident[] = [
-    { kind: 'failed-attempt', at: at('2026-11-20T02:00:01Z'), page: 2, error: name, message: text },
-    { kind: 'failed-run', at: at('2026-11-20T02:00:09Z'), page: 3, error: text, message: name },
-  ];
   const run = someRunFacts({
     export: name,
     state: 'failed',
     completedAt: null,
+    lastIncident: { kind: 'failed-run', at: at('2026-11-20T02:00:09Z'), error: text, message: name },
     manifest: path,
     folder: path,
     request: { source: path, filter: { [name]: text, nested: [path] } as JsonObject, format: text, container: name },
   });
-  const entries = [...pageEntries(run, { pages: 3, bytes: (page) => page * 100 })].map((entry) => ({
+  const entries = [...pageEntries(run, { pages: 3, bytes: (page) => page * 100, delays })].map((entry) => ({
     ...entry,
     key: path,
   }));
-  return { run, entries, incidents, origin: { deployment: path, deploymentOption: text } };
+  return { run, entries, origin: { deployment: path, deploymentOption: text } };
 }
 
 /** The tags of the file without attribute values, and the hashes of its styles and scripts. */

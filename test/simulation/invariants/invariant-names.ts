@@ -29,8 +29,6 @@ export const invariants = [
   'objects are stored as the settings say',
   // Items in DynamoDB: write-checks.ts
   'every item has an expected key',
-  // The incidents of runs in DynamoDB: incidents.ts
-  'incidents are added to what is recorded',
   // The page log in DynamoDB: page-log.ts
   'a log entry never changes',
   'the page log has no gaps',
@@ -40,6 +38,7 @@ export const invariants = [
   'the page log agrees with the stored pages',
   'the page log holds the cursor that the service returned',
   'no damaged page is adopted',
+  'a log entry counts no delay that did not happen',
   // The export state in DynamoDB: export-state.ts
   'export state replaces the version that was read',
   'sequence numbers of runs increase',

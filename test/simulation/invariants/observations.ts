@@ -181,6 +181,8 @@ export interface LogEntry extends Chain {
   readonly reports: number | null;
   readonly repeats: boolean;
   readonly emptyPages: number;
+  readonly failedAttempts?: number;
+  readonly waitedSeconds?: number;
 }
 
 export interface Manifest {

@@ -46,7 +46,19 @@ export function checkLogEntry(
   if (findServedPage(service, entry) === undefined) {
     world.violate('the page log holds the cursor that the service returned', label);
   }
+  checkDelays(observations, label, entry);
   if (seen.firstPagesAt.has(entry.run)) return;
   seen.firstPagesAt.set(entry.run, world.time.now());
   checkFirstPage(observations, seen, { name, service }, entry.run);
+}
+
+/** Of its execution: no other one passes delays on to it. */
+function checkDelays({ world, writer, findExecution }: Observations, label: string, entry: LogEntry): void {
+  const execution = findExecution(writer().payload.execution);
+  if (execution === undefined) return;
+  const { failedAttempts = 0, waitedSeconds = 0 } = entry;
+  const seconds = (world.time.now() - execution.startedAt) / 1_000;
+  if (failedAttempts <= execution.failedTasks && waitedSeconds <= seconds) return;
+  const claim = `${label}: ${failedAttempts} of ${execution.failedTasks} attempts, ${waitedSeconds} of ${seconds} s`;
+  world.violate('a log entry counts no delay that did not happen', claim);
 }

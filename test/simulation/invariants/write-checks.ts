@@ -8,7 +8,6 @@ import type { Process } from '../world/process.ts';
 import type { SimulatedService } from '../world/report-service.ts';
 import { checkDocumentRoot, mustKnowRoot } from './document-roots.ts';
 import { checkExportState, checkOwner } from './export-state.ts';
-import { checkIncidents } from './incidents.ts';
 import {
   type Completion,
   exportOf,
@@ -120,8 +119,6 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         checkExportState(observations, seen, observed, stateName, state, previous);
         if (sk === 'state') starts.onState(observed, state, previous);
         if (state.active !== undefined) observations.runs.set(state.active.run, state.active);
-      } else if (sk.startsWith('incidents#')) {
-        checkIncidents(observations.world, item, existing);
       } else {
         const entry = unmarshall({ ...item }) as LogEntry;
         checkLogEntry(observations, seen, observed, entry, existing !== undefined);

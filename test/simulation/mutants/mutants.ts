@@ -615,11 +615,11 @@ export const mutants: readonly Mutant[] = [
     name: 'a container keeps the deadline of its first invocation',
     violates: 'every export completes',
     at: 'functions/export-page.ts#exportPageHandler',
-    replace: 'const run: StepHandler<Outcome> = async (',
-    with: 'let kept: ReturnType<typeof startInvocationDeadline> | undefined;\nconst run: StepHandler<Outcome> = async (',
+    replace: 'return async ({ input',
+    with: 'let kept: ReturnType<typeof startInvocationDeadline> | undefined;\nreturn async ({ input',
     also: [
       {
-        at: 'functions/export-page.ts#run',
+        at: 'functions/export-page.ts#exportPageHandler',
         replace: 'using deadline = startInvocationDeadline(',
         with: 'const deadline = kept ??= startInvocationDeadline(',
       },
@@ -633,11 +633,11 @@ export const mutants: readonly Mutant[] = [
     with: 'telemetry.setExport([...definitions.keys()][0]);',
   },
   {
-    name: 'the record of incidents is replaced without a condition',
-    violates: 'incidents are added to what is recorded',
-    at: 'lib/aws/dynamodb/incident-log.ts#put',
-    replace: '...condition',
-    with: '',
+    name: 'a page counts the attempt that exports it as failed',
+    violates: 'a log entry counts no delay that did not happen',
+    at: 'lib/core/steps/loop-outcome.ts#pendingDelays',
+    replace: '{ failedAttempts }',
+    with: '{ failedAttempts: failedAttempts + 1 }',
   },
   {
     name: 'the proxy gets no credentials',

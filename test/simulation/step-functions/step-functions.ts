@@ -24,6 +24,8 @@ export interface SimulatedExecution {
   endedAt?: number;
   /** Events in its history so far. */
   eventCount: number;
+  /** Attempts of tasks that have failed so far. */
+  failedTasks: number;
   /** The state entered last, and its input. */
   state: string;
   stateInput?: unknown;
@@ -137,6 +139,7 @@ export function createStepFunctions(options: StepFunctionsOptions): StepFunction
       startedAt: time.now(),
       status: 'RUNNING',
       eventCount: 1,
+      failedTasks: 0,
       state: '',
       definition: definitionFor(name),
       redriveCount: 0,
@@ -330,6 +333,7 @@ async function runTask(
     } catch (error) {
       if (!(error instanceof TaskFailure)) throw error;
       if (isOver()) return undefined;
+      execution.failedTasks += 1;
       const decision = `${execution.name}/${name}/retry#${attempt}/${execution.eventCount}`;
       const retryInMs = nextRetryDelay(state.Retry, error.name, retries, () => random(decision));
       onEvent({ type: 'task-failed', execution, state: name, error: error.name, cause: error.cause, retryInMs });

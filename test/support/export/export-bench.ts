@@ -2,8 +2,7 @@
 
 import { gunzipSync } from 'node:zlib';
 import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
-import { addIncident, type Incident, noIncidents } from '../../../lib/target/incidents.ts';
-import type { DeployedExport } from '../../../lib/target/target.ts';
+import type { DeployedExport, Incident } from '../../../lib/target/target.ts';
 import type { ExportEvent, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../builders.ts';
@@ -156,8 +155,8 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
 
 export { executionId };
 
-/** The export as the operator's commands see it, without a schedule and with the given incidents. */
-export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = []): DeployedExport {
+/** The export as the operator's commands see it, without a schedule. `lastIncident` is in the history of its execution. */
+export function asDeployedExport(bench: Bench, lastIncident?: Incident): DeployedExport {
   const { definition, executions, service } = bench.deps;
   return {
     name: definition.name,
@@ -177,7 +176,7 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
     log: bench.log,
     executions,
     readSchedule: async () => ({ kind: 'manual' }),
-    incidents: async () => incidents.reduce(addIncident, noIncidents),
+    lastIncident: async () => lastIncident,
     start: async () => {
       throw new Error('use bench.start()');
     },

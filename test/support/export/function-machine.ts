@@ -44,20 +44,15 @@ export async function execute(
     executionTimeoutSeconds: 3_600,
   });
   const events: unknown[] = [];
-  let entries = 0;
   let next: ExecutionResult['next'];
   const context = { awsRequestId: `request-of-${name}`, getRemainingTimeInMillis: () => remainingMs };
   // The interpreter has no state in its context object, so the attempts are counted here.
-  let failed: { step: StepName; enteredAt: string; retries: number } | undefined;
-  const attemptOf = (step: StepName) =>
-    failed?.step === step
-      ? { enteredAt: failed.enteredAt, retries: failed.retries }
-      : { enteredAt: `entry ${(entries += 1)} of ${name}`, retries: 0 };
+  let failed: { step: StepName; attempts: number } | undefined;
   const invoke = (step: StepName) => async (parameters: unknown) => {
     const { Payload } = JSON.parse(JSON.stringify(parameters)) as { Payload: Parameters<StepHandler<unknown>>[0] };
-    const attempt = attemptOf(step);
-    failed = { step, ...attempt, retries: attempt.retries + 1 };
-    const outcome = await functions[step]({ ...Payload, attempt }, context);
+    const retries = failed?.step === step ? failed.attempts : 0;
+    failed = { step, attempts: retries + 1 };
+    const outcome = await functions[step](step === 'ExportPage' ? { ...Payload, retries } : Payload, context);
     failed = undefined;
     return { Payload: JSON.parse(JSON.stringify(outcome)) as unknown };
   };

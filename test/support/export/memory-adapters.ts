@@ -1,6 +1,6 @@
 /**
- * A page store, a page log, a slot store and an incident log in memory, for tests of thousands of runs. All but the slot store pass the suites in
- * `test/contracts`. `crash` may throw before or after any of their effects.
+ * A page store, a page log and a slot store in memory, for tests of thousands of runs. All but the slot store pass the suites in `test/contracts`.
+ * `crash` may throw before or after any of their effects.
  */
 
 import { createHash } from 'node:crypto';
@@ -14,10 +14,8 @@ import {
   type PageLog,
   type PageStore,
   type RunHistory,
-  type RunRef,
   type StoreReader,
 } from '../../../lib/core/ports.ts';
-import { type IncidentLog, type IncidentRecord, noIncidents } from '../../../lib/target/incidents.ts';
 import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
 import { objectToStore } from '../../../lib/core/storage/compression.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
@@ -197,14 +195,4 @@ export function createMemorySlotStore(crash: CrashPoint = () => {}): MemorySlotS
       current = structuredClone(state);
     },
   };
-}
-
-export function createMemoryIncidentLog(): IncidentLog {
-  const records = new Map<string, IncidentRecord>();
-  const keyOf = ({ export: exportName, run }: RunRef) => `${exportName}/${run}`;
-  const log: IncidentLog = {
-    read: async (run) => records.get(keyOf(run)) ?? noIncidents,
-    update: async (run, change) => void records.set(keyOf(run), change(await log.read(run))),
-  };
-  return log;
 }
