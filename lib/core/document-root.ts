@@ -10,7 +10,7 @@
 import { hash } from 'node:crypto';
 import { ExportError } from './errors.ts';
 import type { DocumentRoot, ExportDefinition, ExportState, PageEntry, Run } from './model.ts';
-import type { FetchedPage, PageIdentity, PageLog } from './ports.ts';
+import type { PageIdentity, PageLog, ReceivedPage } from './ports.ts';
 
 /** Every store can keep it, the metadata of S3 included: a hash stands for a name that is long, or not printable ASCII. */
 export const asDocumentRoot = (name: string): DocumentRoot =>
@@ -78,16 +78,17 @@ export const rootAfter = ({ page, documentRoot: root }: RootOfPage): ExpectedRoo
   root === null ? undefined : { root, reason: `page ${page} has it` };
 
 type RootOfPage = Pick<PageEntry, 'page' | 'documentRoot'>;
+type RootOfResponse = Pick<ReceivedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>;
 type PageOfRun = Pick<PageIdentity, 'page' | 'run'>;
 
 /** @throws ContractError if the response has another root than expected, so that it must not be stored */
 export function assertRootOfResponse(
   { page, run }: PageOfRun,
-  fetched: Pick<FetchedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>,
+  received: RootOfResponse,
   expected: ExpectedRoot | undefined,
 ): void {
-  const other = findOther(fetched.documentRoot(), expected);
-  if (other !== undefined) throw responseError(`page ${page} of run ${run}`, fetched, other);
+  const other = findOther(received.documentRoot, expected);
+  if (other !== undefined) throw responseError(`page ${page} of run ${run}`, received, other);
 }
 
 /**
@@ -96,12 +97,12 @@ export function assertRootOfResponse(
  */
 export function assertRootOfProbe(
   label: string,
-  fetched: Pick<FetchedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>,
+  received: RootOfResponse,
   expected: ExpectedRoot | undefined,
 ): ExpectedRoot | undefined {
-  const root = fetched.documentRoot();
+  const root = received.documentRoot;
   const other = findOther(root, expected);
-  if (other !== undefined) throw responseError(label, fetched, other);
+  if (other !== undefined) throw responseError(label, received, other);
   return expected ?? (root === null ? undefined : { root, reason: 'an earlier response of this check has it' });
 }
 
@@ -157,14 +158,10 @@ export function withRootOf(last: PageEntry, state: ExportState, definition: Expo
   return { ...state, documentRoot: root };
 }
 
-function responseError(
-  label: string,
-  fetched: Pick<FetchedPage, 'documentRootText' | 'excerpt'>,
-  other: OtherRoot,
-): ExportError {
-  const excerpt = fetched.excerpt();
+function responseError(label: string, received: RootOfResponse, other: OtherRoot): ExportError {
+  const excerpt = received.excerpt();
   return rootError(
-    `Report service sent a document with the ${describeRoot(other.found, fetched.documentRootText())} for ${label}`,
+    `Report service sent a document with the ${describeRoot(other.found, received.documentRootText())} for ${label}`,
     other,
     'It was not stored',
     excerpt === '' ? '' : `. Response: ${excerpt}`,

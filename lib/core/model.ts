@@ -404,7 +404,7 @@ export interface PageMetadata extends CompressedForm, SliceRef {
   /** The cursor of the request for this page; null for page 1. */
   readonly cursor: StoredCursor;
   /** The cursor of the next page; null if this is the last one. */
-  readonly nextCursor: StoredCursor;
+  readonly nextCursor: Cursor | null;
   /** The service's clock at the time of the request; null if the response had no Date. */
   readonly serviceTime: Instant | null;
   /** The size of the body as it travelled, if the service compressed it. */
@@ -417,7 +417,7 @@ export interface StoredPage extends PageMetadata {
   readonly revision: string | null;
 }
 
-/** A cursor as a store holds it: whole, or as its lower-case hexadecimal SHA-256 if it is too long for the store. */
+/** The cursor of a page as a store holds it: whole, or as its lower-case hexadecimal SHA-256 if it is too long for the metadata. */
 export type StoredCursor = Cursor | { readonly sha256: string } | null;
 
 /** How long the service took to respond, by our clock. */
@@ -436,23 +436,13 @@ export interface Delays {
   readonly waitedSeconds?: number;
 }
 
-/** One entry of the page log. A page counts as exported once it is logged. */
-export interface PageEntry extends CompressedForm, SliceRef, Delays {
+/**
+ * One entry of the page log: a stored page, and where it leaves the run. A page counts as exported once it is logged. Its `revision` is
+ * that of the object that was logged: an object that replaces it has another.
+ */
+export interface PageEntry extends StoredPage, Delays {
   readonly export: string;
-  readonly run: RunId;
-  /** From 1, without gaps, within its slice. */
-  readonly page: number;
-  readonly key: string;
-  readonly bytes: number;
-  readonly sha256: string;
-  /** The revision of the object that was logged: an object that replaces it has another. */
-  readonly revision: string | null;
-  readonly reports: number | null;
-  readonly documentRoot: DocumentRoot | null;
   readonly cursor: Cursor | null;
-  readonly nextCursor: Cursor | null;
-  readonly serviceTime: Instant | null;
-  readonly transferredBytes?: number | undefined;
   readonly loggedAt: Instant;
   /** null for an adopted page: the attempt that logged it found it in the store. */
   readonly timing: PageTiming | null;

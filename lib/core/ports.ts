@@ -6,7 +6,6 @@
 import type {
   Compression,
   Cursor,
-  DocumentRoot,
   ExportDefinition,
   ExportRequest,
   ExportState,
@@ -50,56 +49,49 @@ export interface PageRequest {
   readonly assertMaySend?: () => void;
 }
 
+/** A page whose response headers have arrived. */
 export interface FetchedPage {
   /**
    * null: this is the last page. undefined: the body has the cursor. Trust it only after the body has been read to its end
    * without an error.
    */
   readonly nextCursor: Cursor | null | undefined;
-  /** Present if `nextCursor` is undefined: what it would be. Valid once `body` has ended normally. */
-  readonly nextCursorInBody?: () => Cursor | null;
-  /** The response's Date minus the response time, in whole seconds, rounded up; null if it has no Date. */
-  readonly serviceTime: Instant | null;
-  /** As received, or `application/octet-stream` if the response has none. */
-  readonly contentType: string;
   /**
    * The page's bytes, to be read once. Ends normally only if the response is complete and, for XML, a single
    * well-formed UTF-8 document. Otherwise the iteration throws an ExportError and the page must not be stored.
    */
   readonly body: AsyncIterable<Uint8Array>;
-  /** How many bytes of the body travelled. Absent unless it was compressed. Valid once `body` has ended normally. */
-  transferredBytes?(): number;
-  /** The number of reports; null if they are not counted. Valid once `body` has ended normally. */
-  reports(): number | null;
-  /** null if the format has none, or the page has no bytes. Valid once `body` has ended normally. */
-  documentRoot(): DocumentRoot | null;
-  /** The name of the document root, for messages: without secrets. Valid once `body` has ended normally. */
-  documentRootText(): string;
-  /** How the body begins, for messages: short, printable and without secrets. Valid once `body` has ended normally. */
-  excerpt(): string;
+  /** What is known of the page once `body` has ended normally. @throws Error before that */
+  received(): ReceivedPage;
 }
 
-/** The cursor of the next page, once the body has ended normally; null if this is the last one. */
-export function nextCursorOf({ nextCursor, nextCursorInBody }: FetchedPage): Cursor | null {
-  if (nextCursor !== undefined) return nextCursor;
-  if (nextCursorInBody === undefined) throw new Error('The page has no next cursor, neither before nor in its body');
-  return nextCursorInBody();
+/** What the response says of a page that has been received completely. */
+export interface ReceivedPage extends Pick<
+  StoredPage,
+  'nextCursor' | 'serviceTime' | 'transferredBytes' | 'reports' | 'documentRoot'
+> {
+  /** As received, or `application/octet-stream` if the response has none. */
+  readonly contentType: string;
+  /** The name of the document root, for messages: without secrets. */
+  readonly documentRootText: () => string;
+  /** How the body begins, for messages: short, printable and without secrets. */
+  readonly excerpt: () => string;
 }
 
 /** A page to store while its body is still being received. */
-interface PageToStore extends FetchedPage {
+export interface PageToStore extends Pick<FetchedPage, 'body' | 'received'> {
   /**
    * Called once `body` has ended. The page becomes visible only after this has resolved; the bytes may be transferred before.
    * Absent: nothing is waited for.
    */
-  readonly beforeVisible?: () => Promise<unknown>;
+  readonly beforeVisible?: (received: ReceivedPage) => Promise<unknown>;
 }
 
 /** Stores pages, manifests and the pointer to the newest manifest. An object never changes, except for the pointer. */
 export interface PageStore {
   /**
    * The page that an earlier attempt stored at `key`, or undefined.
-   * @throws PageConflictError if its metadata was changed, or does not match its bytes
+   * @throws PageConflictError if its metadata was changed, or does not match its bytes, or if its next cursor is missing
    */
   find(key: string): Promise<StoredPage | undefined>;
   /**

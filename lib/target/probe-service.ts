@@ -42,10 +42,11 @@ export async function probeService(
     const page = await service.fetchPage({ request, since, begunAt, cursor: null, label }, signal);
     const latencyMs = Math.round(runtime.now() - requestedAt);
     for await (const _ of page.body);
-    assertRootOfProbe(label, page, expectedRoot);
-    const { serviceTime } = page;
+    const received = page.received();
+    assertRootOfProbe(label, received, expectedRoot);
+    const { serviceTime, reports } = received;
     const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - requestedAt;
-    return { reports: page.reports(), latencyMs, clockLeadMs };
+    return { reports, latencyMs, clockLeadMs };
   });
 }
 

@@ -74,7 +74,8 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
     async put({ key, run, page, cursor }, fetched) {
       const hash = createHash('sha256');
       for await (const chunk of fetched.body) hash.update(chunk);
-      await fetched.beforeVisible?.();
+      const received = fetched.received();
+      await fetched.beforeVisible?.(received);
       current ??= { folder: dirname(key), run };
       const metadata = metadataOf(key);
       if (page <= pages) return { stored: false, page: metadata };
@@ -83,9 +84,9 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
         dirname(key) === current.folder &&
         run === current.run &&
         cursor === metadata.cursor &&
-        fetched.nextCursor === metadata.nextCursor &&
-        fetched.reports() === metadata.reports &&
-        fetched.documentRoot() === metadata.documentRoot &&
+        received.nextCursor === metadata.nextCursor &&
+        received.reports === metadata.reports &&
+        received.documentRoot === metadata.documentRoot &&
         hash.digest('hex') === metadata.sha256;
       if (!isExpected) throw new Error(`${key}, stored after page ${pages}, is not the numbered page ${page}`);
       pages = page;

@@ -4,7 +4,6 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../lib/core/model.ts';
-import { nextCursorOf } from '../../lib/core/ports.ts';
 import { fixedApiKey } from '../../lib/service/client/api-key.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
@@ -65,8 +64,8 @@ describe('a description in the docs', () => {
         label: 'a page',
       });
       for await (const _ of fetched.body);
-      counts.push(fetched.reports());
-      cursor = nextCursorOf(fetched);
+      counts.push(fetched.received().reports);
+      cursor = fetched.received().nextCursor;
     } while (cursor !== null);
     // Solr ends with a page without reports.
     expect(counts).toEqual(file === 'solr.json' ? [100, 100, 50, 0] : [100, 100, 50]);

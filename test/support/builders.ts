@@ -22,7 +22,7 @@ import {
   type RunResult,
   type Watermark,
 } from '../../lib/core/model.ts';
-import type { FetchedPage, PageIdentity } from '../../lib/core/ports.ts';
+import type { FetchedPage, PageIdentity, ReceivedPage } from '../../lib/core/ports.ts';
 
 /** `text`, which must be in canonical form, as an Instant. */
 export const at = (text: string): Instant => text as Instant;
@@ -263,13 +263,11 @@ export interface FetchedPageParts {
   readonly documentRoot?: string | null;
 }
 
-/**
- * A valid response of the service, unless its body throws. It enforces the port's rules: the body is read once, and
- * `reports()` and `documentRoot()` are called only after the body has ended.
- */
+/** A valid response of the service, unless its body throws. It enforces the port's rule: the body is read once, to its end. */
 export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
   const { body = '<reports><report/></reports>', reports = 1 } = parts;
   const { documentRoot = reports === null ? null : 'reports' } = parts;
+  const nextCursor = parts.nextCursor === undefined ? aCursor() : parts.nextCursor;
   let state: 'unread' | 'reading' | 'ended' = 'unread';
 
   async function* read(): AsyncGenerator<Uint8Array> {
@@ -284,23 +282,29 @@ export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
   }
 
   return {
-    nextCursor: parts.nextCursor === undefined ? aCursor() : parts.nextCursor,
-    serviceTime: parts.serviceTime === undefined ? at('2026-11-20T02:00:01Z') : parts.serviceTime,
-    contentType: parts.contentType ?? 'application/xml;charset=UTF-8',
+    nextCursor,
     body: { [Symbol.asyncIterator]: read },
-    ...(parts.transferredBytes === undefined ? {} : { transferredBytes: () => parts.transferredBytes ?? 0 }),
-    reports() {
-      if (state !== 'ended') throw new Error('reports() was called before the body had ended');
-      return reports;
+    received() {
+      if (state !== 'ended') throw new Error('received() was called before the body had ended');
+      return {
+        nextCursor,
+        serviceTime: parts.serviceTime === undefined ? at('2026-11-20T02:00:01Z') : parts.serviceTime,
+        contentType: parts.contentType ?? 'application/xml;charset=UTF-8',
+        transferredBytes: parts.transferredBytes,
+        reports,
+        documentRoot: documentRoot === null ? null : asDocumentRoot(documentRoot),
+        documentRootText: () => documentRoot ?? '',
+        excerpt: () => 'the beginning of the body',
+      };
     },
-    documentRoot() {
-      if (state !== 'ended') throw new Error('documentRoot() was called before the body had ended');
-      return documentRoot === null ? null : asDocumentRoot(documentRoot);
-    },
-    documentRootText: () => documentRoot ?? '',
-    excerpt: () => 'the beginning of the body',
   };
 }
+
+/** The page, about which the service says something else. */
+export const withFacts = (page: FetchedPage, facts: Partial<ReceivedPage>): FetchedPage => ({
+  ...page,
+  received: () => ({ ...page.received(), ...facts }),
+});
 
 /** Random bytes, which a store that treats them as text would change. */
 export const randomBody = (length: number): Uint8Array => new Uint8Array(randomBytes(length));

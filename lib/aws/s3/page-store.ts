@@ -12,8 +12,8 @@ import { text as textOf } from 'node:stream/consumers';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { createSlots } from '../../core/concurrency.ts';
 import { ExportError } from '../../core/errors.ts';
-import { asCursor, type PageMetadata, type StoredCursor, type StoredPage } from '../../core/model.ts';
-import { nextCursorOf, type PageStore, type StoreReader } from '../../core/ports.ts';
+import { asCursor, type Cursor, type StoredPage } from '../../core/model.ts';
+import type { PageStore, StoreReader } from '../../core/ports.ts';
 import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
 import type { ObjectSettings } from '../../settings/environment.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
@@ -31,7 +31,7 @@ import {
   revisionOf,
   type S3Object,
 } from './objects.ts';
-import { decodePageMetadata, encodePageMetadata, isPreserved } from './page-metadata.ts';
+import { decodePageMetadata, encodePageMetadata, isPreserved, nextCursorHash, readFields } from './page-metadata.ts';
 import { fileSpool, type Spool, type SpooledBody } from './spool.ts';
 
 export interface S3PageStoreOptions {
@@ -65,8 +65,12 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
 
-  const readPage = (key: string, info: ObjectInfo): StoredPage => {
-    const metadata = readMetadata(key, info);
+  /** `known` is the next cursor of a page that this store has just written. */
+  const readPage = async (key: string, info: ObjectInfo, known?: Cursor | null): Promise<StoredPage> => {
+    const fields = orConflict(key, () => readFields(info.Metadata ?? {}));
+    const sha256 = nextCursorHash(fields);
+    const nextCursor = sha256 === undefined ? undefined : (known ?? (await readLongCursor(key, sha256)));
+    const metadata = orConflict(key, () => decodePageMetadata(key, fields, nextCursor));
     const { ContentLength: bytes } = info;
     const stored = objectDigest(metadata);
     if (bytes !== stored.bytes) {
@@ -75,9 +79,9 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     if (hasDifferentBytes(info, stored, partBytes)) throw conflict(locate(key), 'its bytes do not match its metadata');
     return { ...metadata, revision: revisionOf(info.ETag) };
   };
-  const readMetadata = (key: string, { Metadata = {} }: ObjectInfo): PageMetadata => {
+  const orConflict = <Value>(key: string, read: () => Value): Value => {
     try {
-      return decodePageMetadata(key, Metadata);
+      return read();
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
       throw conflict(locate(key), `its metadata was changed: ${reason}`, cause);
@@ -85,8 +89,8 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
   };
 
   /** Before its page, so that whoever finds the page finds the cursor. */
-  const storeLongCursor = async (key: string, cursor: StoredCursor): Promise<void> => {
-    if (typeof cursor !== 'string' || isPreserved(cursor)) return;
+  const storeLongCursor = async (key: string, cursor: Cursor | null): Promise<void> => {
+    if (cursor === null || isPreserved(cursor)) return;
     await spool(
       Readable.from([cursor]),
       (body) => {
@@ -96,65 +100,41 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
       pageRemedy,
     );
   };
-  const withLongCursor = async (page: StoredPage): Promise<StoredPage> => {
-    const { key, nextCursor } = page;
-    if (nextCursor === null || typeof nextCursor === 'string') return page;
-    const object = cursorKey(key, nextCursor.sha256);
+  const readLongCursor = async (key: string, sha256: string): Promise<Cursor> => {
+    const object = cursorKey(key, sha256);
     const content = await readObject(objectAt(object));
-    // An earlier release kept nothing but the hash.
-    if (content === undefined) return page;
+    if (content === undefined) throw conflict(locate(key), `its next cursor is missing: ${locate(object)}`);
     const cursor = await textOf(content);
-    if (hash('sha256', cursor) !== nextCursor.sha256)
+    if (hash('sha256', cursor) !== sha256)
       throw conflict(locate(object), 'it is not the cursor that it is named after');
-    return { ...page, nextCursor: asCursor(cursor) };
+    return asCursor(cursor);
   };
 
   return {
     async find(key) {
       const info = await headObject(objectAt(key));
-      return info && (await withLongCursor(readPage(key, info)));
+      return info && (await readPage(key, info));
     },
 
-    async put({ key, run, page, slice, attempt, cursor, compression }, fetched) {
-      const object = objectToStore(compression, fetched.body, compress);
+    async put(identity, page) {
+      const { key, compression } = identity;
+      const object = objectToStore(identity, page, compress);
       const store = async (body: SpooledBody) => {
-        const { serviceTime } = fetched;
-        const nextCursor = nextCursorOf(fetched);
-        const reports = fetched.reports();
-        const documentRoot = fetched.documentRoot();
-        const transferredBytes = fetched.transferredBytes?.();
-        await fetched.beforeVisible?.();
-        await storeLongCursor(key, nextCursor);
+        const received = page.received();
+        const metadata = encodePageMetadata(object.metadata(body));
+        await page.beforeVisible?.(received);
+        await storeLongCursor(key, received.nextCursor);
         const release = body.bytes > partBytes ? await uploadsInParts.acquire() : undefined;
+        // Without a Content-Encoding, by which clients would decompress what readers expect to be a gzip file.
+        const contentType = compression === undefined ? toHeaderValue(received.contentType) : 'application/gzip';
         const { created, ...info } = await createObject(
           objectAt(key),
           body,
-          {
-            // Without a Content-Encoding, by which clients would decompress what readers expect to be a gzip file.
-            contentType: compression === undefined ? toHeaderValue(fetched.contentType) : 'application/gzip',
-            metadata: encodePageMetadata({
-              key,
-              run,
-              page,
-              ...(slice === undefined ? {} : { slice, attempt }),
-              ...object.describe(body),
-              reports,
-              documentRoot,
-              cursor,
-              nextCursor,
-              serviceTime,
-              transferredBytes,
-            }),
-            storageClass,
-            tags,
-            encryption,
-            partBytes,
-          },
+          { contentType, metadata, storageClass, tags, encryption, partBytes },
           runtime,
         ).finally(release);
         // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
-        const written = readPage(key, info);
-        return { stored: created, page: created ? written : await withLongCursor(written) };
+        return { stored: created, page: await readPage(key, info, created ? received.nextCursor : undefined) };
       };
       return await spool(object.chunks, store, pageRemedy);
     },

@@ -6,107 +6,79 @@
  * stored copy decides how the run continues, and is adopted, regardless of which attempt wrote it.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
 import {
   addPage,
   type Cursor,
   type PageEntry,
   type Run,
-  type PageTiming,
   type StoredCursor,
   type StoredPage,
   zeroTotals,
 } from '../model.ts';
-import { nextCursorOf, type PageIdentity, type PageStore, type StepDependencies } from '../ports.ts';
-import { compressedFormOf } from '../storage/compression.ts';
+import type { PageIdentity, PageStore, ReceivedPage, StepDependencies } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
 import { detectCycle } from './repeated-cursors.ts';
 import { assertRootOfResponse, type ExpectedRoot } from '../document-root.ts';
 import type { TimedPage } from './page-requests.ts';
 
-/** A page that is durable in the page store, and the cursor of the page after it. */
-export interface DurablePage {
-  readonly stored: StoredPage;
-  /** null: this was the last page. */
-  readonly nextCursor: Cursor | null;
-  /** Of the request that fetched the page; null if the page was adopted. */
-  readonly timing: PageTiming | null;
-}
+/** A page that is durable in the page store, and the timing of its request; null if the page was adopted. */
+export type DurablePage = StoredPage & Pick<PageEntry, 'timing'>;
 
 /** A page-log entry that has not been logged yet. */
 export type UnloggedEntry = Omit<PageEntry, 'loggedAt'>;
 
 /**
- * The page as an earlier attempt stored it. Undefined if there is none, or if the store kept only the hash of its
- * next cursor: then the page has to be requested again, to learn the cursor.
+ * The page as an earlier attempt stored it; undefined if there is none.
  * @throws PageConflictError if another page is stored under the key
  */
 export async function findDurablePage(store: PageStore, identity: PageIdentity): Promise<DurablePage | undefined> {
   const stored = await store.find(identity.key);
   if (stored === undefined) return undefined;
   assertSamePage(stored, identity);
-  const { nextCursor } = stored;
-  return isFullCursor(nextCursor) ? { stored, nextCursor, timing: null } : undefined;
+  return { ...stored, timing: null };
 }
 
 /**
  * Stores a page whose response is arriving, or adopts the one that another attempt has stored meanwhile. The page becomes
  * visible only after `predecessorStored` has resolved, to the root that is expected of the page; if that rejects, nothing is stored.
- * If the body has the next cursor, `onNextCursor` is called with it before that.
+ * Before that, `onNextCursor` is called with the next cursor.
  * @throws ContractError if it has another document root
  * @throws PageConflictError if another page is stored under the key
- * @throws CursorRejectedError if the stored page continues with a cursor that is known only by its hash, and the
- *   service returned another one this time
  */
 export async function storePage(
   store: PageStore,
   identity: PageIdentity,
-  { timing, ...fetched }: TimedPage,
+  fetched: TimedPage,
   predecessorStored: Promise<ExpectedRoot | undefined>,
-  onNextCursor: (cursor: Cursor | null) => void = () => {},
+  onNextCursor: (cursor: Cursor | null) => void,
 ): Promise<DurablePage> {
-  const beforeVisible = async () => {
-    if (fetched.nextCursor === undefined) onNextCursor(nextCursorOf(fetched));
-    assertRootOfResponse(identity, fetched, await predecessorStored);
+  const beforeVisible = async (received: ReceivedPage) => {
+    onNextCursor(received.nextCursor);
+    assertRootOfResponse(identity, received, await predecessorStored);
   };
-  const { stored: isNew, page: stored } = await store.put(identity, { ...fetched, beforeVisible });
-  const nextCursor = nextCursorOf(fetched);
-  if (isNew) return { stored, nextCursor, timing };
-  assertSamePage(stored, identity);
-  if (isFullCursor(stored.nextCursor)) return { stored, nextCursor: stored.nextCursor, timing: null };
-  if (!isSameCursor(stored.nextCursor, nextCursor)) throw lostCursorError(identity);
-  return { stored, nextCursor, timing: null };
+  const { stored, page } = await store.put(identity, { ...fetched, beforeVisible });
+  if (stored) return { ...page, timing: fetched.timing };
+  assertSamePage(page, identity);
+  return { ...page, timing: null };
 }
 
 /** The log entry of a durable page, with the slice's totals and cycle detection continued from its predecessor's entry. */
 export function toLogEntry(
   { export: exportName }: Pick<Run, 'export'>,
-  { run, page, slice, attempt, cursor }: PageIdentity,
-  { stored, nextCursor, timing }: DurablePage,
+  { cursor }: Pick<PageIdentity, 'cursor'>,
+  durable: DurablePage,
   predecessor: UnloggedEntry | undefined,
 ): UnloggedEntry {
+  const { nextCursor, reports } = durable;
   const cycle = nextCursor === null ? undefined : detectCycle(predecessor?.cycle ?? null, nextCursor);
-  const { key, bytes, sha256, revision, reports, documentRoot, serviceTime, transferredBytes } = stored;
   return {
+    ...durable,
     export: exportName,
-    run,
-    page,
-    ...(slice === undefined ? {} : { slice, attempt }),
-    key,
-    bytes,
-    sha256,
-    ...compressedFormOf(stored),
-    revision,
-    reports,
-    documentRoot,
     cursor,
-    nextCursor,
-    serviceTime,
-    ...(transferredBytes === undefined ? {} : { transferredBytes }),
-    timing,
-    totals: addPage(predecessor?.totals ?? zeroTotals, stored),
+    totals: addPage(predecessor?.totals ?? zeroTotals, durable),
     cycle: cycle?.state ?? null,
     repeats: cycle?.repeats ?? false,
     emptyPages: reports === 0 ? (predecessor?.emptyPages ?? 0) + 1 : 0,
@@ -136,7 +108,7 @@ export async function logPage(
     export: entry.export,
     run: entry.run,
     page: entry.page,
-    ...(entry.slice === undefined ? {} : { slice: entry.slice }),
+    slice: entry.slice,
     bytes: entry.bytes,
     reports: entry.reports,
     totalPages: entry.page,
@@ -150,8 +122,6 @@ export async function logPage(
   return entry;
 }
 
-const isFullCursor = (cursor: StoredCursor): cursor is Cursor | null => cursor === null || typeof cursor === 'string';
-
 function assertSamePage(found: StoredPage, identity: PageIdentity): void {
   const isOfSlice = found.slice === identity.slice && found.attempt === identity.attempt;
   if (found.run !== identity.run || found.page !== identity.page || !isOfSlice) {
@@ -161,8 +131,8 @@ function assertSamePage(found: StoredPage, identity: PageIdentity): void {
 }
 
 function isSameCursor(stored: StoredCursor, cursor: Cursor | null): boolean {
-  if (isFullCursor(stored)) return stored === cursor;
-  return cursor !== null && stored.sha256 === createHash('sha256').update(cursor).digest('hex');
+  if (stored === null || typeof stored === 'string') return stored === cursor;
+  return cursor !== null && stored.sha256 === hash('sha256', cursor);
 }
 
 function conflict(
@@ -172,13 +142,5 @@ function conflict(
   return new ExportError(
     'PageConflictError',
     `The object at ${key} is not ${describePage(ref)} of run ${run}: ${reason}. Nothing was changed. Identify the program that wrote it`,
-  );
-}
-
-function lostCursorError({ page, run }: PageIdentity): ExportError {
-  return new ExportError(
-    'CursorRejectedError',
-    `Page ${page} of run ${run} was stored by an interrupted attempt. Its next cursor was too long to store, and the service ` +
-      'now returns a different one, so the run cannot continue after this page',
   );
 }

@@ -194,7 +194,7 @@ export async function exportPages(
       const existing = checkExisting ? await findDurablePage(deps.store, identity) : undefined;
       const durable = existing ?? (await fetchAndStore());
       // The page may be an earlier attempt's.
-      assertRootOfStored(durable.stored, await mayStore);
+      assertRootOfStored(durable, await mayStore);
       return toLogEntry(run, identity, durable, await predecessor.stored);
     }
 

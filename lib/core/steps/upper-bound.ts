@@ -6,7 +6,6 @@
 import { assertRootOfProbe, type ExpectedRoot } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import type { Invocation, Run } from '../model.ts';
-import { nextCursorOf } from '../ports.ts';
 import { sliceOf } from '../slices.ts';
 import type { HeldSlot } from '../slots/held-slot.ts';
 import { type Backoff, createPageRequests, type PageRequestsDependencies } from './page-requests.ts';
@@ -41,7 +40,7 @@ export async function proveUpperBound(
   const request = async () => {
     const page = await requests.request({ page: 1, cursor: null, label }, signal);
     for await (const _ of page.body);
-    return page;
+    return page.received();
   };
   const { slot } = requests;
   const isRejection = (error: unknown) => isExportError(error, 'RequestRejectedError');
@@ -50,7 +49,7 @@ export async function proveUpperBound(
     const page = await request().catch((error: unknown) => (isRejection(error) ? request() : Promise.reject(error)));
     // The reports of some formats are not counted, but with one per page, more than one need a second page.
     const root = assertRootOfProbe(label, page, expected);
-    if (nextCursorOf(page) === null && (page.reports() ?? 0) === 0) return { root, slot };
+    if (page.nextCursor === null && (page.reports ?? 0) === 0) return { root, slot };
     await slot?.release();
     return { failure: { error: boundError(deps, run, at) } };
   } catch (error) {

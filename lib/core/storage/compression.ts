@@ -10,8 +10,9 @@ import { createHash } from 'node:crypto';
 import type { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import type { CompressedForm, Compression, PageMetadata } from '../model.ts';
+import type { CompressedForm, PageMetadata } from '../model.ts';
 import { codeOf } from '../errors.ts';
+import type { PageIdentity, PageToStore } from '../ports.ts';
 
 /** Compresses a stream. Rethrows an error of `content` unchanged, and ends the iteration of `content` if its own is ended. */
 export type Compress = (content: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
@@ -21,26 +22,28 @@ export type Digest = Pick<PageMetadata, 'bytes' | 'sha256'>;
 
 interface ObjectToStore {
   readonly chunks: AsyncIterable<Uint8Array>;
-  /** What the metadata of the page say about its bytes. `object` is the digest of `chunks`. Call it once, after their end. */
-  describe(object: Digest): Digest & CompressedForm;
+  /** What is stored with the page. `object` is the digest of `chunks`. Call it once, after their end. */
+  metadata(object: Digest): PageMetadata;
 }
 
-/** The object for a page with this content. */
+/** The object for a page. */
 export function objectToStore(
-  compression: Compression | undefined,
-  content: AsyncIterable<Uint8Array>,
+  { compression, ...identity }: PageIdentity,
+  { body, received }: PageToStore,
   compress: Compress = gzip,
 ): ObjectToStore {
-  if (compression === undefined) return { chunks: content, describe: ({ bytes, sha256 }) => ({ bytes, sha256 }) };
+  const describe = (form: Digest & CompressedForm): PageMetadata => {
+    const { reports, documentRoot, nextCursor, serviceTime, transferredBytes } = received();
+    return { ...identity, ...form, reports, documentRoot, nextCursor, serviceTime, transferredBytes };
+  };
+  if (compression === undefined) {
+    return { chunks: body, metadata: ({ bytes, sha256 }) => describe({ bytes, sha256 }) };
+  }
   const meter = createMeter();
   return {
-    chunks: compress(meter.passing(content)),
-    describe: ({ bytes: storedBytes, sha256: storedSha256 }) => ({
-      ...meter.digest(),
-      compression,
-      storedBytes,
-      storedSha256,
-    }),
+    chunks: compress(meter.passing(body)),
+    metadata: ({ bytes: storedBytes, sha256: storedSha256 }) =>
+      describe({ ...meter.digest(), compression, storedBytes, storedSha256 }),
   };
 }
 

@@ -189,8 +189,6 @@ const entrySchema = z.object({
   waitedSeconds: z.optional(ordinal),
 }) satisfies z.ZodMiniType<PageEntry>;
 
-const storedCursor = z.nullable(z.union([cursor, z.object({ sha256 })]));
-
 const metadataSchema = z.object({
   key: text,
   run: runId,
@@ -201,8 +199,8 @@ const metadataSchema = z.object({
   ...compressedForm,
   reports: z.nullable(count),
   documentRoot: z.nullable(documentRoot),
-  cursor: storedCursor,
-  nextCursor: storedCursor,
+  cursor: z.nullable(z.union([cursor, z.object({ sha256 })])),
+  nextCursor: z.nullable(cursor),
   serviceTime: z.nullable(instant),
   transferredBytes: z.optional(count),
 }) satisfies z.ZodMiniType<PageMetadata>;

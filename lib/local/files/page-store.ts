@@ -21,7 +21,7 @@ import { opendir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { codeOf, ExportError } from '../../core/errors.ts';
 import type { StoredPage } from '../../core/model.ts';
-import { nextCursorOf, type PageStore, type StoreReader } from '../../core/ports.ts';
+import type { PageStore, StoreReader } from '../../core/ports.ts';
 import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
 import {
   createDirectoryDurably,
@@ -88,24 +88,16 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
       return page;
     },
 
-    async put({ key, run, page, slice, attempt, cursor, compression }, fetched) {
+    async put(identity, page) {
+      const { key } = identity;
       const path = pathOf(key);
-      const object = objectToStore(compression, fetched.body, compress);
+      const object = objectToStore(identity, page, compress);
       return await withSpooledFile(ensureSpool, object.chunks, async (body) => {
-        const digests = object.describe(body);
-        const { serviceTime } = fetched;
-        const nextCursor = nextCursorOf(fetched);
-        const reports = fetched.reports();
-        const documentRoot = fetched.documentRoot();
-        const transferredBytes = fetched.transferredBytes?.();
-        const measured = { ...digests, transferredBytes, reports, documentRoot };
-        const ofSlice = slice === undefined ? {} : { slice, attempt };
-        const metadata = { key, run, page, ...ofSlice, ...measured, cursor, nextCursor, serviceTime };
-
+        const metadata = object.metadata(body);
         await ensureDirectory(dirname(path));
         // Until now the page may be abandoned. Its metadata would then be taken for that of a later page with the same
         // bytes, even if that one is requested with another cursor.
-        await fetched.beforeVisible?.();
+        await page.beforeVisible?.(page.received());
         const [addedMetadata] = await Promise.all([metadataFor(path).add(metadata), body.synced]);
         const linkedPage = linkIfAbsent(body.path, path);
         await fsyncDirectory(dirname(path));

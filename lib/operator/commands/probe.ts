@@ -4,7 +4,7 @@ import { systemRuntime } from '../../core/clock.ts';
 import { assertRootOfProbe, describeRoot, type ExpectedRoot, rootOfFirstPage } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
 import { type Cursor, emptyState } from '../../core/model.ts';
-import { type FetchedPage, nextCursorOf, type PageRequest, type ReportService } from '../../core/ports.ts';
+import type { PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { chooseBounds } from '../../core/steps/watermark.ts';
 import { instantOf } from '../../core/timestamps.ts';
@@ -107,15 +107,16 @@ async function fetchPage(
     const latencyMs = Math.round(systemRuntime.monotonicNow() - requestedAt);
     let size = 0;
     for await (const chunk of page.body) size += chunk.length;
-    const nextRoot = assertRootOfProbe(request.label, page, expectedRoot);
-    const cursor = nextCursorOf(page);
+    const received = page.received();
+    const nextRoot = assertRootOfProbe(request.label, received, expectedRoot);
+    const { contentType, reports, serviceTime, nextCursor: cursor } = received;
     const probed: ProbedPage = {
       request: planned,
-      contentType: page.contentType,
+      contentType,
       bytes: size,
-      reports: page.reports(),
-      documentRoot: rootOf(page),
-      serviceTime: page.serviceTime,
+      reports,
+      documentRoot: rootOf(received),
+      serviceTime,
       latencyMs,
       next: { at: placeOf(api), cursor },
     };
@@ -123,9 +124,8 @@ async function fetchPage(
   });
 }
 
-function rootOf(page: FetchedPage): string | null {
-  const root = page.documentRoot();
-  return root === null ? null : describeRoot(root, page.documentRootText());
+function rootOf({ documentRoot, documentRootText }: ReceivedPage): string | null {
+  return documentRoot === null ? null : describeRoot(documentRoot, documentRootText());
 }
 
 function placeOf({ next: { from, at = 'next' } }: Api): string {

@@ -8,12 +8,11 @@ import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
 import { asDocumentRoot, rootOfColumns } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
-import type { Cursor } from '../../core/model.ts';
-import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
+import type { Clock, FetchedPage, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
 import { mediaTypesOf } from '../../settings/api-settings.ts';
-import { type CreatePageCheck, judgePage, loadPageCheck, showsEnd } from '../formats/formats.ts';
+import { type CreatePageCheck, judgePage, loadPageCheck, type PageCheck, showsEnd } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/withhold.ts';
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
@@ -236,9 +235,21 @@ export function serviceClient(
       assertNoOtherCursor(subject, 'header', Object.keys(headers), cursorName);
     const present = (text: string) => presentable(text, subject.keys, 150);
     const check = hasNoContent ? undefined : createCheck(present);
-    let isEmpty = hasNoContent;
-    let cursorInBody: Cursor | null = null;
-    const pageBody = createPageBody(body, {
+    const serviceTime = readServiceTime(headers.date, elapsedMs);
+    /** @throws ContractError if the document is no page, CursorRejectedError if it says that the cursor is not valid any more */
+    const assertPage = (document: PageCheck): { readonly isEmpty: boolean } => {
+      // The name is stored with the page.
+      if (containsKey(document.rootName ?? '', subject.keys)) {
+        const what = api.page.format === 'csv' ? 'first row' : 'name of the root element';
+        throw contractError(subject, `the ${what} contains the API key`);
+      }
+      // Before anything else: such a document is no page.
+      if (request.cursor !== null) assertCursorAccepted(place, document);
+      const judged = judgePage(api, document, present, { isFirst: request.cursor === null });
+      if (judged.problem !== undefined) throw contractError(subject, judged.problem);
+      return judged;
+    };
+    const pageBody = createPageBody<ReceivedPage>(body, {
       subject,
       encoding,
       inflate,
@@ -250,51 +261,28 @@ export function serviceClient(
           assertNoOtherCursor(subject, 'trailer', names, cursorName);
       },
       check,
-      assertPage() {
-        if (check === undefined) return;
-        // The name is stored with the page.
-        if (containsKey(check.rootName ?? '', subject.keys)) {
-          const what = api.page.format === 'csv' ? 'first row' : 'name of the root element';
-          throw contractError(subject, `the ${what} contains the API key`);
-        }
-        // Before anything else: such a document is no page.
-        if (request.cursor !== null) assertCursorAccepted(place, check);
-        const judged = judgePage(api, check, present, { isFirst: request.cursor === null });
-        if (judged.problem !== undefined) throw contractError(subject, judged.problem);
-        ({ isEmpty } = judged);
-        if (nextCursor === undefined) cursorInBody = readNextCursor(place, check, { isEmpty });
+      complete({ transferredBytes, excerpt }) {
+        const { isEmpty } = check === undefined ? { isEmpty: hasNoContent } : assertPage(check);
+        const { rootName = null } = check ?? {};
+        const toRoot = api.page.format === 'csv' ? rootOfColumns : asDocumentRoot;
+        return {
+          nextCursor:
+            nextCursor === undefined && check !== undefined
+              ? readNextCursor(place, check, { isEmpty })
+              : (nextCursor ?? null),
+          serviceTime,
+          contentType,
+          transferredBytes: encoding === undefined ? undefined : transferredBytes,
+          reports: isEmpty ? 0 : (check?.reports ?? null),
+          documentRoot: rootName === null ? null : toRoot(rootName),
+          documentRootText: () => presentable(rootName ?? '', subject.keys, 200),
+          excerpt,
+        };
       },
       translate: (error, bytesRead) => translate(error, subject, bytesRead),
     });
     body.once('close', deadline.release);
-    const documentRead = () => {
-      if (check === undefined || pageBody.hasEnded()) return check;
-      throw new Error(`Read the body of ${subject.label} to its end before its reports`);
-    };
-    return {
-      nextCursor,
-      serviceTime: readServiceTime(headers.date, elapsedMs),
-      contentType,
-      body: pageBody.chunks,
-      ...(encoding === undefined ? {} : { transferredBytes: () => pageBody.transferredBytes() }),
-      ...(nextCursor === undefined && {
-        nextCursorInBody() {
-          documentRead();
-          return cursorInBody;
-        },
-      }),
-      reports() {
-        const document = documentRead();
-        return isEmpty ? 0 : (document?.reports ?? null);
-      },
-      documentRoot() {
-        const name = documentRead()?.rootName ?? null;
-        if (name === null) return null;
-        return api.page.format === 'csv' ? rootOfColumns(name) : asDocumentRoot(name);
-      },
-      documentRootText: () => presentable(documentRead()?.rootName ?? '', subject.keys, 200),
-      excerpt: () => pageBody.excerpt(),
-    };
+    return { nextCursor, body: pageBody.chunks, received: () => pageBody.received() };
   }
 
   return {

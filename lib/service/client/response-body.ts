@@ -8,7 +8,7 @@ import { excerptOf, maxBytes as maxExcerptBytes } from './error-body.ts';
 import { contractError, type Subject } from './errors.ts';
 import { pageTooLarge } from './response-headers.ts';
 
-interface BodyOptions {
+interface BodyOptions<Facts> {
   readonly subject: Subject;
   /** undefined: the body was sent as it is. */
   readonly encoding: ContentEncoding | undefined;
@@ -18,45 +18,41 @@ interface BodyOptions {
   readonly assertTrailers: () => void;
   /** Its problems quote names without the API key. undefined: the body is passed through unchecked. */
   readonly check: PageCheck | undefined;
-  /** Called when the document is complete; throws if it is no page. */
-  readonly assertPage: () => void;
+  /** Called when the document is complete. Returns what is known of it; throws if it is no page. */
+  readonly complete: (body: ReadBody) => Facts;
   /** Turns an error of the connection, after that many bytes were received, into the error to throw. */
   readonly translate: (error: unknown, bytesRead: number) => unknown;
 }
 
-interface PageBody {
+interface ReadBody {
+  /** How many bytes of it were received, as they were sent. */
+  readonly transferredBytes: number;
+  /** How it begins: short, printable and without secrets. */
+  readonly excerpt: () => string;
+}
+
+interface PageBody<Facts> {
   /** To be read once. Ends normally only after a complete body, which is a page of its format. */
   readonly chunks: AsyncIterable<Uint8Array>;
-  hasEnded(): boolean;
-  /** How many bytes of it were received, as they were sent. */
-  transferredBytes(): number;
-  /** Of what has been read. */
-  excerpt(): string;
+  /** What `complete` has returned. @throws Error if the body has not ended normally */
+  received(): Facts;
 }
 
 /** When reading stops for any reason, even before it starts, the response is destroyed and its connection released. */
-export function createPageBody(response: Dispatcher.ResponseData['body'], options: BodyOptions): PageBody {
+export function createPageBody<Facts>(
+  response: Dispatcher.ResponseData['body'],
+  options: BodyOptions<Facts>,
+): PageBody<Facts> {
+  const { label } = options.subject;
   let isTaken = false;
-  let hasEnded = false;
-  let beginning: Uint8Array = new Uint8Array(0);
-  let bytes = 0;
-  let transferredBytes = 0;
-  const onReceived = (chunk: Uint8Array) => {
-    transferredBytes += chunk.length;
-  };
-  const onChunk = (chunk: Uint8Array) => {
-    bytes += chunk.length;
-    const missing = maxExcerptBytes - beginning.length;
-    if (missing > 0) beginning = Buffer.concat([beginning, chunk.subarray(0, missing)]);
-  };
+  let ended: { readonly facts: Facts } | undefined;
   const iterator = (): AsyncIterator<Uint8Array> => {
     // A second reader would find nothing, which must not pass for an empty page.
-    if (isTaken) throw new Error(`The body of ${options.subject.label} can be read only once`);
+    if (isTaken) throw new Error(`The body of ${label} can be read only once`);
     isTaken = true;
-    const onEnd = () => {
-      hasEnded = true;
-    };
-    const chunks = readChecked(response, options, { onReceived, onChunk, onEnd });
+    const chunks = readChecked(response, options, (facts) => {
+      ended = { facts };
+    });
     return {
       next: () => chunks.next(),
       async return() {
@@ -68,25 +64,21 @@ export function createPageBody(response: Dispatcher.ResponseData['body'], option
   };
   return {
     chunks: { [Symbol.asyncIterator]: iterator },
-    hasEnded: () => hasEnded,
-    transferredBytes: () => transferredBytes,
-    excerpt: () => excerptOf(beginning, hasEnded && bytes <= maxExcerptBytes, options.subject.keys),
+    received() {
+      if (ended === undefined) throw new Error(`Read the body of ${label} to its end first`);
+      return ended.facts;
+    },
   };
 }
 
-interface Observers {
-  readonly onReceived: (chunk: Uint8Array) => void;
-  readonly onChunk: (chunk: Uint8Array) => void;
-  readonly onEnd: () => void;
-}
-
-async function* readChecked(
+async function* readChecked<Facts>(
   response: Dispatcher.ResponseData['body'],
-  { subject, encoding, inflate, maxPageBytes, assertTrailers, check, assertPage, translate }: BodyOptions,
-  { onReceived, onChunk, onEnd }: Observers,
+  { subject, encoding, inflate, maxPageBytes, assertTrailers, check, complete, translate }: BodyOptions<Facts>,
+  onEnd: (facts: Facts) => void,
 ): AsyncGenerator<Uint8Array, void, void> {
   let bytes = 0;
-  let receivedBytes = 0;
+  let transferredBytes = 0;
+  let beginning: Uint8Array = new Uint8Array(0);
   const assertNoProblem = (problem: string | undefined) => {
     if (problem !== undefined) throw contractError(subject, `not a ${check?.document} (${problem})`);
   };
@@ -101,13 +93,12 @@ async function* readChecked(
   const received: AsyncIterator<Uint8Array> = response[Symbol.asyncIterator]();
   const next = async () => {
     const result = await received.next().catch((error: unknown) => {
-      throw translate(error, receivedBytes);
+      throw translate(error, transferredBytes);
     });
     if (result.done !== true) {
-      receivedBytes += result.value.length;
+      transferredBytes += result.value.length;
       // A compressed body may be long without any content.
-      assertSmallEnough(receivedBytes);
-      onReceived(result.value);
+      assertSmallEnough(transferredBytes);
     }
     return result;
   };
@@ -118,14 +109,15 @@ async function* readChecked(
       if (done === true) break;
       bytes += chunk.length;
       assertSmallEnough(bytes);
-      onChunk(chunk);
+      const missing = maxExcerptBytes - beginning.length;
+      if (missing > 0) beginning = Buffer.concat([beginning, chunk.subarray(0, missing)]);
       assertNoProblem(check?.push(chunk));
       yield chunk;
     }
     assertTrailers();
     assertNoProblem(check?.end());
-    assertPage();
-    onEnd();
+    const excerpt = () => excerptOf(beginning, bytes <= maxExcerptBytes, subject.keys);
+    onEnd(complete({ transferredBytes, excerpt }));
   } finally {
     response.destroy();
     if ('return' in chunks) await chunks.return();

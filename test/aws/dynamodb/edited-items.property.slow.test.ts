@@ -129,7 +129,8 @@ function metadataAt(key: string): StoredItem {
       const metadata = Object.entries(JSON.parse(bytes?.toString() ?? '{}') as Record<string, unknown>)
         // The value of a header is one line of printable ASCII.
         .map(
-          ([name, value]) => [name, (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 900)] as const,
+          ([name, value]) =>
+            [name, (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 2_000)] as const,
         )
         .filter(([name, value]) => name.startsWith('x-amz-meta-') && /^[\x21-\x7e][\x20-\x7e]*$/.test(value));
       const { 'x-amz-checksum-sha256': checksum = sha256(object.body) } = object.headers;

@@ -81,7 +81,7 @@ describe('the service within a slot', () => {
     const page = await fetched;
     expect(page).toEqual({ ...original, body: expect.anything() });
     expect(Buffer.concat(await collect(page.body)).toString()).toBe('abc');
-    expect(page.reports()).toBe(3);
+    expect(page.received().reports).toBe(3);
   });
 
   it('sends requests in the order of their calls', async () => {

@@ -1,9 +1,8 @@
 /** Crashes between the two writes that commit a page: the stored page is the truth, if it belongs to the run. */
 
-import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { StoredCursor, StoredPage } from '../../../lib/core/model.ts';
+import type { StoredPage } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
 import { runExecution } from '../../../lib/local/execution.ts';
 import { aFetchedPage, aRunId } from '../../support/builders.ts';
@@ -26,28 +25,6 @@ function crashAfterStoringPage2(by = new Error('cut off')) {
 
 const run = (bench: Bench, store: PageStore = bench.store, name = 'execution') =>
   runExecution({ ...bench.deps, store }, { name, input: {} });
-
-/** A store that keeps only the hash of every cursor, as a real store does with long ones. */
-function hashingCursors(store: PageStore): PageStore {
-  const hashed = (cursor: StoredCursor): StoredCursor =>
-    typeof cursor === 'string' ? { sha256: createHash('sha256').update(cursor).digest('hex') } : cursor;
-  const facts = (page: StoredPage): StoredPage => ({
-    ...page,
-    cursor: hashed(page.cursor),
-    nextCursor: hashed(page.nextCursor),
-  });
-  return {
-    ...store,
-    async find(key) {
-      const page = await store.find(key);
-      return page && facts(page);
-    },
-    async put(identity, fetched) {
-      const { stored, page } = await store.put(identity, fetched);
-      return { stored, page: facts(page) };
-    },
-  };
-}
 
 describe('a page stored but not logged', () => {
   it('is adopted by the next execution, and not fetched again', async () => {
@@ -111,38 +88,6 @@ describe('a page stored but not logged', () => {
     const end = await run(bench, { ...bench.store, find });
     expect(end).toMatchObject({ status: 'failed', failed: { error: 'RequestRejectedError' } });
     expect(lookups).toBeGreaterThan(1);
-  });
-
-  it('is requested again if the store has only the hash of its next cursor, and the run continues with that cursor', async () => {
-    const bench = anExportBench({ size: 2, crash: crashAfterStoringPage2() });
-    const end = await run(bench, hashingCursors(bench.store));
-    if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
-    expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(2), cursorAt(4)]);
-    expect(bench.manifest(manifestKeyOf(end.result)).pages.map(({ cursor }) => cursor)).toEqual([
-      null,
-      cursorAt(2),
-      cursorAt(4),
-    ]);
-  });
-
-  it('makes the run start over if the hash of its next cursor does not match the cursor that the service returns now', async () => {
-    const bench = anExportBench({
-      size: 2,
-      crash: crashAfterStoringPage2(),
-      script: (_, nth) => (nth === 3 ? aFetchedPage({ nextCursor: cursorAt(77) }) : undefined),
-    });
-    const end = await run(bench, hashingCursors(bench.store));
-    if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
-    const restarted = bench.events.find(({ event }) => event === 'run-restarted');
-    expect(restarted).toMatchObject({
-      run: end.result.run,
-      reason: expect.stringMatching(/^Page 2 of run .*interrupted attempt/),
-    });
-    expect([...bench.store.objects.keys()].filter((key) => key.endsWith('manifest.json'))).toEqual([
-      end.result.manifest,
-    ]);
   });
 });
 

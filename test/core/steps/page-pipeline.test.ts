@@ -279,24 +279,6 @@ describe('an invocation of several pages', () => {
     },
   );
 
-  it('honors it before it starts over because the cursor of the page before is lost', async () => {
-    const bench = manyPages({ script: throttlingSecondRequest(600) });
-    const first = slowStore(bench);
-    const store: PageStore = {
-      ...bench.store,
-      // Stored meanwhile by an interrupted attempt, with a cursor that is too long to be stored.
-      find: async () => undefined,
-      async put(identity, page) {
-        const put = await first.store.put(identity, page);
-        return { stored: false, page: { ...put.page, nextCursor: { sha256: 'f'.repeat(64) } } };
-      },
-    };
-    const invoked = invoke(bench, { store });
-    await settled();
-    first.release(1);
-    expect(await invoked).toMatchObject({ next: 'wait', waitSeconds: 600, page: 1 });
-  });
-
   it('adopts every page that is stored but not logged, without requesting it', async () => {
     const bench = manyPages();
     expect(await invoke(bench)).toMatchObject({ next: 'finish' });

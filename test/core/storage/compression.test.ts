@@ -3,7 +3,7 @@
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { DifferentContentError, objectToStore, readPage } from '../../../lib/core/storage/compression.ts';
-import { collect, randomBody, sha256Of } from '../../support/builders.ts';
+import { aFetchedPage, aPageIdentity, collect, randomBody, sha256Of } from '../../support/builders.ts';
 
 /** Random chunks of 64 KiB, and what has become of them. */
 function aContent(chunks: number) {
@@ -26,9 +26,9 @@ describe('the object of a compressed page', () => {
     };
     const objects = [];
     for (const size of [300_000, 65_536, 777]) {
-      const object = objectToStore('gzip', chunksOf(size));
+      const object = objectToStore(aPageIdentity({ compression: 'gzip' }), aFetchedPage({ body: chunksOf(size) }));
       objects.push(Buffer.concat(await collect(object.chunks)));
-      expect(object.describe({ bytes: 1, sha256: 'that of the object' })).toEqual({
+      expect(object.metadata({ bytes: 1, sha256: 'that of the object' })).toMatchObject({
         bytes: page.length,
         sha256: sha256Of(page),
         compression: 'gzip',
@@ -42,7 +42,8 @@ describe('the object of a compressed page', () => {
 
   it('is compressed only as fast as it is read', async () => {
     const { state, content } = aContent(1_000);
-    for await (const _ of objectToStore('gzip', content).chunks) {
+    for await (const _ of objectToStore(aPageIdentity({ compression: 'gzip' }), aFetchedPage({ body: content }))
+      .chunks) {
       await new Promise((resolve) => setTimeout(resolve, 50));
       break;
     }
@@ -51,7 +52,8 @@ describe('the object of a compressed page', () => {
 
   it('ends the iteration of its content, and with it the response, if it is not read to its end', async () => {
     const { state, content } = aContent(1_000);
-    for await (const _ of objectToStore('gzip', content).chunks) break;
+    for await (const _ of objectToStore(aPageIdentity({ compression: 'gzip' }), aFetchedPage({ body: content })).chunks)
+      break;
     expect(state.isEnded).toBe(true);
   });
 });

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../../lib/core/model.ts';
-import { nextCursorOf, type PageRequest, type ReportService } from '../../../lib/core/ports.ts';
+import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import * as fault from '../../support/service/faults.ts';
 import { generatedReports } from '../../../lib/service/simulator/generated-reports.ts';
 import type { SimulatorOptions } from '../../support/service/simulator.ts';
@@ -33,8 +33,8 @@ async function fetchAll(client: ReportService, size?: number) {
   do {
     const page = await client.fetchPage(requestFor(cursor, size));
     const body = await readPage(page);
-    pages.push({ reports: page.reports(), sha256: createHash('sha256').update(body).digest('hex') });
-    cursor = nextCursorOf(page);
+    pages.push({ reports: page.received().reports, sha256: createHash('sha256').update(body).digest('hex') });
+    cursor = page.received().nextCursor;
   } while (cursor !== null);
   return pages;
 }
@@ -72,8 +72,8 @@ describe('a run', () => {
       );
       const page = await client.fetchPage(requestFor(cursor));
       await readPage(page);
-      counts.push(page.reports());
-      cursor = nextCursorOf(page);
+      counts.push(page.received().reports);
+      cursor = page.received().nextCursor;
     } while (cursor !== null);
     expect(counts).toEqual([10, 10, 5]);
   });

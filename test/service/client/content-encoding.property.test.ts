@@ -211,9 +211,9 @@ describe('a compressed page', () => {
     await using client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
     expect(await readPage(page)).toBe(document);
-    expect(page.reports()).toBe(10_000);
-    expect(page.transferredBytes?.()).toBe(body.length);
-    expect(page.excerpt()).toMatch(/^<reports><report id="1">Grüße/);
+    expect(page.received().reports).toBe(10_000);
+    expect(page.received().transferredBytes).toBe(body.length);
+    expect(page.received().excerpt()).toMatch(/^<reports><report id="1">Grüße/);
   });
 
   it('says nothing about the bytes that travelled if it was not compressed', async () => {

@@ -8,7 +8,7 @@ import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { type ExecutionOutcome, type ExecutionStart, runExecution } from '../../../lib/local/execution.ts';
 import type { Cursor, Instant } from '../../../lib/core/model.ts';
-import { nextCursorOf, type PageRequest, type ReportService } from '../../../lib/core/ports.ts';
+import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import { anExportBench, pageAt } from '../../support/export/export-bench.ts';
 import { cases, fc } from '../../support/property.ts';
 import { type DescribedApi, describedApis } from '../../support/service/api-descriptions.ts';
@@ -131,7 +131,7 @@ async function fetchPage(client: ReportService, request: PageRequest): Promise<P
   const body = Buffer.concat(chunks);
   const ids = idsIn(body);
   const sha256 = createHash('sha256').update(body).digest('hex');
-  return { ids, reports: page.reports(), sha256, cursor: nextCursorOf(page) };
+  return { ids, reports: page.received().reports, sha256, cursor: page.received().nextCursor };
 }
 
 async function fetchAll(

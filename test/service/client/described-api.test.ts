@@ -26,7 +26,6 @@
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { asCursor, type Instant } from '../../../lib/core/model.ts';
-import { nextCursorOf } from '../../../lib/core/ports.ts';
 import { apiSchema } from '../../../lib/settings/api-settings.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
@@ -75,7 +74,7 @@ async function fetchPage(parts: object, response: Parts | Buffer | undefined, re
   });
   const text = await readPage(page);
   const [received] = server.requests;
-  return { received, next: nextCursorOf(page), reports: page.reports(), text, url: server.url };
+  return { received, next: page.received().nextCursor, reports: page.received().reports, text, url: server.url };
 }
 
 const ok: Parts = { body: '{"data":[],"next":null}' };
@@ -486,11 +485,11 @@ describe('the next page', () => {
       await using client = clientFor(server, { api: apiOf({ next: link }) });
       const fetched = await client.fetchPage(pageRequest());
       await readPage(fetched);
-      expect(nextCursorOf(fetched)).toBe(path);
+      expect(fetched.received().nextCursor).toBe(path);
       // The next page is requested there, and its links lead on from there.
       const second = await client.fetchPage(pageRequest({ cursor: asCursor(path) }));
       await readPage(second);
-      expect([nextCursorOf(second), server.requests[1]?.target]).toEqual([path, path]);
+      expect([second.received().nextCursor, server.requests[1]?.target]).toEqual([path, path]);
     }
   });
 
@@ -820,9 +819,8 @@ describe('a page', () => {
     await using server = await startRawServer(rawResponse({ status: 204, body: '', headers: {} }));
     await using client = clientFor(server, { api });
     const page = await client.fetchPage(pageRequest({ api: apiOfRequest({ api }) }));
-    expect(page.contentType).toBe('application/json');
     expect(await readPage(page)).toBe('');
-    expect(page.documentRoot()).toBeNull();
+    expect(page.received()).toMatchObject({ contentType: 'application/json', documentRoot: null });
   });
 
   it('of CSV has the document root of its first row', async () => {
@@ -833,7 +831,7 @@ describe('a page', () => {
     await using client = clientFor(server, { api });
     const page = await client.fetchPage(pageRequest({ api: apiOfRequest({ api }) }));
     await readPage(page);
-    expect([page.documentRoot(), page.documentRootText()]).toEqual(['columns id,text', 'id,text']);
+    expect([page.received().documentRoot, page.received().documentRootText()]).toEqual(['columns id,text', 'id,text']);
   });
 
   const html = '<!DOCTYPE html><html><body>Log in</body></html>';

@@ -169,7 +169,7 @@ describe('any response', () => {
         else expect(parsed.headers.has('content-length') || parsed.headers.has('transfer-encoding')).toBe(true);
         expect(parsed.headers.get('content-encoding')?.join() ?? '').toMatch(/^(identity)?$/);
         expect(body.length).toBeLessThanOrEqual(maxPageBytes);
-        expect(page.contentType).toBe(
+        expect(page.received().contentType).toBe(
           parsed.headers.get('content-type')?.join(', ').trim() || 'application/octet-stream',
         );
       }

@@ -40,7 +40,7 @@ describe('a chunked body', () => {
         await using client = clientFor(server);
         const page = await client.fetchPage(pageRequest());
         expect(await readPage(page)).toBe(body.toString());
-        expect(page.reports()).toBe(2);
+        expect(page.received().reports).toBe(2);
       }),
       { numRuns: cases(25) },
     );
@@ -70,7 +70,7 @@ describe('a chunked body', () => {
     await using client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
     expect(await readPage(page)).toBe(twoReports);
-    expect(page.reports()).toBe(2);
+    expect(page.received().reports).toBe(2);
   });
 });
 

@@ -39,8 +39,8 @@ describe('a page', () => {
       { monotonicNow: () => 0 },
     );
     expect(text).toBe(body);
-    expect(page.reports()).toBe(3);
-    expect(page).toMatchObject({
+    expect(page.received().reports).toBe(3);
+    expect(page.received()).toMatchObject({
       contentType: 'application/xml;charset=UTF-8',
       nextCursor: null,
       serviceTime: '2026-11-20T02:00:07Z',
@@ -50,44 +50,43 @@ describe('a page', () => {
   it('has the document root of its root element, and an excerpt', async () => {
     const body = '<a:reports xmlns:a="urn:a">\n<a:report/></a:reports>';
     const { page } = await fetchResponse({ body });
-    expect(page.documentRoot()).toBe('{urn:a}reports');
-    expect(page.documentRootText()).toBe('{urn:a}reports');
-    expect(page.excerpt()).toBe('<a:reports xmlns:a="urn:a"> <a:report/></a:reports>');
+    expect(page.received().documentRoot).toBe('{urn:a}reports');
+    expect(page.received().documentRootText()).toBe('{urn:a}reports');
+    expect(page.received().excerpt()).toBe('<a:reports xmlns:a="urn:a"> <a:report/></a:reports>');
   });
 
   it('has a short excerpt, without the API key', async () => {
     const body = `<error key="${Buffer.from(trickyApiKey).toString('hex')}">${'x'.repeat(100_000)}</error>`;
     const { page } = await fetchResponse({ body });
-    expect(page.excerpt()).not.toContain(Buffer.from(trickyApiKey).toString('hex'));
-    expect(page.excerpt().length).toBeLessThanOrEqual(200);
+    expect(page.received().excerpt()).not.toContain(Buffer.from(trickyApiKey).toString('hex'));
+    expect(page.received().excerpt().length).toBeLessThanOrEqual(200);
   });
 
   it('has a name of its root element for messages, without a part of the API key', async () => {
     const options = { apiKey: fixedApiKey('S3cr3t-key-with-odd') };
     const { page } = await fetchResponse({ body: '<r xmlns="urn:s3cr3tkey"/>' }, pageRequest(), options);
-    expect(page.documentRoot()).toBe('{urn:s3cr3tkey}r');
-    expect(page.documentRootText()).toBe('[not shown: it contains the API key]');
+    expect(page.received().documentRoot).toBe('{urn:s3cr3tkey}r');
+    expect(page.received().documentRootText()).toBe('[not shown: it contains the API key]');
   });
 
   it('may contain no reports', async () => {
     const { page } = await fetchResponse({ body: '<reports/>' });
-    expect(page.reports()).toBe(0);
+    expect(page.received().reports).toBe(0);
   });
 
-  it('knows its number of reports only after its body has been read', async () => {
+  it('is known only after its body has been read', async () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
-    expect(() => page.reports()).toThrow('to its end before its reports');
-    expect(() => page.documentRoot()).toThrow('to its end before its reports');
+    expect(() => page.received()).toThrow('Read the body of page 1 of run R to its end');
   });
 
   it('in a format other than XML passes through unchecked, with any content type', async () => {
     const { page, text } = await fetchResponse({ body: '<not xml', headers: { 'content-type': 'x/y; z' } }, json);
     expect(text).toBe('<not xml');
-    expect(page.reports()).toBeNull();
-    expect(page.documentRoot()).toBeNull();
-    expect(page.contentType).toBe('x/y; z');
+    expect(page.received().reports).toBeNull();
+    expect(page.received().documentRoot).toBeNull();
+    expect(page.received().contentType).toBe('x/y; z');
   });
 
   it('in a container is not checked as XML either', async () => {
@@ -95,8 +94,8 @@ describe('a page', () => {
       { body: 'PK', headers: { 'content-type': '' } },
       pageRequest({ container: 'ZIP' }),
     );
-    expect(page.reports()).toBeNull();
-    expect(page.contentType).toBe('application/octet-stream');
+    expect(page.received().reports).toBeNull();
+    expect(page.received().contentType).toBe('application/octet-stream');
   });
 });
 
@@ -124,7 +123,7 @@ describe('the service time', () => {
     const { page } = await fetchResponse({ headers: { date: header } }, pageRequest(), {
       monotonicNow: clockOf(1_000_000, 1_000_000 + elapsedMs),
     });
-    expect(page.serviceTime).toBe(expected);
+    expect(page.received().serviceTime).toBe(expected);
   });
 
   it.each([-60_000, 3_600_000])(
@@ -134,13 +133,13 @@ describe('the service time', () => {
         now: clockOf(1_000_000, 1_000_000 + setMs),
         monotonicNow: clockOf(5_000, 35_000),
       });
-      expect(page.serviceTime).toBe('2026-11-20T02:00:10Z');
+      expect(page.received().serviceTime).toBe('2026-11-20T02:00:10Z');
     },
   );
 
   it('is unknown without a date', async () => {
     const { page } = await fetchResponse({});
-    expect(page.serviceTime).toBeNull();
+    expect(page.received().serviceTime).toBeNull();
   });
 });
 
@@ -227,7 +226,7 @@ describe('the content type of an XML page', () => {
     'application/xml;charset=US-ASCII',
   ])('may be %s', async (type) => {
     const { page } = await fetchResponse({ headers: { 'content-type': type } });
-    expect(page.contentType).toBe(type);
+    expect(page.received().contentType).toBe(type);
   });
 
   it.each(['text/html', 'application/json', 'application/xml;charset=ISO-8859-1', 'application/xhtml+xml', 'xml', ''])(
@@ -433,13 +432,13 @@ describe('an error message', () => {
     expect(error.message.match(/x+$/)?.[0]).toHaveLength(200);
   });
 
-  it.each<Record<string, string>>([{ 'content-type': 'image/png' }, { 'content-type': 'text/plain', 'content-encoding': 'gzip' }])(
-    'does not quote a response that is not text: %j',
-    async (headers) => {
-      const error = await failureFor({ status: 500, headers, body: 'gibberish' });
-      expect(error.message).not.toContain('gibberish');
-    },
-  );
+  it.each<Record<string, string>>([
+    { 'content-type': 'image/png' },
+    { 'content-type': 'text/plain', 'content-encoding': 'gzip' },
+  ])('does not quote a response that is not text: %j', async (headers) => {
+    const error = await failureFor({ status: 500, headers, body: 'gibberish' });
+    expect(error.message).not.toContain('gibberish');
+  });
 
   it('does not wait for the end of an endless response', async () => {
     await using server = await startRawServer(async (socket) => {

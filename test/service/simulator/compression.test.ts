@@ -63,7 +63,7 @@ describe('a response of the simulator', () => {
       await using client = clientFor({ url: service.baseUrl }, { apiKey: fixedApiKey(apiKey) });
       const page = await client.fetchPage(pageRequest());
       const body = await readPage(page);
-      return { body, transferredBytes: page.transferredBytes?.() };
+      return { body, transferredBytes: page.received().transferredBytes };
     };
     const [compressed, uncompressed] = [await read(simulator), await read(plain)];
     expect(compressed.body).toBe(uncompressed.body);

@@ -90,8 +90,8 @@ export function createOperators(observations: Observations, faultsEndAt: number)
       case 'longer':
         return createStoredObject(Buffer.concat([body, Buffer.from('\n')]), metadata, rng.chance(0.5));
       case 'other metadata': {
-        const { 'next-cursor': _, ...rest } = metadata;
-        return createStoredObject(body, { ...rest, 'last-page': 'true' }, rng.chance(0.5));
+        const page = { ...(JSON.parse(metadata.page ?? '{}') as object), nextCursor: null };
+        return createStoredObject(body, { ...metadata, page: JSON.stringify(page) }, rng.chance(0.5));
       }
       case 'no metadata':
         return createStoredObject(body, {}, rng.chance(0.5));

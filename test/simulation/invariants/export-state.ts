@@ -162,10 +162,7 @@ function checkActiveRun(
     ((isOnly && /^(CursorRejected|RepeatedCursor)Error$/.test(input.Error ?? '')) || canNeverComplete);
   if (isRestartedForCursor && last !== undefined) {
     const nextKey = prefix + keyOfPage(last.key, last.page + 1);
-    const next = s3().objects.get(nextKey);
-    // A stored page that names its next cursor only by its hash cannot be adopted after a refusal.
-    const canBeAdopted = next !== undefined && next.metadata['next-cursor-sha256'] === undefined;
-    const isFound = canBeAdopted && (pagesStoredAt.get(nextKey) ?? Number.POSITIVE_INFINITY) < startedAt;
+    const isFound = s3().objects.has(nextKey) && (pagesStoredAt.get(nextKey) ?? Number.POSITIVE_INFINITY) < startedAt;
     const isDisturbed = world.injectedFaults.some(({ site }) => site.startsWith(`${id}/`) && !/fetch/.test(site));
     if (isFound && !isDisturbed) {
       world.violate('a run does not start over while its next page is stored', `${name}: ${nextKey}`);

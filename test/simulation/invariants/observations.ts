@@ -3,6 +3,7 @@
  * here on purpose, so that the checks do not share a mistake with the code they check.
  */
 
+import type { PageMetadata, StoredCursor } from '../../../lib/core/model.ts';
 import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
@@ -285,7 +286,7 @@ export const isWhole = (observations: Observations, exportName: string, run: str
     (chain) => entriesOfChain(observations, exportName, run, chain).at(-1)?.nextCursor === null,
   );
 
-export const sha256Of = (body: Buffer): string => createHash('sha256').update(body).digest('hex');
+export const sha256Of = (body: Buffer | string): string => createHash('sha256').update(body).digest('hex');
 
 /** The key of another page of the same run, in the same form. */
 export const keyOfPage = (key: string, page: number): string =>
@@ -327,10 +328,12 @@ export function isChangedTooLate({ s3, writer, listedAt }: Observations, key: st
   return s3().damages.some((damage) => damage.key === key && damage.at >= listed);
 }
 
+/** The metadata of the page in an object; empty if it has none. */
+export const pageMetadataOf = ({ metadata }: Pick<StoredObject, 'metadata'>): Partial<PageMetadata> =>
+  metadata.page === undefined ? {} : (JSON.parse(metadata.page) as Partial<PageMetadata>);
+
 /** Whether metadata hold this cursor, or its hash if it is too long for them. */
-export function holdsCursor(metadata: StoredObject['metadata'], name: string, cursor: string | null): boolean {
-  const value = metadata[name];
-  const hash = metadata[`${name}-sha256`];
-  if (cursor === null) return value === undefined && hash === undefined;
-  return value === cursor || hash === createHash('sha256').update(cursor).digest('hex');
-}
+export const holdsCursor = (stored: StoredCursor | undefined, cursor: string | null): boolean =>
+  typeof stored === 'object' && stored !== null
+    ? cursor !== null && stored.sha256 === sha256Of(cursor)
+    : stored === cursor;

@@ -8,6 +8,7 @@ import {
   type LogEntry,
   type Observations,
   type ObservedExport,
+  pageMetadataOf,
   type Seen,
 } from './observations.ts';
 import { checkFirstPage } from './slices.ts';
@@ -39,7 +40,7 @@ export function checkLogEntry(
   const withSameBytes = versions.filter((version) => isObjectOf(entry, version));
   if (versions.length === 0) world.violate('a page is stored before it is logged', label);
   else if (withSameBytes.length === 0) world.violate('the page log agrees with the stored pages', label);
-  else if (!withSameBytes.some(({ metadata }) => holdsCursor(metadata, 'next-cursor', entry.nextCursor))) {
+  else if (!withSameBytes.some((object) => holdsCursor(pageMetadataOf(object).nextCursor, entry.nextCursor))) {
     world.violate('the page log agrees with the stored pages', `${label}: its next cursor`);
   }
   if (hasSeenForeign(writer().id, prefix + entry.key)) world.violate('no damaged page is adopted', label);

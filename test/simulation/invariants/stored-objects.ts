@@ -18,6 +18,7 @@ import {
   type Manifest,
   type Observations,
   type ObservedExport,
+  pageMetadataOf,
   requestedBounds,
   type RunSummary,
   type Seen,
@@ -42,7 +43,7 @@ export function checkObject(
   else if (existing !== undefined) world.violate('a visible object never changes', key);
   else if (path.includes('/_cursors/')) {
     if (!path.endsWith(`/${sha256Of(object.body)}`)) world.violate('no object has missing or reordered parts', key);
-  } else if ((object.metadata['stored-sha256'] ?? object.metadata.sha256) !== sha256Of(object.body)) {
+  } else if ((object.metadata.sha256 ?? storedSha256Of(object)) !== sha256Of(object.body)) {
     world.violate('no object has missing or reordered parts', key);
   } else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
   else if (path.endsWith('/run.json') || path.endsWith('/bounded.json')) {
@@ -53,6 +54,11 @@ export function checkObject(
   }
 }
 
+const storedSha256Of = (object: StoredObject): string | undefined => {
+  const { storedSha256, sha256 } = pageMetadataOf(object);
+  return storedSha256 ?? sha256;
+};
+
 function checkPage(
   observations: Observations,
   observed: ObservedExport,
@@ -61,7 +67,7 @@ function checkPage(
   object: StoredObject,
 ): void {
   const { world } = observations;
-  const { metadata } = object;
+  const metadata = pageMetadataOf(object);
   const body = contentOf(object.body, metadata.compression);
   if (observed.scenario.settings.format === 'XML' && !isPageInXml(body)) {
     world.violate('every page has the root element of the service', key);
@@ -76,7 +82,7 @@ function checkPage(
     world.violate('all pages of a run have the same form', key);
   }
   const cursors = nextCursorsOf(observations, observed, run, page - 1, key);
-  const cursor = cursors.find((each) => holdsCursor(metadata, 'cursor', each)) ?? cursors[0];
+  const cursor = cursors.find((each) => holdsCursor(metadata.cursor, each)) ?? cursors[0];
   if (cursor === undefined) {
     world.violate('pages are stored in order', `${key} is stored before its predecessor`);
     return;
@@ -86,16 +92,16 @@ function checkPage(
   const served = observed.service.servedPages(cursor).filter((each) => each.sha256 === sha256);
   if (served.length === 0) {
     world.violate('a page is stored byte for byte', `${key} differs from every response for its cursor`);
-  } else if (!served.some(({ nextCursor }) => holdsCursor(metadata, 'next-cursor', nextCursor))) {
+  } else if (!served.some(({ nextCursor }) => holdsCursor(metadata.nextCursor, nextCursor))) {
     world.violate('page metadata holds the next cursor of its response', key);
   }
-  if (!holdsCursor(metadata, 'cursor', cursor)) {
+  if (!holdsCursor(metadata.cursor, cursor)) {
     world.violate('cursors form a chain', `${key} was requested with another cursor`);
   }
   const isOfRun =
     (slice === undefined) === (active?.slices === undefined) && (slice ?? 1) <= (active?.slices?.count ?? 1);
-  const sliceName = slice === undefined ? undefined : `${slice}.${attempt}`;
-  if (!isOfRun || metadata.run !== run || metadata.page !== String(page) || metadata.slice !== sliceName) {
+  const isOfSlice = metadata.slice === slice && (slice === undefined || metadata.attempt === attempt);
+  if (!isOfRun || metadata.run !== run || metadata.page !== page || !isOfSlice) {
     world.violate('page metadata names the run and the page', key);
   }
 }
@@ -121,8 +127,8 @@ function nextCursorsOf(
   const served = nextCursorsOf(observations, observed, run, page - 1, key).flatMap((cursor) =>
     observed.service.servedPages(cursor),
   );
-  const found = versions.flatMap(({ metadata }) =>
-    served.filter(({ nextCursor }) => holdsCursor(metadata, 'next-cursor', nextCursor)).slice(0, 1),
+  const found = versions.flatMap((object) =>
+    served.filter(({ nextCursor }) => holdsCursor(pageMetadataOf(object).nextCursor, nextCursor)).slice(0, 1),
   );
   return [...(entry === undefined ? [] : [entry.nextCursor]), ...found.map(({ nextCursor }) => nextCursor)];
 }

@@ -38,10 +38,10 @@ export const mutants: readonly Mutant[] = [
     violates: 'a page is stored before it is logged',
     at: 'lib/aws/s3/page-store.ts#put',
     replace: 'const { created, ...info } = await createObject(',
-    with: `const early = { ContentLength: body.bytes, Metadata: encodePageMetadata({ key, run, page, ...object.describe(body), reports, documentRoot, cursor, nextCursor, serviceTime }) };
-      const late = { contentType: 'text/xml', metadata: early.Metadata, encryption, partBytes };
+    with: `const early = { ContentLength: body.bytes, Metadata: metadata };
+      const late = { contentType, metadata, encryption, partBytes };
       void runtime.sleep(50).then(() => createObject(objectAt(key), body, late, runtime)).catch(() => {});
-      if (body.bytes > 0) return { stored: true, page: readPage(key, early) };
+      if (body.bytes > 0) return { stored: true, page: await readPage(key, early, received.nextCursor) };
       const { created, ...info } = await createObject(`,
   },
   {
@@ -60,7 +60,7 @@ export const mutants: readonly Mutant[] = [
     also: [
       {
         at: 'lib/core/steps/page-pipeline.ts#toStored',
-        replace: 'assertRootOfStored(durable.stored, await mayStore);',
+        replace: 'assertRootOfStored(durable, await mayStore);',
         with: '',
       },
     ],
@@ -90,7 +90,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a truncated body is accepted',
     violates: 'a page is stored byte for byte',
     at: 'lib/service/client/response-body.ts#readChecked',
-    replace: 'throw translate(error, receivedBytes);',
+    replace: 'throw translate(error, transferredBytes);',
     with: 'return { done: true, value: undefined } as const;',
     also: [
       {
@@ -142,16 +142,8 @@ export const mutants: readonly Mutant[] = [
     name: 'adopting a page ignores its stored next cursor',
     violates: 'no PageConflictError occurs',
     at: 'lib/core/steps/commit-page.ts#storePage',
-    replace: 'return { stored, nextCursor: stored.nextCursor, timing: null };',
-    with: 'return { stored, nextCursor, timing: null };',
-  },
-  {
-    name: 'a page whose next cursor is known by its hash is adopted with another',
-    violates: 'the page log agrees with the stored pages',
-    at: 'lib/core/steps/commit-page.ts#storePage',
-    replace: '!isSameCursor(stored.nextCursor, nextCursor)',
-    with: 'false',
-    also: [{ at: 'lib/aws/s3/page-store.ts#put', replace: 'await storeLongCursor(key, nextCursor);', with: '' }],
+    replace: 'return { ...page, timing: null };',
+    with: 'return { ...page, nextCursor: fetched.received().nextCursor, timing: null };',
   },
   {
     name: 'a refused cursor starts the run over although its page is stored',
@@ -174,8 +166,8 @@ export const mutants: readonly Mutant[] = [
     name: 'an attempt logs its own form of a page that another has stored',
     violates: 'the page log agrees with the stored pages',
     at: 'lib/aws/s3/page-store.ts#put',
-    replace: 'await withLongCursor(written)',
-    with: '{ ...(await withLongCursor(written)), storedBytes: body.bytes, storedSha256: body.sha256 }',
+    replace: 'page: await readPage(key, info, created ? received.nextCursor : undefined)',
+    with: 'page: { ...(await readPage(key, info, created ? received.nextCursor : undefined)), storedBytes: body.bytes, storedSha256: body.sha256 }',
   },
   {
     name: 'the size of an object is compared with that of the page before it was compressed',
@@ -578,7 +570,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the root element of a page is compared after the page is stored',
     violates: 'every page has the root element of the service',
     at: 'lib/core/steps/commit-page.ts#storePage',
-    replace: 'assertRootOfResponse(identity, fetched, await predecessorStored)',
+    replace: 'assertRootOfResponse(identity, received, await predecessorStored)',
     with: 'void (await predecessorStored)',
   },
   {

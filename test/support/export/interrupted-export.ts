@@ -161,7 +161,7 @@ async function expectTrueManifest(
       page: totals.pages + 1,
       bytes: body.length,
       sha256: sha256Of(body),
-      reports: fetched.reports(),
+      reports: fetched.received().reports,
     });
     const object = objects.get(key);
     expect({ key, stored: object?.length }).toEqual({ key, stored: bytes });

@@ -9,7 +9,6 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { boundedStatePrefix } from '../../../lib/core/bounded-runs.ts';
 import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
 import {
-  nextCursorOf,
   type ChainRef,
   type PageLog,
   type PageStore,
@@ -41,28 +40,19 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
     async find(key) {
       return pages.get(key);
     },
-    async put({ key, run, page, slice, attempt, cursor, compression }, fetched) {
-      const object = objectToStore(compression, fetched.body, compress);
+    async put(identity, page) {
+      const { key } = identity;
+      const object = objectToStore(identity, page, compress);
       const chunks: Uint8Array[] = [];
       for await (const chunk of object.chunks) chunks.push(chunk);
       const body = Buffer.concat(chunks);
-      await fetched.beforeVisible?.();
+      await page.beforeVisible?.(page.received());
       const existing = pages.get(key);
       if (existing !== undefined) return { stored: false, page: existing };
       const sha256 = createHash('sha256').update(body).digest('hex');
       const stored: StoredPage = {
-        key,
-        run,
-        page,
-        ...(slice === undefined ? {} : { slice, attempt }),
-        ...object.describe({ bytes: body.length, sha256 }),
+        ...object.metadata({ bytes: body.length, sha256 }),
         revision: revisionOf(body.toString('latin1')),
-        reports: fetched.reports(),
-        documentRoot: fetched.documentRoot(),
-        cursor,
-        nextCursor: nextCursorOf(fetched),
-        serviceTime: fetched.serviceTime,
-        transferredBytes: fetched.transferredBytes?.(),
       };
       crash('before the page is stored');
       pages.set(key, stored);
