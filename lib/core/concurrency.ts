@@ -33,19 +33,32 @@ export async function mapConcurrently<Item, Result>(
 /** At most `limit` holders at the same time, in the order in which they asked. */
 export function createSlots(limit: number) {
   let free = limit;
-  const waiting: (() => void)[] = [];
+  const waiting = new Set<() => void>();
   return {
-    async acquire(): Promise<Release> {
+    /** @throws the reason of the signal, if it aborts before there is a slot */
+    async acquire(signal?: AbortSignal): Promise<Release> {
+      signal?.throwIfAborted();
       if (free > 0) free -= 1;
-      else await new Promise<void>((resolve) => waiting.push(resolve));
+      else {
+        const { promise, resolve, reject } = Promise.withResolvers<void>();
+        const abort = () => {
+          if (waiting.delete(resolve)) reject(signal?.reason);
+        };
+        waiting.add(resolve);
+        signal?.addEventListener('abort', abort, { once: true });
+        await promise.finally(() => signal?.removeEventListener('abort', abort));
+      }
       let isHeld = true;
       return () => {
         if (!isHeld) return;
         isHeld = false;
-        const next = waiting.shift();
+        const [next] = waiting;
         // The slot passes to the next one, so that no later caller can take it in between.
         if (next === undefined) free += 1;
-        else next();
+        else {
+          waiting.delete(next);
+          next();
+        }
       };
     },
   };

@@ -288,14 +288,13 @@ interface PageProgress extends RunRef {
 /** Limits how many pages of a service are requested at the same time, over all its exports. */
 export interface PageSlots {
   /**
-   * A slot for the next pages of the export, or of one of its slices, held until it is released or until `leaseMs` have passed. Slots are given in
-   * the order in which they were first requested. Without a free one, resolves to how long to wait before the next request.
-   * The wait may be aborted by `signal`.
+   * A slot for the next pages of an export, or of one of its slices, held until it is released or until `leaseMs` have passed.
+   * Without a free one, resolves to how long to wait before the next request. The wait may be aborted by `signal`.
    */
-  acquire(
-    waiter: string,
-    options: { readonly leaseMs: number; readonly signal?: AbortSignal | undefined },
-  ): Promise<PageSlot | { readonly granted: false; readonly waitSeconds: number }>;
+  acquire(options: {
+    readonly leaseMs: number;
+    readonly signal?: AbortSignal;
+  }): Promise<PageSlot | { readonly granted: false; readonly waitSeconds: number }>;
 }
 
 export interface PageSlot {

@@ -11,6 +11,7 @@ import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { asRunId, type ExportState, type JsonObject, type PageEntry } from '../../core/model.ts';
 import type { ChainRef, RunRef } from '../../core/ports.ts';
+import type { SlotState } from '../../core/slots/page-slots.ts';
 import { type Checksummed, checksumOf } from '../../core/storage/stored-records.ts';
 
 export type Item = Record<string, AttributeValue>;
@@ -26,6 +27,9 @@ export const partitionOf = (service: string, exportName: string): string => `${s
 
 /** The state of the service's slots. No export has this name. */
 export const slotsKey = (service: string): ItemKey => ({ pk: `${service}/#slots`, sk: 'state' });
+
+export const toSlotsItem = (service: string, state: SlotState, writeToken: string): Item =>
+  toItem({ ...slotsKey(service), ...state, writeToken });
 
 /** Of the state of an export, or of a bounded run: what follows the slash in its name is in the sort key. */
 export function stateKey(service: string, stateName: string): ItemKey {

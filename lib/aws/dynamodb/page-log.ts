@@ -3,24 +3,17 @@
  * every write is conditional and every read strongly consistent.
  *
  * The SDK retries a write whose response was lost, and the retry finds what the first attempt wrote. An existing entry is
- * adopted, regardless of which attempt wrote it; an existing state counts as written if it has the token of this write.
+ * adopted, regardless of which attempt wrote it. States are replaced as in `conditional-writes.ts`.
  */
 
-import {
-  ConditionalCheckFailedException,
-  type DynamoDBClient,
-  GetItemCommand,
-  PutItemCommand,
-  type PutItemCommandInput,
-  QueryCommand,
-  type QueryCommandInput,
-} from '@aws-sdk/client-dynamodb';
+import { type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';
 import { parseBoundedStateName } from '../../core/bounded-runs.ts';
 import type { ChainRef, PageLog, RunHistory, Runtime } from '../../core/ports.ts';
 import { asRunId } from '../../core/model.ts';
 import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { readAhead } from '../read-ahead.ts';
+import { conditionalWrites } from './conditional-writes.ts';
 import {
   afterLastEntry,
   boundedInSortKey,
@@ -38,9 +31,7 @@ import {
   slicesPrefix,
   stateKey,
   toEntryItem,
-  toKeyItem,
   toStateItem,
-  writeTokenOf,
 } from './items.ts';
 
 export interface DynamoPageLogOptions {
@@ -64,42 +55,8 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
   const { client, table, service, runtime, retentionDays = 400 } = options;
   const recordStore = recordStoreOf(table, service);
 
-  const get = async (key: ItemKey): Promise<Item | undefined> => {
-    const command = new GetItemCommand({ TableName: table, Key: toKeyItem(key), ConsistentRead: true });
-    return (await client.send(command)).Item;
-  };
+  const { get, putIf, replace } = conditionalWrites(options);
   const { readItem = get } = options;
-
-  /** Resolves to whether the item was written; if not, also to the item that exists. */
-  const putIf = async (
-    key: ItemKey,
-    put: Pick<PutItemCommandInput, 'Item' | 'ConditionExpression' | 'ExpressionAttributeValues'>,
-  ): Promise<{ readonly written: boolean; readonly existing?: Item | undefined }> => {
-    try {
-      await client.send(
-        new PutItemCommand({ TableName: table, ReturnValuesOnConditionCheckFailure: 'ALL_OLD', ...put }),
-      );
-      return { written: true };
-    } catch (error) {
-      if (!(error instanceof ConditionalCheckFailedException)) throw error;
-      // Some emulators do not return the item.
-      return { written: false, existing: error.Item ?? (await get(key)) };
-    }
-  };
-
-  /** Writes an item with a version, if the item has the version before. */
-  const replace = async (key: ItemKey, version: number, toItem: (token: string) => Item): Promise<boolean> => {
-    const token = runtime.randomHex(32);
-    const condition =
-      version === 1
-        ? { ConditionExpression: 'attribute_not_exists(pk)' }
-        : {
-            ConditionExpression: 'version = :previous',
-            ExpressionAttributeValues: { ':previous': { N: String(version - 1) } },
-          };
-    const { written, existing } = await putIf(key, { Item: toItem(token), ...condition });
-    return written || (existing !== undefined && writeTokenOf(existing) === token);
-  };
 
   /** The items of an export whose sort keys begin with `prefix`. */
   const queryItems = (exportName: string, prefix: string, options: Partial<QueryCommandInput>) =>
@@ -148,8 +105,10 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
       return item && parseExportState(exportName, recordStore, () => fromStateItem(item));
     },
 
-    replaceState: (state) =>
-      replace(stateKey(service, state.export), state.version, (token) => toStateItem(service, state, token)),
+    async replaceState(state) {
+      const toItem = (token: string) => toStateItem(service, state, token);
+      return (await replace(stateKey(service, state.export), state.version, toItem)).written;
+    },
 
     async append(entry) {
       const expiresAt = Math.floor(runtime.now() / 1_000) + retentionDays * 86_400;

@@ -6,7 +6,7 @@
 import { ExportError, isExportError } from '../errors.ts';
 import type { FetchedPage, PageRequest, PageSlot, PageSlots, Runtime } from '../ports.ts';
 
-/** A slot held for longer is returned before the next request, and requested again after those that wait. */
+/** A slot held for longer is returned before the next request, and requested again with those that wait. */
 export const maxHoldMs = 15_000;
 
 /** There is no slot for the next request: the run continues after a wait. */
@@ -30,12 +30,7 @@ export interface HeldSlot {
 }
 
 /** `leaseMs` covers one request that begins when the slot has been held for 15 s. */
-export function holdSlot(
-  slots: PageSlots,
-  exportName: string,
-  leaseMs: number,
-  { now }: Pick<Runtime, 'now'>,
-): HeldSlot {
+export function holdSlot(slots: PageSlots, leaseMs: number, { now }: Pick<Runtime, 'now'>): HeldSlot {
   let held: PageSlot | undefined;
 
   async function release(): Promise<void> {
@@ -51,15 +46,15 @@ export function holdSlot(
     async take(signal) {
       if (held !== undefined && coversRequest(held)) return;
       await release();
-      const slot = await slots.acquire(exportName, { leaseMs, signal });
+      const slot = await slots.acquire({ leaseMs, signal });
       if (!slot.granted) throw new NoFreeSlot(slot.waitSeconds);
       held = slot;
       if (coversRequest(slot)) return;
       await release();
       throw new ExportError(
         'ServiceUnavailableError',
-        `Export ${exportName} requested no page: taking its slot (maxConcurrentPages) lasted longer than ${maxHoldMs / 1_000} s, because the table ` +
-          'is slow or the invocation was suspended. The attempt is retried',
+        `No page was requested: taking a slot (maxConcurrentPages) lasted longer than ${maxHoldMs / 1_000} s, because the table is slow ` +
+          'or the invocation was suspended. The attempt is retried',
       );
     },
     release,

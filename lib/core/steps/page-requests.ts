@@ -71,8 +71,7 @@ export function createPageRequests(
   held?: HeldSlot,
 ): PageRequests {
   const { monotonicNow } = runtime;
-  const waiter = slice.slice === undefined ? definition.stateName : `${definition.stateName}#${slice.slice}`;
-  const slot = held ?? (slots === undefined ? undefined : holdSlot(slots, waiter, leaseMs, runtime));
+  const slot = held ?? (slots === undefined ? undefined : holdSlot(slots, leaseMs, runtime));
   const pendingBackoff = (cause?: unknown): ExportError | undefined => {
     const retryAfterSeconds = (backoff.until - monotonicNow()) / 1_000;
     if (retryAfterSeconds <= 0) return undefined;

@@ -83,8 +83,6 @@ export function createProgressDisplay(
           const place = slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
           return status.print(style('yellow', `Waiting ${seconds} s before ${place} (Retry-After)`));
         }
-        case 'waiting-for-slot':
-          return status.update(`Page ${event.page} waits for its turn: other exports use all slots of the service`);
         case 'pages-without-reports':
           return status.print(
             style('yellow', `${event.emptyPages} consecutive pages without reports, up to page ${event.page}`),
@@ -95,6 +93,8 @@ export function createProgressDisplay(
           const { run, since, until } = event;
           return status.inform(`${style('green', 'Completed:')} ${since} to ${until} (${totals(event)}, run ${run})`);
         }
+        // Only functions emit it.
+        case 'waiting-for-slot':
         // The summary says how the run ended.
         case 'run-failed':
         case 'run-skipped':

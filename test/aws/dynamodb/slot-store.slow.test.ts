@@ -33,12 +33,7 @@ afterAll(async () => {
 const aState = (overrides: Partial<SlotState> = {}): SlotState => ({
   version: 1,
   holders: [{ id: '0123456789abcdef', expiresAt: 1_795_141_860 }],
-  queue: [
-    { export: 'Orders_EU-west', checkAt: 1_795_140_042 },
-    { export: 'invoices', checkAt: 1_795_140_000 },
-  ],
-  averageHoldMs: 1_234,
-  lastGrantAt: 1_795_139_990,
+  waitMs: 1_234,
   ...overrides,
 });
 
@@ -63,7 +58,7 @@ describe('the DynamoDB slot store', () => {
     expect(await store.read()).toBeUndefined();
     expect(await store.replace(aState())).toBe(true);
     expect(await store.read()).toEqual(aState());
-    const empty = { version: 2, holders: [], queue: [], averageHoldMs: 0, lastGrantAt: 0 };
+    const empty = { version: 2, holders: [], waitMs: 1_000 };
     expect(await store.replace(empty)).toBe(true);
     expect(await store.read()).toEqual(empty);
   });
@@ -72,23 +67,20 @@ describe('the DynamoDB slot store', () => {
     const { store } = aStore();
     expect(await store.replace(aState({ version: 2 }))).toBe(false);
     expect(await store.replace(aState())).toBe(true);
-    expect(await store.replace(aState({ queue: [] }))).toBe(false);
+    expect(await store.replace(aState({ waitMs: 2_000 }))).toBe(false);
     expect(await store.replace(aState({ version: 3 }))).toBe(false);
     expect(await store.read()).toEqual(aState());
   });
 
-  it('is one item of the service, with readable holders and waiters, that never expires', async () => {
+  it('is one readable item of the service that never expires', async () => {
     const { service, store } = aStore();
     await store.replace(aState());
     expect(await itemOf(service)).toEqual({
       pk: { S: `${service}/#slots` },
       sk: { S: 'state' },
       version: { N: '1' },
-      slots: {
-        S:
-          '{"holders":[["0123456789abcdef",1795141860]],' +
-          '"queue":[["Orders_EU-west",1795140042],["invoices",1795140000]],"averageHoldMs":1234,"lastGrantAt":1795139990}',
-      },
+      holders: { L: [{ M: { id: { S: '0123456789abcdef' }, expiresAt: { N: '1795141860' } } }] },
+      waitMs: { N: '1234' },
       writeToken: { S: expect.stringMatching(/^[0-9a-f]{32}$/) },
     });
   });
@@ -97,23 +89,6 @@ describe('the DynamoDB slot store', () => {
     const [one, other] = [aStore().store, aStore().store];
     await one.replace(aState());
     expect(await other.read()).toBeUndefined();
-  });
-
-  it('takes less than 4 KB for a hundred waiters and ten holders', async () => {
-    const { service, store } = aStore();
-    const holders = Array.from({ length: 10 }, (_, index) => ({
-      id: `0123456789abcde${index}`,
-      expiresAt: 1_795_141_860 + index,
-    }));
-    const queue = Array.from({ length: 100 }, (_, index) => ({
-      export: `orders-of-region-${100 + index}`,
-      checkAt: 1_795_140_000 + index,
-    }));
-    await store.replace(aState({ version: 1, holders, queue, averageHoldMs: 900_000 }));
-    const bytes = Object.entries(await itemOf(service))
-      .map(([name, value]) => name.length + Buffer.byteLength(value.S ?? value.N ?? ''))
-      .reduce((sum, each) => sum + each, 0);
-    expect(bytes).toBeLessThan(4_096);
   });
 
   describe('when the response to a write is lost and the SDK retries it', () => {
@@ -144,7 +119,7 @@ describe('the DynamoDB slot store', () => {
 
     it('a record that finds its successor counts as not written', async () => {
       const { service, store } = aStore();
-      const next = aState({ version: 2, queue: [] });
+      const next = aState({ version: 2, waitMs: 2_000 });
       expect(await withLostResponse(service, () => store.replace(next)).replace(aState())).toBe(false);
       expect(await store.read()).toEqual(next);
     });
@@ -152,8 +127,8 @@ describe('the DynamoDB slot store', () => {
     it('an export takes one slot, also if another export has written meanwhile', async () => {
       const { service, store } = aStore();
       const another = createPageSlots({ store, limit: 2, runtime: systemRuntime });
-      const lossy = withLostResponse(service, () => another.acquire('invoices', { leaseMs: 60_000 }));
-      const slot = await createPageSlots({ store: lossy, limit: 2, runtime: systemRuntime }).acquire('orders', {
+      const lossy = withLostResponse(service, () => another.acquire({ leaseMs: 60_000 }));
+      const slot = await createPageSlots({ store: lossy, limit: 2, runtime: systemRuntime }).acquire({
         leaseMs: 60_000,
       });
       expect(slot.granted).toBe(true);
@@ -165,28 +140,11 @@ describe('the DynamoDB slot store', () => {
     const without = (item: Item, name: string): Item =>
       Object.fromEntries(Object.entries(item).filter(([each]) => each !== name));
     const damages: [string, (item: Item) => Item][] = [
-      ['has no slots', (item) => without(item, 'slots')],
-      ['has slots that are not text', (item) => ({ ...item, slots: { M: {} } })],
-      ['has slots that are not JSON', (item) => ({ ...item, slots: { S: '{"holders":[' } })],
-      [
-        'has slots without a queue',
-        (item) => ({ ...item, slots: { S: '{"holders":[],"averageHoldMs":0,"lastGrantAt":0}' } }),
-      ],
-      [
-        'has a holder without an end',
-        (item) => ({ ...item, slots: { S: '{"holders":[["a"]],"queue":[],"averageHoldMs":0,"lastGrantAt":0}' } }),
-      ],
-      [
-        'has a waiter that checks at no time',
-        (item) => ({
-          ...item,
-          slots: { S: '{"holders":[],"queue":[["a","soon"]],"averageHoldMs":0,"lastGrantAt":0}' },
-        }),
-      ],
-      [
-        'has a negative average',
-        (item) => ({ ...item, slots: { S: '{"holders":[],"queue":[],"averageHoldMs":-1,"lastGrantAt":0}' } }),
-      ],
+      ['has no holders', (item) => without(item, 'holders')],
+      ['has holders that are text', (item) => ({ ...item, holders: { S: '[]' } })],
+      ['has a holder without an end', (item) => ({ ...item, holders: { L: [{ M: { id: { S: 'a' } } }] } })],
+      ['has a wait that is text', (item) => ({ ...item, waitMs: { S: 'long' } })],
+      ['has a wait beyond the range of JavaScript', (item) => ({ ...item, waitMs: { N: '1E+125' } })],
       ['has no version', (item) => without(item, 'version')],
       ['has a version that is text', (item) => ({ ...item, version: { S: '7' } })],
       ['has a version that is not whole', (item) => ({ ...item, version: { N: '7.5' } })],
@@ -203,43 +161,59 @@ describe('the DynamoDB slot store', () => {
 
       const stored = await store.read();
       expect(stored?.holders ?? []).toEqual([]);
-      expect(stored?.queue ?? []).toEqual([]);
       const slots = createPageSlots({ store, limit: 1, runtime: { ...systemRuntime, sleep: async () => {} } });
       // No time to poll.
       const options = { leaseMs: 1 };
-      const first = await slots.acquire('orders', options);
+      const first = await slots.acquire(options);
       expect(first.granted).toBe(true);
-      expect((await slots.acquire('invoices', options)).granted).toBe(false);
+      expect((await slots.acquire(options)).granted).toBe(false);
       if (first.granted) await first.release();
-      expect((await slots.acquire('invoices', options)).granted).toBe(true);
+      expect((await slots.acquire({ leaseMs: 60_000 })).granted).toBe(true);
     });
 
     it('with its version is not replaced if another export has done so meanwhile', async () => {
       const { service, store } = aStore();
       await store.replace(aState());
-      await put({ ...(await itemOf(service)), slots: { S: 'damaged' } });
+      await put({ ...(await itemOf(service)), holders: { S: 'damaged' } });
       const damaged = await store.read();
-      expect(damaged).toEqual({ version: 1, holders: [], queue: [], averageHoldMs: 0, lastGrantAt: 0 });
+      expect(damaged).toEqual({ version: 1, holders: [], waitMs: 0 });
       expect(await store.replace(aState({ version: 2 }))).toBe(true);
-      expect(await store.replace(aState({ version: 2, queue: [] }))).toBe(false);
+      expect(await store.replace(aState({ version: 2, waitMs: 2_000 }))).toBe(false);
       expect(await store.read()).toEqual(aState({ version: 2 }));
     });
 
     it('without its version is not replaced if another export has done so meanwhile', async () => {
       const { service, store } = aStore();
-      await put({ ...toKeyItem(slotsKey(service)), slots: { S: 'damaged' } });
+      await put({ ...toKeyItem(slotsKey(service)), holders: { S: 'damaged' } });
       expect(await store.read()).toBeUndefined();
       expect(await store.replace(aState())).toBe(true);
-      expect(await store.replace(aState({ queue: [] }))).toBe(false);
+      expect(await store.replace(aState({ waitMs: 2_000 }))).toBe(false);
       expect(await store.read()).toEqual(aState());
     });
   });
 
+  it('keeps the slots in use, however often others wait', async () => {
+    const { store } = aStore();
+    const slots = createPageSlots({ store, limit: 1, runtime: systemRuntime });
+    await slots.acquire({ leaseMs: 1_000 });
+    for (let call = 0; call < 20; call += 1) {
+      expect((await slots.acquire({ leaseMs: 1 })).granted).toBe(false);
+    }
+    expect((await store.read())?.holders).toHaveLength(1);
+  });
+
   it('gives no more slots than the limit to exports that ask at the same time', async () => {
     const { store } = aStore();
-    const slots = createPageSlots({ store, limit: 3, runtime: systemRuntime });
-    const names = Array.from({ length: 12 }, (_, index) => `orders-${index}`);
-    const acquired = await Promise.all(names.map((name) => slots.acquire(name, { leaseMs: 1 })));
+    /** Polls for some fifty sleeps, which take no time. */
+    const acquire = async () => {
+      let now = 0;
+      const sleep = async (ms: number) => {
+        now += ms;
+      };
+      const runtime = { ...systemRuntime, monotonicNow: () => now, sleep };
+      return await createPageSlots({ store, limit: 3, runtime }).acquire({ leaseMs: 60_000 });
+    };
+    const acquired = await Promise.all(Array.from({ length: 12 }, acquire));
     expect(acquired.filter(({ granted }) => granted)).toHaveLength(3);
     expect((await store.read())?.holders).toHaveLength(3);
   });

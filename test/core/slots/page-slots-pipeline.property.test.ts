@@ -344,7 +344,7 @@ describe('the page pipeline within a slot', () => {
     expect(await loggedPages(bench)).toEqual(allPages);
     expect(bench.service.requests).toHaveLength(pages);
     expect(stats.mostOpen).toBe(1);
-    expect(slotStore.current()).toMatchObject({ holders: [], queue: [] });
+    expect(slotStore.current()).toMatchObject({ holders: [] });
   });
 
   it('requests the next page while the one before is being stored, but not while it is being received', async () => {

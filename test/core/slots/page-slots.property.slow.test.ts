@@ -1,7 +1,4 @@
-/**
- * Many exports that share the slots of a service, in virtual time, with faults: the limit holds, every export advances, and
- * none is overtaken.
- */
+/** Many exports that share the slots of a service, in virtual time, with faults: the limit holds, and every export advances. */
 
 import { describe, expect, it } from 'vitest';
 import type { SlotState } from '../../../lib/core/slots/page-slots.ts';
@@ -79,39 +76,7 @@ describe('with conflicts, errors, lost responses, crashes, late and stopped wait
       expect(mostSlotsHeld(history)).toBeLessThanOrEqual(theLimit);
       expectAllFinished(history, exports);
       // The record stays small.
-      expect(history.mostWaiters).toBeLessThanOrEqual(exports.length);
       expect(history.endState?.holders.length).toBeLessThanOrEqual(theLimit);
-    },
-    600_000,
-  );
-});
-
-describe('while no export is late', () => {
-  test.prop([seed, limit, someExports, chance(0.2)], options)(
-    'no export takes the last slot before another that has waited for longer',
-    async (...[theSeed, theLimit, exports, conflict]) => {
-      const history = await simulateSlots({ seed: theSeed, limit: theLimit, exports, faults: { conflict } });
-      expect(history.overtakes).toBe(0);
-      expectAllFinished(history, exports);
-    },
-    600_000,
-  );
-
-  test.prop(
-    [seed, fc.integer({ min: 1, max: 4 }), fc.integer({ min: 10, max: 60 }), fc.constantFrom(1_000, 5_000)],
-    options,
-  )(
-    'exports that start together, and whose pages take equally long, advance at the same pace',
-    async (theSeed, theLimit, count, mean) => {
-      const pages = 5;
-      const exports = exportsWith(count, { pages, holdMs: distributions.constant(mean) });
-      const { grants } = await simulateSlots({ seed: theSeed, limit: theLimit, exports });
-      const done = new Map(exports.map(({ name }) => [name, 0]));
-      for (const { export: name, page } of grants) {
-        done.set(name, page);
-        // One page, and one for an export that uses a slot that is kept free for another.
-        expect(page - Math.min(...done.values())).toBeLessThanOrEqual(2);
-      }
     },
     600_000,
   );
@@ -124,18 +89,7 @@ describe('if the record is damaged or deleted', () => {
       holders: fc.array(fc.record({ id: fc.string(), expiresAt: fc.oneof(aroundNow(), fc.maxSafeInteger()) }), {
         maxLength: 20,
       }),
-      queue: fc.array(
-        fc.record({
-          export: fc.oneof(
-            fc.string(),
-            fc.nat(20).map((index) => `export-${index}`),
-          ),
-          checkAt: fc.oneof(aroundNow(), fc.maxSafeInteger()),
-        }),
-        { maxLength: 20 },
-      ),
-      averageHoldMs: fc.oneof(fc.nat(100_000), fc.maxSafeInteger().map(Math.abs)),
-      lastGrantAt: fc.oneof(aroundNow(), fc.maxSafeInteger()),
+      waitMs: fc.oneof(fc.nat(100_000), fc.maxSafeInteger()),
     }),
     { nil: undefined },
   );
@@ -167,10 +121,10 @@ describe('a hundred exports of ten pages of a second, due in the same moment, wi
     const heldMs = grants.reduce((sum, { at, until }) => sum + until - at, 0);
     expect(heldMs / (2 * Math.max(...finishedAt.values()))).toBeGreaterThan(0.9);
     // Per page.
-    expect(counts.acquires / 1_000).toBeLessThan(6);
+    expect(counts.acquires / 1_000).toBeLessThan(4);
     expect(counts.reads / 1_000).toBeLessThan(25);
-    expect(counts.writes / 1_000).toBeLessThan(8);
-    // Everyone waits for about the 98 pages of the others.
-    expect(history.longestWaitMs).toBeLessThan(100_000);
+    expect(counts.writes / 1_000).toBeLessThan(5);
+    // Chance decides who waits. On average, an export waits for the 98 pages of the others.
+    expect(history.longestWaitMs).toBeLessThan(600_000);
   });
 });

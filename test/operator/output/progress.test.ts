@@ -92,7 +92,6 @@ describe('the progress of a run', () => {
     display.onEvent(started);
     display.onEvent({ ...started, event: 'run-resumed' });
     display.onEvent(page(1));
-    display.onEvent({ event: 'waiting-for-slot', export: 'daily', run, page: 2, seconds: 5 });
     expect(display.output()).toBe('');
     display.onEvent({ event: 'service-asked-to-wait', export: 'daily', run, page: 2, seconds: 60, inside: false });
     display.onEvent({ event: 'pages-without-reports', export: 'daily', run, page: 120, emptyPages: 100 });

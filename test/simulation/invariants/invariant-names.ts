@@ -91,7 +91,8 @@ export const invariants = [
   'no request is sent before its Retry-After has passed', // retry-after.ts
   // Slots: world/traffic.ts, slots.ts
   'no more pages are requested at once than maxConcurrentPages',
-  'no export is overtaken while it waits for a slot',
+  'no more slots are held than maxConcurrentPages',
+  'a slot of a killed function becomes free',
   // The end of a history, after the faults: completion.ts
   'every export completes',
   'a published run is announced',

@@ -1,48 +1,33 @@
-/** Checks each record of the slots before it is stored: who holds one, and whether it was that export's turn. */
+/** Checks each record of the slots before it is stored: how many are held, and for how long. */
 
 import type { World } from '../world/world.ts';
 
 /** The item, as an outsider reads it. */
 export interface SlotItem {
-  /** JSON text: pairs of an ID, or of an export, and a time in seconds since the epoch. */
-  readonly slots: string;
+  /** With times in seconds since the epoch. */
+  readonly holders: readonly { readonly expiresAt: number }[];
 }
 
-interface Slots {
-  readonly holders: readonly (readonly [id: string, expiresAt: number])[];
-  readonly queue: readonly (readonly [exportName: string, checkAt: number])[];
-}
+/** No function runs for longer. */
+const maxLeaseSeconds = 900;
+/** How much the clocks of two functions may differ (docs/guarantees.md). */
+const clockMarginSeconds = 60;
 
-/**
- * A slot is granted in the order of the queue. A waiter that is late may be passed over, so only those count that say they
- * will check later than any clock of the simulation shows now.
- */
 export function checkSlots(
   world: World,
   limit: number,
   maxSkewMs: number,
   writer: string,
-  item: SlotItem,
-  previous: SlotItem | undefined,
+  { holders }: SlotItem,
 ): void {
-  const { holders, queue } = JSON.parse(item.slots) as Slots;
-  const before: Slots = previous === undefined ? { holders: [], queue: [] } : JSON.parse(previous.slots);
-  const ids = new Set(before.holders.map(([id]) => id));
-  if (holders.every(([id]) => ids.has(id))) return;
   const now = world.time.now() / 1_000;
   const skew = maxSkewMs / 1_000;
-  const used = before.holders.filter(([, expiresAt]) => expiresAt > now + skew).length;
-  // Each slice waits on its own. The one that has a slot now waits no longer.
-  const waiting = new Set(queue.map(([name]) => name));
-  const place = before.queue.findIndex(([name]) => name.split('#')[0] === writer && !waiting.has(name));
-  const ahead = before.queue
-    .slice(0, place === -1 ? undefined : place)
-    .filter(([, checkAt]) => checkAt >= now + skew)
-    .map(([name]) => name);
-  if (ahead.length >= limit - used) {
-    world.violate(
-      'no export is overtaken while it waits for a slot',
-      `${writer} takes one of ${limit - used} free slots before ${ahead.join(', ')}`,
-    );
+  const held = holders.filter(({ expiresAt }) => expiresAt > now + skew);
+  if (held.length > limit) {
+    world.violate('no more slots are held than maxConcurrentPages', `${writer} writes ${held.length} of ${limit}`);
+  }
+  const latest = Math.max(...held.map(({ expiresAt }) => expiresAt));
+  if (latest > now + skew + maxLeaseSeconds + clockMarginSeconds) {
+    world.violate('a slot of a killed function becomes free', `${writer} writes one until ${latest}, at ${now}`);
   }
 }

@@ -98,8 +98,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
       if (service === 'acme' && name === '#slots') {
         const { world, maxConcurrentPages, maxSkewMs, writer } = observations;
         const exportName = stateNameIn(writer().payload.input) ?? '';
-        const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as SlotItem);
-        checkSlots(world, maxConcurrentPages, maxSkewMs, exportName, unmarshall({ ...item }) as SlotItem, previous);
+        checkSlots(world, maxConcurrentPages, maxSkewMs, exportName, unmarshall({ ...item }) as SlotItem);
         return;
       }
       const observed = observations.exports.get(name);

@@ -254,11 +254,18 @@ export const mutants: readonly Mutant[] = [
     with: 'await slot.release();\nconst page = await requestPage(request, signal);',
   },
   {
-    name: 'a free slot is taken before those who wait for one',
-    violates: 'no export is overtaken while it waits for a slot',
-    at: 'lib/core/slots/page-slots.ts#nextMove',
-    replace: 'inTime < free',
-    with: 'free > 0',
+    name: 'a slot is taken although none is free',
+    violates: 'no more slots are held than maxConcurrentPages',
+    at: 'lib/core/slots/page-slots.ts#createPageSlots',
+    replace: 'state.holders.length < limit',
+    with: 'state.holders.length <= limit',
+  },
+  {
+    name: 'the lease of a slot does not end',
+    violates: 'a slot of a killed function becomes free',
+    at: 'lib/core/slots/page-slots.ts#createPageSlots',
+    replace: '/ 1_000) + clockMarginSeconds',
+    with: '/ 1_000) + 86_400',
   },
   {
     name: 'the slots of a service are stored under another name',
@@ -272,7 +279,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'export state is replaced without a condition',
     violates: 'export state replaces the version that was read',
-    at: 'lib/aws/dynamodb/page-log.ts#replace',
+    at: 'lib/aws/dynamodb/conditional-writes.ts#replace',
     replace: '{ Item: toItem(token), ...condition }',
     with: '{ Item: toItem(token) }',
   },

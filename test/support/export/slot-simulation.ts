@@ -58,9 +58,6 @@ export interface SlotHistory {
   /** Exports that were stopped while they waited. */
   readonly vanished: ReadonlySet<string>;
   readonly counts: Readonly<Counts>;
-  readonly mostWaiters: number;
-  /** How often an export took the last free slot although another one was before it in the queue and waited in time. */
-  readonly overtakes: number;
   /** The longest time between the first request for a slot and the slot. */
   readonly longestWaitMs: number;
   readonly endState: SlotState | undefined;
@@ -87,13 +84,6 @@ interface Grant {
   readonly leaseEnd: number;
 }
 
-/** An export between its first request for a slot and the slot. */
-interface Waiting {
-  readonly since: number;
-  /** Until when the export is in time: it is waiting inside `acquire`, or is to check again then. */
-  inTimeUntil: number;
-}
-
 export const simulationStart = Date.UTC(2026, 10, 20, 2);
 
 export async function simulateSlots(options: SlotSimulationOptions): Promise<SlotHistory> {
@@ -103,16 +93,17 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
   const memory = createMemorySlotStore();
   const counts: Counts = { acquires: 0, refused: 0, reads: 0, writes: 0, conflicts: 0 };
   const grants: Grant[] = [];
-  const waiting = new Map<string, Waiting>();
+  /** Since when exports without a slot have requested one. */
+  const waiting = new Map<string, number>();
   const finishedAt = new Map<string, number>();
   const vanished = new Set<string>();
-  const most = { mostWaiters: 0, overtakes: 0, longestWaitMs: 0 };
+  let longestWaitMs = 0;
 
   for (const each of exports) timeline.after(each.startAfterMs, () => void exportPages(each));
   if (intervene !== undefined) timeline.after(intervene.afterMs, () => intervene.act(memory));
   const stop = () => finishedAt.size + vanished.size === exports.length;
   await timeline.run({ until: simulationStart + untilMs, stop });
-  return { grants, finishedAt, vanished, counts, ...most, endState: memory.current() };
+  return { grants, finishedAt, vanished, counts, longestWaitMs, endState: memory.current() };
 
   async function exportPages(each: SimulatedExport): Promise<void> {
     const { name, pages } = each;
@@ -140,11 +131,8 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
     // The transition of the state machine and the start of the function.
     await timeline.sleep(rng.between(50, 150) + (rng.chance(0.02) ? 1_000 : 0));
     if (rng.chance(faults.late ?? 0)) await timeline.sleep(rng.between(0, 60_000));
-    const invocation = createInvocation(name);
-    const wait: Waiting = waiting.get(name) ?? { since: timeline.now(), inTimeUntil: 0 };
-    waiting.set(name, wait);
-    // Too late: it is in time again once it is refused again.
-    if (wait.inTimeUntil === 0 || timeline.now() <= wait.inTimeUntil) wait.inTimeUntil = Number.POSITIVE_INFINITY;
+    const invocation = createInvocation();
+    if (!waiting.has(name)) waiting.set(name, timeline.now());
     const keepAlive = rng.chance(faults.vanish ?? 0)
       ? timeline.after(rng.between(0, 12_000), invocation.kill)
       : () => {};
@@ -152,18 +140,14 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
     counts.acquires += 1;
     const acquired = await Promise.race([
       createPageSlots({ ...invocation, limit })
-        .acquire(name, { leaseMs })
+        .acquire({ leaseMs })
         .catch(() => 'failed' as const),
       invocation.killed.then(() => 'vanished' as const),
     ]);
     keepAlive();
-    if (acquired === 'failed' || acquired === 'vanished') {
-      wait.inTimeUntil = -1;
-      return acquired;
-    }
+    if (acquired === 'failed' || acquired === 'vanished') return acquired;
     if (!acquired.granted) {
       counts.refused += 1;
-      wait.inTimeUntil = timeline.now() + acquired.waitSeconds * 1_000 + 4_000;
       return acquired.waitSeconds;
     }
     const grant = hold(name, page, acquired, invocation.offset);
@@ -177,9 +161,9 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
 
   /** Another invocation of the export at the same time. */
   async function duplicate(name: string): Promise<void> {
-    const invocation = createInvocation(name);
+    const invocation = createInvocation();
     const acquired = await createPageSlots({ ...invocation, limit })
-      .acquire(name, { leaseMs })
+      .acquire({ leaseMs })
       .catch(() => undefined);
     if (acquired?.granted !== true) return;
     const grant = hold(name, 0, acquired, invocation.offset);
@@ -193,24 +177,12 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
     const leaseEnd = grantedAt + leaseMs - offset;
     const grant: Grant = { export: name, page, at, until: Number.POSITIVE_INFINITY, leaseEnd };
     grants.push(grant);
-    most.longestWaitMs = Math.max(most.longestWaitMs, at - (waiting.get(name)?.since ?? at));
+    longestWaitMs = Math.max(longestWaitMs, at - (waiting.get(name) ?? at));
     waiting.delete(name);
     return grant;
   }
 
-  /** Called when `name` replaces the record. */
-  function observe(name: string, before: SlotState | undefined, after: SlotState): void {
-    most.mostWaiters = Math.max(most.mostWaiters, after.queue.length);
-    const isLastSlot = after.holders.length > (before?.holders.length ?? 0) && after.holders.length >= limit;
-    if (before === undefined || !isLastSlot) return;
-    const place = before.queue.findIndex((waiter) => waiter.export === name);
-    const ahead = place < 0 ? before.queue : before.queue.slice(0, place);
-    most.overtakes += ahead.filter(
-      (waiter) => timeline.now() <= (waiting.get(waiter.export)?.inTimeUntil ?? -1),
-    ).length;
-  }
-
-  function createInvocation(name: string): Invocation {
+  function createInvocation(): Invocation {
     const { promise: killed, resolve } = Promise.withResolvers<void>();
     let isDead = false;
     /** Lets time pass. Never resolves in a dead invocation. */
@@ -219,12 +191,6 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
       if (isDead) await new Promise(() => {});
     };
     const offset = rng.between(-1, 1) * (faults.maxClockOffsetMs ?? 0);
-    const write = async (state: SlotState) => {
-      const before = memory.current();
-      const isWritten = await memory.replace(state);
-      if (isWritten) observe(name, before, state);
-      return isWritten;
-    };
     return {
       offset,
       store: {
@@ -238,7 +204,7 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
           counts.writes += 1;
           await pass(rng.between(2, 8));
           if (rng.chance(faults.storeError ?? 0)) throw new Error('the write failed');
-          const isWritten = !rng.chance(faults.conflict ?? 0) && (await write(state));
+          const isWritten = !rng.chance(faults.conflict ?? 0) && (await memory.replace(state));
           if (!isWritten) counts.conflicts += 1;
           if (isWritten && rng.chance(faults.lostResponse ?? 0)) throw new Error('the response is lost');
           if (!isWritten || !rng.chance(faults.replacedWrite ?? 0)) return isWritten;
