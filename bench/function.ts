@@ -5,13 +5,8 @@
 
 import type { Instant } from '../lib/core/model.ts';
 import { chooseSlices } from '../lib/core/slices.ts';
-import {
-  exportDefinition,
-  exportSettingsSchema,
-  parseSettings,
-  serviceSettingsSchema,
-  sourceOf,
-} from '../lib/settings/settings.ts';
+import { type FunctionSettings, settingsVersion } from '../lib/settings/environment.ts';
+import { exportDefinition, exportSettingsSchema, serviceSettingsSchema, sourceOf } from '../lib/settings/settings.ts';
 import { functionEnvironment } from './finish.ts';
 import { type Benchmark, figureOf, formatNumber, formatSpread, measureRounds } from './harness/benchmark.ts';
 import { measureContender, startPageService, startServer } from './harness/processes.ts';
@@ -58,13 +53,12 @@ async function measureFunction(parallel: number, page: { readonly pageBytes: num
     period: { ...period, isDense: false },
   });
   const { baseUrl } = server;
-  const service = { baseUrl, filterUntil: 'date.lt' };
-  const settings = { service, exports: [{ name: run.export, slices: { parallel }, pagesPerInvocation: 100 }] };
-  const { request } = exportDefinition(
-    parseSettings(exportSettingsSchema, settings.exports[0], 'exports'),
-    sourceOf(baseUrl),
-    parseSettings(serviceSettingsSchema, service, 'service'),
-  );
+  const settings = {
+    version: settingsVersion,
+    service: serviceSettingsSchema.parse({ baseUrl, filterUntil: 'date.lt' }),
+    exports: [exportSettingsSchema.parse({ name: run.export, slices: { parallel }, pagesPerInvocation: 100 })],
+  } as const satisfies FunctionSettings;
+  const { request } = exportDefinition(settings.exports[0], sourceOf(baseUrl), settings.service);
   const slices = chooseSlices({ ...period, startedAt: run.startedAt }, { parallel }, 1_000);
   const slicedRun: SlicedRun = { ...period, request, slices };
   await using stores = await startServer('stores.ts', { slicedRun });

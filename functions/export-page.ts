@@ -22,7 +22,7 @@ import type { ReportService } from '../lib/core/ports.ts';
 import { exportPage } from '../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../lib/core/steps/loop-outcome.ts';
 import { type ProbeResult, probeSchema, probeService } from '../lib/target/probe-service.ts';
-import { parseSettings } from '../lib/settings/settings.ts';
+import { parseSettings } from '../lib/settings/parse-settings.ts';
 import { maxParallel } from '../lib/core/slices.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
 import { serviceClient } from '../lib/service/client/client.ts';

@@ -2,10 +2,11 @@
 
 import { exportPageHandler } from '../../functions/export-page.ts';
 import type { LoopState } from '../../lib/core/model.ts';
+import type { FunctionSettings } from '../../lib/settings/environment.ts';
 import { startMeasurement } from '../harness/processes.ts';
 import { run } from '../servers/run-of-pages.ts';
 
-const settings = JSON.parse(process.argv[2] ?? '') as object;
+const settings = JSON.parse(process.argv[2] ?? '') as FunctionSettings;
 const loop = { export: run.export, run: run.run, executionNumber: 1, page: 1, iterations: 0, waits: 0 };
 const slices = { begun: 0, open: [], done: { pages: 0, reports: 0, bytes: 0 } };
 

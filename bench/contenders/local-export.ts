@@ -9,12 +9,15 @@ import { readFile } from 'node:fs/promises';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Instant } from '../../lib/core/model.ts';
 import { startLocalExport } from '../../lib/local/directory.ts';
+import { localSettingsSchema } from '../../lib/local/settings.ts';
 import { startMeasurement } from '../harness/processes.ts';
 
 const [baseUrl = '', out = '', mode, since, until, parallel] = process.argv.slice(2);
 const settings = {
-  service: { baseUrl, compression: mode !== 'identity', ...(mode === 'slices' && { filterUntil: 'date.lt' }) },
-  export: { name: 'reports' },
+  ...localSettingsSchema.parse({
+    service: { baseUrl, compression: mode !== 'identity', ...(mode === 'slices' && { filterUntil: 'date.lt' }) },
+    export: { name: 'reports' },
+  }),
   apiKeyEnv: 'BENCH_API_KEY',
   ...(mode === 'stored' && { compression: 'gzip' as const }),
 };

@@ -14,7 +14,7 @@ import {
 import { LogGroup, type LogGroupProps } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import type { ExportPageSettings } from '../settings/account-settings.ts';
-import { type FunctionSettingsInput, type FunctionVariable, stepVariables } from '../settings/environment.ts';
+import { type FunctionSettings, type FunctionVariable, stepVariables } from '../settings/environment.ts';
 import { byStep, type StepName } from '../core/state-machine/definition.ts';
 import { withFunctionCode } from './code/function-code.ts';
 import { type FunctionLimits, finishRunEphemeralStorageMebibytes } from './function-limits.ts';
@@ -35,7 +35,7 @@ export interface ServiceFunctionsProps {
   /** The field of the secret that contains the API key. Absent: the whole secret is the key. */
   readonly secretField?: string;
   /** The content of the settings file. */
-  readonly settings: FunctionSettingsInput;
+  readonly settings: FunctionSettings;
   readonly limits: FunctionLimits;
   readonly logs: LogGroupProps;
   readonly exportPage?: ExportPageSettings;

@@ -36,11 +36,9 @@ import { functionNetwork } from './network.ts';
 import { accountsAsGrantee, grantReadObjects, type StorageKeys } from './permissions.ts';
 import { createSchedules, createSchedulesLast } from './schedule.ts';
 import { functionSettings, serviceMetadata } from './settings/deployed-export.ts';
-import { withoutCdkValues } from './settings/cdk-values.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
 import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
-import { withCertificates } from './settings/service-network.ts';
 import { createStateMachine } from './state-machine.ts';
 import {
   checkBucket,
@@ -288,10 +286,8 @@ export class ReportExporter extends Construct {
   /** @throws ConfigurationError with a line for every problem in the settings */
   constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
-    const given = { service: withoutCdkValues(props.service), exports: withoutCdkValues(props.exports) };
-    const name = props.name ?? serviceNameFrom(pathInStack(this));
-    const settings = parseExporterSettings({ ...props, ...given, name }, this.node.path);
-    const { prefix, service, exports, exportPage } = settings;
+    const settings = parseExporterSettings(props, { name: serviceNameFrom(pathInStack(this)), path: this.node.path });
+    const { name, prefix, service, exports, exportPage } = settings;
     const { encryptionKey, alarmTopic: topic, eventBus, runbookUrl, secretField, tracing = true } = props;
     this.serviceName = name;
     this.exportNames = exports.map((each) => each.name);
@@ -305,8 +301,7 @@ export class ReportExporter extends Construct {
     this.#identity = this.#assertSeparate();
     checkBucket(this, bucket, prefix);
 
-    const deployedService = withCertificates(given.service, '.');
-    const fileOfFunctions = functionSettings(deployedService, given.exports, settings);
+    const fileOfFunctions = functionSettings(service, exports, settings);
     const limits = functionLimits({ service, exports });
     const logs = {
       retention: props.logRetention ?? RetentionDays.THREE_MONTHS,
@@ -332,7 +327,7 @@ export class ReportExporter extends Construct {
       tracing,
       network: functionNetwork(this, props, name, service),
     });
-    const metadata = serviceMetadata(deployedService, given.exports);
+    const metadata = serviceMetadata(service, exports);
     const { functions } = this;
     this.stateMachine = createStateMachine(this, {
       functions,

@@ -19,6 +19,7 @@ import { ReportExporter, type ReportExporterProps } from './report-exporter.ts';
 import { createSchedulesLast } from './schedule.ts';
 import { toPascalCase } from './service-output.ts';
 import { contextKey, inContext, readSettings } from './settings/deployment-settings.ts';
+import { asParsed } from './settings/exporter-settings.ts';
 import { createBucket, createPageLogTable, importSecret, lifecycleRules } from './stores.ts';
 
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
@@ -156,7 +157,7 @@ function createService(
 ): ReportExporter {
   const { existing, field, kmsKeyArn } = service.apiKeySecret;
   const { encryptLogs, alarms, logRetentionDays, logLevel, tracing, bucket } = settings;
-  return new ReportExporter(scope, service.name, {
+  const props = asParsed({
     ...service,
     ...shared,
     secret: existing === undefined ? undefined : importSecret(secrets, service.name, existing),
@@ -172,6 +173,7 @@ function createService(
     compression: bucket.compression,
     objectTags: bucket.objectTags,
   });
+  return new ReportExporter(scope, service.name, props);
 }
 
 const importKey = (scope: Construct, id: string, arn: string | undefined): IKey | undefined =>

@@ -13,7 +13,7 @@ import {
   StateMachineType,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import { type ServiceMetadataInput, serviceMetadataKey, serviceMetadataText } from '../settings/stack-output.ts';
+import { type ServiceMetadata, serviceMetadataKey, serviceMetadataText } from '../settings/stack-output.ts';
 import { byStep, stateMachine, stepNames } from '../core/state-machine/definition.ts';
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';
 import type { ServiceFunctions } from './functions.ts';
@@ -27,7 +27,7 @@ export interface ServiceStateMachineProps {
   readonly eventBus?: IEventBus;
   readonly limits: FunctionLimits;
   /** For the operator's commands, which read it from the template. */
-  readonly metadata: ServiceMetadataInput;
+  readonly metadata: ServiceMetadata;
   readonly logs: LogGroupProps;
   /** Whether executions send traces to X-Ray. */
   readonly tracing: boolean;

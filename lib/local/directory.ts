@@ -14,6 +14,7 @@ import {
 import type { Runtime } from '../core/ports.ts';
 import { listNames, shellQuote, toPrintable, truncate } from '../core/sanitize.ts';
 import { instantOf } from '../core/timestamps.ts';
+import { settingsVersion } from '../settings/environment.ts';
 import { exportDefinition } from '../settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';
@@ -21,14 +22,7 @@ import { acquireExportLock, isExportLocked } from './lock.ts';
 import { noteFailedStart, observeRun } from './run-observer.ts';
 import { boundedLockName, isBoundedExecution, runLocally, stateFileIn } from './run.ts';
 import { isNameOfVariable, localService, withSimulatedBound } from './service.ts';
-import {
-  type LocalExport,
-  type LocalExportInput,
-  localExportSchema,
-  type SavedSettings,
-  type SavedSettingsInput,
-  type SettingsSource,
-} from './settings.ts';
+import type { LocalExport, SavedSettings, SettingsSource } from './settings.ts';
 import { createLocalSlots } from './slots.ts';
 import { openSqlitePageLog } from './sqlite/page-log.ts';
 import { readRunNotes, type RunNotesReader } from './sqlite/run-notes.ts';
@@ -38,7 +32,7 @@ export interface LocalDeploymentOptions {
   readonly env: NodeJS.ProcessEnv;
   readonly runtime: Runtime;
   /** Reads an export from its settings file again. Absent: the settings of its last run count. @throws ConfigurationError */
-  readonly readSettings?: (source: SettingsSource, exportName: string) => Promise<LocalExportInput>;
+  readonly readSettings?: (source: SettingsSource, exportName: string) => Promise<LocalExport>;
 }
 
 /** @throws ConfigurationError if no export has run in the directory, or its state cannot be read */
@@ -88,20 +82,20 @@ interface CurrentSettings {
   readonly settings: LocalExport;
   readonly origin: SettingsOrigin;
   /** To be saved when a run begins: the file may have changed. */
-  readonly toSave?: SavedSettingsInput | undefined;
+  readonly toSave?: SavedSettings;
 }
 
 /** The settings as the file has them now, or those of the last run if it cannot be used. */
 async function readAgain(
-  { from, ...settings }: SavedSettings,
+  { from, version, ...settings }: SavedSettings,
   { out, readSettings }: LocalDeploymentOptions,
 ): Promise<CurrentSettings> {
   if (from === undefined || readSettings === undefined) return { settings, origin: { file: null } };
   const { file } = from;
   const { name } = settings.export;
   try {
-    const input = await readSettings(from, name);
-    return { settings: localExportSchema.parse(input), origin: { file }, toSave: { ...input, from } };
+    const current = await readSettings(from, name);
+    return { settings: current, origin: { file }, toSave: { version, ...current, from } };
   } catch (cause) {
     if (!isExportError(cause, 'ConfigurationError')) throw cause;
     const remedy = `The last run of ${name} read its settings there. To use another file: local --settings FILE ${name} ${directoryOption(out)}`;
@@ -113,22 +107,22 @@ async function readAgain(
 /**
  * Starts an export with the given settings, and saves them for later commands once the run has begun. Later starts read them again
  * from `source`, if it is given.
- * @throws ZodError if the settings are invalid, ConfigurationError if the directory cannot be used
+ * @throws ConfigurationError if the directory cannot be used
  */
 export async function startLocalExport(
   options: RunOptions,
-  settings: LocalExportInput,
+  settings: LocalExport,
   request: StartRequest,
   startOptions: StartOptions,
   source?: SettingsSource,
 ): Promise<RunEnd> {
-  const toSave = source === undefined ? settings : { ...settings, from: source };
+  const toSave: SavedSettings = { version: settingsVersion, ...settings, from: source };
   // An export that has never run is added only if a file names it: the name in an option may be mistyped, and stays. And only a
   // run shows that the name of the variable is not the key itself.
   const mayAdd = source !== undefined && isNameOfVariable(settings.apiKeyEnv);
   const noted = { exportName: settings.export.name, ...(mayAdd && { settings: toSave }) };
   return await notingFailure(options, noted, request, startOptions, async () => {
-    return await startRun(options, localExportSchema.parse(settings), request, startOptions, toSave);
+    return await startRun(options, settings, request, startOptions, toSave);
   });
 }
 
@@ -241,7 +235,7 @@ async function startRun(
   settings: LocalExport,
   startInput: StartRequest,
   { signal, maxAttempts, ...listeners }: StartOptions,
-  settingsToSave?: SavedSettingsInput,
+  settingsToSave?: SavedSettings,
 ): Promise<RunEnd> {
   const service = localService(settings, env, runtime);
   await using client = await service.connect(listeners.say);

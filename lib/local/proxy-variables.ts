@@ -6,7 +6,7 @@
 
 import { ExportError } from '../core/errors.ts';
 import type { Proxy } from '../service/network/network.ts';
-import { isLoopback } from '../settings/network-settings.ts';
+import { isLoopback } from '../settings/fields.ts';
 
 /** @throws ConfigurationError, without the value, which may contain a password */
 export function proxyFromVariables(baseUrl: string, env: NodeJS.ProcessEnv): Proxy | undefined {

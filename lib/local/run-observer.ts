@@ -7,14 +7,14 @@ import type { RunFailure } from '../core/model.ts';
 import type { StartOptions } from '../target/target.ts';
 import { fileSystemError, isFilePresent } from './durable-fs.ts';
 import type { RunObserver } from './run.ts';
-import type { SavedSettingsInput } from './settings.ts';
+import type { SavedSettings } from './settings.ts';
 import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
 
 /** A start of an export. */
 interface NotedStart {
   readonly exportName: string;
   /** Saved for later commands once the run has begun. Absent: they are saved already. */
-  readonly settings?: SavedSettingsInput | undefined;
+  readonly settings?: SavedSettings | undefined;
 }
 
 /**

@@ -1,34 +1,36 @@
 /** The settings of an export that runs on this machine: the service, the export, and where to find the API key. */
 
 import * as z from 'zod/mini';
-import { apiKeyEnvSchema } from '../settings/deployment-settings.ts';
-import { compressionSchema } from '../settings/environment.ts';
+import type { Compression } from '../core/model.ts';
+import type { settingsVersion } from '../settings/environment.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../settings/settings.ts';
 
-/** The input form, in which the settings are also stored, has durations as ISO 8601 text. */
-export const localExportSchema = z.strictObject({
+/** What the command line and a settings file say of a service and an export. */
+export const localSettingsSchema = z.strictObject({
   /** Without a base URL, a simulator of the service. */
   service: z.partial(serviceSettingsSchema, { baseUrl: true }),
   export: exportSettingsSchema,
-  /** The environment variable that contains the API key; never the key itself. */
-  apiKeyEnv: apiKeyEnvSchema,
-  /** Of the pages of new runs. */
-  compression: z.optional(compressionSchema),
-  /** The expression of its schedule in the settings file, which only AWS follows. */
-  schedule: z.optional(z.string()),
 });
-export type LocalExport = z.infer<typeof localExportSchema>;
-export type LocalExportInput = z.input<typeof localExportSchema>;
+export type LocalSettingsInput = z.input<typeof localSettingsSchema>;
+
+export interface LocalExport extends z.infer<typeof localSettingsSchema> {
+  /** The environment variable that contains the API key; never the key itself. */
+  readonly apiKeyEnv: string;
+  /** Of the pages of new runs. */
+  readonly compression?: Compression;
+  /** The expression of its schedule in the settings file, which only AWS follows. */
+  readonly schedule?: string;
+}
 
 /** The settings file of an export's last run, and the options that override it, by their names in camel case. */
-const settingsSourceSchema = z.strictObject({
+export interface SettingsSource {
   /** An absolute path. */
-  file: z.string(),
-  options: z.record(z.string(), z.unknown()),
-});
-export type SettingsSource = z.infer<typeof settingsSourceSchema>;
+  readonly file: string;
+  readonly options: Readonly<Record<string, unknown>>;
+}
 
 /** What a directory keeps: the settings of the last run, and the file that the next one reads again. Absent: there was none. */
-export const savedSettingsSchema = z.extend(localExportSchema, { from: z.optional(settingsSourceSchema) });
-export type SavedSettings = z.infer<typeof savedSettingsSchema>;
-export type SavedSettingsInput = z.input<typeof savedSettingsSchema>;
+export interface SavedSettings extends LocalExport {
+  readonly version: typeof settingsVersion;
+  readonly from?: SettingsSource;
+}

@@ -1,20 +1,21 @@
 /** Parses the options of the command line into settings. All problems are reported at once, each by its option. */
 
 import { resolve } from 'node:path';
-import * as z from 'zod/mini';
+import type * as z from 'zod/mini';
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { Bounds } from '../core/model.ts';
 import { startInputSchema } from '../core/steps/start-input.ts';
 import type { StartRequest } from '../target/target.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
-import { apiKeyEnvSchema, defaultApiKeyEnv, issueAt } from '../settings/deployment-settings.ts';
-import { findMismatches } from '../settings/settings.ts';
+import { apiKeyEnvSchema, defaultApiKeyEnv } from '../settings/deployment-settings.ts';
+import { parseWithRules } from '../settings/parse-settings.ts';
+import { type ExportSettings, findMismatches, type ServiceSettings } from '../settings/settings.ts';
 import { isPem, type TlsSettings } from '../settings/network-settings.ts';
 import { describeProblem, formatPath } from '../core/validation-errors.ts';
 import { isInFuture } from '../core/timestamps.ts';
 import { problemOfVariable } from '../local/service.ts';
-import { type LocalExportInput, localExportSchema } from '../local/settings.ts';
+import { type LocalExport, type LocalSettingsInput, localSettingsSchema } from '../local/settings.ts';
 
 /** The options that change settings, as the argument parser returns them: text, or absent. */
 export interface SettingOptions {
@@ -109,18 +110,20 @@ export function readBounds(options: Pick<RunOptions, 'since' | 'until'>, problem
 }
 
 /**
- * The settings in `options`, in the form in which they are stored for later starts. `usageErrors` are the problems that
+ * The settings in `options`. `usageErrors` are the problems that
  * were found before.
  * @throws ConfigurationError with one line per problem, including `usageErrors`
  */
-export function readLocalSettings(options: LocalOptions, usageErrors: readonly string[]): LocalExportInput {
+export function readLocalSettings(options: LocalOptions, usageErrors: readonly string[]): LocalExport {
   const problems = [...usageErrors];
   const base = { service: {}, export: { name: options.export } };
   const settings = overrideSettings(base, readOverrides(options, problems), problems);
   const { baseUrl, apiKeyEnv = defaultApiKeyEnv } = options;
   if (baseUrl !== undefined) checkVariableName(apiKeyEnv, problems);
   else problems.push(...findUnusedOptions(options));
-  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+  if (problems.length > 0 || settings === undefined) {
+    throw new ExportError('ConfigurationError', problems.join('\n'));
+  }
   // The simulator needs no key. A name that was not checked is not stored: it could be a key.
   const compression = compressionOf(options);
   return { ...settings, apiKeyEnv: baseUrl === undefined ? defaultApiKeyEnv : apiKeyEnv, ...compression };
@@ -129,8 +132,8 @@ export function readLocalSettings(options: LocalOptions, usageErrors: readonly s
 /** What `--compress` sets, or else `given`. */
 export const compressionOf = (
   { compress }: Pick<LocalOptions, 'compress'>,
-  given?: LocalExportInput['compression'],
-): Pick<LocalExportInput, 'compression'> => {
+  given?: LocalExport['compression'],
+): Pick<LocalExport, 'compression'> => {
   const compression = compress === true ? 'gzip' : given;
   return compression === undefined ? {} : { compression };
 };
@@ -154,8 +157,8 @@ export const optionsSet = (options: SettingOptions, fields: readonly (keyof Sett
 
 const optionName = (field: string): string => `--${field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
-/** A service and an export, in the form in which they are stored. */
-type Settings = Pick<LocalExportInput, 'service' | 'export'>;
+/** A service and an export, as they are written. */
+type Settings = LocalSettingsInput;
 
 /** What the command line says about a service and its exports. Fields that it does not set are absent. */
 export interface Overrides {
@@ -219,10 +222,13 @@ function parseHeaders(headers: readonly string[] | undefined, problems: string[]
   return Object.fromEntries(parsed);
 }
 
-const settingsSchema = z.pick(localExportSchema, { service: true, export: true });
+interface ValidSettings {
+  readonly service?: Partial<ServiceSettings>;
+  readonly export?: Partial<ExportSettings>;
+}
 
-/** The settings with the overrides. What is wrong with them is added to `problems`, by the option. */
-export function overrideSettings(base: Settings, overrides: Overrides, problems: string[]): Settings {
+/** The settings with the overrides. What is wrong with them is added to `problems`, by the option; they are then undefined. */
+export function overrideSettings(base: Settings, overrides: Overrides, problems: string[]) {
   const { since } = base.export;
   const { overlap } = overrides;
   const settings = {
@@ -238,12 +244,16 @@ export function overrideSettings(base: Settings, overrides: Overrides, problems:
       ...(overlap === undefined ? {} : { since: { ...since, overlap } }),
     },
   };
-  const mismatches = findMismatches(settings.service, [settings.export]).map(({ path: [root, ...path], message }) =>
-    issueAt(root === 'service' ? ['service', ...path] : ['export', ...path.slice(1)], message),
+  const depths = { service: 2, export: 2 };
+  const { data, issues } = parseWithRules(localSettingsSchema, settings, depths, (valid: ValidSettings) =>
+    findMismatches({ valid: valid.service ?? {}, written: settings.service }, [
+      { valid: valid.export ?? {}, written: settings.export },
+    ]).map(({ path: [root = '', ...path], message }) =>
+      root === 'service' ? { path: [root, ...path], message } : { path: ['export', ...path.slice(1)], message },
+    ),
   );
-  const issues = settingsSchema.safeParse(settings).error?.issues ?? [];
-  for (const issue of [...issues, ...mismatches]) problems.push(describeOption(issue));
-  return settings;
+  for (const issue of issues) problems.push(describeOption(issue));
+  return data;
 }
 
 /** An option replaces a field of these objects, not the whole object. */

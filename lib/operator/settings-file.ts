@@ -3,16 +3,11 @@
 import { dirname, resolve } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import { listNames } from '../core/sanitize.ts';
-import {
-  defaultApiKeyEnv,
-  type DeploymentSettings,
-  parseDeployment,
-  type ServiceDeploymentSettings,
-} from '../settings/deployment-settings.ts';
-import type { AsText, ServiceProps } from '../settings/props.ts';
+import { defaultApiKeyEnv, parseDeployment, type ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
+import type { AsText, ServiceProps, SettingsFile } from '../settings/props.ts';
 import { fileDocument } from '../settings/settings-document.ts';
 import { readTextFile } from '../settings/text-file.ts';
-import type { LocalExportInput, SettingsSource } from '../local/settings.ts';
+import type { LocalExport, LocalSettingsInput, SettingsSource } from '../local/settings.ts';
 import {
   checkVariableName,
   collectProblems,
@@ -39,23 +34,22 @@ export function readFileExports(
   names: readonly string[],
   options: FileOptions,
   usageErrors: readonly string[],
-): readonly LocalExportInput[] {
+): readonly LocalExport[] {
   const problems = [...usageErrors];
   const overrides = readOverrides(options, problems);
   if (options.apiKeyEnv !== undefined) checkVariableName(options.apiKeyEnv, problems);
-  const deployment = collectProblems(() => readFile(file), problems);
+  const read = collectProblems(() => readFile(file), problems);
   const selected =
-    deployment === undefined
-      ? []
-      : (collectProblems(() => select(deployment, file, names, options.all), problems) ?? []);
+    read === undefined ? [] : (collectProblems(() => select(read, file, names, options.all), problems) ?? []);
   problems.push(...findAmbiguousOverrides(selected, options));
-  const exports = selected.map(({ service, settings: exportSettings, schedule }): LocalExportInput => {
-    const { baseUrl, ...others } = withResolvedPaths(service.service, dirname(file));
+  const exports = selected.flatMap(({ service, written, schedule }): LocalExport | [] => {
+    const { baseUrl, ...others } = withResolvedPaths(written.service, dirname(file));
     const simulated = options.simulate === true;
-    const base = { service: simulated ? others : { baseUrl, ...others }, export: exportSettings };
+    const base = { service: simulated ? others : { baseUrl, ...others }, export: written.export };
     const apiKeyEnv = simulated ? defaultApiKeyEnv : (options.apiKeyEnv ?? service.apiKeyEnv);
     const place = `${file} services.${service.name}`;
     const settings = overrideSettings(base, overrides, problems);
+    if (settings === undefined) return [];
     if (!simulated) problems.push(...findMissingCertificate(settings.service, place));
     else if (others.api !== undefined) {
       problems.push(
@@ -63,11 +57,11 @@ export function readFileExports(
           'Without --simulate, the API at its baseUrl is used; probe requests two pages and stores nothing',
       );
     }
-    const compression = compressionOf(options, deployment?.bucket.compression);
+    const compression = compressionOf(options, read?.deployment.bucket.compression);
     return { ...settings, apiKeyEnv, ...compression, ...(schedule !== undefined && { schedule }) };
   });
   // The options have problems of their own, whatever the file says.
-  if (exports.length === 0) overrideSettings({ service: {}, export: { name: 'any' } }, overrides, problems);
+  if (selected.length === 0) overrideSettings({ service: {}, export: { name: 'any' } }, overrides, problems);
   // What is wrong with an option is wrong for every export. Report it once.
   if (problems.length > 0) throw new ExportError('ConfigurationError', [...new Set(problems)].join('\n'));
   return exports;
@@ -84,18 +78,22 @@ export function settingsSource(file: string, options: LocalOptions): SettingsSou
 }
 
 /** The export as its file has it now. @throws ConfigurationError as `readFileExports` does */
-export function readAgain({ file, options }: SettingsSource, exportName: string): LocalExportInput {
-  return readFileExports(file, [exportName], options as FileOptions, [])[0] as LocalExportInput;
+export function readAgain({ file, options }: SettingsSource, exportName: string): LocalExport {
+  return readFileExports(file, [exportName], options as FileOptions, [])[0] as LocalExport;
 }
 
-const readFile = (file: string) => parseDeployment(fileDocument(file, readTextFile));
+/** Options override what is written. */
+function readFile(file: string) {
+  const document = fileDocument(file, readTextFile);
+  return { deployment: parseDeployment(document), written: document.value as AsText<SettingsFile> };
+}
 
 /** Paths in the file are relative to it. */
 const withResolvedPaths = ({ tls, ...service }: AsText<ServiceProps>, directory: string): AsText<ServiceProps> =>
   tls === undefined ? service : { ...service, tls: withoutUndefined({ ...tls, ...resolvePaths(tls, directory) }) };
 
 /** The service requires a client certificate, which on AWS is a secret, and this machine has none. */
-function findMissingCertificate({ tls }: Pick<ServiceProps, 'tls'>, place: string): string[] {
+function findMissingCertificate({ tls }: LocalExport['service'], place: string): string[] {
   if (tls?.clientCertificateSecret === undefined || tls.clientCertificate !== undefined) return [];
   return [
     `${place}.tls.clientCertificate: is required on this machine, with clientKey; clientCertificateSecret is for AWS only`,
@@ -104,21 +102,27 @@ function findMissingCertificate({ tls }: Pick<ServiceProps, 'tls'>, place: strin
 
 interface SelectedExport {
   readonly service: ServiceDeploymentSettings;
-  readonly settings: LocalExportInput['export'];
+  readonly name: string;
+  readonly written: { readonly service: AsText<ServiceProps>; readonly export: LocalSettingsInput['export'] };
   /** An expression. A local run starts at once, whatever the schedule. */
   readonly schedule: string | undefined;
 }
 
 function select(
-  { services }: DeploymentSettings,
+  { deployment: { services }, written }: ReturnType<typeof readFile>,
   file: string,
   names: readonly string[],
   all = false,
 ): readonly SelectedExport[] {
   const exports = services.flatMap((service) =>
-    service.exports.map(({ schedule, ...settings }) => ({ service, settings, schedule: schedule?.expression })),
+    service.exports.map(({ name, schedule }) => ({
+      name,
+      service,
+      written: writtenSettings(written, service.name, name),
+      schedule: schedule?.expression,
+    })),
   );
-  const known = exports.map(({ settings: { name } }) => name);
+  const known = exports.map(({ name }) => name);
   if (all || (names.length === 0 && exports.length === 1)) return exports;
   if (names.length === 0) {
     const message = `Specify exports of ${file}, or run all of them with --all: ${listNames(known)}`;
@@ -129,7 +133,21 @@ function select(
     const lines = unknown.map((name) => `${sanitizeArgument(name)}: no such export in ${file}`);
     throw new ExportError('ConfigurationError', [...lines, `  Its exports: ${listNames(known)}`].join('\n'));
   }
-  return [...new Set(names)].flatMap((name) => exports.filter(({ settings }) => settings.name === name));
+  return [...new Set(names)].flatMap((name) => exports.filter((each) => each.name === name));
+}
+
+/** A service and an export of a valid file, without what only a deployment uses. */
+function writtenSettings({ services, exports }: AsText<SettingsFile>, serviceName: string, exportName: string) {
+  const {
+    apiKeySecret: _secret,
+    apiKeyEnv: _env,
+    exportPage: _page,
+    readerAccounts: _readers,
+    ...service
+  } = services[serviceName] as AsText<SettingsFile>['services'][string];
+  const found = exports.find(({ name }) => name === exportName) as AsText<SettingsFile>['exports'][number];
+  const { service: _service, schedule: _schedule, ...settings } = found;
+  return { service, export: settings };
 }
 
 const ofOneService = [

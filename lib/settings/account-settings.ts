@@ -7,6 +7,7 @@ import * as z from 'zod/mini';
 import { listNames } from '../core/sanitize.ts';
 import { field, optionalField, text, wholeNumber } from './fields.ts';
 import type { StorageClass } from './environment.ts';
+import type { SettingsProblem } from './parse-settings.ts';
 
 const accountIdSchema = text(/^\d{12}$/, 'must be an account ID of 12 digits');
 
@@ -99,12 +100,6 @@ export const lifecycleSchema = z.strictObject({
 });
 export type LifecycleSettings = z.infer<typeof lifecycleSchema>;
 
-/** What is wrong with a combination of settings. The path is relative to the settings that are checked. */
-export interface CombinationProblem {
-  readonly path: readonly (string | number)[];
-  readonly message: string;
-}
-
 /** How many days old an object must be to enter these classes, and how long a transition must leave it there. */
 const minDays = 30;
 const hasMinDays = (storageClass: string): boolean => storageClass === 'STANDARD_IA' || storageClass === 'ONEZONE_IA';
@@ -114,10 +109,12 @@ const hasMinDays = (storageClass: string): boolean => storageClass === 'STANDARD
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/lifecycle-transition-general-considerations.html
  */
 export function findLifecycleProblems(
-  { expireAfterDays, deleteNoncurrentAfterDays, transitions = [] }: LifecycleSettings,
+  lifecycle: LifecycleSettings | undefined,
   storageClass: StorageClass | undefined,
-): CombinationProblem[] {
-  const problems: CombinationProblem[] = [];
+): SettingsProblem[] {
+  if (lifecycle === undefined) return [];
+  const { expireAfterDays, deleteNoncurrentAfterDays, transitions = [] } = lifecycle;
+  const problems: SettingsProblem[] = [];
   if (expireAfterDays === undefined && transitions.length === 0) {
     problems.push({ path: [], message: 'must have expireAfterDays or transitions' });
   }
@@ -178,7 +175,7 @@ export type ExportPageSettings = z.infer<typeof exportPageSchema>;
 export function findConcurrencyProblems(
   { reservedConcurrency }: ExportPageSettings,
   exportCount: number,
-): CombinationProblem[] {
+): SettingsProblem[] {
   if (reservedConcurrency === undefined || reservedConcurrency >= exportCount) return [];
   return [
     {

@@ -14,9 +14,10 @@
 
 import * as z from 'zod/mini';
 import type { JsonObject, JsonValue } from '../core/model.ts';
-import { checkedText, field, flag, optionalField, text } from './fields.ts';
+import { checkedText, field, fieldsOf, flag, isLoopback, optionalField, text } from './fields.ts';
 import { findFilterProblems } from './filter-problems.ts';
-import { headerNamePattern, isLoopback } from './network-settings.ts';
+import { headerNamePattern } from './network-settings.ts';
+import type { Checked } from './parse-settings.ts';
 
 /** What a template may contain. `{filter.NAME}` is a field of the export's filter, and `{filter}` the whole of it. */
 const placeholders = '{since}, {until}, {size}, {filter} and {filter.NAME}';
@@ -584,28 +585,27 @@ export const mediaTypesOf = ({ format, types }: Api['page']): readonly string[] 
 /** The format of a run: `JSON`. It becomes the extension of its pages. */
 export const formatOf = ({ page: { format } }: Api): string => (format === 'bytes' ? 'BIN' : format.toUpperCase());
 
-/** What is wrong with an export of a service with this description. Accepts any export. */
+/** What is wrong with an export of a service with this description. */
 export function findApiProblems(
   api: Api,
-  { filter, size, format, container, expect }: Readonly<Record<string, unknown>>,
+  { valid, written }: Checked<{ readonly filter: JsonObject; readonly size?: number; readonly expect?: object }>,
 ): readonly { readonly path: Path; readonly message: string }[] {
-  const names = typeof filter === 'object' && filter !== null ? Object.keys(filter) : [];
   const isUsed = (name: string) => uses(api, 'filter') || uses(api, `filter.${name}`);
   return [
-    ...names
+    ...Object.keys(valid.filter ?? {})
       .filter((name) => !isUsed(name))
       .map((name) => ({
         path: ['filter', name],
         message: `has no effect: api.request has no placeholder {filter.${name}}`,
       })),
-    ...(size !== undefined && !uses(api, 'size')
+    ...(valid.size !== undefined && !uses(api, 'size')
       ? [{ path: ['size'], message: 'has no effect: api.request has no placeholder {size}' }]
       : []),
-    ...(expect !== undefined && api.page.format === 'bytes'
+    ...(valid.expect !== undefined && api.page.format === 'bytes'
       ? [{ path: ['expect'], message: 'needs a format whose reports are counted, not bytes' }]
       : []),
-    ...(['format', 'container'] as const)
-      .filter((name) => ({ format, container })[name] !== undefined)
+    ...['format', 'container']
+      .filter((name) => fieldsOf(written)[name] !== undefined)
       .map((name) => ({
         path: [name],
         message: 'has no meaning for a service with api: api.page.format is the format of its pages',

@@ -1,16 +1,12 @@
 /**
  * The settings file: services, their exports, and what they share on AWS. The CDK app deploys it, and `report-exporter local`
- * runs its exports on this machine.
- *
- * Settings of services and exports keep the form in which they were written: functions and local directories store that form,
- * and read it through the same schemas.
+ * runs its exports on this machine. It is parsed once: functions, template metadata and directories hold the parsed form.
  */
 
 import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import { listNames, toPrintable, truncate } from '../core/sanitize.ts';
 import {
-  type CombinationProblem,
   envSchema,
   type ExportPageSettings,
   exportPageSchema,
@@ -27,13 +23,18 @@ import {
   compressionSchema,
   storageClassSchema,
 } from './environment.ts';
-import { field, fieldsOf, flag, optionalField, text, variableName } from './fields.ts';
+import { field, fieldsOf, flag, itemsOf, optionalField, text, variableName } from './fields.ts';
 import { secretIdPattern, secretIdProblem } from './network-settings.ts';
-import type { AsText, ExportProps, ServiceProps, SettingsFile } from './props.ts';
+import { type Checked, parseWithRules, type SettingsProblem, within } from './parse-settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
-import { exportSettingsSchema, findMismatches, needsSecret, serviceSettingsSchema } from './settings.ts';
+import {
+  exportSettingsSchema,
+  findMismatches,
+  needsSecret,
+  type ServiceSettings,
+  serviceSettingsSchema,
+} from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
-import { suggestFields } from './unknown-fields.ts';
 import { formatPath } from '../core/validation-errors.ts';
 
 /** The name of the stack that the CDK app deploys, unless the settings have another. */
@@ -108,21 +109,6 @@ const serviceEntrySchema = field(
   'The address and the limits of a service.',
   z.extend(serviceSettingsSchema, serviceDeploymentFields),
 );
-type ServiceDeploymentField = keyof typeof serviceDeploymentFields;
-
-/** The settings of the client, and the others. Accepts any value. */
-export function splitServiceEntry<Entry extends object>(entry: Entry) {
-  const isDeploymentField = (name: string) => Object.hasOwn(serviceDeploymentFields, name);
-  const fields = Object.entries(entry);
-  return {
-    service: Object.fromEntries(fields.filter(([name]) => !isDeploymentField(name))) as Omit<
-      Entry,
-      ServiceDeploymentField
-    >,
-    deployment: Object.fromEntries(fields.filter(([name]) => isDeploymentField(name))),
-  };
-}
-
 const exportEntrySchema = field(
   'What to export, from where, and when.',
   z.safeExtend(exportDeploymentSchema, {
@@ -269,188 +255,172 @@ export const settingsFileSchema = z.strictObject(
   { error: orWrongType('must be an object with the settings of the deployment') },
 );
 type ParsedFile = z.infer<typeof settingsFileSchema>;
+type ParsedService = ParsedFile['services'][string];
+type ParsedExport = ParsedFile['exports'][number];
+export type ExportDeploymentSettings = z.infer<typeof exportDeploymentSchema>;
 
 export interface ServiceDeploymentSettings {
   readonly name: string;
   /** The prefix of every key of the service in the bucket. */
   readonly prefix: string;
-  readonly service: AsText<ServiceProps>;
+  readonly service: ServiceSettings;
   readonly apiKeySecret: z.infer<typeof apiKeySecretSchema>;
   /** The environment variable with the API key, for runs on this machine. */
   readonly apiKeyEnv: string;
   readonly exportPage?: ExportPageSettings;
   readonly readerAccounts?: readonly string[];
-  readonly exports: readonly AsText<ExportProps>[];
+  readonly exports: readonly ExportDeploymentSettings[];
 }
 
-/** A settings file with its exports assigned to their services. */
+/** A parsed settings file, with its exports assigned to their services. Durations are in milliseconds. */
 export interface DeploymentSettings extends Omit<ParsedFile, '$schema' | 'services' | 'exports'> {
   readonly services: readonly ServiceDeploymentSettings[];
 }
 
-export type SettingsIssue = z.core.$ZodIssue;
+/** What the schema accepts of a file. */
+interface ValidFile extends Partial<Omit<ParsedFile, 'services' | 'exports'>> {
+  readonly services?: Readonly<Record<string, Partial<ParsedService> | undefined>>;
+  readonly exports?: readonly (Partial<ParsedExport> | undefined)[];
+}
+
+/** What a service and its exports are for further rules. */
+export interface ValidService {
+  readonly service: Partial<ServiceSettings>;
+  readonly exports: readonly Partial<ExportDeploymentSettings>[];
+  readonly exportPage?: ExportPageSettings;
+}
+type FindMore = (service: ValidService) => readonly SettingsProblem[];
 
 /**
- * The settings in `document`. `findMore` finds problems beyond those of the schema, such as limits of AWS, in any value.
+ * The settings in `document`. `findMore` finds problems of a service beyond those of the schema, such as limits of AWS, by the paths of
+ * its argument.
  * @throws ConfigurationError with a line for every problem
  */
 export function parseDeployment(
   { value, describe }: SettingsDocument,
-  findMore: (value: unknown) => readonly SettingsIssue[] = () => [],
+  findMore: FindMore = () => [],
 ): DeploymentSettings {
-  const { data, error } = settingsFileSchema.safeParse(value);
-  const invalid = suggestFields(settingsFileSchema, error?.issues ?? []);
-  const issues = [...invalid, ...findConflicts(value), ...findCombinations(value), ...findMore(value)];
-  if (data === undefined || issues.length > 0) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
-  const { $schema: _schema, services: parsed, exports: _exports, ...shared } = data;
-  const written = value as AsText<SettingsFile>;
-  const assigned = assignExports(value);
-  const services = Object.entries(written.services).map(([name, entry]) => {
-    const { service } = splitServiceEntry(entry);
-    const { apiKeySecret = {}, apiKeyEnv = defaultApiKeyEnv, exportPage, readerAccounts } = parsed[name] ?? {};
-    const exports = assigned
-      .filter(({ service: of }) => of === name)
-      .map(({ index }) => {
-        const { service: _service, ...settings } = written.exports[index] as AsText<SettingsFile>['exports'][number];
-        return settings;
-      });
-    return {
-      name,
-      prefix: `${shared.bucket.prefix}${name}/`,
-      service,
-      apiKeySecret,
-      apiKeyEnv,
-      ...(exportPage === undefined ? {} : { exportPage }),
-      ...(readerAccounts === undefined ? {} : { readerAccounts }),
-      exports,
-    };
-  });
-  return { ...shared, services };
+  const depths = { services: 3, exports: 3, bucket: 2, alarms: 2 };
+  const { data, issues } = parseWithRules(settingsFileSchema, value, depths, (valid: ValidFile) =>
+    findProblems(valid, fieldsOf(value), findMore),
+  );
+  if (data === undefined) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
+  const { $schema: _schema, services, exports, ...shared } = data;
+  const assigned = assignExports(exports, Object.keys(services));
+  return {
+    ...shared,
+    services: Object.entries(services).map(([name, entry]) => {
+      const { apiKeySecret, apiKeyEnv, exportPage, readerAccounts, ...service } = entry;
+      const own = exports.filter((_, index) => assigned[index] === name);
+      return {
+        name,
+        prefix: `${shared.bucket.prefix}${name}/`,
+        service,
+        apiKeySecret,
+        apiKeyEnv,
+        exportPage,
+        readerAccounts,
+        exports: own.map(({ service: _service, ...settings }) => settings),
+      };
+    }),
+  };
 }
 
-type Path = readonly (string | number)[];
-
-export const issueAt = (path: Path, message: string): SettingsIssue => ({
-  code: 'custom',
-  path: [...path],
-  message,
-  input: undefined,
-});
-
-export const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
-
-interface AssignedExport {
-  /** In the list of exports. */
-  readonly index: number;
-  /** The name of its service; undefined if there is no such service. */
-  readonly service: string | undefined;
-}
-
-/** The service of each export, as far as it is recognizable. Accepts any value. */
-export function assignExports(value: unknown): readonly AssignedExport[] {
-  const { services, exports } = fieldsOf(value);
-  const names = new Set(Object.keys(fieldsOf(services)));
-  const [only] = names.size === 1 ? names : [];
-  return itemsOf(exports).map((each, index) => {
-    const { service = only } = fieldsOf(each);
-    return { index, service: typeof service === 'string' && names.has(service) ? service : undefined };
+/** The name of each export's service; undefined if there is no such service. */
+function assignExports(
+  exports: readonly ({ readonly service?: string } | undefined)[],
+  serviceNames: readonly string[],
+): readonly (string | undefined)[] {
+  const [only] = serviceNames.length === 1 ? serviceNames : [];
+  return exports.map((each) => {
+    const name = each?.service ?? only;
+    return name !== undefined && serviceNames.includes(name) ? name : undefined;
   });
 }
 
-/**
- * The problems that no single field shows: names that collide, and services and exports that do not belong together. Accepts
- * any value, so that they are reported together with all other problems.
- */
-function findConflicts(value: unknown): SettingsIssue[] {
-  const { services, exports } = fieldsOf(value);
-  const serviceNames = Object.keys(fieldsOf(services));
-  const exportNames = itemsOf(exports).map((each) => fieldsOf(each).name);
-  return [
-    // The schema of a record would not check the settings of a service with an invalid name.
-    ...serviceNames.flatMap((name) =>
-      (serviceNameSchema.safeParse(name).error?.issues ?? []).map(({ message }) =>
-        issueAt(['services', name], `the name ${message}`),
-      ),
-    ),
-    ...findMissingLinks(value, serviceNames),
-    ...[
-      ...findNameCollisions(serviceNames.map((name) => ({ name, path: ['services', name] }))),
-      ...findNameCollisions(
-        exportNames.map((name, index) => ({
-          name: typeof name === 'string' ? name : undefined,
-          path: ['exports', index, 'name'],
-        })),
-      ),
-    ].map(({ path, message }) => issueAt(path, message)),
-  ];
-}
-
-/** What is wrong with settings that are valid by themselves. Accepts any value, as `findConflicts` does. */
-function findCombinations(value: unknown): SettingsIssue[] {
-  const { services, bucket, env } = fieldsOf(value);
-  const { existing, storageClass, lifecycle } = fieldsOf(bucket);
-  const parsedLifecycle = lifecycleSchema.safeParse(lifecycle);
-  const inBucket = parsedLifecycle.success
-    ? findLifecycleProblems(parsedLifecycle.data, storageClassSchema.safeParse(storageClass).data)
-    : [];
-  const entries = Object.entries(fieldsOf(services)).map(([name, entry]) => ({
+/** What no single field shows: names that collide, and settings that do not belong together. */
+function findProblems(
+  valid: ValidFile,
+  written: Readonly<Record<string, unknown>>,
+  findMore: FindMore,
+): SettingsProblem[] {
+  const { bucket, exports = [] } = valid;
+  const writtenServices = fieldsOf(written.services);
+  // Also a name that the parsed record lacks, such as __proto__.
+  const services = Object.keys(writtenServices).map((name) => ({
     name,
-    readerAccounts: fieldsOf(entry).readerAccounts,
+    valid: (Object.hasOwn(valid.services ?? {}, name) ? valid.services?.[name] : undefined) ?? {},
+    written: writtenServices[name],
   }));
+  const serviceNames = services.map(({ name }) => name);
+  const assigned = assignExports(exports, serviceNames);
   return [
-    ...(lifecycle === undefined || existing === undefined
-      ? []
-      : [
-          issueAt(
-            ['bucket', 'lifecycle'],
-            'must not be set with bucket.existing: the stack cannot change a bucket that it does not create, so add the ' +
-              'rules to it yourself (docs/bucket.md, "Age of pages")',
-          ),
-        ]),
-    ...inBucket.map(({ path, message }) => issueAt(['bucket', 'lifecycle', ...path], message)),
-    ...entries
-      .filter(({ readerAccounts }) => readerAccounts !== undefined && existing !== undefined)
-      .map(({ name }) =>
-        issueAt(
-          ['services', name, 'readerAccounts'],
-          'must not be set with bucket.existing: the stack cannot change the policy of a bucket that it does not create, ' +
-            'so add the statements to it yourself (docs/consumers.md, "Other accounts")',
-        ),
-      ),
-    ...findServiceMismatches(value),
-    ...findSharedVariables(value),
-    ...findTooManyReaders(entries),
-    ...findElsewhere(value, envSchema.safeParse(env).data ?? {}),
+    ...serviceNames.flatMap((name) =>
+      (serviceNameSchema.safeParse(name).error?.issues ?? []).map(({ message }) => ({
+        path: ['services', name],
+        message: `the name ${message}`,
+      })),
+    ),
+    ...findMissingLinks(exports, assigned, serviceNames),
+    ...findNameCollisions(serviceNames.map((name) => ({ name, path: ['services', name] }))),
+    ...findNameCollisions(exports.map((each, index) => ({ name: each?.name, path: ['exports', index, 'name'] }))),
+    ...findBucketConflicts(fieldsOf(written.bucket), services),
+    ...within(['bucket', 'lifecycle'], findLifecycleProblems(bucket?.lifecycle, bucket?.storageClass)),
+    ...findSharedVariables(services),
+    ...findTooManyReaders(services),
+    ...findElsewhere(valid),
+    ...services.flatMap(({ name, valid: service, written: writtenService }) => {
+      const indexes = [...exports.keys()].filter((index) => assigned[index] === name);
+      const own = indexes.map((index) => ({
+        valid: exports[index] ?? {},
+        written: itemsOf(written.exports)[index],
+      }));
+      const problems = [
+        ...findMismatches({ valid: service, written: writtenService }, own),
+        ...findMore({ service, exports: own.map((each) => each.valid), exportPage: service.exportPage }),
+      ];
+      return problems.map(({ path: [root = '', index, ...rest], message }) => {
+        if (root === 'exports') return { path: ['exports', indexes[Number(index)] ?? 0, ...rest], message };
+        const inService = index === undefined ? [] : [index, ...rest];
+        return { path: ['services', name, ...(root === 'service' ? [] : [root]), ...inService], message };
+      });
+    }),
   ];
 }
 
-function findServiceMismatches(value: unknown): SettingsIssue[] {
-  const { services, exports } = fieldsOf(value);
-  const assigned = assignExports(value);
-  return Object.entries(fieldsOf(services)).flatMap(([name, service]) => {
-    const own = assigned.filter(({ service: of }) => of === name);
-    const mismatches = findMismatches(
-      service,
-      own.map(({ index }) => itemsOf(exports)[index]),
-    );
-    return mismatches.map(({ path: [root, ...path], message }) => {
-      const [position, ...rest] = path;
-      return root === 'service'
-        ? issueAt(['services', name, ...path], message)
-        : issueAt(['exports', own[Number(position)]?.index ?? 0, ...rest], message);
-    });
-  });
+/** The rules below see a service as it is valid, and as it was written. */
+interface CheckedService extends Checked<ParsedService> {
+  readonly name: string;
+}
+
+/** The stack cannot change a bucket that it does not create. */
+function findBucketConflicts(
+  { existing, lifecycle }: Readonly<Record<string, unknown>>,
+  services: readonly CheckedService[],
+): SettingsProblem[] {
+  if (existing === undefined) return [];
+  const ofLifecycle =
+    'must not be set with bucket.existing: the stack cannot change a bucket that it does not create, so add the ' +
+    'rules to it yourself (docs/bucket.md, "Age of pages")';
+  const ofReaders =
+    'must not be set with bucket.existing: the stack cannot change the policy of a bucket that it does not create, ' +
+    'so add the statements to it yourself (docs/consumers.md, "Other accounts")';
+  const withReaders = services.filter(({ written }) => fieldsOf(written).readerAccounts !== undefined);
+  return [
+    ...(lifecycle === undefined ? [] : [{ path: ['bucket', 'lifecycle'], message: ofLifecycle }]),
+    ...withReaders.map(({ name }) => ({ path: ['services', name, 'readerAccounts'], message: ofReaders })),
+  ];
 }
 
 /** Services whose key would be sent to two vendors, as both use the default variable. On AWS, each has a secret of its own. */
-function findSharedVariables(value: unknown): SettingsIssue[] {
-  const services = Object.entries(fieldsOf(fieldsOf(value).services)).flatMap(([name, entry]) => {
-    const { apiKeyEnv, baseUrl, api } = fieldsOf(entry);
-    const { kind, tokenUrl } = fieldsOf(fieldsOf(api).auth);
+function findSharedVariables(all: readonly CheckedService[]): SettingsProblem[] {
+  const services = all.flatMap(({ name, valid: { apiKeyEnv, baseUrl }, written }) => {
+    const { kind, tokenUrl } = fieldsOf(fieldsOf(fieldsOf(written).api).auth);
     const address = kind === 'oauth2' ? tokenUrl : baseUrl;
-    const usesDefault = apiKeyEnv === undefined || apiKeyEnv === defaultApiKeyEnv;
-    if (!usesDefault || !needsSecret(entry) || typeof address !== 'string' || !URL.canParse(address)) return [];
-    return [{ path: ['services', name], isNamed: apiKeyEnv !== undefined, origin: new URL(address).origin }];
+    if (apiKeyEnv !== defaultApiKeyEnv || !needsSecret(written) || typeof address !== 'string') return [];
+    if (!URL.canParse(address)) return [];
+    const isNamed = fieldsOf(written).apiKeyEnv !== undefined;
+    return [{ path: ['services', name], isNamed, origin: new URL(address).origin }];
   });
   return services.flatMap(({ path, isNamed, origin }, index) => {
     if (isNamed) return [];
@@ -460,73 +430,72 @@ function findSharedVariables(value: unknown): SettingsIssue[] {
     const message =
       `is required: without it, the key of ${formatPath(other.path)} for ${truncate(other.origin, 100)}, in ${defaultApiKeyEnv}, ` +
       `would also be sent to ${truncate(origin, 100)}. Name a variable for each service, or the same one for both`;
-    return [issueAt([...path, 'apiKeyEnv'], message)];
+    return [{ path: [...path, 'apiKeyEnv'], message }];
   });
 }
 
-function findTooManyReaders(entries: readonly { readonly readerAccounts: unknown }[]): SettingsIssue[] {
-  const count = entries.reduce((sum, { readerAccounts }) => sum + itemsOf(readerAccounts).length, 0);
+function findTooManyReaders(services: readonly CheckedService[]): SettingsProblem[] {
+  const count = services.reduce((sum, { valid: { readerAccounts = [] } }) => sum + readerAccounts.length, 0);
   if (count <= maxReaderAccounts) return [];
   return [
-    issueAt(
-      ['services'],
-      `must have at most ${maxReaderAccounts} readerAccounts in all, but have ${count}: the policy of a bucket has a maximum size`,
-    ),
+    {
+      path: ['services'],
+      message: `must have at most ${maxReaderAccounts} readerAccounts in all, but have ${count}: the policy of a bucket has a maximum size`,
+    },
   ];
 }
 
 /** Resources in another region than the stack. Accounts may share keys, secrets and topics. */
-function findElsewhere(value: unknown, { region }: z.infer<typeof envSchema>): SettingsIssue[] {
-  const { services, bucket, kmsKeyArn, alarms } = fieldsOf(value);
-  const regional: readonly (readonly [Path, unknown])[] = [
+function findElsewhere({ services = {}, bucket, kmsKeyArn, alarms, env }: ValidFile): SettingsProblem[] {
+  const region = env?.region;
+  if (region === undefined) return [];
+  const regional: readonly (readonly [SettingsProblem['path'], string | undefined])[] = [
     [['kmsKeyArn'], kmsKeyArn],
-    [['alarms', 'existingTopicArn'], fieldsOf(alarms).existingTopicArn],
-    [['bucket', 'kmsKeyArn'], fieldsOf(bucket).kmsKeyArn],
-    ...Object.entries(fieldsOf(services)).flatMap(([name, entry]) => {
-      const { apiKeySecret, tls, proxyCredentialsSecret } = fieldsOf(entry);
+    [['alarms', 'existingTopicArn'], alarms?.existingTopicArn],
+    [['bucket', 'kmsKeyArn'], bucket?.kmsKeyArn],
+    ...Object.entries(services).flatMap(([name, { apiKeySecret, tls, proxyCredentialsSecret } = {}]) => {
       const path = ['services', name];
       return [
-        [[...path, 'apiKeySecret', 'existing'], fieldsOf(apiKeySecret).existing],
-        [[...path, 'apiKeySecret', 'kmsKeyArn'], fieldsOf(apiKeySecret).kmsKeyArn],
-        [[...path, 'tls', 'clientCertificateSecret'], fieldsOf(tls).clientCertificateSecret],
+        [[...path, 'apiKeySecret', 'existing'], apiKeySecret?.existing],
+        [[...path, 'apiKeySecret', 'kmsKeyArn'], apiKeySecret?.kmsKeyArn],
+        [[...path, 'tls', 'clientCertificateSecret'], tls?.clientCertificateSecret],
         [[...path, 'proxyCredentialsSecret'], proxyCredentialsSecret],
       ] as const;
     }),
   ];
-  return regional.flatMap(([path, arn]) => {
-    const [, , , other = ''] = typeof arn === 'string' ? arn.split(':') : [];
-    return region === undefined || other === '' || other === region
-      ? []
-      : [issueAt(path, `is in another region than the stack, for which env.region is ${region}`)];
+  return regional.flatMap(([path, arn = '']) => {
+    const [, , , other = ''] = arn.split(':');
+    if (other === '' || other === region) return [];
+    return [{ path, message: `is in another region than the stack, for which env.region is ${region}` }];
   });
 }
 
-function findMissingLinks(value: unknown, serviceNames: readonly string[]): SettingsIssue[] {
+function findMissingLinks(
+  exports: readonly (Partial<ParsedExport> | undefined)[],
+  assigned: readonly (string | undefined)[],
+  serviceNames: readonly string[],
+): SettingsProblem[] {
   if (serviceNames.length === 0) return [];
-  const exports = itemsOf(fieldsOf(value).exports);
-  const assigned = assignExports(value);
-  const unassigned = assigned.flatMap(({ index, service }) => {
-    if (service !== undefined) return [];
-    const written = fieldsOf(exports[index]).service;
+  const unassigned = exports.flatMap((each, index) => {
+    if (assigned[index] !== undefined) return [];
     const known = `: ${listNames(serviceNames.map((name) => truncate(toPrintable(name), 40)))}`;
-    if (written === undefined) return [issueAt(['exports', index, 'service'], `must name one of the services${known}`)];
-    // The schema reports one that is not text.
-    return typeof written === 'string'
-      ? [issueAt(['exports', index, 'service'], `there is no such service. The services${known}`)]
-      : [];
+    const message =
+      each?.service === undefined
+        ? `must name one of the services${known}`
+        : `there is no such service. The services${known}`;
+    return [{ path: ['exports', index, 'service'], message }];
   });
   // A service may only seem to have no export while the service of another one is unknown.
-  if (exports.length === 0 || assigned.some(({ service }) => service === undefined)) return unassigned;
-  const used = new Set(assigned.map(({ service }) => service));
+  if (exports.length === 0 || unassigned.length > 0) return unassigned;
   return serviceNames
-    .filter((name) => !used.has(name))
-    .map((name) => issueAt(['services', name], 'has no export: add one, or remove the service'));
+    .filter((name) => !assigned.includes(name))
+    .map((name) => ({ path: ['services', name], message: 'has no export: add one, or remove the service' }));
 }
 
 /** The names that are too similar to an earlier one. */
 export function findNameCollisions(
-  names: readonly { readonly name: string | undefined; readonly path: Path }[],
-): CombinationProblem[] {
+  names: readonly { readonly name: string | undefined; readonly path: SettingsProblem['path'] }[],
+): SettingsProblem[] {
   return findSimilarNames(names.map(({ name }) => name)).flatMap((earlier, index) => {
     const [first, second] = [names[earlier ?? -1], names[index]];
     if (first?.name === undefined || second?.name === undefined) return [];

@@ -5,10 +5,12 @@
 
 import * as z from 'zod/mini';
 import type { StepName } from '../core/state-machine/definition.ts';
+import type { Compression } from '../core/model.ts';
 import { text } from './fields.ts';
-import { exportSettingsSchema, parseSettings, serviceSettingsSchema } from './settings.ts';
+import { parseSettings } from './parse-settings.ts';
+import type { ExportSettings, ServiceSettings } from './settings.ts';
 
-/** The name of the settings file. It contains the settings as the user wrote them; `functionSettingsSchema` parses it. */
+/** The name of the settings file. It contains `FunctionSettings`. */
 export const settingsFileName = 'settings.json';
 
 /** All can be read at once. Consumers could not read pages in GLACIER or DEEP_ARCHIVE before they are restored. */
@@ -45,23 +47,25 @@ export const logLevelSchema = z.enum(['INFO', 'ERROR'], 'must be INFO or ERROR: 
 export type LogLevel = z.infer<typeof logLevelSchema>;
 
 /** How objects are stored. */
-const objectSettingsSchema = z.strictObject({
+export interface ObjectSettings {
   /** The storage class of pages. Absent: STANDARD. */
-  storageClass: z.optional(storageClassSchema),
+  readonly storageClass?: StorageClass;
   /** The tags of pages and manifests. */
-  tags: z.optional(objectTagsSchema),
-});
-export type ObjectSettings = z.infer<typeof objectSettingsSchema>;
+  readonly tags?: Readonly<Record<string, string>>;
+}
 
-export const functionSettingsSchema = z.strictObject({
-  service: serviceSettingsSchema,
-  exports: z.array(exportSettingsSchema).check(z.minLength(1, 'must have at least one export')),
-  objects: z.optional(objectSettingsSchema),
+/** Of the parsed settings that functions, template metadata and directories hold. They are read without being parsed again. */
+export const settingsVersion = 1;
+
+export interface FunctionSettings {
+  readonly version: typeof settingsVersion;
+  readonly service: ServiceSettings;
+  readonly exports: readonly ExportSettings[];
+  readonly objects?: ObjectSettings;
   /** Of the pages of new runs. */
-  compression: z.optional(compressionSchema),
-  logLevel: z.optional(logLevelSchema),
-});
-export type FunctionSettingsInput = z.input<typeof functionSettingsSchema>;
+  readonly compression?: Compression;
+  readonly logLevel?: LogLevel;
+}
 
 const nonEmpty = z.string().check(z.minLength(1, 'must not be empty'));
 

@@ -32,6 +32,12 @@ export const optionalField = <Schema extends z.ZodMiniType>(
 export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 
+/** The items of a list; none of any other value. */
+export const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+/** Of a URL. A request to it does not leave this machine. */
+export const isLoopback = (hostname: string): boolean => /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/.test(hostname);
+
 export const flag = () => z.boolean('must be true or false');
 
 export const text = (pattern: RegExp, problem: string) => z.string().check(z.regex(pattern, problem));

@@ -1,9 +1,6 @@
 /** Which filters are valid (docs/service-contract.md, section 2.1). */
 
-interface FilterProblem {
-  readonly path: readonly (string | number)[];
-  readonly message: string;
-}
+import type { SettingsProblem } from './parse-settings.ts';
 
 /** Stores, comparisons and JSON serialization recurse into the filter, so its depth is limited. */
 const maxDepth = 32;
@@ -15,10 +12,10 @@ const maxProblems = 20;
  * Why `filter`, or any other object, would not reach the service unchanged; empty if it would. Not recursive: the depth is not yet
  * known.
  */
-export function findFilterProblems(filter: unknown, { isFilter = true } = {}): readonly FilterProblem[] {
+export function findFilterProblems(filter: unknown, { isFilter = true } = {}): readonly SettingsProblem[] {
   if (!isPlainObject(filter)) return [{ path: [], message: 'must be a JSON object' }];
-  const problems: FilterProblem[] = isFilter ? [...findDateProblems(filter)] : [];
-  const pending: { readonly path: FilterProblem['path']; readonly value: unknown }[] = [{ path: [], value: filter }];
+  const problems: SettingsProblem[] = isFilter ? [...findDateProblems(filter)] : [];
+  const pending: { readonly path: SettingsProblem['path']; readonly value: unknown }[] = [{ path: [], value: filter }];
   for (let next = pending.pop(); next !== undefined && problems.length < maxProblems; next = pending.pop()) {
     const { path, value } = next;
     if (path.length > maxDepth) {
@@ -50,7 +47,7 @@ const inexactNumber =
   `must be a number from ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}: larger ones are rounded. ` +
   'If the service accepts it as a string, write it in quotes';
 
-function findDateProblems({ date }: Readonly<Record<string, unknown>>): readonly FilterProblem[] {
+function findDateProblems({ date }: Readonly<Record<string, unknown>>): readonly SettingsProblem[] {
   if (date === undefined) return [];
   if (!isPlainObject(date)) return [{ path: ['date'], message: 'must be an object of date conditions' }];
   return 'gte' in date

@@ -26,9 +26,6 @@ const proxyUrlSchema = checkedText((text) => {
     : 'must not contain a path, query or fragment';
 });
 
-/** Of a URL: nothing that is sent to it leaves the machine. */
-export const isLoopback = (hostname: string): boolean => /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/.test(hostname);
-
 const maxHeaderBytes = 4_096;
 
 /** Names that the exporter or the connection sets, and those that change which response is returned. */

@@ -6,16 +6,16 @@
 import * as z from 'zod/mini';
 import { findDateProblem } from '../core/bounded-runs.ts';
 import { asDocumentRoot, rootOfColumns } from '../core/document-root.ts';
-import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, ExportRequest, JsonObject, RequestDates } from '../core/model.ts';
 import { maxParallel, minSliceMs } from '../core/slices.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
 import { type Api, apiSchema, findApiProblems, formatOf, unitOfDates, uses } from './api-settings.ts';
-import { checkedText, field, fieldsOf, flag, optionalField, text, wholeNumber } from './fields.ts';
+import { checkedText, field, fieldsOf, flag, isLoopback, optionalField, text, wholeNumber } from './fields.ts';
 import { findFilterProblems } from './filter-problems.ts';
-import { isLoopback, networkFields } from './network-settings.ts';
-import { describeProblems, orExample } from '../core/validation-errors.ts';
+import { networkFields } from './network-settings.ts';
+import { type Checked, type SettingsProblem, within } from './parse-settings.ts';
+import { orExample } from '../core/validation-errors.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -192,13 +192,14 @@ const expectSchema = z.strictObject(
 const exportFields = {
   name: field(
     'The name of the export and first part of its keys: 1 to 40 letters, digits, hyphens and underscores. Unique in the file. It cannot be changed later without losing the state of the export.',
-    z.string().check(
-      z.regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/, {
-        error: 'must be 1 to 40 letters, digits, hyphens and underscores, beginning with a letter or digit',
-        // One problem is enough for a name.
-        abort: true,
-      }),
-    ),
+    z
+      .string()
+      .check(
+        z.regex(
+          /^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/,
+          'must be 1 to 40 letters, digits, hyphens and underscores, beginning with a letter or digit',
+        ),
+      ),
     { example: 'nightly' },
   ),
   since: field('Where the runs start.', z.prefault(sinceSchema, {})),
@@ -279,17 +280,6 @@ export const exportSettingsSchema = z.strictObject(exportFields, { error: orExam
 );
 export type ExportSettings = z.infer<typeof exportSettingsSchema>;
 
-/** Parses `value`, which `subject` names. @throws ConfigurationError that lists every problem with its path */
-export function parseSettings<Schema extends z.core.$ZodType>(
-  schema: Schema,
-  value: unknown,
-  subject: string,
-): z.infer<Schema> {
-  const parsed = z.safeParse(schema, value);
-  if (parsed.success) return parsed.data;
-  throw new ExportError('ConfigurationError', describeProblems(subject, parsed.error));
-}
-
 /** Whether requests to `service`, which may be invalid, are authenticated: otherwise nothing needs its secret. */
 export const needsSecret = (service: unknown): boolean =>
   fieldsOf(fieldsOf(fieldsOf(service).api).auth).kind !== 'none';
@@ -306,59 +296,53 @@ export const requestDates = ({
   return { unitMs: unitOfDates(api), ...(upperBound === undefined ? {} : { upperBound }) };
 };
 
-/**
- * What is wrong with a service and its exports although each of them is valid, by paths in an object with both. Accepts any value, in
- * the form in which it was written.
- */
-export function findMismatches(service: unknown, exports: readonly unknown[]): Mismatch[] {
-  const { api, ...fields } = fieldsOf(service);
-  const { filterUntil, maxConcurrentPages } = fields;
-  const inExport = (find: (settings: Readonly<Record<string, unknown>>) => readonly Mismatch[]) =>
-    exports.flatMap((settings, index) =>
-      find(fieldsOf(settings)).map(({ path, message }) => ({ path: ['exports', index, ...path], message })),
-    );
-  const { data: slots } = serviceFields.maxConcurrentPages.safeParse(maxConcurrentPages);
-  if (api === undefined) {
-    const upperBound = typeof filterUntil === 'string' ? filterUntil : undefined;
-    return inExport((settings) => [
-      ...(typeof settings.size === 'number' && settings.size > 10
+/** What is wrong with a service and its exports although each of them is valid, by paths in an object with both. */
+export function findMismatches(
+  service: Checked<ServiceSettings>,
+  exports: readonly Checked<ExportSettings>[],
+): SettingsProblem[] {
+  const { api, filterUntil, maxConcurrentPages } = service.valid;
+  const written = fieldsOf(service.written);
+  const inExports = (find: (settings: Checked<ExportSettings>) => readonly SettingsProblem[]) =>
+    exports.flatMap((settings, index) => within(['exports', index], find(settings)));
+  const problem = (name: string, message: string) => ({ path: ['service', name], message });
+  if (written.api === undefined) {
+    return inExports(({ valid }) => [
+      ...(valid.size !== undefined && valid.size > 10
         ? [{ path: ['size'], message: 'must be 1 to 10, unless the service has api' }]
         : []),
-      ...findSliceProblems(requestDates({ filterUntil: upperBound }), slots, settings),
-      ...findOwnBound(upperBound, settings),
+      ...findSliceProblems(requestDates({ filterUntil }), maxConcurrentPages, valid),
+      ...findOwnBound(filterUntil, valid),
     ]);
   }
-  const { data: description } = apiSchema.safeParse(api);
   return [
-    ...(['vendor', 'cursorIn', 'filterUntil'] as const)
-      .filter((name) => fields[name] !== undefined)
-      .map((name) => ({ path: ['service', name], message: `has no meaning with api: ${insteadOf[name]}` })),
-    ...(fields.rootElement !== undefined && description !== undefined && description.page.format !== 'xml'
-      ? [{ path: ['service', 'rootElement'], message: `has no meaning for pages in ${description.page.format}` }]
+    ...Object.entries(insteadOf)
+      .filter(([name]) => written[name] !== undefined)
+      .map(([name, instead]) => problem(name, `has no meaning with api: ${instead}`)),
+    ...(written.rootElement !== undefined && api !== undefined && api.page.format !== 'xml'
+      ? [problem('rootElement', `has no meaning for pages in ${api.page.format}`)]
       : []),
-    ...(['apiKeySecret', 'apiKeyEnv'] as const)
-      .filter((name) => fields[name] !== undefined && !needsSecret({ api }))
-      .map((name) => ({ path: ['service', name], message: 'has no meaning: api.auth is none' })),
-    ...(description === undefined
+    ...['apiKeySecret', 'apiKeyEnv']
+      .filter((name) => written[name] !== undefined && !needsSecret(written))
+      .map((name) => problem(name, 'has no meaning: api.auth is none')),
+    ...(api === undefined
       ? []
-      : inExport((settings) => [
-          ...findApiProblems(description, settings),
-          ...findSliceProblems(requestDates({ api: description }), slots, settings),
+      : inExports((settings) => [
+          ...findApiProblems(api, settings),
+          ...findSliceProblems(requestDates({ api }), maxConcurrentPages, settings.valid),
         ])),
   ];
 }
 
-/** What prevents the slices and the lag of an export. Accepts any export. */
+/** What prevents the slices and the lag of an export. */
 function findSliceProblems(
   dates: RequestDates,
   maxConcurrentPages: number | undefined,
-  settings: Readonly<Record<string, unknown>>,
-): Mismatch[] {
-  const { lag = 0 } = sinceSchema.safeParse(settings.since ?? {}).data ?? {};
-  const { parallel = 1, length } = slicesSchema.safeParse(settings.slices ?? {}).data ?? {};
+  { since, slices: { parallel = 1, length } = { parallel: 1 } }: Partial<ExportSettings>,
+): SettingsProblem[] {
   const lengthProblem = length === undefined ? undefined : findDateProblem(dates, length);
   const needing = [
-    ...(lag > 0 ? [['since', 'lag']] : []),
+    ...((since?.lag ?? 0) > 0 ? [['since', 'lag']] : []),
     ...(parallel > 1 ? [['slices', 'parallel']] : []),
     ...(length === undefined ? [] : [['slices', 'length']]),
   ];
@@ -379,10 +363,10 @@ function findSliceProblems(
 const needsUpperBound =
   'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
 
-/** A run with an upper bound would replace it. Accepts any export. */
-function findOwnBound(filterUntil: string | undefined, { filter }: Readonly<Record<string, unknown>>): Mismatch[] {
+/** A run with an upper bound would replace it. */
+function findOwnBound(filterUntil: string | undefined, { filter }: Partial<ExportSettings>): SettingsProblem[] {
   const operator = filterUntil?.slice('date.'.length) ?? '';
-  if (!Object.hasOwn(fieldsOf(fieldsOf(filter).date), operator)) return [];
+  if (!Object.hasOwn(fieldsOf(filter?.date), operator)) return [];
   const message = `must not be set: it is the filterUntil of the service, which runs set themselves. Start a bounded run with --since and --until`;
   return [{ path: ['filter', 'date', operator], message }];
 }
@@ -392,11 +376,6 @@ const insteadOf = {
   cursorIn: 'next.to is where the cursor is sent',
   filterUntil: 'the placeholder {until} is the upper bound',
 };
-
-interface Mismatch {
-  readonly path: readonly (string | number)[];
-  readonly message: string;
-}
 
 /** The canonical name of the service at `baseUrl`, the same for every spelling of the URL. Stored with runs and watermarks. */
 export function sourceOf(baseUrl: string): string {

@@ -4,7 +4,7 @@
  */
 
 import * as z from 'zod';
-import { functionSettingsSchema } from './environment.ts';
+import { type FunctionSettings, settingsVersion } from './environment.ts';
 
 /** The name of the output is the service's name in Pascal case, followed by this suffix: `AcmeService`. */
 export const serviceOutputSuffix = 'Service';
@@ -39,43 +39,36 @@ export type ServiceOutput = z.infer<typeof serviceOutputSchema>;
 /** The key in the state machine's metadata. */
 export const serviceMetadataKey = 'report-exporter';
 
-const serviceMetadata = z.object({
+export interface ServiceMetadata {
   /** As in the functions' settings file. */
-  settings: functionSettingsSchema,
+  readonly settings: FunctionSettings;
   /** By export. An export without a schedule is started manually. */
-  schedules: z.record(
-    z.string(),
-    z.object({
-      expression: name,
-      timeZone: name,
-      enabled: z.boolean(),
-      /** The maximum age of the newest completed run; null if there is none. */
-      freshnessSeconds: z.number().nullable(),
-    }),
-  ),
-});
+  readonly schedules: Readonly<Record<string, ScheduleMetadata>>;
+}
 
-/** The JSON text of the value. CloudFormation may return `?` for a character that is not ASCII, so those are escaped. */
-export const serviceMetadataText = (metadata: ServiceMetadataInput): string =>
+interface ScheduleMetadata {
+  readonly expression: string;
+  readonly timeZone: string;
+  readonly enabled: boolean;
+  /** The maximum age of the newest completed run; null if there is none. */
+  readonly freshnessSeconds: number | null;
+}
+
+/**
+ * The value under that key: JSON text, because CloudFormation rejects a null in a template, and reads a filter with a field `Ref` as
+ * a reference. CloudFormation may return `?` for a character that is not ASCII, so those are escaped.
+ */
+export const serviceMetadataText = (metadata: ServiceMetadata): string =>
   JSON.stringify(metadata).replaceAll(
     /[\u0080-\uffff]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 
-/**
- * The value under that key, without references to other resources. The template has it as JSON text: CloudFormation rejects
- * a null in a template, and reads a filter with a field `Ref` as a reference.
- */
-export const serviceMetadataSchema = z.preprocess(
-  (value) => (typeof value === 'string' ? parseJson(value) : value),
-  serviceMetadata,
-);
-export type ServiceMetadata = z.infer<typeof serviceMetadata>;
-export type ServiceMetadataInput = z.input<typeof serviceMetadata>;
-
-function parseJson(text: string): unknown {
+/** The metadata in that text; undefined if this version cannot read it. */
+export function readServiceMetadata(text: unknown): ServiceMetadata | undefined {
   try {
-    return JSON.parse(text);
+    const metadata = JSON.parse(String(text)) as Partial<ServiceMetadata> | null;
+    return metadata?.settings?.version === settingsVersion ? (metadata as ServiceMetadata) : undefined;
   } catch {
     return undefined;
   }

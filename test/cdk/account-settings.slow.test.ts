@@ -8,7 +8,6 @@ import * as cdk from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
-import { functionSettings } from '../../lib/cdk/settings/deployed-export.ts';
 import { ReportExporterStack, type ReportExporterStackProps } from '../../lib/cdk/stack.ts';
 import { runFolder, latestKey } from '../../lib/core/storage/keys.ts';
 import { aRun } from '../support/builders.ts';
@@ -134,8 +133,6 @@ describe('bucket.storageClass and bucket.objectTags', () => {
 
 describe('bucket.compression', () => {
   it('is in the settings file of the functions, of the stack and of the construct', () => {
-    const settings = { exports: [{ name: 'nightly' }] };
-    expect(functionSettings(service, settings.exports, { compression: 'gzip' })).toMatchObject({ compression: 'gzip' });
     const hashOf = (template: Template) => JSON.stringify(exportPageOf(template).Code);
     expect(hashOf(deploy({ bucket: { compression: 'gzip' } }).template)).not.toBe(hashOf(deploy().template));
     expect(hashOf(aService({ compression: 'gzip' }).template)).not.toBe(hashOf(aService({}).template));

@@ -6,8 +6,8 @@ import { Stack } from 'aws-cdk-lib';
 import type { Code } from 'aws-cdk-lib/aws-lambda';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { withFunctionCode } from '../../lib/cdk/code/function-code.ts';
-import { functionSettingsSchema } from '../../lib/settings/environment.ts';
-import { parseSettings } from '../../lib/settings/settings.ts';
+import { settingsVersion } from '../../lib/settings/environment.ts';
+import { serviceSettingsSchema } from '../../lib/settings/settings.ts';
 import type { StepName } from '../../lib/core/state-machine/definition.ts';
 import {
   anApp,
@@ -51,27 +51,27 @@ describe('the code of a function', () => {
     for (const folder of assets.values()) expect(readdirSync(folder).sort()).toEqual(['index.js', 'settings.json']);
   });
 
-  it('has the settings as they were written, without schedules, in a form that the functions accept', () => {
+  it('has the parsed settings, without schedules', () => {
     for (const folder of assets.values()) {
       const settings = settingsIn(folder);
-      expect(settings).toEqual({
+      expect(settings).toMatchObject({
+        version: 1,
         service: written.services.acme,
-        exports: exports.map(({ schedule: _schedule, ...each }) => each),
+        exports: [
+          { name: 'nightly', filter: { types: ['daily', null] }, maxInlineWait: 5_000 },
+          { name: 'manual', filter: {}, maxInlineWait: 20_000 },
+        ],
       });
-      expect(parseSettings(functionSettingsSchema, settings, 'settings.json').exports).toMatchObject([
-        { name: 'nightly', maxInlineWait: 5_000 },
-        { name: 'manual', maxInlineWait: 20_000 },
-      ]);
+      expect(settings.exports[0]).not.toHaveProperty('schedule');
     }
   });
 
   it('has the settings of its own service only', () => {
     for (const [id, folder] of assetsOf(someServices())) {
       const name = id.startsWith('Serviceseu') ? 'eu' : 'us';
-      expect(settingsIn(folder)).toEqual({
-        service: { baseUrl: `https://${name}.example.com`, vendor: 'ACME' },
-        exports: [{ name: `${name}-nightly` }],
-      });
+      const { service, exports: own } = settingsIn(folder);
+      expect(service).toMatchObject({ baseUrl: `https://${name}.example.com`, vendor: 'ACME' });
+      expect(own).toEqual([expect.objectContaining({ name: `${name}-nightly` })]);
     }
   });
 
@@ -91,7 +91,8 @@ describe('the code of a function', () => {
     for (const folder of assetsOf(written).values()) expect(folder.startsWith(temporary.path)).toBe(true);
     expect(left()).toEqual([]);
     const stack = new Stack(anApp(), 'Any');
-    const settings = { service: { baseUrl: 'https://a.example' }, exports: [{ name: 'a' }] };
+    const service = serviceSettingsSchema.parse({ baseUrl: 'https://a.example' });
+    const settings = { version: settingsVersion, service, exports: [] } as const;
     const fail = (code: (step: StepName) => Code) => {
       code('BeginRun');
       expect(left()).toHaveLength(1);

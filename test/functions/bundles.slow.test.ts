@@ -17,6 +17,7 @@ import {
   type FunctionName,
   functionNames,
 } from '../support/aws/bundled-functions.ts';
+import { settingsOf, type WrittenSettings } from '../support/aws/deployed-functions.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
 import { textOf } from '../support/docs/doc-pages.ts';
 import { executionArn } from '../support/export/function-machine.ts';
@@ -35,7 +36,8 @@ beforeAll(async () => {
 afterAll(async () => await directory.remove());
 
 /** Stores the settings file beside each bundle, as a deployment does. */
-async function storeSettings(settings: object): Promise<void> {
+async function storeSettings(written: WrittenSettings): Promise<void> {
+  const settings = settingsOf(written);
   for (const { file } of Object.values(bundles)) {
     await writeFile(join(dirname(file), settingsFileName), JSON.stringify(settings));
   }

@@ -10,6 +10,7 @@ import type { ManifestPage } from '../../lib/core/storage/published-schemas.ts';
 import type { StartOptions, StartRequest } from '../../lib/target/target.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
 import { openLocalDeployment, startLocalExport } from '../../lib/local/directory.ts';
+import { type LocalSettingsInput, localSettingsSchema } from '../../lib/local/settings.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { combineScripts, errorResponse, onPage, throttled } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -26,7 +27,11 @@ const startOptions: StartOptions = {
   say: () => {},
   signal: new AbortController().signal,
 };
-const simulated = (name: string) => ({ service: {}, export: { name }, apiKeyEnv: 'KEY' });
+const aLocalExport = ({ service, ...settings }: Partial<Record<keyof LocalSettingsInput, object>>) => ({
+  ...localSettingsSchema.parse({ service, export: { name: 'a', ...settings.export } }),
+  apiKeyEnv: 'KEY',
+});
+const simulated = (name: string, settings: object = {}) => aLocalExport({ service: {}, export: { name, ...settings } });
 const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, runtime: systemRuntime });
 
 describe('a local deployment', () => {
@@ -35,11 +40,10 @@ describe('a local deployment', () => {
     const faults = combineScripts(onPage(2, throttled('1')), onPage(3, errorResponse(503)));
     const reports = inMemoryReports(someReports(5));
     await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
-    const settings = {
+    const settings = aLocalExport({
       service: { baseUrl: service.baseUrl, vendor: 'ACME' },
       export: { name: 'daily', size: 2, since: { overlap: 'PT15M' } },
-      apiKeyEnv: 'KEY',
-    };
+    });
     const end = await startLocalExport(optionsFor(directory.path), settings, {}, startOptions);
     if (end.status !== 'completed') throw new Error(`it ended as ${end.status}`);
 
@@ -68,7 +72,7 @@ describe('a local deployment', () => {
     await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports });
     const start = (tenant: string, request: StartRequest = {}) => {
       const headers = { 'X-Tenant': tenant };
-      const settings = { ...simulated('a'), service: { baseUrl: service.baseUrl, vendor: 'ACME', headers } };
+      const settings = aLocalExport({ service: { baseUrl: service.baseUrl, vendor: 'ACME', headers } });
       return startLocalExport(optionsFor(directory.path), settings, request, startOptions);
     };
     expect(await start('acme-eu')).toMatchObject({ status: 'completed', result: { reports: 5 } });
@@ -85,11 +89,10 @@ describe('a local deployment', () => {
     await using directory = await temporaryDirectory();
     const reports = inMemoryReports(someReports(40));
     await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, compression: true });
-    const settings = {
+    const settings = aLocalExport({
       service: { baseUrl: service.baseUrl, vendor: 'ACME' },
       export: { name: 'daily', size: 10 },
-      apiKeyEnv: 'KEY',
-    };
+    });
     const end = await startLocalExport(optionsFor(directory.path), settings, {}, startOptions);
     if (end.status !== 'completed') throw new Error(`it ended as ${end.status}`);
     const { pages } = JSON.parse(await readFile(join(directory.path, end.result.manifest ?? ''), 'utf8'));
@@ -114,7 +117,7 @@ describe('a local deployment', () => {
       if (isLast) finishPrevious();
     });
     await using directory = await temporaryDirectory();
-    const settings = { ...simulated('a'), service: { baseUrl: service.url, vendor: 'ACME' } };
+    const settings = aLocalExport({ service: { baseUrl: service.url, vendor: 'ACME' } });
     const end = await startLocalExport(optionsFor(directory.path), settings, {}, startOptions);
     expect(end).toMatchObject({ status: 'completed', result: { pages } });
   });
@@ -125,11 +128,10 @@ describe('a local deployment', () => {
     const reports = inMemoryReports(someReports(5));
     await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
     await using directory = await temporaryDirectory();
-    const settings = {
+    const settings = aLocalExport({
       service: { baseUrl: service.baseUrl, vendor: 'ACME' },
       export: { name: 'a', size: 2, maxRetryAfter: 'P30D' },
-      apiKeyEnv: 'KEY',
-    };
+    });
     const waits: number[] = [];
     const runtime: Runtime = {
       ...systemRuntime,
@@ -166,18 +168,17 @@ describe('a local deployment', () => {
       faults: onPage(2, errorResponse(403), { times: 2 }),
     });
     for (const name of ['weekly', 'damaged', 'unset', 'daily']) {
-      const { export: settings, ...rest } = simulated(name);
       const expect = name === 'weekly' ? { expect: { reportsEvery: 'PT0.001S' } } : {};
-      await startLocalExport(options, { ...rest, export: { ...settings, ...expect } }, {}, startOptions);
+      await startLocalExport(options, simulated(name, expect), {}, startOptions);
     }
     const service = { baseUrl: failing.baseUrl, vendor: 'ACME' };
     for (const name of ['failing', 'running']) {
-      await startLocalExport(options, { service, export: { name, size: 2 }, apiKeyEnv: 'KEY' }, {}, startOptions);
+      await startLocalExport(options, aLocalExport({ service, export: { name, size: 2 } }), {}, startOptions);
     }
     await failing.close();
     const database = new DatabaseSync(join(directory.path, 'state.sqlite'));
     database.exec(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = 'damaged'`);
-    database.exec(`UPDATE exports SET settings = json_set(settings, '$.export.size', 0) WHERE export = 'unset'`);
+    database.exec(`UPDATE exports SET settings = json_set(settings, '$.version', 2) WHERE export = 'unset'`);
     database.close();
 
     await using deployment = openLocalDeployment(options);

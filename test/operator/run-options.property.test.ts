@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { exportDefinition } from '../../lib/settings/settings.ts';
 import { findSecretProblem } from '../../lib/local/service.ts';
-import { localExportSchema } from '../../lib/local/settings.ts';
 import {
   type LocalOptions,
   readApiKey,
@@ -45,7 +44,7 @@ function problemsIn(options: LocalOptions, usageErrors: readonly string[] = []):
     readStartRequest(options, problems);
     const settings = readLocalSettings(options, problems);
     expect(readLocalSettings(options, problems)).toEqual(settings);
-    expect(exportDefinition(localExportSchema.parse(settings).export, 'simulator').name).toBe(options.export);
+    expect(exportDefinition(settings.export, 'simulator').name).toBe(options.export);
     return [];
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError') || error.message.length > 10_000) throw error;

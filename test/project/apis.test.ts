@@ -7,7 +7,7 @@ import type { Cursor, Instant } from '../../lib/core/model.ts';
 import { fixedApiKey } from '../../lib/service/client/api-key.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
-import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
+import { exportDefinition } from '../../lib/settings/settings.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { clientFor } from '../support/service/service-client.ts';
 import { startSimulator } from '../support/service/simulator.ts';
@@ -37,19 +37,19 @@ describe('a description in the docs', () => {
   it.each(files)('is valid, and exports each report once: %s', async (file) => {
     const path = join(folder, file);
     const { services } = parseDeployment(fileDocument(path, (name) => readFileSync(name, 'utf8')));
-    const [{ service, exports }] = services as [(typeof services)[number]];
-    const settings = serviceSettingsSchema.parse(service);
+    const [{ service: settings, exports }] = services as [(typeof services)[number]];
+    const [settingsOfExport] = exports as [(typeof exports)[number]];
     const { api } = settings;
     const tokenUrlAt = (baseUrl: string, url = '') =>
       url === '' ? {} : { tokenUrl: `${baseUrl}${new URL(url).pathname}` };
-    const filter = exports[0]?.filter as { readonly type?: string } | undefined;
+    const filter = settingsOfExport.filter as { readonly type?: string } | undefined;
     await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, api, reports: reportsOf(filter?.type) });
     const reached = api && { ...api, auth: { ...api.auth, ...tokenUrlAt(simulator.baseUrl, api.auth.tokenUrl) } };
     await using client = clientFor(
       { url: simulator.baseUrl },
       { ...settings, baseUrl: simulator.baseUrl, api: reached, apiKey: fixedApiKey(apiKey) },
     );
-    const { request } = exportDefinition(exportSettingsSchema.parse(exports[0]), 'simulator', settings);
+    const { request } = exportDefinition(settingsOfExport, 'simulator', settings);
     const bounds = { since: '2026-11-01T00:00:00Z' as Instant, until: '2026-11-20T00:00:00Z' as Instant };
     const begunAt = bounds.until;
     const size = request.size === undefined ? {} : { size: 100 };

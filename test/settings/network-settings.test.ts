@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseSettings, serviceSettingsSchema } from '../../lib/settings/settings.ts';
+import { parseSettings } from '../../lib/settings/parse-settings.ts';
+import { serviceSettingsSchema } from '../../lib/settings/settings.ts';
 
 const parse = (settings: object) =>
   parseSettings(serviceSettingsSchema, { baseUrl: 'https://a.example', ...settings }, 'service');

@@ -6,10 +6,10 @@ import {
   exportDefinition,
   exportSettingsSchema,
   findMismatches,
-  parseSettings,
   serviceSettingsSchema,
   sourceOf,
 } from '../../lib/settings/settings.ts';
+import { parseSettings } from '../../lib/settings/parse-settings.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import { durationSchema, instantOf, instantSchema } from '../../lib/core/timestamps.ts';
 import { fc, test } from '../support/property.ts';
@@ -171,9 +171,9 @@ describe('settings', () => {
     const unbounded = { ...daily, request: { path: '/logs', query: { from: '{since}' } } };
     const sliced = { since: { lag: 'PT2H' }, slices: { parallel: 8, length: 'PT1H' } };
     const problemsOf = (of: object, settings: object) =>
-      findMismatches({ baseUrl: 'https://a.example', ...of }, [{ name: 'a', ...settings }]).map(
-        ({ path, message }) => `${path.join('.')}: ${message}`,
-      );
+      findMismatches({ valid: service({ baseUrl: 'https://a.example', ...of }), written: of }, [
+        { valid: anExport(settings), written: settings },
+      ]).map(({ path, message }) => `${path.join('.')}: ${message}`);
 
     it('become part of the definition', () => {
       const of = service({ baseUrl: 'https://a.example', filterUntil: 'date.before' });

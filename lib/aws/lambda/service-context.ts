@@ -6,14 +6,15 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { ExportError } from '../../core/errors.ts';
 import type { PageLog, RunHistory, StepDependencies } from '../../core/ports.ts';
 import {
-  functionSettingsSchema,
+  type FunctionSettings,
   type ObjectSettings,
   readFunctionEnvironment,
   type StepEnvironment,
   settingsFileName,
+  settingsVersion,
   stepVariables,
 } from '../../settings/environment.ts';
-import { exportDefinition, parseSettings, sourceOf, type ServiceSettings } from '../../settings/settings.ts';
+import { exportDefinition, sourceOf, type ServiceSettings } from '../../settings/settings.ts';
 import type { StepName } from '../../core/state-machine/definition.ts';
 import { selectExport } from '../../core/steps/start-input.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
@@ -36,24 +37,26 @@ export interface ServiceContext<Step extends StepName> {
   ): Pick<StepDependencies, 'definition' | 'runtime' | 'emit'> & { readonly log: PageLog & RunHistory };
 }
 
-/** Returns the settings as the deployment wrote them. */
-export type LoadSettings = () => unknown;
+/** Returns the settings that the deployment has parsed. */
+export type LoadSettings = () => FunctionSettings;
 
 /** Loads the settings file in `directory`. */
 export const settingsIn =
   (directory: string): LoadSettings =>
   () => {
     const file = join(directory, settingsFileName);
+    const unreadable = (cause?: unknown) =>
+      new ExportError('ConfigurationError', `Cannot read the settings at ${file}. Deploy the stack again`, { cause });
     try {
-      return JSON.parse(readFileSync(file, 'utf8')) as unknown;
+      const settings = JSON.parse(readFileSync(file, 'utf8')) as FunctionSettings;
+      if (settings.version === settingsVersion) return settings;
     } catch (cause) {
-      throw new ExportError('ConfigurationError', `Cannot read the settings at ${file}. Deploy the stack again`, {
-        cause,
-      });
+      throw unreadable(cause);
     }
+    throw unreadable();
   };
 
-/** @throws ConfigurationError that names every problem of the environment, or of the settings */
+/** @throws ConfigurationError that names every problem of the environment, or if there are no settings */
 export function openServiceContext<Step extends StepName>(
   step: Step,
   env: Environment,
@@ -62,8 +65,7 @@ export function openServiceContext<Step extends StepName>(
   { runtime, createClient }: Platform,
 ): ServiceContext<Step> {
   const environment = readFunctionEnvironment(env, stepVariables[step]) as StepEnvironment<Step>;
-  const settings = parseSettings(functionSettingsSchema, loadSettings(), settingsFileName);
-  const { service, exports, objects, compression, logLevel } = settings;
+  const { service, exports, objects, compression, logLevel } = loadSettings();
   if (logLevel !== undefined) telemetry.setLogLevel(logLevel);
   const source = sourceOf(service.baseUrl);
   const definitions = new Map(exports.map((each) => [each.name, exportDefinition(each, source, service, compression)]));

@@ -6,13 +6,12 @@ import { ExportError } from '../../core/errors.ts';
 import type { ExportSettings, ServiceSettings } from '../../settings/settings.ts';
 import {
   type ServiceMetadata,
+  readServiceMetadata,
   type ServiceOutput,
   serviceMetadataKey,
-  serviceMetadataSchema,
   serviceOutputSchema,
   serviceOutputSuffix,
 } from '../../settings/stack-output.ts';
-import { describeProblems } from '../../core/validation-errors.ts';
 import { parseJson } from '../step-functions/failure.ts';
 
 /** An export of a stack, with the service that it belongs to. */
@@ -103,9 +102,9 @@ async function readMetadata(
   if (!isObject || !Object.hasOwn(metadata, serviceMetadataKey)) {
     throw unreadable(`resource ${stateMachineId} has no metadata ${serviceMetadataKey}`);
   }
-  const parsed = serviceMetadataSchema.safeParse((metadata as Record<string, unknown>)[serviceMetadataKey]);
-  if (parsed.success) return parsed.data;
-  throw unreadable(describeProblems('metadata', parsed.error));
+  const found = readServiceMetadata((metadata as Record<string, unknown>)[serviceMetadataKey]);
+  if (found === undefined) throw unreadable('they have another version');
+  return found;
 }
 
 /** The template metadata of the resource, as JSON. */

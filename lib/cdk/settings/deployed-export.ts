@@ -1,46 +1,50 @@
 /** What a deployment derives from the settings of a service and its exports. */
 
 import type { Compression } from '../../core/model.ts';
-import type { AsText, ExportProps, ServiceProps } from '../../settings/props.ts';
-import type { FunctionSettingsInput, LogLevel, StorageClass } from '../../settings/environment.ts';
-import { type ScheduleSettings, scheduleSettingsSchema } from '../../settings/schedule-settings.ts';
-import type { ServiceMetadataInput } from '../../settings/stack-output.ts';
+import type { ExportDeploymentSettings } from '../../settings/deployment-settings.ts';
+import {
+  type FunctionSettings,
+  type LogLevel,
+  settingsVersion,
+  type StorageClass,
+} from '../../settings/environment.ts';
+import type { ScheduleSettings } from '../../settings/schedule-settings.ts';
+import type { ServiceSettings } from '../../settings/settings.ts';
+import type { ServiceMetadata } from '../../settings/stack-output.ts';
 import { withoutLocalSettings } from './service-network.ts';
 
 /** What the functions' settings file contains besides the service and its exports. */
 export interface FunctionOptions {
-  readonly storageClass?: StorageClass | undefined;
-  readonly compression?: Compression | undefined;
-  readonly objectTags?: Readonly<Record<string, string>> | undefined;
-  readonly logLevel?: LogLevel | undefined;
+  readonly storageClass?: StorageClass;
+  readonly compression?: Compression;
+  readonly objectTags?: Readonly<Record<string, string>>;
+  readonly logLevel?: LogLevel;
 }
 
-/** The content of the functions' settings file. The functions do not need the schedules. What is absent has no field. */
+/** The content of the functions' settings file. The functions do not need the schedules. */
 export function functionSettings(
-  service: AsText<ServiceProps>,
-  exports: readonly AsText<ExportProps>[],
+  service: ServiceSettings,
+  exports: readonly ExportDeploymentSettings[],
   { storageClass, compression, objectTags, logLevel }: FunctionOptions = {},
-): FunctionSettingsInput {
-  const objects = {
-    ...(storageClass === undefined ? {} : { storageClass }),
-    ...(objectTags === undefined || Object.keys(objectTags).length === 0 ? {} : { tags: { ...objectTags } }),
-  };
+): FunctionSettings {
+  const tags = objectTags === undefined || Object.keys(objectTags).length === 0 ? undefined : objectTags;
   return {
+    version: settingsVersion,
     service: withoutLocalSettings(service),
     exports: exports.map(({ schedule: _schedule, ...settings }) => settings),
-    ...(Object.keys(objects).length === 0 ? {} : { objects }),
-    ...(compression === undefined ? {} : { compression }),
-    ...(logLevel === undefined ? {} : { logLevel }),
+    objects: { storageClass, tags },
+    compression,
+    logLevel,
   };
 }
 
 /** What the operator's commands read from the template. */
 export function serviceMetadata(
-  service: AsText<ServiceProps>,
-  exports: readonly AsText<ExportProps>[],
-): ServiceMetadataInput {
+  service: ServiceSettings,
+  exports: readonly ExportDeploymentSettings[],
+): ServiceMetadata {
   const schedules = exports.flatMap(({ name, schedule }) =>
-    schedule === undefined ? [] : [[name, scheduleMetadata(scheduleSettingsSchema.parse(schedule))] as const],
+    schedule === undefined ? [] : [[name, scheduleMetadata(schedule)] as const],
   );
   return { settings: functionSettings(service, exports), schedules: Object.fromEntries(schedules) };
 }

@@ -3,23 +3,14 @@
  * is synthesized. Every problem has a line of its own, also those that only AWS has.
  */
 
-import { withoutCdkValues } from './cdk-values.ts';
 import { dirname } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
-import {
-  assignExports,
-  type DeploymentSettings,
-  issueAt,
-  itemsOf,
-  parseDeployment,
-  type SettingsIssue,
-  splitServiceEntry,
-} from '../../settings/deployment-settings.ts';
-import { fieldsOf } from '../../settings/fields.ts';
+import { type DeploymentSettings, parseDeployment } from '../../settings/deployment-settings.ts';
 import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '../../settings/settings-document.ts';
 import { readTextFile } from '../../settings/text-file.ts';
-import { findServiceProblems, markChecked } from './service-problems.ts';
+import { withoutCdkValues } from './cdk-values.ts';
 import { withCertificates } from './service-network.ts';
+import { findServiceProblems } from './service-problems.ts';
 
 export { defaultStackName } from '../../settings/deployment-settings.ts';
 
@@ -65,13 +56,12 @@ export function readSettings(given: unknown, place: SettingsPlace): DeploymentSe
 function parseSettingsOf(value: unknown, place: SettingsPlace): DeploymentSettings {
   const document = documentOf(value, place);
   const directory = isFilePath(value) ? dirname(value) : '.';
-  const parsed = parseDeployment(document, (found) => findServiceIssues(found, directory));
+  const parsed = parseDeployment(document, (service) => findServiceProblems(service, directory));
   const settings = {
     ...parsed,
     services: parsed.services.map((each) => ({ ...each, service: withCertificates(each.service, directory) })),
   };
   parsedSettings.add(settings);
-  for (const service of settings.services) markChecked(service);
   return settings;
 }
 
@@ -89,23 +79,4 @@ function documentOf(value: unknown, { subject, path = [] }: SettingsPlace): Sett
   if (isFilePath(value)) return fileDocument(value, readTextFile);
   const isText = typeof value === 'string' && value.trim() !== '';
   return valueDocument(isText ? parseJson(value, `${[subject, ...path].join(' ')}:`) : value, subject, path);
-}
-
-/** The problems of each service that the schemas do not report. */
-function findServiceIssues(value: unknown, directory: string): SettingsIssue[] {
-  const { services, exports } = fieldsOf(value);
-  const assigned = assignExports(value);
-  return Object.entries(fieldsOf(services)).flatMap(([name, entry]) => {
-    const { service, deployment } = splitServiceEntry(fieldsOf(entry));
-    const indexes = assigned.flatMap(({ service: of, index }) => (of === name ? [index] : []));
-    const own = indexes.map((index) => {
-      const { service: _service, ...settings } = fieldsOf(itemsOf(exports)[index]);
-      return settings;
-    });
-    return findServiceProblems({ ...deployment, service, exports: own }, directory).map(({ path, message }) => {
-      const [prop = '', index, ...rest] = path;
-      if (prop === 'exports') return issueAt(['exports', indexes[Number(index)] ?? 0, ...rest], message);
-      return issueAt(['services', name, ...(prop === 'service' ? path.slice(1) : path)], message);
-    });
-  });
 }

@@ -1,11 +1,10 @@
-/** Validates the settings that a ReportExporter is given by any CDK app. Those of a settings file have been validated before. */
+/** Parses the settings that a ReportExporter is given by any CDK app. Those of a settings file have been parsed before. */
 
 import { Token } from 'aws-cdk-lib';
 import * as z from 'zod/mini';
 import { ExportError } from '../../core/errors.ts';
 import { problemLines } from '../../core/validation-errors.ts';
 import {
-  type CombinationProblem,
   exportPageSchema,
   findLifecycleProblems,
   lifecycleSchema,
@@ -14,16 +13,18 @@ import {
 import {
   exportDeploymentSchema,
   findNameCollisions,
-  issueAt,
-  itemsOf,
   keyPrefixSchema,
+  type ServiceDeploymentSettings,
   serviceNameSchema,
 } from '../../settings/deployment-settings.ts';
-import { fieldsOf } from '../../settings/fields.ts';
 import { compressionSchema, logLevelSchema, objectTagsSchema, storageClassSchema } from '../../settings/environment.ts';
+import { itemsOf } from '../../settings/fields.ts';
+import { parseWithRules, type SettingsProblem, within } from '../../settings/parse-settings.ts';
+import type { ExportProps, ServiceProps } from '../../settings/props.ts';
 import { findMismatches, serviceSettingsSchema } from '../../settings/settings.ts';
-import { suggestFields } from '../../settings/unknown-fields.ts';
-import { findServiceProblems, isChecked, within } from './service-problems.ts';
+import { withoutCdkValues } from './cdk-values.ts';
+import { withCertificates } from './service-network.ts';
+import { findServiceProblems } from './service-problems.ts';
 
 /** The props that are settings, under the same names. */
 const exporterSettingsSchema = z.strictObject({
@@ -43,72 +44,90 @@ const exporterSettingsSchema = z.strictObject({
   readerAccounts: z.optional(readerAccountsSchema),
   logLevel: z.optional(logLevelSchema),
 });
-type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
+export type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
 
-/** `subject` names the construct. @throws ConfigurationError with a line for every problem */
-export function parseExporterSettings(props: Readonly<Record<string, unknown>>, subject: string): ExporterSettings {
-  const given = Object.fromEntries(Object.keys(exporterSettingsSchema.shape).map((name) => [name, props[name]]));
+type ParsedProps = Pick<ServiceDeploymentSettings, 'name' | 'prefix' | 'service' | 'exports'>;
+/** The props of constructs whose settings have been parsed with a settings file. */
+const parsedProps = new WeakSet<object>();
+
+/** What of the props is parsed here. */
+interface GivenProps {
+  readonly name?: string;
+  readonly service: ServiceProps;
+  readonly exports: readonly ExportProps[];
+  readonly bucket?: object;
+}
+
+/** Props with parsed settings, which the construct takes as they are. */
+export function asParsed<Props extends ParsedProps>(
+  props: Props,
+): Omit<Props, keyof GivenProps> & Pick<GivenProps, 'service' | 'exports'> {
+  parsedProps.add(props);
+  return props as unknown as ReturnType<typeof asParsed<Props>>;
+}
+
+/** `construct` has the path and the default name. @throws ConfigurationError with a line for every problem */
+export function parseExporterSettings(
+  props: GivenProps,
+  { name, path: subject }: { readonly name: string; readonly path: string },
+): ExporterSettings {
+  if (parsedProps.has(props)) return props as object as ExporterSettings;
+  const given: Readonly<Record<string, unknown>> = {
+    ...props,
+    name: props.name ?? name,
+    service: withoutCdkValues(props.service),
+    exports: withoutCdkValues(props.exports),
+  };
+  const written = Object.fromEntries(Object.keys(exporterSettingsSchema.shape).map((name) => [name, given[name]]));
   // First, because a token is not a valid value of most settings, which would be reported instead.
-  assertNoProblems(subject, findTokens(given));
-  const { data, error } = exporterSettingsSchema.safeParse(given);
-  const issues = suggestFields(exporterSettingsSchema, error?.issues ?? []);
-  const combinations = [...(isChecked(props) ? [] : findCombinations(given)), ...findBucketProblems(props)];
-  issues.push(...combinations.map(({ path, message }) => issueAt(path, message)));
-  if (data !== undefined && issues.length === 0) return data;
-  throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
+  assertNone(subject, findTokens(written));
+  const depths = { service: 2, exports: 3 };
+  const { data, issues } = parseWithRules(exporterSettingsSchema, written, depths, (valid: ValidSettings) =>
+    findProblems(valid, written, props.bucket !== undefined),
+  );
+  if (data === undefined) throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
+  return { ...data, service: withCertificates(data.service, '.') };
 }
 
-/** What is wrong with settings that are valid by themselves. Accepts any value. */
-function findCombinations(given: Readonly<Record<string, unknown>>): CombinationProblem[] {
-  const exports = itemsOf(given.exports);
-  const names = exports.map((each) => fieldsOf(each).name);
+/** What the schema accepts. */
+interface ValidSettings extends Partial<Omit<ExporterSettings, 'service' | 'exports'>> {
+  readonly service?: Partial<ExporterSettings['service']>;
+  readonly exports?: readonly (Partial<ExporterSettings['exports'][number]> | undefined)[];
+}
+
+function findProblems(
+  { service = {}, exports = [], exportPage, lifecycle, storageClass }: ValidSettings,
+  written: Readonly<Record<string, unknown>>,
+  hasBucket: boolean,
+): SettingsProblem[] {
+  const own = exports.map((valid = {}, index) => ({ valid, written: itemsOf(written.exports)[index] }));
   return [
-    ...findMismatches(given.service, exports),
-    ...findNameCollisions(
-      names.map((name, index) => ({
-        name: typeof name === 'string' ? name : undefined,
-        path: ['exports', index, 'name'],
-      })),
-    ),
+    ...findMismatches({ valid: service, written: written.service }, own),
+    ...findNameCollisions(own.map(({ valid: { name } }, index) => ({ name, path: ['exports', index, 'name'] }))),
     // Paths of files are relative to the working directory of the app.
-    ...findServiceProblems(given, '.'),
-  ];
-}
-
-function findBucketProblems({
-  lifecycle,
-  storageClass,
-  bucket,
-}: Readonly<Record<string, unknown>>): CombinationProblem[] {
-  if (lifecycle === undefined) return [];
-  const { data } = lifecycleSchema.safeParse(lifecycle);
-  return [
-    ...(data === undefined
-      ? []
-      : within('lifecycle', findLifecycleProblems(data, storageClassSchema.safeParse(storageClass).data))),
-    ...(bucket === undefined
-      ? []
-      : [
+    ...findServiceProblems({ service, exports: own.map(({ valid }) => valid), exportPage }, '.'),
+    ...within(['lifecycle'], findLifecycleProblems(lifecycle, storageClass)),
+    ...(lifecycle !== undefined && hasBucket
+      ? [
           {
             path: ['lifecycle'],
             message: 'must not be set with bucket: add the rules to that bucket (docs/bucket.md, "Age of pages")',
           },
-        ]),
+        ]
+      : []),
   ];
 }
 
-function assertNoProblems(subject: string, problems: readonly CombinationProblem[]): void {
+function assertNone(subject: string, problems: readonly SettingsProblem[]): void {
   if (problems.length === 0) return;
-  const issues = problems.map(({ path, message }) => issueAt(path, message));
+  const issues = problems.map((each) => ({ ...each, path: [...each.path], code: 'custom' as const, input: undefined }));
   throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
 }
 
-function findTokens(input: unknown): CombinationProblem[] {
-  const problems: CombinationProblem[] = [];
+function findTokens(input: unknown): SettingsProblem[] {
+  const problems: SettingsProblem[] = [];
   const visited = new Set<unknown>();
-  const pending: { readonly path: CombinationProblem['path']; readonly value: unknown }[] = [
-    { path: [], value: input },
-  ];
+  const pending: { readonly path: SettingsProblem['path']; readonly value: unknown }[] = [{ path: [], value: input }];
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
     const { path, value } = next;
     if (Token.isUnresolved(value)) {

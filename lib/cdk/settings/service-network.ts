@@ -5,23 +5,23 @@
 
 import { resolve } from 'node:path';
 import { isExportError } from '../../core/errors.ts';
-import type { CombinationProblem } from '../../settings/account-settings.ts';
 import { readCertificateAuthorities } from '../../settings/certificates.ts';
-import type { AsText, ServiceProps } from '../../settings/props.ts';
 import type { NetworkSettings } from '../../settings/network-settings.ts';
+import type { SettingsProblem } from '../../settings/parse-settings.ts';
+import type { ServiceSettings } from '../../settings/settings.ts';
 import { readTextFile } from '../../settings/text-file.ts';
 
 const readAuthorities = (ca: string, directory: string) =>
   readCertificateAuthorities(ca, (path) => readTextFile(resolve(directory, path)), Date.now());
 
 /** The service with the content of the file in `tls.ca`, whose path is relative to `directory`. */
-export function withCertificates(service: AsText<ServiceProps>, directory: string): AsText<ServiceProps> {
+export function withCertificates(service: ServiceSettings, directory: string): ServiceSettings {
   const { tls, ...others } = service;
   return tls?.ca === undefined ? service : { ...others, tls: { ...tls, ca: readAuthorities(tls.ca, directory) } };
 }
 
 /** As the functions need it. The content of `tls.ca` has been read. */
-export function withoutLocalSettings(service: AsText<ServiceProps>): AsText<ServiceProps> {
+export function withoutLocalSettings(service: ServiceSettings): ServiceSettings {
   const { tls, ...others } = service;
   if (tls === undefined) return service;
   const { clientCertificate: _certificate, clientKey: _key, clientKeyPassphraseEnv: _env, ...deployed } = tls;
@@ -32,8 +32,8 @@ export function withoutLocalSettings(service: AsText<ServiceProps>): AsText<Serv
 export function findNetworkProblems(
   { tls, proxyUrl, proxyCredentialsSecret }: NetworkSettings,
   directory: string,
-): CombinationProblem[] {
-  const problems: CombinationProblem[] = [];
+): SettingsProblem[] {
+  const problems: SettingsProblem[] = [];
   if (tls?.clientCertificate !== undefined && tls.clientCertificateSecret === undefined) {
     problems.push({
       path: ['tls', 'clientCertificateSecret'],

@@ -4,8 +4,9 @@
  */
 
 import type { RunFailure } from '../../core/model.ts';
-import { parseSettings } from '../../settings/settings.ts';
-import { type SavedSettings, type SavedSettingsInput, savedSettingsSchema } from '../settings.ts';
+import { ExportError } from '../../core/errors.ts';
+import { settingsVersion } from '../../settings/environment.ts';
+import type { SavedSettings } from '../settings.ts';
 import type { SqliteReader } from './database.ts';
 import { withSqliteErrors } from './errors.ts';
 import { openPageLogFile, readPageLogFile } from './page-log.ts';
@@ -15,7 +16,7 @@ import { deferSync } from './wal-sync.ts';
 export interface RunNotesReader {
   /** In alphabetical order. */
   exportNames(): readonly string[];
-  /** The settings last saved; undefined if there are none. @throws ConfigurationError if they are no longer valid */
+  /** The settings last saved; undefined if there are none. @throws ConfigurationError if another version saved them */
   settings(exportName: string): SavedSettings | undefined;
   /** Why the newest regular start has begun no run; undefined if it has. */
   failedStart(exportName: string): RunFailure | undefined;
@@ -24,9 +25,9 @@ export interface RunNotesReader {
 
 export interface RunNotes extends RunNotesReader {
   /** Notes that a run has begun, and saves its settings if they are given. A bounded run leaves a failed start of a regular one. */
-  saveStart(exportName: string, settings?: SavedSettingsInput, isBounded?: boolean): void;
+  saveStart(exportName: string, settings?: SavedSettings, isBounded?: boolean): void;
   /** An export that has never run is added if its settings are given. */
-  saveFailedStart(exportName: string, failure: RunFailure, settings?: SavedSettingsInput): void;
+  saveFailedStart(exportName: string, failure: RunFailure, settings?: SavedSettings): void;
 }
 
 /** The notes in the page log's file, which is not changed. @throws ConfigurationError, here or on use, as the page log does */
@@ -38,10 +39,11 @@ function notesIn(file: string, { all, close }: SqliteReader): RunNotesReader {
     settings(exportName) {
       const [row] = all('SELECT settings FROM exports WHERE export = ?', exportName);
       if (row === undefined) return undefined;
-      return parseSettings(
-        savedSettingsSchema,
-        JSON.parse(String(row.settings)),
-        `settings of ${exportName} in ${file}`,
+      const saved = JSON.parse(String(row.settings)) as SavedSettings;
+      if (saved.version === settingsVersion) return saved;
+      throw new ExportError(
+        'ConfigurationError',
+        `Another version of report-exporter saved the settings of ${exportName} in ${file}. Use that version, or another directory`,
       );
     },
     failedStart(exportName) {

@@ -2,7 +2,6 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { describeLocalExport } from '../../local/directory.ts';
-import { localExportSchema } from '../../local/settings.ts';
 import { type CommandContext, exitStatuses, runOn, runOnDeployment, type TargetOptions } from '../context.ts';
 import { type CheckResult, runHealthChecks, runSettingsChecks } from '../health-checks.ts';
 import { plural } from '../output/format.ts';
@@ -38,7 +37,7 @@ export async function doctorCommand(
     const { readFileExports } = await import('../settings-file.ts');
     const names = exportName === undefined ? [] : [exportName];
     const exports = readFileExports(file, names, { all: names.length === 0 }, []).map((each) =>
-      describeLocalExport(localExportSchema.parse(each), { env, runtime: systemRuntime }),
+      describeLocalExport(each, { env, runtime: systemRuntime }),
     );
     return { exports, [Symbol.asyncDispose]: async () => {} };
   };

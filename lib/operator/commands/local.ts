@@ -9,7 +9,7 @@ import { describeLocalExport, directoryOption, startLocalExport } from '../../lo
 import { isFilePresent } from '../../local/durable-fs.ts';
 import { stateFileIn } from '../../local/run.ts';
 import { findSecretProblem } from '../../local/service.ts';
-import { type LocalExportInput, localExportSchema, type SettingsSource } from '../../local/settings.ts';
+import type { LocalExport, SettingsSource } from '../../local/settings.ts';
 import { openSqlitePageLog } from '../../local/sqlite/page-log.ts';
 import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
 import { allExports, type CommandContext, reportError, runOnDeployment } from '../context.ts';
@@ -29,12 +29,11 @@ export async function localCommand(
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   const request = readStartRequest(options, problems);
   const start = { request, follow: true, json, quiet, maxAttempts };
-  const startable = (settingsOf: (name: string) => LocalExportInput, source?: SettingsSource): Startable => ({
+  const startable = (settingsOf: (name: string) => LocalExport, source?: SettingsSource): Startable => ({
     option: directoryOption(out),
     open: async (name) => ({
       get definition() {
-        return describeLocalExport(localExportSchema.parse(settingsOf(name)), { env, runtime: systemRuntime })
-          .definition;
+        return describeLocalExport(settingsOf(name), { env, runtime: systemRuntime }).definition;
       },
       log: { boundedStates: () => readBoundedStates(stateFileIn(out), name) },
       start: async (...args) =>
@@ -45,7 +44,7 @@ export async function localCommand(
   if (options.settings !== undefined) {
     // With its parser it takes long to load, and most runs have no settings file.
     const { readFileExports, settingsSource } = await import('../settings-file.ts');
-    let exports: ReadonlyMap<string, LocalExportInput>;
+    let exports: ReadonlyMap<string, LocalExport>;
     try {
       const selected = readFileExports(options.settings, names, options, problems);
       exports = new Map(selected.map((each) => [each.export.name, each]));
@@ -53,7 +52,7 @@ export async function localCommand(
       return reportError(error, { json }, context);
     }
     const source = settingsSource(options.settings, options);
-    const ofFile = startable((name) => exports.get(name) as LocalExportInput, source);
+    const ofFile = startable((name) => exports.get(name) as LocalExport, source);
     const [name, ...others] = exports.keys();
     if (name !== undefined && others.length === 0 && !all) return await startOne(ofFile, name, start, 'local', context);
     if (!quiet) warnOfSecrets([...exports.values()], context);
@@ -84,7 +83,7 @@ async function* readBoundedStates(stateFile: string, exportName: string): AsyncI
 }
 
 /** Some of several exports cannot start. Their failures say so, too, but that can be after hours. */
-function warnOfSecrets(exports: readonly LocalExportInput[], { env, stderr }: CommandContext): void {
+function warnOfSecrets(exports: readonly LocalExport[], { env, stderr }: CommandContext): void {
   const problems = new Set(exports.flatMap((each) => findSecretProblem(each, env) ?? []));
   if (problems.size === 0) return;
   stderr.write(errorLines(textStyleFor(stderr, env), withProblemCount([...problems].join('\n'))));

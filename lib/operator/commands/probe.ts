@@ -9,7 +9,6 @@ import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { chooseBounds } from '../../core/steps/watermark.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { describeLocalExport } from '../../local/directory.ts';
-import { localExportSchema } from '../../local/settings.ts';
 import { apiFor } from '../../service/client/request.ts';
 import type { Api } from '../../settings/api-settings.ts';
 import { withProbeTimeout } from '../../target/probe-service.ts';
@@ -57,7 +56,7 @@ export async function probeCommand(
     const names = exportName === undefined ? [] : [exportName];
     const [settings] = readFileExports(file ?? '', names, {}, []);
     if (settings === undefined) throw new ExportError('ConfigurationError', `No exports in ${file}`);
-    const described = describeLocalExport(localExportSchema.parse(settings), { env, runtime: systemRuntime });
+    const described = describeLocalExport(settings, { env, runtime: systemRuntime });
     const service = await described.service.connect((text) => stderr.write(`${text}\n`));
     return { ...described, client: service, [Symbol.asyncDispose]: () => service[Symbol.asyncDispose]() };
   };

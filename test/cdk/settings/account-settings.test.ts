@@ -273,6 +273,7 @@ describe('limits that concern several settings', () => {
   });
 
   it('are the same for the construct, which names every problem', () => {
+    const construct = { name: 'reports', path: 'Stack/Reports' };
     const parse = () =>
       parseExporterSettings(
         {
@@ -286,8 +287,8 @@ describe('limits that concern several settings', () => {
             transitions: [{ storageClass: 'GLACIER', afterDays: 3 }],
           },
           bucket: {},
-        },
-        'Stack/Reports',
+        } as Parameters<typeof parseExporterSettings>[0],
+        construct,
       );
     expect(parse).toThrow(
       [
@@ -302,14 +303,14 @@ describe('limits that concern several settings', () => {
         {
           name: 'reports',
           service,
-          exports: [{ name: 'nightly' }],
+          exports: [{ name: 'a b' }, { name: 'b', size: 11 }],
           objectTags: { 'aws:a': '' },
           readerAccounts: ['1'],
-        },
-        'Stack/Reports',
+        } as Parameters<typeof parseExporterSettings>[0],
+        construct,
       ),
     ).toThrow(
-      /objectTags\["aws:a"\]: the key must not begin.*readerAccounts\[0\]: must be an account ID of 12 digits/s,
+      /exports\[0\]\.name: .*objectTags\["aws:a"\]: the key must not begin.*readerAccounts\[0\]: must be an account ID of 12 digits.*exports\[1\]\.size: must be 1 to 10/s,
     );
   });
 });

@@ -99,28 +99,30 @@ describe('the settings of a deployment', () => {
   });
 
   it('have defaults for everything but the service, the exports and the name of the stack', () => {
-    expect(deploymentSettings({ services: { a: { baseUrl: 'https://a.example' } }, exports: [{ name: 'a' }] })).toEqual(
-      {
-        bucket: { prefix: '' },
-        alarms: {},
-        logRetentionDays: 90,
-        services: [
-          {
-            name: 'a',
-            prefix: 'a/',
-            service: { baseUrl: 'https://a.example' },
-            apiKeySecret: {},
-            apiKeyEnv: 'REPORT_EXPORT_API_KEY',
-            exports: [{ name: 'a' }],
-          },
-        ],
-      },
-    );
+    expect(
+      deploymentSettings({ services: { a: { baseUrl: 'https://a.example' } }, exports: [{ name: 'a' }] }),
+    ).toMatchObject({
+      bucket: { prefix: '' },
+      alarms: {},
+      logRetentionDays: 90,
+      services: [
+        {
+          name: 'a',
+          prefix: 'a/',
+          service: { baseUrl: 'https://a.example', vendor: 'SERVICE', totalTimeout: 240_000 },
+          apiKeySecret: {},
+          apiKeyEnv: 'REPORT_EXPORT_API_KEY',
+          exports: [{ name: 'a', since: {}, filter: {}, maxInlineWait: 20_000 }],
+        },
+      ],
+    });
   });
 
-  it('keep the form in which they were written', () => {
+  it('have durations in milliseconds', () => {
     const written = { name: 'nightly', since: { overlap: 'PT15M' }, maxInlineWait: 'PT5S', schedule: aSchedule() };
-    expect(onlyServiceOf(someSettings({ exports: [written] })).exports).toEqual([written]);
+    expect(onlyServiceOf(someSettings({ exports: [written] })).exports).toMatchObject([
+      { name: 'nightly', since: { overlap: 900_000 }, maxInlineWait: 5_000, schedule: { freshness: 93_600_000 } },
+    ]);
   });
 
   it('give the only service its prefix within that of the bucket, and the secret', () => {
@@ -215,7 +217,7 @@ describe('the settings of several services', () => {
       ],
       bucket: { prefix: 'all/' },
     });
-    expect(deploymentSettings(settings).services).toEqual([
+    expect(deploymentSettings(settings).services).toMatchObject([
       {
         name: 'eu',
         prefix: 'all/eu/',
@@ -232,7 +234,7 @@ describe('the settings of several services', () => {
         apiKeyEnv: 'US_KEY',
         exports: [
           { name: 'first', size: 1 },
-          { name: 'third', since: { overlap: 'PT1H' } },
+          { name: 'third', since: { overlap: 3_600_000 } },
         ],
       },
     ]);
@@ -292,7 +294,7 @@ describe('the settings of several services', () => {
     const services = {
       EU: { baseUrl: 'http://a.example' },
       ok: { ...service, apiKeySecret: { existing: 'a b' }, prefix: 'x/' },
-      slow: service,
+      slow: { baseUrl: 'https://b.example' },
       none: 'none',
     };
     const exports = [
@@ -316,7 +318,6 @@ describe('the settings of several services', () => {
       'settings exports[2].service',
       'settings exports[3].service',
       'settings exports[5].service',
-      'settings services.ok.apiKeyEnv',
       'settings services.slow.apiKeyEnv',
       'settings exports[1]',
     ]);

@@ -3,12 +3,20 @@
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { boundedStateName } from '../../../lib/core/bounded-runs.ts';
+import { localSettingsSchema } from '../../../lib/local/settings.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { openRunNotes } from '../../../lib/local/sqlite/run-notes.ts';
 import { abandonCommand } from '../../../lib/operator/commands/abandon.ts';
+import { settingsVersion } from '../../../lib/settings/environment.ts';
 import { anExportState, aPageEntry, aRun, aRunId, at } from '../../support/builders.ts';
 import { runInProcess } from '../../support/process/command-line.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+const daily = {
+  version: settingsVersion,
+  ...localSettingsSchema.parse({ service: {}, export: { name: 'daily' } }),
+  apiKeyEnv: 'KEY',
+} as const;
 
 /** Runs the command for an unfinished run at a terminal, where a person replies so; undefined ends the input. */
 async function abandonWithReply(reply: string | undefined) {
@@ -19,7 +27,7 @@ async function abandonWithReply(reply: string | undefined) {
   await log.replaceState(anExportState({ export: 'daily', active: run, sequence: run.sequence }));
   await log.append(aPageEntry({ export: 'daily', run: run.run, page: 1 }));
   const notes = openRunNotes(file);
-  notes.saveStart('daily', { service: {}, export: { name: 'daily' }, apiKeyEnv: 'KEY' });
+  notes.saveStart('daily', daily);
   notes.close();
 
   const stdin = Object.assign(new PassThrough(), { isTTY: true });
@@ -80,7 +88,7 @@ describe('abandon --since --until', () => {
       await log.append(aPageEntry({ export: 'daily', run: run.run, page: 1, slice, attempt: 1 }));
     }
     const notes = openRunNotes(file);
-    notes.saveStart('daily', { service: {}, export: { name: 'daily' }, apiKeyEnv: 'KEY' });
+    notes.saveStart('daily', daily);
     notes.close();
 
     const abandon = async () => await runInProcess(['abandon', 'daily', ...options, '--out', directory.path]);

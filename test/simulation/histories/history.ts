@@ -1,5 +1,6 @@
 /** Runs one history: creates the world of a seed, lets it run until all exports are complete, and checks the invariants. */
 
+import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import { checkCompletion, checkUploads } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import { checkObjectSettings } from '../invariants/object-settings.ts';
@@ -26,7 +27,7 @@ import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
 import { scheduleBoundedRuns } from './bounded-runs.ts';
-import { type Crowd, createScenario, type ExportInput, type ExportScenario, type Scenario } from './scenario.ts';
+import { type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
 import { createSmallScenario, type SmallHistory } from './small-histories.ts';
 import { createOperators, partsOf } from './operators.ts';
 import { scheduleStarts } from './starts.ts';
@@ -280,9 +281,9 @@ function firstService(exports: ReadonlyMap<string, ObservedExport>): SimulatedSe
   return first.service;
 }
 
-const withOtherEmptyRuns = (input: ExportInput): ExportInput => ({
-  ...input,
-  publishEmptyRuns: input.publishEmptyRuns !== true,
+const withOtherEmptyRuns = (settings: ExportSettings): ExportSettings => ({
+  ...settings,
+  publishEmptyRuns: !settings.publishEmptyRuns,
 });
 
 /** The functions and the state machine that all exports share. */
@@ -303,7 +304,7 @@ function createService(
     functionVersion: deployments.functionVersion,
     createContainer(step, id, version, isChanged) {
       const settings = isChanged
-        ? deployedSettings(deployment, version.exports.map(withOtherEmptyRuns))
+        ? deployedSettings(deployment, version.parsed.map(withOtherEmptyRuns))
         : version.settings;
       return createContainer(id, (container) =>
         createHandler(endpoints, deployment, { ...version, settings }, step, container),

@@ -8,8 +8,8 @@
  */
 
 import { functionLimits, stateGraceSeconds } from '../../../lib/cdk/function-limits.ts';
-import type { FunctionSettingsInput } from '../../../lib/settings/environment.ts';
-import { type ExportSettings, exportSettingsSchema, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
+import type { FunctionSettings } from '../../../lib/settings/environment.ts';
+import { type ExportSettings, exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { StateMachine } from '../../../lib/core/state-machine/asl.ts';
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
 import { type ExportInput, operatorMoments, type Scenario } from '../histories/scenario.ts';
@@ -25,7 +25,9 @@ const minute = 60_000;
 export interface Version {
   readonly number: number;
   readonly exports: readonly ExportInput[];
-  readonly settings: FunctionSettingsInput;
+  /** The same, parsed. */
+  readonly parsed: readonly ExportSettings[];
+  readonly settings: FunctionSettings;
   readonly timeoutSeconds: Readonly<Record<StepName, number>>;
   readonly definition: StateMachine<string>;
   /** Whether it is of a later release of the exporter, not only of other settings. */
@@ -65,12 +67,10 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
     requestMark?: string,
   ): Version => {
     const compresses = deployment.compresses && world.rng(`${label}compression of version ${number}`).chance(0.6);
-    const unmarked = deployedSettings(deployment, inputs, compresses ? 'gzip' : undefined);
+    const parsed = inputs.map((each) => exportSettingsSchema.parse(each));
+    const unmarked = deployedSettings(deployment, parsed, compresses ? 'gzip' : undefined);
     const settings = requestMark === undefined ? unmarked : markRequests(world.rng(requestMark), unmarked, requestMark);
-    const { timeoutSeconds } = functionLimits({
-      service: serviceSettingsSchema.parse(settings.service),
-      exports: settings.exports.map((each) => exportSettingsSchema.parse(each)),
-    });
+    const { timeoutSeconds } = functionLimits(settings);
     const definition = stateMachine({
       functions: byStep((step: StepName) => step),
       eventBus: 'default',
@@ -82,6 +82,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
     return {
       number,
       exports: inputs,
+      parsed,
       settings,
       timeoutSeconds,
       definition: isLaterRelease ? laterDefinition(definition) : definition,
@@ -163,10 +164,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
   return {
     versions,
     reportsExpectedUntil,
-    settingsOf: (exportName) =>
-      versions.flatMap((version) =>
-        version.exports.filter(({ name }) => name === exportName).map((each) => exportSettingsSchema.parse(each)),
-      ),
+    settingsOf: (exportName) => versions.flatMap(({ parsed }) => parsed.filter(({ name }) => name === exportName)),
     functionVersion(step, id) {
       const version = versionOf(step, `${id}/version`);
       requestMarks.set(id, version.requestMark);
@@ -197,7 +195,7 @@ function changeSettings(rng: Rng, input: ExportInput): ExportInput {
 }
 
 /** Puts the mark into a header, the filter, or the description of the API. */
-function markRequests(rng: Rng, settings: FunctionSettingsInput, mark: string): FunctionSettingsInput {
+function markRequests(rng: Rng, settings: FunctionSettings, mark: string): FunctionSettings {
   const { service, exports } = settings;
   const { api } = service;
   const change = rng.pick(['headers', 'filter', 'description']);

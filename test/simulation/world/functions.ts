@@ -15,14 +15,11 @@ import type { Platform } from '../../../lib/aws/lambda/platform.ts';
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
 import type { Spool } from '../../../lib/aws/s3/spool.ts';
 import { functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
-import {
-  type FunctionEnvironment,
-  type FunctionSettingsInput,
-  stepVariables,
-} from '../../../lib/settings/environment.ts';
+import { type FunctionEnvironment, type FunctionSettings, stepVariables } from '../../../lib/settings/environment.ts';
 import type { Compression } from '../../../lib/core/model.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
-import type { DeploymentScenario, ExportInput } from '../histories/scenario.ts';
+import { type ExportSettings, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
+import type { DeploymentScenario } from '../histories/scenario.ts';
 import { compressAtOnce } from '../../support/export/compress-at-once.ts';
 import { inflateAtOnce } from '../../support/service/inflate-at-once.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
@@ -78,9 +75,9 @@ export function deployedSettings(
     hasUpperBound,
     rootElement,
   }: DeploymentScenario,
-  exports: readonly ExportInput[],
+  exports: readonly ExportSettings[],
   compression?: Compression,
-): FunctionSettingsInput {
+): FunctionSettings {
   const service = {
     baseUrl,
     ...(describedApi === undefined
@@ -90,20 +87,20 @@ export function deployedSettings(
     ...(rootElement === undefined ? {} : { rootElement }),
     ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
   };
-  return functionSettings(service, exports, { storageClass, objectTags, compression });
+  return functionSettings(serviceSettingsSchema.parse(service), exports, { storageClass, objectTags, compression });
 }
 
 /** The handler of a step's function in a new container. */
 export function createHandler(
   endpoints: Endpoints,
   deployment: DeploymentScenario,
-  { settings, isLaterRelease }: { readonly settings: FunctionSettingsInput; readonly isLaterRelease: boolean },
+  { settings, isLaterRelease }: { readonly settings: FunctionSettings; readonly isLaterRelease: boolean },
   step: StepName,
   container: Container,
 ): StepHandler<unknown> {
   const env = environmentOf(step, deployment);
-  // Parsed from the file in each container, so no container can change the settings of another.
-  const loadSettings = () => JSON.parse(JSON.stringify(settings)) as unknown;
+  // Read from the file in each container, so no container can change the settings of another.
+  const loadSettings = () => JSON.parse(JSON.stringify(settings)) as FunctionSettings;
   const platform = createPlatform(endpoints, deployment, container, isLaterRelease);
   const handler = handlers[step](env, loadSettings, platform);
   return isLaterRelease ? laterHandler(endpoints.world, container, handler) : handler;

@@ -5,6 +5,8 @@ import { beginRunHandler } from '../../../functions/begin-run.ts';
 import { exportPageHandler } from '../../../functions/export-page.ts';
 import { failRunHandler } from '../../../functions/fail-run.ts';
 import { finishRunHandler } from '../../../functions/finish-run.ts';
+import { type FunctionOptions, functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
+import { exportSettingsSchema, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { Functions } from '../export/function-machine.ts';
 import type { LocalAws } from './local-aws.ts';
 
@@ -22,16 +24,30 @@ export const functionEnvironment = (aws: LocalAws, changes: Readonly<Record<stri
   ...changes,
 });
 
+/** The settings of a service as they are written. */
+export interface WrittenSettings extends FunctionOptions {
+  readonly service: object;
+  readonly exports: readonly object[];
+}
+
+/** The content of their settings file. */
+export const settingsOf = ({ service, exports, ...options }: WrittenSettings) =>
+  functionSettings(
+    serviceSettingsSchema.parse(service),
+    exports.map((each) => exportSettingsSchema.parse(each)),
+    options,
+  );
+
 /** The functions in new containers, whose settings file contains `settings`. `env` changes their environment variables. */
 export function deployedFunctions(
   aws: LocalAws,
-  settings: object,
+  settings: WrittenSettings,
   env: Readonly<Record<string, string>> = {},
 ): Functions {
   const environment = functionEnvironment(aws, env);
   // The SDK reads its endpoints, region and credentials from the environment of the process.
   for (const [name, value] of Object.entries(environment)) if (name.startsWith('AWS_')) vi.stubEnv(name, value);
-  const loadSettings = () => settings;
+  const loadSettings = () => settingsOf(settings);
   return {
     BeginRun: beginRunHandler(environment, loadSettings),
     ExportPage: exportPageHandler(environment, loadSettings),

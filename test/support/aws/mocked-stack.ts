@@ -26,24 +26,23 @@ import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { ExportState, PageEntry } from '../../../lib/core/model.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
-import {
-  type ServiceMetadataInput,
-  type ServiceOutput,
-  serviceMetadataKey,
-} from '../../../lib/settings/stack-output.ts';
+import { type ServiceMetadata, type ServiceOutput, serviceMetadataKey } from '../../../lib/settings/stack-output.ts';
+import { settingsVersion } from '../../../lib/settings/environment.ts';
+import { exportSettingsSchema, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
+import type * as z from 'zod/mini';
 
 export const stackName = 'ReportExporter';
 export const arn = (kind: string, name: string) => `arn:aws:states:eu-central-1:123456789012:${kind}:${name}`;
 export const awsError = (name: string, message = name) => Object.assign(new Error(message), { name });
 
-type Schedules = ServiceMetadataInput['schedules'];
+type Schedules = ServiceMetadata['schedules'];
 
 /** A service as a test describes it. */
 export interface AService {
   readonly name: string;
-  readonly exports: readonly (string | ServiceMetadataInput['settings']['exports'][number])[];
+  readonly exports: readonly (string | z.input<typeof exportSettingsSchema>)[];
   readonly schedules?: Schedules;
-  readonly settings?: Partial<ServiceMetadataInput['settings']['service']>;
+  readonly settings?: Partial<z.input<typeof serviceSettingsSchema>>;
   readonly output?: Partial<ServiceOutput>;
 }
 
@@ -63,11 +62,12 @@ export function serviceOutput({ name, output }: AService): ServiceOutput {
   };
 }
 
-export function serviceMetadata({ name, exports, schedules = {}, settings }: AService): ServiceMetadataInput {
+export function serviceMetadata({ name, exports, schedules = {}, settings }: AService): ServiceMetadata {
   return {
     settings: {
-      service: { baseUrl: `https://${name}.example.com/`, vendor: 'ACME', ...settings },
-      exports: exports.map((each) => (typeof each === 'string' ? { name: each } : each)),
+      version: settingsVersion,
+      service: serviceSettingsSchema.parse({ baseUrl: `https://${name}.example.com/`, vendor: 'ACME', ...settings }),
+      exports: exports.map((each) => exportSettingsSchema.parse(typeof each === 'string' ? { name: each } : each)),
     },
     schedules,
   };

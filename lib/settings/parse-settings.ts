@@ -1,8 +1,83 @@
-/** Says of an unknown field what was probably meant: a field with a similar name, or the object to which the field belongs. */
+/**
+ * Parses settings in one pass: first by their schema, then by rules that concern several fields. The rules see what the schema
+ * accepts, so that all problems are named at once. An unknown field comes with a suggestion: a field with a similar name, or the
+ * object to which the field belongs.
+ */
 
 import * as z from 'zod/mini';
+import { ExportError } from '../core/errors.ts';
+import { describeProblems } from '../core/validation-errors.ts';
 
-type Issue = z.core.$ZodIssue;
+type SettingsIssue = z.core.$ZodIssue;
+type Path = readonly (string | number)[];
+
+/** What is wrong, and where in the settings that are checked. */
+export interface SettingsProblem {
+  readonly path: Path;
+  readonly message: string;
+}
+
+export const within = (path: Path, problems: readonly SettingsProblem[]): SettingsProblem[] =>
+  problems.map((each) => ({ ...each, path: [...path, ...each.path] }));
+
+/** Settings as rules see them: the fields that the schema accepts, and what was written, without defaults. */
+export interface Checked<Settings> {
+  readonly valid: Partial<Settings>;
+  readonly written: unknown;
+}
+
+interface Parsed<Settings> {
+  /** Undefined: there are issues. */
+  readonly data: Settings | undefined;
+  readonly issues: readonly SettingsIssue[];
+}
+
+/**
+ * `rules` get the parsed value without its invalid parts. What is a part: by the first name of its path, how many names lead to it.
+ * The others are fields of the value itself.
+ */
+export function parseWithRules<Schema extends z.ZodMiniType<object>, Valid>(
+  schema: Schema,
+  value: unknown,
+  depths: Readonly<Record<string, number>>,
+  rules: (valid: Valid) => readonly SettingsProblem[],
+): Parsed<z.infer<Schema>> {
+  const checkRules = z.check<object>(
+    ({ value: parsed, issues }) => {
+      const paths = issues.flatMap(({ code, path = [] }) => (code === 'unrecognized_keys' ? [] : [path]));
+      const parts = paths.map((path) => path.slice(0, depths[String(path[0])] ?? 1));
+      const known = new Set(paths.map((path) => JSON.stringify(path)));
+      for (const { path, message } of rules((parts.reduce(without, parsed) ?? {}) as Valid)) {
+        if (known.has(JSON.stringify(path))) continue;
+        issues.push({ code: 'custom', path: [...path], message, input: parsed, continue: true });
+      }
+    },
+    // Also after issues. Zod would skip it after a check with `abort`, so no schema of settings has one.
+    { when: () => true },
+  );
+  const { data, error } = schema.check(checkRules as never).safeParse(value);
+  return { data: data as z.infer<Schema> | undefined, issues: suggestFields(schema, error?.issues ?? []) };
+}
+
+/** The value with undefined at `path`. */
+function without(value: unknown, [key, ...rest]: readonly PropertyKey[]): unknown {
+  if (key === undefined) return undefined;
+  if (typeof value !== 'object' || value === null) return value;
+  const copy = (Array.isArray(value) ? [...(value as unknown[])] : { ...value }) as Record<PropertyKey, unknown>;
+  copy[key] = without(copy[key], rest);
+  return copy;
+}
+
+/** Parses `value`, which `subject` names. @throws ConfigurationError that lists every problem with its path */
+export function parseSettings<Schema extends z.core.$ZodType>(
+  schema: Schema,
+  value: unknown,
+  subject: string,
+): z.infer<Schema> {
+  const parsed = z.safeParse(schema, value);
+  if (parsed.success) return parsed.data;
+  throw new ExportError('ConfigurationError', describeProblems(subject, parsed.error));
+}
 
 interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -17,17 +92,17 @@ interface SettingsObject {
 }
 
 /** The same issues, with a suggestion for each unknown field for which `schema`, that of the whole settings, has one. */
-export function suggestFields(schema: z.core.$ZodType, issues: readonly Issue[]): Issue[] {
+function suggestFields(schema: z.core.$ZodType, issues: readonly SettingsIssue[]): SettingsIssue[] {
   if (!issues.some(({ code }) => code === 'unrecognized_keys')) return [...issues];
   const objects = objectsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema, []);
-  return issues.flatMap((issue): Issue[] => {
+  return issues.flatMap((issue): SettingsIssue[] => {
     const here = objects.find(({ path }) => matches(path, issue.path));
     if (issue.code !== 'unrecognized_keys' || here === undefined) return [issue];
     const suggestions = new Map(issue.keys.map((key) => [key, suggest(key, here, objects)]));
     const others = issue.keys.filter((key) => suggestions.get(key) === undefined);
     return [
       ...(others.length === 0 ? [] : [{ ...issue, keys: others }]),
-      ...issue.keys.flatMap((key): Issue[] => {
+      ...issue.keys.flatMap((key): SettingsIssue[] => {
         const suggestion = suggestions.get(key);
         if (suggestion === undefined) return [];
         const message = `unknown field; ${suggestion}`;
