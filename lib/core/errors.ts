@@ -54,11 +54,22 @@ export class ExportError extends Error {
   declare readonly retryAfterSeconds: number | undefined;
 
   constructor(name: ErrorName, message: string, details: ErrorDetails = {}) {
-    super(message, 'cause' in details ? { cause: details.cause } : undefined);
+    // Node.js prints a cause that is undefined.
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.name = name;
     // Node.js prints every field of an error that is not caught.
     if (details.retryAfterSeconds !== undefined) this.retryAfterSeconds = details.retryAfterSeconds;
   }
+}
+
+/** The error for an object in a page store that this exporter did not write as it is now. */
+export function objectConflict(address: string, reason: string, cause?: unknown): ExportError {
+  return new ExportError(
+    'PageConflictError',
+    `${address} already exists, but does not match what this exporter wrote: ${reason}. Nothing was changed. ` +
+      'If it was edited by mistake, move it away and start again',
+    { cause },
+  );
 }
 
 /** For `instanceof` in apps: the errors of invalid settings. Thrown as `ExportError`, so one of another copy of the package counts, too. */

@@ -38,7 +38,7 @@ export interface PageRequest {
   /** Inclusive. */
   readonly since: Instant;
   /** Exclusive. Absent: there is no upper bound. */
-  readonly until?: Instant | undefined;
+  readonly until?: Instant;
   /** When the run began: the upper bound of requests that need one, if there is no `until`. */
   readonly begunAt: Instant;
   /** null requests the first page. */
@@ -143,7 +143,7 @@ export interface PageIdentity extends SliceRef {
   readonly page: number;
   readonly cursor: Cursor | null;
   /** That of the run. */
-  readonly compression?: Compression | undefined;
+  readonly compression?: Compression;
 }
 
 /**

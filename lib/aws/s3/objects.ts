@@ -47,9 +47,9 @@ interface NewObject {
   readonly metadata: ObjectMetadata;
   readonly encryption: ObjectEncryption;
   /** Absent: STANDARD. */
-  readonly storageClass?: StorageClass | undefined;
+  readonly storageClass?: StorageClass;
   /** With tags, the caller also needs s3:PutObjectTagging. */
-  readonly tags?: Readonly<Record<string, string>> | undefined;
+  readonly tags?: Readonly<Record<string, string>>;
   /** A larger body is sent in parts of this size. */
   readonly partBytes: number;
 }

@@ -11,7 +11,7 @@ import { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { createSlots } from '../../core/concurrency.ts';
-import { ExportError } from '../../core/errors.ts';
+import { objectConflict } from '../../core/errors.ts';
 import { asCursor, type Cursor, type StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
 import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
@@ -40,16 +40,16 @@ export interface S3PageStoreOptions {
   /** Precedes every key in the bucket: empty, or ending with a slash. The model's keys do not have it. */
   readonly prefix: string;
   /** Encrypts all objects. Absent: the bucket's default encryption does. */
-  readonly kmsKeyArn?: string | undefined;
+  readonly kmsKeyArn?: string;
   readonly runtime: RetryRuntime;
   /** How new objects are stored. */
-  readonly objects?: ObjectSettings | undefined;
+  readonly objects?: ObjectSettings;
   /** Where bodies are buffered; files in the system's temporary directory by default. */
-  readonly spool?: Spool | undefined;
+  readonly spool?: Spool;
   /** Compresses pages. By default zlib does, in its threads. */
-  readonly compress?: Compress | undefined;
+  readonly compress?: Compress;
   /** A larger body is uploaded in parts of this size. S3 and the SDK require at least 5 MiB; 8 MiB by default. */
-  readonly partBytes?: number | undefined;
+  readonly partBytes?: number;
 }
 
 /**
@@ -64,6 +64,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
   const uploadsInParts = createSlots(maxUploadsInParts);
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
+  const conflict = (key: string, reason: string, cause?: unknown) => objectConflict(locate(key), reason, cause);
 
   /** `known` is the next cursor of a page that this store has just written. */
   const readPage = async (key: string, info: ObjectInfo, known?: Cursor | null): Promise<StoredPage> => {
@@ -74,9 +75,9 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     const { ContentLength: bytes } = info;
     const stored = objectDigest(metadata);
     if (bytes !== stored.bytes) {
-      throw conflict(locate(key), `it has ${bytes} bytes, but its metadata says ${stored.bytes}`);
+      throw conflict(key, `it has ${bytes} bytes, but its metadata says ${stored.bytes}`);
     }
-    if (hasDifferentBytes(info, stored, partBytes)) throw conflict(locate(key), 'its bytes do not match its metadata');
+    if (hasDifferentBytes(info, stored, partBytes)) throw conflict(key, 'its bytes do not match its metadata');
     return { ...metadata, revision: revisionOf(info.ETag) };
   };
   const orConflict = <Value>(key: string, read: () => Value): Value => {
@@ -84,7 +85,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
       return read();
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
-      throw conflict(locate(key), `its metadata was changed: ${reason}`, cause);
+      throw conflict(key, `its metadata was changed: ${reason}`, cause);
     }
   };
 
@@ -103,10 +104,9 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
   const readLongCursor = async (key: string, sha256: string): Promise<Cursor> => {
     const object = cursorKey(key, sha256);
     const content = await readObject(objectAt(object));
-    if (content === undefined) throw conflict(locate(key), `its next cursor is missing: ${locate(object)}`);
+    if (content === undefined) throw conflict(key, `its next cursor is missing: ${locate(object)}`);
     const cursor = await textOf(content);
-    if (hash('sha256', cursor) !== sha256)
-      throw conflict(locate(object), 'it is not the cursor that it is named after');
+    if (hash('sha256', cursor) !== sha256) throw conflict(object, 'it is not the cursor that it is named after');
     return asCursor(cursor);
   };
 
@@ -151,7 +151,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
           info.Metadata?.sha256 === body.sha256 &&
           info.ContentLength === body.bytes &&
           !hasDifferentBytes(info, body, partBytes);
-        if (!created && !isSame) throw conflict(locate(key), differentDocument);
+        if (!created && !isSame) throw conflict(key, differentDocument);
       };
       await spool(chunks, store, manifestRemedy);
     },
@@ -198,12 +198,3 @@ const toHeaderValue = (contentType: string): string =>
 const differentDocument =
   'it differs from what this run writes. If the table was restored to an earlier state, the run is published already: ' +
   'start with --restart';
-
-function conflict(address: string, reason: string, cause?: unknown): ExportError {
-  return new ExportError(
-    'PageConflictError',
-    `${address} already exists, but does not match what this exporter wrote: ${reason}. Nothing was changed. ` +
-      'If it was edited by mistake, move it away and start again',
-    cause === undefined ? {} : { cause },
-  );
-}

@@ -35,9 +35,9 @@ export interface PagePipeline {
   /** The slice of the run whose pages are exported. */
   readonly slice: Slice;
   /** Shared by the slices of a run that are exported at the same time. */
-  readonly backoff?: Backoff | undefined;
+  readonly backoff?: Backoff;
   /** A slot that is held already. */
-  readonly slot?: HeldSlot | undefined;
+  readonly slot?: HeldSlot;
   /** The execution that must still own the run whenever a page is stored. */
   readonly execution: string;
   /** The last page of the slice that was logged before this invocation. */

@@ -12,9 +12,9 @@ import { type Backoff, createPageRequests, type PageRequestsDependencies } from 
 
 export interface UpperBoundProof {
   /** What the first pages of the run must have; undefined if nothing is known, and the response had no root. */
-  readonly root?: ExpectedRoot | undefined;
+  readonly root?: ExpectedRoot;
   /** Still held, for the first page: an export that waited for its turn again would have to prove the upper bound again. */
-  readonly slot?: HeldSlot | undefined;
+  readonly slot?: HeldSlot;
   /** What prevented the proof. No page may be requested. */
   readonly failure?: { readonly error: unknown };
 }

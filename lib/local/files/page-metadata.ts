@@ -7,7 +7,7 @@
 
 import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
-import { ExportError } from '../../core/errors.ts';
+import { objectConflict } from '../../core/errors.ts';
 import type { PageMetadata } from '../../core/model.ts';
 import { type Digest, objectDigest } from '../../core/storage/compression.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
@@ -64,7 +64,7 @@ export function createPageMetadataFile(file: string): PageMetadataFile {
         return page;
       } catch (cause) {
         const reason = cause instanceof Error ? cause.message : String(cause);
-        throw pageConflict(key, `its metadata could not be read from ${file}: ${reason}`, cause);
+        throw objectConflict(key, `its metadata could not be read from ${file}: ${reason}`, cause);
       }
     },
 
@@ -108,14 +108,4 @@ function open(file: string) {
     database.close();
     throw sqliteError(file, cause);
   }
-}
-
-/** The error for an object in the store that this exporter did not write as it is now. */
-export function pageConflict(key: string, reason: string, cause?: unknown): ExportError {
-  return new ExportError(
-    'PageConflictError',
-    `${key} already exists, but does not match what this exporter wrote: ${reason}. Nothing was changed. ` +
-      'If it was edited by mistake, move it away and start again',
-    cause === undefined ? {} : { cause },
-  );
 }

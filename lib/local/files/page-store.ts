@@ -19,7 +19,7 @@
 import { existsSync, type Stats } from 'node:fs';
 import { opendir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { codeOf, ExportError } from '../../core/errors.ts';
+import { codeOf, ExportError, objectConflict } from '../../core/errors.ts';
 import type { StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
 import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
@@ -35,7 +35,7 @@ import {
   streamFile,
 } from '../durable-fs.ts';
 import { replaceLatestFile } from './latest-pointer.ts';
-import { createPageMetadataFile, type PageMetadataFile, pageConflict } from './page-metadata.ts';
+import { createPageMetadataFile, type PageMetadataFile } from './page-metadata.ts';
 import { joinChunks, removeStaleSpoolFiles, withSpooledFile } from './spool.ts';
 
 interface DirectoryPageStore extends PageStore, StoreReader {
@@ -103,7 +103,7 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
         await fsyncDirectory(dirname(path));
 
         const visible = addedMetadata && linkedPage ? { ...metadata, revision } : await readPage(path, key);
-        if (visible === undefined) throw pageConflict(key, 'it is a dangling symbolic link');
+        if (visible === undefined) throw objectConflict(key, 'it is a dangling symbolic link');
         return { stored: addedMetadata && objectDigest(visible).sha256 === body.sha256, page: visible };
       });
     },
@@ -115,7 +115,7 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
         await document.synced;
         if (!linkIfAbsent(document.path, path)) {
           const visible = await digestIfPresent(path, key);
-          if (visible?.sha256 !== document.sha256) throw pageConflict(key, differentDocument);
+          if (visible?.sha256 !== document.sha256) throw objectConflict(key, differentDocument);
         }
         fsyncDirectorySync(folder);
       });
@@ -146,7 +146,7 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
 
     async read(key) {
       return await streamFile(pathOf(key)).catch((cause: unknown) => {
-        throw pageConflict(key, 'it cannot be read', cause);
+        throw objectConflict(key, 'it cannot be read', cause);
       });
     },
 
@@ -195,7 +195,7 @@ async function digestIfPresent(path: string, key: string): Promise<FileDigest | 
     return await digestFile(path);
   } catch (cause) {
     if (isMissingPath(cause)) return undefined;
-    throw pageConflict(key, 'it cannot be read', cause);
+    throw objectConflict(key, 'it cannot be read', cause);
   }
 }
 

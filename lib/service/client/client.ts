@@ -56,12 +56,12 @@ export type ClientSettings = Timeouts & RequestSettings & Pick<ServiceSettings, 
 export interface ClientOptions {
   readonly apiKey: ApiKeySource;
   /** Proxy and certificates; by default a direct connection. */
-  readonly network?: NetworkSource | undefined;
+  readonly network?: NetworkSource;
   readonly clock: Clock;
   /** Opens the connections; by default undici's pool. */
-  readonly createPool?: CreatePool | undefined;
+  readonly createPool?: CreatePool;
   /** Decompresses pages in gzip; by default zlib, in its threads. */
-  readonly inflate?: CreateInflate | undefined;
+  readonly inflate?: CreateInflate;
 }
 
 /** Disposing of it closes every connection immediately. A body that is still being read fails. */

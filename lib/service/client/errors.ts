@@ -33,7 +33,7 @@ export function failure(
 ): ExportError {
   const shown = containsKey(message, keys, minSafeguardLength) ? withheld : toPrintable(message);
   return new ExportError(name, truncate(shown, maxMessageLength), {
-    ...(cause === undefined ? {} : { cause: presentableCause(cause, keys) }),
+    cause: cause === undefined ? undefined : presentableCause(cause, keys),
     retryAfterSeconds,
   });
 }

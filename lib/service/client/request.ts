@@ -68,7 +68,7 @@ export function httpRequest(
       ...(to?.header === undefined || request.cursor === null ? {} : { [to.header]: request.cursor }),
       ...credentials,
     },
-    ...(body === undefined ? {} : { body }),
+    body,
   };
 }
 
@@ -116,8 +116,8 @@ function requestBody(api: RequestedApi, request: PageRequest): string | undefine
 export interface SentParts {
   /** The names of parameters, and of fields of the body: `filter.date.gte`. */
   readonly fields: readonly string[];
-  readonly since?: Instant | undefined;
-  readonly until?: Instant | undefined;
+  readonly since?: Instant;
+  readonly until?: Instant;
   /** The bounds as they were sent, in the form that `api.dates` names. */
   readonly dates: readonly (string | number)[];
 }
@@ -130,7 +130,7 @@ export function partsOf(base: URL, api: RequestedApi, request: PageRequest): Sen
   const { since, until } = request;
   // The contract has both in its filter, in the one form that there is.
   if (request.request.api.pagination === undefined) {
-    return { fields: [...fields], since, ...(api.filterUntil === undefined ? {} : { until }), dates: [] };
+    return { fields: [...fields], since, until: api.filterUntil === undefined ? undefined : until, dates: [] };
   }
   const bounds = (['since', 'until'] as const).filter((name) => uses(api, name));
   const values = valuesOf(api, request);

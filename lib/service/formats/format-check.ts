@@ -35,7 +35,7 @@ export interface CheckOptions {
   /** Where values stand that `value` returns, in the syntax that the file of the format describes. */
   readonly paths: readonly string[];
   /** Where the reports stand, in the same syntax. undefined: by the format's own rule. */
-  readonly reports?: string | undefined;
+  readonly reports?: string;
   /** How a problem quotes a name from the page. */
   readonly present: (name: string) => string;
 }

@@ -47,8 +47,9 @@ export const createJsonCheck: CreateCheck = ({ paths, reports }) => {
       return {
         parent: path === '' || parent === 'object' || (parent === 'array' && /^\d+$/.test(path.slice(slash + 1))),
         found: type !== undefined,
-        ...(type !== undefined && { type }),
-        ...(text !== undefined && { text, literal: type === 'string' ? asciiLiteral(text) : text }),
+        type,
+        text,
+        literal: text !== undefined && type === 'string' ? asciiLiteral(text) : text,
       };
     },
   };
@@ -57,7 +58,7 @@ export const createJsonCheck: CreateCheck = ({ paths, reports }) => {
 interface ReaderOptions {
   readonly root: Node;
   /** The array of reports. */
-  readonly container?: Node | undefined;
+  readonly container?: Node;
   /** Any number of documents, not one. Nothing is extracted from them. */
   readonly many?: boolean;
 }
