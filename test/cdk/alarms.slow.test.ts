@@ -1,7 +1,7 @@
 import { Annotations, Match } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
 import { alarmIds } from '../../lib/cdk/alarms.ts';
-import { exportDimensions, type MetricName, metricNamespace, metricUnits } from '../../lib/core/metrics.ts';
+import { type MetricName, metricNamespace, metricUnits } from '../../lib/core/metrics.ts';
 import {
   aSchedule,
   deploy,
@@ -213,25 +213,6 @@ describe('the alarm for an export without reports', () => {
 
 const numbered = (count: number) => Array.from({ length: count }, (_, index) => ({ name: `export-${index}` }));
 
-describe('the alarms of a service on its executions', () => {
-  it.each([
-    ['by default', deploy().template],
-    ['with alarms per export', deploy({ alarms: { perExport: true } }).template],
-    ['with common alarms', deploy({ alarms: { perExport: false } }).template],
-    ['of two hundred exports', deploy({ exports: numbered(200) }).template],
-  ])('count all that failed or timed out, but none that an operator stopped: %s', (_, of) => {
-    const machine = resource(of, 'AWS::StepFunctions::StateMachine').id;
-    const ofMachine = Object.values(resourcesOf(of, 'AWS::CloudWatch::Alarm'))
-      .map(({ Properties }) => Properties)
-      .filter(({ Namespace, MetricName }) => Namespace === 'AWS/States' && MetricName.startsWith('Executions'));
-    const always = { Statistic: 'Sum', Threshold: 1, TreatMissingData: 'notBreaching' };
-    const Dimensions = [{ Name: 'StateMachineArn', Value: { Ref: machine } }];
-    expect(ofMachine).toMatchObject(
-      ['ExecutionsFailed', 'ExecutionsTimedOut'].map((MetricName) => ({ MetricName, Dimensions, ...always })),
-    );
-  });
-});
-
 describe('alarms that the exports of a service have in common', () => {
   const common = deploy({
     alarms: { perExport: false },
@@ -254,23 +235,6 @@ describe('alarms that the exports of a service have in common', () => {
       Waiting: ReportExporter WaitSeconds by deployment, service: 10800 in 1 × 21600 s
       "
     `);
-  });
-
-  it('describe what happened, and link to their section of the runbook', () => {
-    const described = (id: string, of = common) => alarm(`Servicesacme${id}`, of).AlarmDescription;
-    expect(described('ExecutionFailed')).toBe(
-      'Service acme: An execution failed. To see of which export (nightly): report-exporter status --failed ' +
-        '--stack ReportExporter. What to do: docs/runbook.md#executionfailed in the package report-exporter',
-    );
-    expect(described('Waiting')).toBe(
-      'Service acme: Within 6 hours, its exports (nightly) had to wait for 3 hours or more in total (Retry-After): ' +
-        '3 hours for every 10 exports. What to do: docs/runbook.md#waiting in the package report-exporter',
-    );
-    expect(described('StartRejected')).toBe(
-      'Service acme: An execution failed because its start input names no export of the service. If it had begun a ' +
-        'run before the exports were changed, the run is unfinished, and its failure is not recorded. ' +
-        'What to do: docs/runbook.md#startrejected in the package report-exporter',
-    );
   });
 
   it.each([
@@ -302,21 +266,6 @@ describe('alarms that the exports of a service have in common', () => {
       expect(names.length).toBeGreaterThan(400);
       expect(description.length).toBeLessThanOrEqual(1_024);
       expect(description).toMatch(new RegExp(`: https://\\S+#${id.toLowerCase()}$`));
-    }
-  });
-
-  it('name a runbook that a mail program can open, if there is an address', () => {
-    const runbookUrl = 'https://wiki.example.com/report-exporter/runbook';
-    const { template: of } = deploy({ alarms: { runbookUrl } });
-    const described = Object.entries(resourcesOf(of, 'AWS::CloudWatch::Alarm')).map(
-      ([id, { Properties }]) => [id, Properties.AlarmDescription as string] as const,
-    );
-    expect(described.length).toBeGreaterThan(8);
-    for (const [id, description] of described) {
-      const [, name = ''] =
-        /What to do: https:\/\/wiki\.example\.com\/report-exporter\/runbook#(\w+)$/.exec(description) ?? [];
-      expect(id.toLowerCase()).toContain(name);
-      expect(name).not.toBe('');
     }
   });
 
@@ -403,12 +352,6 @@ describe('the dashboard', () => {
     }
     // oxlint-disable-next-line no-template-curly-in-string -- CloudWatch's placeholder
     for (const { label } of expressionsOf(widgets)) expect(label).toBe("${PROP('Dim.export')}");
-  });
-
-  it('searches within the dimensions and the deployment that the functions publish', () => {
-    const [first] = expressionsOf(widgetsOf(someSettings({ stackName: 'Other' })));
-    const dimensions = Object.keys(exportDimensions('Other', 'nightly')).join(',');
-    expect(first?.text).toContain(`'{${metricNamespace},${dimensions}} MetricName="RunsFailed" deployment="Other"'`);
   });
 
   it('is the same for one export and for a hundred', () => {

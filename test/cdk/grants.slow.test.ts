@@ -3,7 +3,7 @@
 import { Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
-import { AccountPrincipal, type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { AccountPrincipal, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { describe, expect, it } from 'vitest';
@@ -104,7 +104,7 @@ describe('grantRead', () => {
       service: { baseUrl: 'https://reports.example.com' },
       exports: [{ name: 'nightly' }],
     });
-    reports.grantRead(new AccountPrincipal('210987654321') as IGrantable, 'nightly');
+    reports.grantRead(new AccountPrincipal('210987654321'), 'nightly');
     const template = Template.fromStack(stack);
     const bucket = `<${resource(template, 'AWS::S3::Bucket').id}.Arn>`;
     const { Statement } = resource(template, 'AWS::S3::BucketPolicy').Properties.PolicyDocument;

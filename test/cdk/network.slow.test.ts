@@ -115,13 +115,6 @@ describe('functions in a VPC', () => {
     expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
   });
 
-  it('are created after the permissions for their network interfaces', () => {
-    for (const step of steps) {
-      const { DependsOn } = resource(template, 'AWS::Lambda::Function', `Reports${step}`);
-      expect(DependsOn).toContain(resource(template, 'AWS::IAM::Policy', `Reports${step}RoleDefaultPolicy`).id);
-    }
-  });
-
   it('use the given subnets and security groups', () => {
     const { template: given } = deployInVpc((scope, vpc) => ({
       vpc,
@@ -179,15 +172,6 @@ describe('the network settings of a stack', () => {
         SecurityGroupIds: [{ 'Fn::GetAtt': [group.id, 'GroupId'] }],
       });
     }
-  });
-
-  it('give all functions the permissions for network interfaces, and without them no function has any', () => {
-    const ec2Policies = (template: Template) =>
-      Object.values(resourcesOf(template, 'AWS::IAM::Policy')).filter(({ Properties }) =>
-        JSON.stringify(Properties).includes('"ec2:CreateNetworkInterface"'),
-      );
-    expect(ec2Policies(deploy({ network }).template)).toHaveLength(4);
-    expect(ec2Policies(deploy().template)).toEqual([]);
   });
 
   it('may name the security groups', () => {

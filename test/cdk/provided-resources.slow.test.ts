@@ -2,10 +2,10 @@
 
 import { Duration, Stack, TimeZone } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
-import { EventBus, type IEventBus, Schedule } from 'aws-cdk-lib/aws-events';
+import { EventBus, Schedule } from 'aws-cdk-lib/aws-events';
 import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
 import { Key } from 'aws-cdk-lib/aws-kms';
-import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { ScheduleExpression } from 'aws-cdk-lib/aws-scheduler';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
@@ -51,7 +51,7 @@ describe('a bucket of the app', () => {
     const { stack } = aService((scope) => {
       const bucket = new Bucket(scope, 'Bucket');
       bucket.addToResourcePolicy(overwritesStatement(bucket.arnForObjects('*')));
-      return { bucket: bucket as IBucket };
+      return { bucket: bucket };
     });
     expect(warningsOf(stack)).toEqual([]);
     expect(warningsOf(aService().stack)).toEqual([]);
@@ -95,7 +95,7 @@ describe('a key of the app', () => {
 
 describe('an event bus of the app', () => {
   it('receives the events, and has the rules', () => {
-    const { stack, reports } = aService((scope) => ({ eventBus: new EventBus(scope, 'Bus') as IEventBus }));
+    const { stack, reports } = aService((scope) => ({ eventBus: new EventBus(scope, 'Bus') }));
     reports.onCompleted('Next', { target: new SfnStateMachine(reports.stateMachine) });
     const template = Template.fromStack(stack);
     const [busId = ''] = Object.keys(template.findResources('AWS::Events::EventBus'));

@@ -6,7 +6,6 @@ import { AttributeType, Table, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Secret } from 'aws-cdk-lib/aws-secretsmanager';
-import { AwsSolutionsChecks } from 'cdk-nag';
 import { Construct } from 'constructs';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
@@ -117,27 +116,15 @@ describe('a ReportExporter in another stack', () => {
     expect(alarms.length).toBeGreaterThan(5);
   });
 
-  it('encrypts what it creates with a key of the app', () => {
-    const stack = new Stack(anApp(), 'Another');
-    const encryptionKey = new Key(stack, 'Key', { enableKeyRotation: true }) as IKey;
-    new ReportExporter(stack, 'Reports', { service, exports: [nightly], encryptionKey });
-    const template = Template.fromStack(stack);
-    const arn = stack.resolve(encryptionKey.keyArn);
-    const { ServerSideEncryptionConfiguration: encryption } = resource(template, 'AWS::S3::Bucket').Properties
-      .BucketEncryption;
-    expect(encryption[0].ServerSideEncryptionByDefault.KMSMasterKeyID).toEqual(arn);
-    expect(resource(template, 'AWS::DynamoDB::Table').Properties.SSESpecification.KMSMasterKeyId).toEqual(arn);
-    expect(resource(template, 'AWS::SecretsManager::Secret').Properties.KmsKeyId).toEqual(arn);
-  });
-
   it('writes to a given bucket with its key, or with the one that is given for it', () => {
     const keyArn = (digit: string) =>
       `arn:aws:kms:eu-central-1:123456789012:key/${'11111111-2222-3333-4444-555555555555'.replaceAll(/\d/g, digit)}`;
     const keyOf = (props: (given: IKey) => object) => {
       const stack = new Stack(anApp(), 'Another');
-      const [ofBucket, given] = ['1', '2'].map(
-        (digit) => Key.fromKeyArn(stack, `Key${digit}`, keyArn(digit)) as IKey,
-      ) as [IKey, IKey];
+      const [ofBucket, given] = ['1', '2'].map((digit) => Key.fromKeyArn(stack, `Key${digit}`, keyArn(digit))) as [
+        IKey,
+        IKey,
+      ];
       const bucket = Bucket.fromBucketAttributes(stack, 'Bucket', {
         bucketName: 'our-bucket',
         encryptionKey: ofBucket,
@@ -168,13 +155,6 @@ describe('a ReportExporter in another stack', () => {
     const [first, second] = [nameOf(`${'a'.repeat(40)}1`), nameOf(`${'a'.repeat(40)}2`)];
     for (const name of [first, second]) expect(name).toMatch(/^a{21}-[0-9a-f]{8}$/);
     expect(first).not.toBe(second);
-  });
-
-  it('has no finding of cdk-nag that is not acknowledged', () => {
-    const app = anApp();
-    const stack = new Stack(app, 'Another');
-    new ReportExporter(stack, 'Reports', { service, exports: [nightly] });
-    expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
   });
 
   it('has the schedules by export, their group and the dead-letter queue, if there are schedules', () => {
@@ -275,14 +255,6 @@ describe('a ReportExporter in another stack', () => {
       'Another/Reports exports[1].filter.accounts[1]',
     ]);
   });
-
-  it('relies on CDK for the size of the stack', () => {
-    const { app, stack, stores } = anotherStack(anApp({ '@aws-cdk/core:stackResourceLimit': 30 }));
-    new ReportExporter(stack, 'Reports', { service, exports: [nightly], ...stores });
-    expect(() => app.synth()).toThrow(
-      /Number of resources in stack 'Another': \d+ is greater than allowed maximum of 30/,
-    );
-  });
 });
 
 describe('two ReportExporters', () => {
@@ -296,30 +268,6 @@ describe('two ReportExporters', () => {
     // Not a beginning: folders are compared with their slash.
     create(stack, 'Eu2', stores, { name: 'eu-2', prefix: 'eu-2/' })();
     expect(Object.keys(resourcesOf(Template.fromStack(stack), 'AWS::StepFunctions::StateMachine'))).toHaveLength(3);
-  });
-
-  it('need nothing but a service and exports each', () => {
-    const app = anApp();
-    const stack = new Stack(app, 'Another');
-    const [eu, us] = ['Eu', 'Us'].map((id) => {
-      const exports = [{ name: `${id}-nightly`, schedule: aSchedule() }];
-      return new ReportExporter(stack, id, { service, exports });
-    });
-    expect([eu?.serviceName, us?.serviceName]).toEqual(['eu', 'us']);
-    const template = Template.fromStack(stack);
-    for (const type of ['AWS::S3::Bucket', 'AWS::DynamoDB::Table', 'AWS::SecretsManager::Secret']) {
-      template.resourceCountIs(type, 2);
-    }
-    for (const id of ['Eu', 'Us']) {
-      const variables = resource(template, 'AWS::Lambda::Function', `${id}ExportPage`).Properties.Environment.Variables;
-      expect(variables).toMatchObject({
-        SERVICE_NAME: id.toLowerCase(),
-        BUCKET_NAME: { Ref: resource(template, 'AWS::S3::Bucket', id).id },
-        TABLE_NAME: { Ref: resource(template, 'AWS::DynamoDB::Table', id).id },
-        API_KEY_SECRET_ID: { Ref: resource(template, 'AWS::SecretsManager::Secret', id).id },
-      });
-    }
-    expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
   });
 
   it('may share what the first has created', () => {

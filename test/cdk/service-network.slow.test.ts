@@ -4,8 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { type IVpc, Vpc } from 'aws-cdk-lib/aws-ec2';
-import { Key } from 'aws-cdk-lib/aws-kms';
+import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter } from '../../lib/cdk/report-exporter.ts';
 import { functionSettings } from '../../lib/cdk/settings/deployed-export.ts';
@@ -99,17 +98,6 @@ describe('the network settings of a service', () => {
     expect(secretKeys(inStack)).toEqual(expected);
   });
 
-  it('decrypt the two secrets in a construct with encryptionKey, also if the API key has another', () => {
-    const stack = new Stack(anApp(), 'Own');
-    new ReportExporter(stack, 'Reports', {
-      service: everything,
-      exports: [{ name: 'a' }],
-      encryptionKey: Key.fromKeyArn(stack, 'Common', kmsKeyArn),
-      secretEncryptionKey: Key.fromKeyArn(stack, 'ForApiKey', otherKeyArn),
-    });
-    expect(secretKeys(Template.fromStack(stack))).toEqual([kmsKeyArn, otherKeyArn]);
-  });
-
   it('need no key for the two secrets if only the API key has one', () => {
     const apiKeySecret = { kmsKeyArn: otherKeyArn };
     expect(secretKeys(deployWith(someSettings({ service: everything, apiKeySecret })).template)).toEqual([otherKeyArn]);
@@ -178,7 +166,7 @@ describe('the network settings of a service', () => {
 
   it('allow the port of the authorization server, which is reached directly', () => {
     const stack = new Stack(anApp(), 'Own');
-    const vpc = new Vpc(stack, 'Vpc', { maxAzs: 1 }) as IVpc;
+    const vpc = new Vpc(stack, 'Vpc', { maxAzs: 1 });
     const api = {
       request: { path: '/logs' },
       auth: { kind: 'oauth2', tokenUrl: 'https://login.example.com:8443/token', clientId: 'exporter' },
@@ -195,7 +183,7 @@ describe('the network settings of a service', () => {
 
   it('work in a construct, whose security group allows the port of the proxy', () => {
     const stack = new Stack(anApp(), 'Own');
-    const vpc = new Vpc(stack, 'Vpc', { maxAzs: 1 }) as IVpc;
+    const vpc = new Vpc(stack, 'Vpc', { maxAzs: 1 });
     new ReportExporter(stack, 'Reports', { service: everything, exports: [{ name: 'a' }], vpc });
     const template = Template.fromStack(stack);
     expect(Object.values(readableSecrets(template))).toMatchObject([expect.arrayContaining([secretArn])]);

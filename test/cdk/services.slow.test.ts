@@ -2,16 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import { serviceOutputSchema } from '../../lib/settings/stack-output.ts';
-import {
-  aSchedule,
-  deployWith,
-  outputsOf,
-  resource,
-  resourcesOf,
-  someServices,
-} from '../support/aws/cdk-deployment.ts';
+import { aSchedule, deployWith, outputsOf, resource, someServices } from '../support/aws/cdk-deployment.ts';
 
-const { template, stack } = deployWith(
+const { template } = deployWith(
   someServices({
     bucket: { prefix: 'team/' },
     services: {
@@ -32,30 +25,6 @@ const { template, stack } = deployWith(
 const outputs = outputsOf(template);
 
 describe('services of a stack', () => {
-  it('share the bucket, the table, the alarm topic with its key, and the dashboard', () => {
-    for (const type of ['S3::Bucket', 'DynamoDB::Table', 'SNS::Topic', 'KMS::Key', 'CloudWatch::Dashboard']) {
-      expect(Object.keys(resourcesOf(template, `AWS::${type}`))).toHaveLength(1);
-    }
-  });
-
-  it('each have a state machine, four functions, a secret, and what schedules need if there are any', () => {
-    const count = (type: string, service: string) =>
-      Object.keys(resourcesOf(template, `AWS::${type}`)).filter((id) => id.startsWith(`Services${service}`)).length;
-    for (const service of ['eureports', 'us']) {
-      expect(count('StepFunctions::StateMachine', service)).toBe(1);
-      expect(count('Lambda::Function', service)).toBe(4);
-      expect(count('Logs::LogGroup', service)).toBe(5);
-    }
-    expect(count('Scheduler::ScheduleGroup', 'eureports')).toBe(1);
-    expect(count('SQS::Queue', 'eureports')).toBe(1);
-    expect(count('Scheduler::ScheduleGroup', 'us')).toBe(0);
-    expect(count('SQS::Queue', 'us')).toBe(0);
-    // That of the other service exists.
-    expect(Object.keys(resourcesOf(template, 'AWS::SecretsManager::Secret'))).toEqual([
-      expect.stringMatching(/^ServiceseureportsApiKey/),
-    ]);
-  });
-
   it('each have their own name, prefix and secret in the environment of their functions', () => {
     const variablesOf = (service: string) =>
       resource(template, 'AWS::Lambda::Function', `Services${service}ExportPage`).Properties.Environment.Variables;
@@ -97,12 +66,5 @@ describe('services of a stack', () => {
     expect(outputOf('UsService')).toMatchObject({ service: 'us', prefix: 'team/us/', apiKeyField: 'us' });
     expect(outputs.UsStartCommand).toMatch(/ --input '\{"export":"us-nightly"\}'$/);
     expect(outputs.UsApiKeySecretId).toBe('our/key');
-  });
-
-  it('are constructs of the stack, in the order of the settings', () => {
-    expect(stack.services.map(({ serviceName, exportNames }) => [serviceName, exportNames])).toEqual([
-      ['eu-reports', ['nightly', 'monthly']],
-      ['us', ['us-nightly']],
-    ]);
   });
 });
