@@ -2,7 +2,8 @@
  * Decodes compressed bodies (docs/service-contract.md, section 2.3) while they are received, as fast as they are read.
  *
  * A body counts only if it is exactly one complete stream of its codec. The decoders of Node.js accept more: a second stream,
- * or bytes after the end. So this file finds the ends. Of gzip it reads the header and the trailer itself, and Node.js inflates
+ * or bytes after the end; `rejectGarbageAfterEnd` (not in Node.js 22) does not see a second frame of zstd in a later chunk.
+ * So this file finds the ends. Of gzip it reads the header and the trailer itself, and Node.js inflates
  * what is between them; it follows a frame of zstd from block to block. Brotli has neither header nor checksum.
  */
 
@@ -53,14 +54,14 @@ export type CreateInflate = () => Engine;
 /** Decodes one body. */
 interface Codec {
   readonly engine: Engine;
-  /** The bytes at the end of the body that the engine does not decode. */
-  readonly trailerBytes: number;
-  /** Receives the encoded body, and returns what the engine is to decode. */
-  take(chunk: Uint8Array): Uint8Array;
+  /** How many bytes at the end of the body the engine does not decode. Default 0. */
+  readonly trailerBytes?: number;
+  /** Receives the encoded body, and returns what the engine is to decode. Default: all of it. */
+  take?(chunk: Uint8Array): Uint8Array;
   /** Receives the decoded body. */
-  onDecoded(chunk: Uint8Array): void;
+  onDecoded?(chunk: Uint8Array): void;
   /** Called at the end of the body. @throws Error if it is not that of the stream */
-  assertComplete(): void;
+  assertComplete?(): void;
 }
 
 /**
@@ -76,7 +77,7 @@ export async function* decode(
   createInflate: CreateInflate = inflateInThread,
 ): AsyncGenerator<Uint8Array, void, void> {
   const codec = codecs[encoding](createInflate);
-  const { engine, trailerBytes } = codec;
+  const { engine, trailerBytes = 0 } = codec;
   // It may fail after its last chunk has been read. Without a listener, that would end the process.
   engine.on('error', () => {});
   const ended = Promise.withResolvers<void>();
@@ -89,7 +90,7 @@ export async function* decode(
         throw new Interruption(cause);
       });
       if (done === true) break;
-      const chunk = codec.take(value);
+      const chunk = codec.take?.(value) ?? value;
       given += chunk.length;
       if (hasEnded && surplus() > 0) throw new Error(continues);
       if (!hasEnded && chunk.length > 0 && !engine.write(chunk)) {
@@ -106,7 +107,7 @@ export async function* decode(
     for await (const chunk of engine as AsyncIterable<Uint8Array>) {
       decoded += chunk.length;
       if (decoded > minBombBytes && decoded > maxRatio * engine.bytesWritten) throw new Error(bomb);
-      codec.onDecoded(chunk);
+      codec.onDecoded?.(chunk);
       yield chunk;
     }
     hasEnded = true;
@@ -114,7 +115,7 @@ export async function* decode(
     await fed;
     if (surplus() > 0) throw new Error(continues);
     if (surplus() < 0) throw truncation();
-    codec.assertComplete();
+    codec.assertComplete?.();
   } catch (error) {
     throw error instanceof Interruption ? error.cause : decodingError(subject, encoding, error);
   } finally {
@@ -171,14 +172,8 @@ const codecs: Readonly<Record<ContentEncoding, (createInflate: CreateInflate) =>
       },
     };
   },
-  br: () => ({
-    engine: zlib.createBrotliDecompress({ chunkSize }),
-    trailerBytes: 0,
-    take: (chunk) => chunk,
-    onDecoded() {},
-    // The engine fails without the mark of the end.
-    assertComplete() {},
-  }),
+  // The engine fails without the mark of the end.
+  br: () => ({ engine: zlib.createBrotliDecompress({ chunkSize }) }),
   zstd() {
     const readFrame = follow(zstdFrame());
     let isComplete = false;
@@ -188,14 +183,12 @@ const codecs: Readonly<Record<ContentEncoding, (createInflate: CreateInflate) =>
         chunkSize,
         params: { [zlib.constants.ZSTD_d_windowLogMax]: maxZstdWindowLog },
       }),
-      trailerBytes: 0,
       take(chunk) {
         const { taken, isDone } = readFrame(chunk);
         if (taken < chunk.length) throw new Error(continues);
         isComplete = isDone;
         return chunk;
       },
-      onDecoded() {},
       assertComplete() {
         if (!isComplete) throw truncation();
       },

@@ -1,36 +1,28 @@
 /**
  * Generated reports, so that the service can be tried without data. On an absolute timeline, report k has the date of k
- * intervals after the epoch, and its content depends only on the seed and k. Every process with the same seed and interval
- * therefore serves the same reports, and new ones arrive as time passes.
+ * intervals after the epoch, and its content depends only on the seed and k. Every process with the same seed therefore
+ * serves the same reports, and new ones arrive as time passes.
  */
 
 import { createHash } from 'node:crypto';
-import { ExportError } from '../../core/errors.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import type { Report, ReportSource } from './report-source.ts';
+
+const intervalMs = 10_000;
 
 /**
  * Serves the `count` newest reports at the time of the call, and each later one from its date on. A request without a
  * cursor does not find older reports; a cursor of an earlier instance continues through them without a gap.
  *
  * @example generatedReports({ seed: 1, count: 250 })
- * @throws ConfigurationError for an invalid `count` or `intervalSeconds`
  */
 export function generatedReports(options: {
   readonly seed: string | number;
   readonly count: number;
   /** Called once, to determine the newest reports. */
   readonly now?: () => number;
-  readonly intervalSeconds?: number;
 }): ReportSource {
-  const { seed, count, now = Date.now, intervalSeconds = 10 } = options;
-  const intervalMs = Math.round(intervalSeconds * 1_000);
-  if (!(Number.isInteger(count) && count >= 0 && intervalMs >= 1)) {
-    throw new ExportError(
-      'ConfigurationError',
-      `count must be a whole number from 0 (is ${count}), and intervalSeconds must be positive (is ${intervalSeconds})`,
-    );
-  }
+  const { seed, count, now = Date.now } = options;
   const newest = Math.floor(now() / intervalMs);
   return {
     oldest: Math.max(0, newest - count + 1) * intervalMs,

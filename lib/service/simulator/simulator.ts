@@ -77,10 +77,9 @@ export interface Simulator extends AsyncDisposable {
 
 /**
  * Starts the service on 127.0.0.1.
- * @throws ConfigurationError if the vendor cannot be part of a header name, the API key is empty, or the port is in use
+ * @throws ConfigurationError if the port cannot be used
  */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
-  assertValid(options);
   const closing = new AbortController();
   const handle = createHandler(options, closing.signal);
   const inFlight = new Set<Promise<void>>();
@@ -109,14 +108,6 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     close,
     [Symbol.asyncDispose]: close,
   };
-}
-
-function assertValid({ vendor, apiKey }: SimulatorOptions): void {
-  if (!/^[\w-]+$/.test(vendor)) {
-    const message = `Invalid vendor ${JSON.stringify(vendor)}: use letters, digits, "-" and "_" only`;
-    throw new ExportError('ConfigurationError', message);
-  }
-  if (apiKey === '') throw new ExportError('ConfigurationError', 'The API key of the simulator must not be empty');
 }
 
 /** Resolves to the bound port. */
