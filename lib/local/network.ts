@@ -49,7 +49,7 @@ function readClientCertificate(tls: TlsSettings, env: NodeJS.ProcessEnv, now: nu
   const certificate = {
     cert: readPemFile(clientCertificate, 'tls.clientCertificate', readTextFile),
     key: readPemFile(clientKey, 'tls.clientKey', readTextFile),
-    ...(passphrase === undefined ? {} : { passphrase }),
+    passphrase,
   };
   const places = {
     cert: filePlace(clientCertificate, 'tls.clientCertificate'),

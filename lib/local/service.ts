@@ -81,7 +81,7 @@ export function localService(
 
 interface ServiceWithSecret extends Pick<LocalExport, 'apiKeyEnv'> {
   readonly service: Pick<LocalExport['service'], 'baseUrl'> & {
-    readonly api?: { readonly auth: Pick<Api['auth'], 'kind'> } | undefined;
+    readonly api?: { readonly auth: Pick<Api['auth'], 'kind'> };
   };
 }
 

@@ -17,7 +17,7 @@ export interface Position {
 export interface Report extends Position {
   readonly id: string;
   /** Matched by `filter.type`; absent if the source has no types. */
-  readonly type?: string | undefined;
+  readonly type?: string;
   /** The length of the body, known before it is read. */
   bytes(): number;
   /** One XML element in UTF-8, optionally with comments and whitespace, exactly as it appears in the page. */
