@@ -6,14 +6,11 @@
  */
 
 import { existsSync } from 'node:fs';
-import type { DatabaseSync } from 'node:sqlite';
 import { objectConflict } from '../../core/errors.ts';
 import type { PageMetadata } from '../../core/model.ts';
 import { type Digest, objectDigest } from '../../core/storage/compression.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
-import { openSqliteFile, openSqliteReader, type SqliteFormat } from '../sqlite/database.ts';
-import { sqliteError, withSqliteErrors } from '../sqlite/errors.ts';
-import { openWalSync } from '../sqlite/wal-sync.ts';
+import { openOnDemand, type SqliteFormat } from '../sqlite/database.ts';
 
 /** A file under the key of a page, and its digest. */
 type ObservedPage = Digest & Pick<PageMetadata, 'key'>;
@@ -36,25 +33,18 @@ export interface PageMetadataFile {
 
 /** Page metadata in `file`, which the first `add` creates. Until then, nothing is written. */
 export function createPageMetadataFile(file: string): PageMetadataFile {
-  const reader = openSqliteReader(file, format);
-  let opened: ReturnType<typeof open> | undefined;
+  const { all, write, close } = openOnDemand(file, format);
   return {
-    async add(page) {
-      reader.close();
-      opened ??= open(file);
-      const { insert, walSync } = opened;
-      const { key } = page;
+    add(page) {
       const { sha256 } = objectDigest(page);
-      const { changes } = withSqliteErrors(file, () => insert.run(key, sha256, JSON.stringify(page), checksumOf(page)));
-      await walSync.flush();
-      return changes === 1;
+      return write(insert, page.key, sha256, JSON.stringify(page), checksumOf(page));
     },
 
     read(observed) {
       const { key, bytes, sha256 } = observed;
       try {
-        if (opened === undefined && !existsSync(file)) throw new Error('the file does not exist');
-        const row = opened === undefined ? reader.all(select, key, sha256)[0] : opened.select.get(key, sha256);
+        if (!existsSync(file)) throw new Error('the file does not exist');
+        const [row] = all(select, key, sha256);
         if (row === undefined) throw new Error('the file has no entry for these bytes');
         const page = parsePageMetadata(() => ({ value: JSON.parse(String(row.metadata)), checksum: row.checksum }));
         const stored = objectDigest(page);
@@ -68,12 +58,7 @@ export function createPageMetadataFile(file: string): PageMetadataFile {
       }
     },
 
-    close() {
-      reader.close();
-      opened?.walSync.close();
-      opened?.database.close();
-      opened = undefined;
-    },
+    close,
   };
 }
 
@@ -91,21 +76,4 @@ const schema = `
 const format: SqliteFormat = { applicationId: 0x5258504d, version: 1, schema };
 
 const select = 'SELECT metadata, checksum FROM page_metadata WHERE key = ? AND sha256 = ?';
-
-function open(file: string) {
-  const database: DatabaseSync = openSqliteFile(file, format);
-  try {
-    return {
-      database,
-      walSync: openWalSync(database, file),
-      insert: database.prepare(
-        'INSERT INTO page_metadata (key, sha256, metadata, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
-      ),
-      select: database.prepare(select),
-    };
-  } catch (cause) {
-    // Every page tries again; without this, each attempt would leave a file open until it is garbage-collected.
-    database.close();
-    throw sqliteError(file, cause);
-  }
-}
+const insert = 'INSERT INTO page_metadata (key, sha256, metadata, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING';

@@ -6,7 +6,8 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
 import { pathToFileURL } from 'node:url';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import { createDirectoryDurably, isFilePresent } from '../durable-fs.ts';
-import { isBusyError, isUnopenable, sqliteError } from './errors.ts';
+import { isBusyError, isUnopenable, sqliteError, withSqliteErrors } from './errors.ts';
+import { openWalSync } from './wal-sync.ts';
 
 /** What a file contains, and how it is recognized (sqlite.org/pragma.html#pragma_application_id). */
 export interface SqliteFormat {
@@ -16,6 +17,8 @@ export interface SqliteFormat {
   readonly schema: string;
   /** What it costs to move the file away, for an error message: `published pages stay, …` */
   readonly whenMovedAway?: string;
+  /** Called before the file is opened. @throws ConfigurationError if its content was lost */
+  readonly assertIntact?: (file: string) => void;
 }
 
 /** Another process holds the lock while it writes one row. After this long, that process hangs. */
@@ -31,6 +34,7 @@ export function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync
     const directory = resolve(dirname(file));
     createDirectoryDurably(directory, directory);
     isFilePresent(file);
+    format.assertIntact?.(file);
     database = new DatabaseSync(file);
     database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
     // Commits must survive a power loss. EXTRA is FULL in WAL mode, and as safe where the file system has no WAL.
@@ -61,21 +65,9 @@ export interface SqliteReader {
  */
 export function openSqliteReader(file: string, format: SqliteFormat): SqliteReader {
   let opened: { readonly revision: Revision; readonly database: DatabaseSync } | undefined;
-  const statements = new Map<string, StatementSync>();
   const close = () => {
-    statements.clear();
     opened?.database.close();
     opened = undefined;
-  };
-  const query = (database: DatabaseSync, sql: string, values: readonly SQLInputValue[]) => {
-    let statement = statements.get(sql);
-    if (statement === undefined) {
-      // A file that its writer has only just created has no tables, and so no rows.
-      if (isNew(database)) return [];
-      statement = database.prepare(sql);
-      statements.set(sql, statement);
-    }
-    return statement.all(...values);
   };
   return {
     all(sql, ...values) {
@@ -86,7 +78,9 @@ export function openSqliteReader(file: string, format: SqliteFormat): SqliteRead
             close();
             opened = { revision, database: openForReading(file, format, revision) };
           }
-          const rows = query(opened.database, sql, values);
+          const { database } = opened;
+          // A file that its writer has only just created has no tables, and so no rows.
+          const rows = isNew(database) ? [] : database.prepare(sql).all(...values);
           if (revision === undefined || revisionOf(file) === revision) return rows;
         } catch (error) {
           close();
@@ -95,6 +89,68 @@ export function openSqliteReader(file: string, format: SqliteFormat): SqliteRead
       }
     },
     close,
+  };
+}
+
+export interface SqliteConnection extends SqliteReader {
+  /** Resolves to whether the statement has changed a row. Either way, what the file then holds survives a power loss. */
+  readonly write: (sql: string, ...values: readonly SQLInputValue[]) => Promise<boolean>;
+}
+
+/**
+ * Opens `file`, creating it and its directory if needed. `statements` are prepared at once, so that a table that was changed is found.
+ * @throws ConfigurationError as `openSqliteFile` does
+ */
+export function openForWriting(
+  file: string,
+  format: SqliteFormat,
+  statements: readonly string[] = [],
+): SqliteConnection {
+  const database = openSqliteFile(file, format);
+  const walSync = openWalSync(database, file);
+  const prepared = new Map<string, StatementSync>();
+  const prepare = (sql: string): StatementSync => {
+    const statement = prepared.get(sql) ?? database.prepare(sql);
+    prepared.set(sql, statement);
+    return statement;
+  };
+  const close = () => {
+    walSync.close();
+    if (database.isOpen) database.close();
+  };
+  try {
+    withSqliteErrors(file, () => statements.forEach(prepare));
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return {
+    all: (sql, ...values) => withSqliteErrors(file, () => prepare(sql).all(...values)),
+    async write(sql, ...values) {
+      const { changes } = withSqliteErrors(file, () => prepare(sql).run(...values));
+      await walSync.flush();
+      return changes === 1;
+    },
+    close,
+  };
+}
+
+/** Reads `file`, and opens it for writing with the first write: until then nothing is created, and it need not be writable. */
+export function openOnDemand(file: string, format: SqliteFormat): SqliteConnection {
+  const reader = openSqliteReader(file, format);
+  let writer: SqliteConnection | undefined;
+  return {
+    all: (sql, ...values) => (writer ?? reader).all(sql, ...values),
+    async write(sql, ...values) {
+      reader.close();
+      writer ??= openForWriting(file, format);
+      return await writer.write(sql, ...values);
+    },
+    close() {
+      reader.close();
+      writer?.close();
+      writer = undefined;
+    },
   };
 }
 
@@ -109,6 +165,7 @@ function revisionOf(file: string): Revision {
 
 function openForReading(file: string, format: SqliteFormat, revision: Revision): DatabaseSync {
   isFilePresent(file);
+  format.assertIntact?.(file);
   const database = revision === undefined ? new DatabaseSync(file, { readOnly: true }) : openImmutable(file);
   try {
     database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);

@@ -8,7 +8,7 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
 import { boundedStatePrefix, parseBoundedStateName } from '../../core/bounded-runs.ts';
@@ -21,9 +21,15 @@ import {
   type RecordStore,
 } from '../../core/storage/stored-records.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
-import { openSqliteFile, openSqliteReader, type SqliteFormat, type SqliteReader } from './database.ts';
-import { withSqliteErrors } from './errors.ts';
-import { openWalSync } from './wal-sync.ts';
+import {
+  openForWriting,
+  openOnDemand,
+  openSqliteFile,
+  openSqliteReader,
+  type SqliteConnection,
+  type SqliteFormat,
+  type SqliteReader,
+} from './database.ts';
 
 const schema = `
   CREATE TABLE export_states (
@@ -56,22 +62,17 @@ const format: SqliteFormat = {
   version: 7,
   schema,
   whenMovedAway: 'published pages stay, and the next run starts at the beginning',
+  assertIntact: assertNotTruncated,
 };
 
 /**
  * Opens the page log's file, creating it and its directory if needed.
  * @throws ConfigurationError if it cannot be opened, is not a page log, was truncated, or was written by a newer version
  */
-export function openPageLogFile(file: string): DatabaseSync {
-  assertNotTruncated(file);
-  return openSqliteFile(file, format);
-}
+export const openPageLogFile = (file: string): DatabaseSync => openSqliteFile(file, format);
 
 /** Reads the page log's file, and creates nothing. @throws ConfigurationError, here or on use, as `openPageLogFile` */
-export function readPageLogFile(file: string): SqliteReader {
-  assertNotTruncated(file);
-  return openSqliteReader(file, format);
-}
+export const readPageLogFile = (file: string): SqliteReader => openSqliteReader(file, format);
 
 /** SQLite takes a file of no byte, or of one, for a new database. Beside runs, it is one that has lost their watermarks. */
 function assertNotTruncated(file: string): void {
@@ -113,55 +114,11 @@ interface SqlitePageLog extends PageLog, RunHistory {
  * @throws ConfigurationError, here or on use, if the file is not a page log, was written by a newer version, is damaged, or is
  *   not writable
  */
-export const createSqlitePageLog = (file: string): SqlitePageLog => pageLogOn(file, openForWriting(file));
+export const createSqlitePageLog = (file: string): SqlitePageLog =>
+  pageLogOn(file, openForWriting(file, format, Object.values(sql)));
 
 /** The page log in `file`, which exists. Nothing is created, and the file need not be writable, until something is written. */
-export function openSqlitePageLog(file: string): SqlitePageLog {
-  const reader = readPageLogFile(file);
-  let writer: Connection | undefined;
-  return pageLogOn(file, {
-    all: (statement, ...values) => (writer ?? reader).all(statement, ...values),
-    async write(statement, ...values) {
-      reader.close();
-      writer ??= openForWriting(file);
-      return await writer.write(statement, ...values);
-    },
-    close() {
-      reader.close();
-      writer?.close();
-    },
-  });
-}
-
-interface Connection extends SqliteReader {
-  /** Resolves to whether the statement's condition held. Either way, what the file then holds is durable. */
-  readonly write: (sql: string, ...values: readonly (string | number)[]) => Promise<boolean>;
-}
-
-function openForWriting(file: string): Connection {
-  const database = openPageLogFile(file);
-  const walSync = openWalSync(database, file);
-  const statements = new Map<string, StatementSync>();
-  const prepare = (text: string): StatementSync => {
-    const statement = statements.get(text) ?? database.prepare(text);
-    statements.set(text, statement);
-    return statement;
-  };
-  // A table that was changed is found now, before a page is requested.
-  withSqliteErrors(file, () => Object.values(sql).forEach(prepare));
-  return {
-    all: (statement, ...values) => withSqliteErrors(file, () => prepare(statement).all(...values)),
-    async write(statement, ...values) {
-      const { changes } = withSqliteErrors(file, () => prepare(statement).run(...values));
-      await walSync.flush();
-      return changes === 1;
-    },
-    close() {
-      walSync.close();
-      if (database.isOpen) database.close();
-    },
-  };
-}
+export const openSqlitePageLog = (file: string): SqlitePageLog => pageLogOn(file, openOnDemand(file, format));
 
 const columns = 'page AS number, entry AS json, checksum';
 const ofChain = 'export = ? AND run = ? AND slice = ? AND attempt = ?';
@@ -190,7 +147,7 @@ const sql = {
 const keyOf = ({ export: exportName, run, slice = 0, attempt = 0 }: ChainRef) =>
   [exportName, run, slice, attempt] as const;
 
-function pageLogOn(file: string, { all, write, close }: Connection): SqlitePageLog {
+function pageLogOn(file: string, { all, write, close }: SqliteConnection): SqlitePageLog {
   const store: RecordStore = {
     name: file,
     repairHint(stateName) {
