@@ -102,7 +102,7 @@ async function readClientCertificate(
       `The secret ${secretId} holds no client certificate. ${storeCertificate}`,
     );
   }
-  const certificate = { cert, key, ...(passphrase === undefined ? {} : { passphrase }) };
+  const certificate = { cert, key, passphrase };
   const places = {
     cert: `The field "cert" of secret ${secretId}`,
     key: `The field "key" of secret ${secretId}`,

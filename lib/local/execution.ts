@@ -33,13 +33,13 @@ export type ExecutionOutcome =
 
 export interface ExecutionOptions {
   /** Stops the execution. What its run has stored and logged stays. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   /** Called when a retry is due, before its delay. */
-  readonly onRetry?: ((retry: Retry) => void) | undefined;
+  readonly onRetry?: (retry: Retry) => void;
   /** How often a step is tried at most, per retrier. Absent, or more than the retry policy says: as it says. */
-  readonly maxAttempts?: number | undefined;
+  readonly maxAttempts?: number;
   /** How many pages are in flight at most. Default: 8. */
-  readonly maxInFlight?: number | undefined;
+  readonly maxInFlight?: number;
 }
 
 /** Identifies the execution in the export state, as its ARN does on AWS. */
@@ -91,10 +91,7 @@ async function runSteps(
     withRetries(allDeps, name, run, options);
 
   const begun = await step('BeginRun', () => beginRun(allDeps, { input, execution }));
-  if (begun.next === 'skip') {
-    const { reason, done } = begun;
-    return { status: 'skipped', reason, ...(done === undefined ? {} : { done }) };
-  }
+  if (begun.next === 'skip') return { status: 'skipped', reason: begun.reason, done: begun.done };
   const deps = withDefinition(allDeps, begun.export);
   let loop: LoopState = begun;
   let hasMore = begun.next === 'export';

@@ -14,7 +14,7 @@ export interface LocalRunOptions extends Omit<ExecutionOptions, 'onRetry'> {
   readonly definition: ExportDefinition;
   readonly service: ReportService;
   /** Absent: any number of pages may be requested at the same time. */
-  readonly slots?: PageSlots | undefined;
+  readonly slots?: PageSlots;
   /** The directory for pages and state. Created if needed. */
   readonly out: string;
   readonly startInput: StartRequest;
