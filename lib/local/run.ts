@@ -28,7 +28,8 @@ export interface RunObserver extends Required<Pick<ExecutionOptions, 'onRetry'>>
   close(): void;
 }
 
-const boundedPrefix = 'bounded-';
+/** What the names of executions that export a bounded run begin with. No other name has a slash. */
+const boundedPrefix = 'bounded/';
 
 /** Whether the execution with this ID exports a bounded run. */
 export const isBoundedExecution = (execution: string): boolean => execution.startsWith(executionId(boundedPrefix));
@@ -54,7 +55,7 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
     const what = isBounded ? `a bounded run of ${name}` : name;
     return { status: 'skipped', reason: `another process is exporting ${what} to ${out}` };
   }
-  const executionName = () => `${isBounded ? boundedPrefix : ''}${runtime.randomHex(12)}`;
+  const named = (execution: string) => `${isBounded ? boundedPrefix : ''}${execution}`;
   try {
     const store = createDirectoryPageStore(out);
     const stateFile = stateFileIn(out);
@@ -66,14 +67,14 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
       // The lock excludes other processes, and this process runs its executions one after another.
       const executions = { isRunning: async () => false, hasEnded: async () => false };
       const deps = { ...run, emit, store, log, executions };
-      let start: ExecutionStart = { name: executionName(), input: startInput };
+      let start: ExecutionStart = { name: named(runtime.randomHex(12)), input: startInput };
       for (;;) {
         const outcome = await runExecution(deps, start, { ...run, onRetry });
-        if (outcome.status === 'continued') start = outcome.next;
+        if (outcome.status === 'continued') start = { ...outcome.next, name: named(outcome.next.name) };
         else if (outcome.status !== 'completed') return outcome;
         else if (outcome.result.rest === undefined) {
           return { ...outcome, manifest: manifestAddress(outcome.result, store) };
-        } else start = { name: executionName(), input: outcome.result.rest };
+        } else start = { name: named(runtime.randomHex(12)), input: outcome.result.rest };
       }
     } finally {
       observer?.close();

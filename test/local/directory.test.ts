@@ -146,6 +146,40 @@ describe('a local deployment', () => {
     expect(waits).toEqual([waitSeconds * 1_000]);
   });
 
+  it.each([
+    [
+      'daily',
+      'bounded',
+      { since: at('2026-11-20T00:00:00Z'), until: at('2026-11-20T00:01:00Z') },
+      ['never', 'running'],
+    ],
+    ['bounded-daily', 'regular', {}, ['running']],
+  ])('knows of %s that a %s run is in progress in each of its executions', async (name, _, bounds, inProgress) => {
+    await using directory = await temporaryDirectory();
+    // After the wait, it continues in another execution.
+    const faults = onPage(2, throttled('1'));
+    const reports = inMemoryReports(someReports(5));
+    await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
+    const settings = {
+      service: { baseUrl: service.baseUrl, vendor: 'ACME', filterUntil: 'date.lt' },
+      export: { name, size: 2, iterationsPerExecution: 2, maxInlineWait: 'PT0S' },
+      apiKeyEnv: 'KEY',
+    };
+    const readStates = async () => {
+      await using deployment = openLocalDeployment(optionsFor(directory.path));
+      const [status] = await readStatuses(deployment, Date.now());
+      if (status === undefined || 'error' in status) throw new Error('the state cannot be read');
+      return [status.state, ...status.bounded.unfinished.map(({ state }) => state)];
+    };
+    const states: Promise<unknown>[] = [];
+    const emit: StartOptions['emit'] = ({ event }) => {
+      if (event === 'run-started' || event === 'run-resumed') states.push(readStates());
+    };
+    const end = await startLocalExport(optionsFor(directory.path), settings, bounds, { ...startOptions, emit });
+    expect(end.status).toBe('completed');
+    expect(await Promise.all(states)).toEqual([inProgress, inProgress]);
+  });
+
   it('knows whether a process is running an export', async () => {
     await using directory = await temporaryDirectory();
     await startLocalExport(optionsFor(directory.path), simulated('a'), {}, startOptions);
