@@ -2,7 +2,7 @@
 
 import { mapConcurrently } from '../core/concurrency.ts';
 import { parseBoundedStateName } from '../core/bounded-runs.ts';
-import { isExportError } from '../core/errors.ts';
+import { ExportError, isExportError } from '../core/errors.ts';
 import { msWithoutReports } from '../core/expected-reports.ts';
 import {
   type ExportState,
@@ -228,6 +228,16 @@ export async function readBoundedStates({ log, name }: DeployedExport): Promise<
 /** The bounded runs of the export. */
 export const readBoundedRuns = async (deployed: DeployedExport): Promise<BoundedRuns> =>
   await boundedRuns(deployed, await readBoundedStates(deployed));
+
+/** The error of a command that acts on the newest regular run, if there is none. `purpose` is for example `to verify`. */
+export async function noRunError(deployed: DeployedExport, purpose: string): Promise<ExportError> {
+  const { completed } = await readBoundedRuns(deployed);
+  const problem =
+    completed === 0
+      ? `no run ${purpose} yet`
+      : 'no regular run yet. Choose a bounded one with --run: runs --bounded lists them';
+  return new ExportError('ConfigurationError', `Export ${deployed.name} has ${problem}`);
+}
 
 async function boundedRuns(deployed: DeployedExport, byRun: BoundedStates): Promise<BoundedRuns> {
   const states = [...new Set(byRun.values())];

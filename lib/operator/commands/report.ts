@@ -17,7 +17,7 @@ import type { Origin } from '../run-report/page.ts';
 import { writeReport } from '../run-report/report-files.ts';
 import { readRunHistory } from '../run-report/run-history.ts';
 import { renderRunReport } from '../run-report/run-report.ts';
-import { findRunStatus, findStateOf, listRuns, type RunStatus } from '../run-status.ts';
+import { findRunStatus, findStateOf, listRuns, noRunError, type RunStatus } from '../run-status.ts';
 
 export interface ReportOptions extends TargetOptions {
   readonly run?: string;
@@ -141,5 +141,5 @@ async function readRunStatus(
     );
   }
   for await (const newest of listRuns(deployed, state)) return newest;
-  throw new ExportError('ConfigurationError', `Export ${deployed.name} has no run to report on yet`);
+  throw await noRunError(deployed, 'to report on');
 }

@@ -5,7 +5,7 @@ import { ExportError } from '../../core/errors.ts';
 import { type ExportState, type Instant, type RunResult, zeroTotals } from '../../core/model.ts';
 import { type DeployedExport, type Deployment, unreadableExport } from '../../target/target.ts';
 import type { Finding } from '../expected-pages.ts';
-import { findLoggedSlices, findStateOf, readBoundedStates, stateWithoutManifest } from '../run-status.ts';
+import { findLoggedSlices, findStateOf, noRunError, readBoundedStates, stateWithoutManifest } from '../run-status.ts';
 import { type VerifiedRun, type VerifyDependencies, verifyPublishedRun, verifyUnpublishedRun } from '../verify-run.ts';
 import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import { findManifest, type PublishedRun, readLatestPointer } from '../../core/storage/published-runs.ts';
@@ -54,9 +54,7 @@ export async function verifyCommand(
     const verified = await verifyExport(deployed, runId, counter.add);
     counter.end();
     const [newest] = verified;
-    if (newest === undefined) {
-      throw new ExportError('ConfigurationError', `Export ${deployed.name} has no run to verify yet`);
-    }
+    if (newest === undefined) throw await noRunError(deployed, 'to verify');
     const output = json ? stderr : stdout;
     const style = textStyleFor(output, env);
     output.write(verified.map((each) => formatResult(each, each === newest, style)).join(''));
