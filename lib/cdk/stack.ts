@@ -158,8 +158,8 @@ function createService(
   const { existing, field, kmsKeyArn } = service.apiKeySecret;
   const { encryptLogs, alarms, logRetentionDays, logLevel, tracing, bucket } = settings;
   const props = asParsed({
-    ...service,
     ...shared,
+    ...service,
     secret: existing === undefined ? undefined : importSecret(secrets, service.name, existing),
     secretField: field,
     secretEncryptionKey: importKey(secrets, `${service.name}-key`, kmsKeyArn),

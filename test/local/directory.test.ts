@@ -161,8 +161,10 @@ describe('a local deployment', () => {
     const reports = inMemoryReports(someReports(5));
     await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
     const settings = {
-      service: { baseUrl: service.baseUrl, vendor: 'ACME', filterUntil: 'date.lt' },
-      export: { name, size: 2, iterationsPerExecution: 2, maxInlineWait: 'PT0S' },
+      ...localSettingsSchema.parse({
+        service: { baseUrl: service.baseUrl, vendor: 'ACME', filterUntil: 'date.lt' },
+        export: { name, size: 2, iterationsPerExecution: 2, maxInlineWait: 'PT0S' },
+      }),
       apiKeyEnv: 'KEY',
     };
     const readStates = async () => {
