@@ -3,6 +3,8 @@
  * All of it is plain, read-only, JSON-safe data, so that every store can keep it as it is.
  */
 
+import * as z from 'zod/mini';
+
 declare const brand: unique symbol;
 type Branded<Name extends string> = string & { readonly [brand]: Name };
 
@@ -22,6 +24,10 @@ export const maxCursorLength = 64 * 1024;
 /** A UTC instant in canonical ISO 8601 form: `2026-11-20T02:00:00Z`, with `.mmm` only if the milliseconds are not zero. */
 export type Instant = Branded<'Instant'>;
 
+/** Every instant in canonical form. Covers all that `Date` can hold: a service's clock may be set to the year 10000. */
+export const instantPattern =
+  /^([0-9]{4}|[+-][0-9]{6})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{3})?Z$/;
+
 /**
  * What kind of document a page is, by the name of its root element: `reports`, or `{http://example.com/ns}reports` in a namespace; of
  * CSV, by its first row.
@@ -36,29 +42,49 @@ export const asRunId = (value: string): RunId => value as RunId;
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 export type JsonObject = { readonly [key: string]: JsonValue };
 
-/** What a run requests from the service. The same for each of its pages (docs/service-contract.md, section 4.1). */
-export interface ExportRequest {
+// The schemas of stored records are exactly as wide as what this exporter writes: a narrower one would reject its own records.
+
+const text = z.string();
+const count = z.int().check(z.minimum(0));
+const ordinal = z.int().check(z.minimum(1));
+const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
+const runId = z.custom<RunId>((value) => typeof value === 'string' && value !== '');
+const cursor = z.custom<Cursor>((value) => typeof value === 'string');
+const documentRoot = z.custom<DocumentRoot>((value) => typeof value === 'string');
+const instant = z.custom<Instant>((value) => typeof value === 'string' && instantPattern.test(value));
+const filter = z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
+const compression = z.literal('gzip');
+
+type Stored<Schema extends z.ZodMiniType> = Readonly<z.infer<Schema>>;
+
+const totals = { pages: count, reports: z.nullable(count), bytes: count };
+const totalsSchema = z.object(totals);
+
+const requestSchema = z.object({
   /** The service: its base URL, or `simulator`. Cursors and watermarks are valid only for the service they came from. */
-  readonly source: string;
+  source: text,
   /** The filter without `date.gte`, which each request takes from the run's `since`. */
-  readonly filter: JsonObject;
-  readonly format: string;
-  readonly container: string;
+  filter,
+  format: text,
+  container: text,
   /** Reports per page, 1 to 10. Absent: the service's default, at most 100 (docs/service-contract.md, section 4.1). */
-  readonly size?: number | undefined;
+  size: z.optional(ordinal),
   /** What else decides what is requested, of the service's settings. Headers may be confidential: only checksums are kept. */
-  readonly api: {
+  api: z.object({
     /**
      * Where responses have the next page, and what is there, such as `body cursor`. Set if the service is another API,
      * which the settings describe (docs/apis.md). The filter then has values for its requests.
      */
-    readonly pagination?: string | undefined;
+    pagination: z.optional(text),
     /** Changes with everything that decides what is requested, what a page is, and how the next one is requested. */
-    readonly sha256: string;
+    sha256,
     /** Changes with what selects reports: the description of requests, headers, and the public parts of credentials. */
-    readonly requestSha256: string;
-  };
-}
+    requestSha256: sha256,
+  }),
+});
+
+/** What a run requests from the service. The same for each of its pages (docs/service-contract.md, section 4.1). */
+export type ExportRequest = Stored<typeof requestSchema>;
 
 /** How a run's `since` is chosen if the start input does not specify one. */
 type SincePolicy =
@@ -98,7 +124,7 @@ export interface RequestDates {
 }
 
 /** How pages are compressed in the store. */
-export type Compression = 'gzip';
+export type Compression = z.infer<typeof compression>;
 
 /** What is exported, under which name, and the limits of its runs. */
 export interface ExportDefinition {
@@ -152,111 +178,121 @@ export interface RunLimits {
   readonly maxConsecutiveWaits: number;
 }
 
-/** One run of an export, from its first page to its last, as the export state holds it while it is active. */
-export interface Run {
-  readonly export: string;
-  readonly run: RunId;
-  /** Increases with every run that has the same state: the newest manifest has the highest. */
-  readonly sequence: number;
-  readonly since: Instant;
-  /** The run's reports are dated before it. Absent: the run has no upper bound. */
-  readonly until?: Instant | undefined;
-  /** Whether an operator has named its bounds. Such a run moves no watermark, and consumers do not catch up with it. */
-  readonly bounded?: true | undefined;
-  /** Set for a bounded run that is part of a series: where the series ends, and how long its parts are. */
-  readonly series?: Series | undefined;
-  /** That of the definition when the run began: the watermark stays so long before the clocks. */
-  readonly lagMs: number;
-  /** Absent: the run has one slice, from `since` to `until`. */
-  readonly slices?: RunSlices | undefined;
-  readonly request: ExportRequest;
-  /** That of the definition when the run began: all its pages have the same form. */
-  readonly compression?: Compression | undefined;
-  /** By our own clock. Its day is the run's `date=` partition. */
-  readonly startedAt: Instant;
-  /** The execution that began the run. */
-  readonly startedBy: string;
-  /** The execution that owns the run. Every other execution is superseded. */
-  readonly execution: string;
-  /** Numbers the executions of the run, from 1. */
-  readonly executionNumber: number;
-  readonly scheduledTime?: string | undefined;
-  /** How often this run started over because the service rejected its own cursor. */
-  readonly cursorRestarts: number;
-  /** Set if it started over: the root of the pages before. */
-  readonly documentRoot?: DocumentRoot | undefined;
-  /** Decided once, before anything is published, so that a repeated attempt writes the same bytes, also with other settings. */
-  readonly completion?: RunCompletion | undefined;
-  /** Why the run's last execution failed, for the operator. */
-  readonly lastFailure?: RunFailure | undefined;
-  /** The page that was not accepted (ContractError) when the execution before this one failed. */
-  readonly refusedPage?: number | undefined;
-}
+const setAsideSchema = z.object({
+  slice: ordinal,
+  error: text,
+  message: text,
+});
 
-/** The slices of a run, as it began. Every attempt sees the same ones. */
-export interface RunSlices {
-  readonly count: number;
+export type SetAsideSlice = Stored<typeof setAsideSchema>;
+
+const slicesSchema = z.object({
+  count: ordinal,
   /** They are cut at multiples of it since 1970. */
-  readonly lengthMs: number;
+  lengthMs: ordinal,
   /** How many are walked at the same time: that of the newest start. */
-  readonly parallel: number;
+  parallel: ordinal,
   /** The attempts of slices that have started over, by slice number. The others are in their first one. */
-  readonly attempts?: Readonly<Record<string, number>> | undefined;
+  attempts: z.optional(z.record(text, ordinal)),
   /**
    * How often the service has rejected cursors of slices since the newest start, by slice number. More often than `maxCursorRestarts`: the
    * next start begins the slice from its beginning.
    */
-  readonly restarts?: Readonly<Record<string, number>> | undefined;
+  restarts: z.optional(z.record(text, count)),
   /** Why slices were not exported to their end at the newest attempt: at most ten, the oldest slices. */
-  readonly setAside?: readonly SetAsideSlice[] | undefined;
-}
+  setAside: z.optional(z.readonly(z.array(setAsideSchema))),
+});
 
-export interface SetAsideSlice {
-  readonly slice: number;
-  readonly error: string;
-  readonly message: string;
-}
+/** The slices of a run, as it began. Every attempt sees the same ones. */
+export type RunSlices = Stored<typeof slicesSchema>;
+
+const seriesSchema = z.object({
+  until: instant,
+  /** `P7D`, or `month`. */
+  each: text,
+  again: z.optional(z.boolean()),
+  parallel: z.optional(ordinal),
+  /** In milliseconds. */
+  slice: z.optional(ordinal),
+});
 
 /** Consecutive bounded runs that one start exports one after the other. */
-export interface Series {
-  readonly until: Instant;
-  /** `P7D`, or `month`. */
-  readonly each: string;
-  readonly again?: boolean | undefined;
-  readonly parallel?: number | undefined;
-  /** In milliseconds. */
-  readonly slice?: number | undefined;
-}
+export type Series = Stored<typeof seriesSchema>;
 
-export interface RunCompletion {
-  readonly at: Instant;
+const completionSchema = z.object({
+  at: instant,
   /** The watermark after the run, which is for the run's request. Absent: the export has none. */
-  readonly watermark?: Instant | undefined;
+  watermark: z.optional(instant),
   /** Whether the run gets a manifest. Not if it found no reports and `publishEmptyRuns` is false. */
-  readonly isPublished: boolean;
-}
+  isPublished: z.boolean(),
+});
 
-export interface RunFailure {
-  readonly error: string;
-  readonly message: string;
-  readonly at: Instant;
-}
+export type RunCompletion = Stored<typeof completionSchema>;
+
+const failureSchema = z.object({
+  error: text,
+  message: text,
+  at: instant,
+});
+
+export type RunFailure = Stored<typeof failureSchema>;
+
+const runSchema = z.object({
+  export: text,
+  run: runId,
+  /** Increases with every run that has the same state: the newest manifest has the highest. */
+  sequence: count,
+  since: instant,
+  /** The run's reports are dated before it. Absent: the run has no upper bound. */
+  until: z.optional(instant),
+  /** Whether an operator has named its bounds. Such a run moves no watermark, and consumers do not catch up with it. */
+  bounded: z.optional(z.literal(true)),
+  /** Set for a bounded run that is part of a series: where the series ends, and how long its parts are. */
+  series: z.optional(seriesSchema),
+  /** That of the definition when the run began: the watermark stays so long before the clocks. */
+  lagMs: count,
+  /** Absent: the run has one slice, from `since` to `until`. */
+  slices: z.optional(slicesSchema),
+  request: requestSchema,
+  /** That of the definition when the run began: all its pages have the same form. */
+  compression: z.optional(compression),
+  /** By our own clock. Its day is the run's `date=` partition. */
+  startedAt: instant,
+  /** The execution that began the run. */
+  startedBy: text,
+  /** The execution that owns the run. Every other execution is superseded. */
+  execution: text,
+  /** Numbers the executions of the run, from 1. */
+  executionNumber: ordinal,
+  scheduledTime: z.optional(text),
+  /** How often this run started over because the service rejected its own cursor. */
+  cursorRestarts: count,
+  /** Set if it started over: the root of the pages before. */
+  documentRoot: z.optional(documentRoot),
+  /** Decided once, before anything is published, so that a repeated attempt writes the same bytes, also with other settings. */
+  completion: z.optional(completionSchema),
+  /** Why the run's last execution failed, for the operator. */
+  lastFailure: z.optional(failureSchema),
+  /** The page that was not accepted (ContractError) when the execution before this one failed. */
+  refusedPage: z.optional(ordinal),
+});
+
+/** One run of an export, from its first page to its last, as the export state holds it while it is active. */
+export type Run = Stored<typeof runSchema>;
+
+const watermarkSchema = z.object({
+  instant,
+  source: text,
+  filter,
+  /** That of the request's `api`. */
+  requestSha256: sha256,
+});
 
 /** The lower bound of the next run. It applies only to the service, its settings and the filter it was measured with. */
-export interface Watermark {
-  readonly instant: Instant;
-  readonly source: string;
-  readonly filter: JsonObject;
-  /** That of the request's `api`. */
-  readonly requestSha256: string;
-}
+export type Watermark = Stored<typeof watermarkSchema>;
 
 /** How much a run has exported. `reports` is null if they are not counted. */
-export interface RunTotals {
-  readonly pages: number;
-  readonly reports: number | null;
-  readonly bytes: number;
-}
+export type RunTotals = Stored<typeof totalsSchema>;
 
 export const zeroTotals: RunTotals = { pages: 0, reports: 0, bytes: 0 };
 
@@ -287,28 +323,34 @@ export function totalsOf(last: PageEntry | undefined): RunTotals {
   return last === undefined ? zeroTotals : { pages: last.page, reports: last.totals.reports, bytes: last.totals.bytes };
 }
 
-/** The outcome of a completed run. */
-export interface RunResult extends RunTotals {
-  readonly export: string;
-  readonly run: RunId;
-  readonly since: Instant;
-  readonly until?: Instant | undefined;
-  readonly bounded?: true | undefined;
-  /** Where the next scheduled run starts, before its overlap is subtracted. null: there is none, or the run is bounded. */
-  readonly watermark: Instant | null;
-  /** The manifest's key, relative to the store's root; null if the run found no reports and was not published. */
-  readonly manifest: string | null;
-  /** The start input of the next run, if this one is part of a series and not its last. */
-  readonly rest?: SeriesInput | undefined;
-}
+const seriesInputSchema = z.object({
+  export: text,
+  since: instant,
+  ...seriesSchema.shape,
+  /** A duration. */
+  slice: z.optional(text),
+});
 
 /** A start input that continues a series. */
-export interface SeriesInput extends Omit<Series, 'slice'> {
-  readonly export: string;
-  readonly since: Instant;
-  /** A duration. */
-  readonly slice?: string | undefined;
-}
+export type SeriesInput = Stored<typeof seriesInputSchema>;
+
+export const resultSchema = z.object({
+  ...totals,
+  export: text,
+  run: runId,
+  since: instant,
+  until: z.optional(instant),
+  bounded: z.optional(z.literal(true)),
+  /** Where the next scheduled run starts, before its overlap is subtracted. null: there is none, or the run is bounded. */
+  watermark: z.nullable(instant),
+  /** The manifest's key, relative to the store's root; null if the run found no reports and was not published. */
+  manifest: z.nullable(text),
+  /** The start input of the next run, if this one is part of a series and not its last. */
+  rest: z.optional(seriesInputSchema),
+});
+
+/** The outcome of a completed run. */
+export type RunResult = Stored<typeof resultSchema>;
 
 /** The outcome of a failed execution. `run` and, unless it is fixed, `since` are null if the execution did not own a run. */
 export interface FailedRun extends RunTotals {
@@ -324,92 +366,114 @@ export interface FailedRun extends RunTotals {
   readonly resumable: boolean;
 }
 
-/** The state of an export: one item, always replaced as a whole, by compare-and-set on `version`. */
-export interface ExportState {
-  /** `ExportDefinition.stateName`. */
-  readonly export: string;
-  /** 1 for the first state ever written. Each replacement adds one. */
-  readonly version: number;
-  /** The sequence of the newest run that began. */
-  readonly sequence: number;
-  readonly active?: Run | undefined;
-  readonly watermark?: Watermark | undefined;
-  /** Of the pages of completed runs. */
-  readonly documentRoot?: DocumentRoot | undefined;
-  /** The newest scheduled time that a run had. The scheduler delivers a time at least once, and not always in order. */
-  readonly lastScheduledTime?: string | undefined;
-  /** The newest completed run, when it was completed, and the execution that completed it. */
-  readonly lastCompleted?:
-    | {
-        readonly execution: string;
-        readonly completedAt: Instant;
-        readonly result: RunResult;
-        /** When the newest run with reports was completed; until there is one, when the first run began. */
-        readonly lastReportsAt?: Instant | undefined;
-      }
-    | undefined;
-  /** The newest executions that have begun or resumed a run, newest first, without those that continue another one. None begins another run. */
-  readonly recentExecutions?: readonly string[] | undefined;
-  /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
-  readonly lastAbandoned?: AbandonedRun | undefined;
-}
+const abandonedSchema = z.object({
+  ...totals,
+  run: runId,
+  since: instant,
+  failure: failureSchema,
+});
 
-export interface AbandonedRun extends RunTotals {
-  readonly run: RunId;
-  readonly since: Instant;
-  readonly failure: RunFailure;
-}
+export type AbandonedRun = Stored<typeof abandonedSchema>;
+
+export const stateSchema = z.object({
+  /** `ExportDefinition.stateName`. */
+  export: text,
+  /** 1 for the first state ever written. Each replacement adds one. */
+  version: ordinal,
+  /** The sequence of the newest run that began. */
+  sequence: count,
+  active: z.optional(runSchema),
+  watermark: z.optional(watermarkSchema),
+  /** Of the pages of completed runs. */
+  documentRoot: z.optional(documentRoot),
+  /** The newest scheduled time that a run had. The scheduler delivers a time at least once, and not always in order. */
+  lastScheduledTime: z.optional(text),
+  /** The newest completed run, when it was completed, and the execution that completed it. */
+  lastCompleted: z.optional(
+    z.object({
+      execution: text,
+      completedAt: instant,
+      result: resultSchema,
+      /** When the newest run with reports was completed; until there is one, when the first run began. */
+      lastReportsAt: z.optional(instant),
+    }),
+  ),
+  /** The newest executions that have begun or resumed a run, newest first, without those that continue another one. None begins another run. */
+  recentExecutions: z.optional(z.readonly(z.array(text))),
+  /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
+  lastAbandoned: z.optional(abandonedSchema),
+});
+
+/** The state of an export: one item, always replaced as a whole, by compare-and-set on `version`. */
+export type ExportState = Stored<typeof stateSchema>;
 
 /** The state of an export that has never run. It is not stored: the first write replaces version 0. */
 export const emptyState = (exportName: string): ExportState => ({ export: exportName, version: 0, sequence: 0 });
 
+const cycleSchema = z.object({
+  tortoise: cursor,
+  power: ordinal,
+  steps: count,
+});
+
 /** The constant-size state of Brent's cycle detection over the cursors of a run. */
-export interface CycleState {
-  readonly tortoise: Cursor;
-  readonly power: number;
-  readonly steps: number;
-}
+export type CycleState = Stored<typeof cycleSchema>;
+
+const compressedForm = {
+  compression: z.optional(compression),
+  /** The size of the object. */
+  storedBytes: z.optional(count),
+  /** The SHA-256 of the object, in lower-case hexadecimal. Two attempts may compress the same page differently. */
+  storedSha256: z.optional(sha256),
+};
+const compressedFormSchema = z.object(compressedForm);
 
 /** The object of a compressed page. Of any other page, no field is set: the object has the bytes of the page. */
-export interface CompressedForm {
-  readonly compression?: Compression | undefined;
-  /** The size of the object. */
-  readonly storedBytes?: number | undefined;
-  /** The SHA-256 of the object, in lower-case hexadecimal. Two attempts may compress the same page differently. */
-  readonly storedSha256?: string | undefined;
-}
+export type CompressedForm = Stored<typeof compressedFormSchema>;
+
+const sliceRef = {
+  /** From 1. */
+  slice: z.optional(ordinal),
+  /** From 1. Each attempt has pages, a log and keys of its own. */
+  attempt: z.optional(ordinal),
+};
+const sliceRefSchema = z.object(sliceRef);
 
 /** Which slice a page belongs to, and which attempt of it. The pages of a run with one slice have neither. */
-export interface SliceRef {
-  /** From 1. */
-  readonly slice?: number | undefined;
-  /** From 1. Each attempt has pages, a log and keys of its own. */
-  readonly attempt?: number | undefined;
-}
+export type SliceRef = Stored<typeof sliceRefSchema>;
+
+const storedCursor = z.nullable(z.union([cursor, z.object({ sha256 })]));
+
+/** A cursor as a store holds it: whole, or as its lower-case hexadecimal SHA-256 if it is too long for the store. */
+export type StoredCursor = z.infer<typeof storedCursor>;
+
+export const metadataSchema = z.object({
+  ...compressedForm,
+  ...sliceRef,
+  key: text,
+  run: runId,
+  /** From 1, within its slice. */
+  page: ordinal,
+  /** The size of the page, before it was compressed. */
+  bytes: count,
+  /** Of the page, before it was compressed, in lower-case hexadecimal. */
+  sha256,
+  /** The number of reports; null if they are not counted. */
+  reports: z.nullable(count),
+  /** null if the format has none, or the page has no bytes. */
+  documentRoot: z.nullable(documentRoot),
+  /** The cursor of the request for this page; null for page 1. */
+  cursor: storedCursor,
+  /** The cursor of the next page; null if this is the last one. */
+  nextCursor: z.nullable(cursor),
+  /** The service's clock at the time of the request; null if the response had no Date. */
+  serviceTime: z.nullable(instant),
+  /** The size of the body as it travelled, if the service compressed it. */
+  transferredBytes: z.optional(count),
+});
 
 /** What is stored with a page's bytes, and becomes visible with them in one atomic step. */
-export interface PageMetadata extends CompressedForm, SliceRef {
-  readonly key: string;
-  readonly run: RunId;
-  /** From 1, within its slice. */
-  readonly page: number;
-  /** The size of the page, before it was compressed. */
-  readonly bytes: number;
-  /** Of the page, before it was compressed, in lower-case hexadecimal. */
-  readonly sha256: string;
-  /** The number of reports; null if they are not counted. */
-  readonly reports: number | null;
-  /** null if the format has none, or the page has no bytes. */
-  readonly documentRoot: DocumentRoot | null;
-  /** The cursor of the request for this page; null for page 1. */
-  readonly cursor: StoredCursor;
-  /** The cursor of the next page; null if this is the last one. */
-  readonly nextCursor: Cursor | null;
-  /** The service's clock at the time of the request; null if the response had no Date. */
-  readonly serviceTime: Instant | null;
-  /** The size of the body as it travelled, if the service compressed it. */
-  readonly transferredBytes?: number | undefined;
-}
+export type PageMetadata = Stored<typeof metadataSchema>;
 
 /** A page as the page store holds it. */
 export interface StoredPage extends PageMetadata {
@@ -417,43 +481,50 @@ export interface StoredPage extends PageMetadata {
   readonly revision: string | null;
 }
 
-/** The cursor of a page as a store holds it: whole, or as its lower-case hexadecimal SHA-256 if it is too long for the metadata. */
-export type StoredCursor = Cursor | { readonly sha256: string } | null;
+const timingSchema = z.object({
+  /** When the successful request was sent. */
+  requestedAt: instant,
+  /** From the request to the response headers, in milliseconds. */
+  latencyMs: count,
+});
 
 /** How long the service took to respond, by our clock. */
-export interface PageTiming {
-  /** When the successful request was sent. */
-  readonly requestedAt: Instant;
-  /** From the request to the response headers, in milliseconds. */
-  readonly latencyMs: number;
-}
+export type PageTiming = Stored<typeof timingSchema>;
+
+const delays = {
+  /** How many attempts to export it have failed. */
+  failedAttempts: z.optional(ordinal),
+  /** How long the run has waited because the service responded with Retry-After. */
+  waitedSeconds: z.optional(ordinal),
+};
+const delaysSchema = z.object(delays);
 
 /** What has delayed a page since the page before it was logged. Absent: nothing. */
-export interface Delays {
-  /** How many attempts to export it have failed. */
-  readonly failedAttempts?: number;
-  /** How long the run has waited because the service responded with Retry-After. */
-  readonly waitedSeconds?: number;
-}
+export type Delays = Stored<typeof delaysSchema>;
+
+export const entrySchema = z.object({
+  ...metadataSchema.shape,
+  ...delays,
+  export: text,
+  revision: z.nullable(text),
+  cursor: z.nullable(cursor),
+  loggedAt: instant,
+  /** null for an adopted page: the attempt that logged it found it in the store. */
+  timing: z.nullable(timingSchema),
+  /** Totals of the slice up to and including this page, so that its last entry has those of the slice. */
+  totals: z.object({ reports: z.nullable(count), bytes: count }),
+  cycle: z.nullable(cycleSchema),
+  /** Whether `nextCursor` occurred earlier in the slice. Then its pages repeat, and it must never be published. */
+  repeats: z.boolean(),
+  /** Consecutive pages without reports up to and including this one; 0 if it has some, or they are not counted. */
+  emptyPages: count,
+});
 
 /**
  * One entry of the page log: a stored page, and where it leaves the run. A page counts as exported once it is logged. Its `revision` is
  * that of the object that was logged: an object that replaces it has another.
  */
-export interface PageEntry extends StoredPage, Delays {
-  readonly export: string;
-  readonly cursor: Cursor | null;
-  readonly loggedAt: Instant;
-  /** null for an adopted page: the attempt that logged it found it in the store. */
-  readonly timing: PageTiming | null;
-  /** Totals of the slice up to and including this page, so that its last entry has those of the slice. */
-  readonly totals: Omit<RunTotals, 'pages'>;
-  readonly cycle: CycleState | null;
-  /** Whether `nextCursor` occurred earlier in the slice. Then its pages repeat, and it must never be published. */
-  readonly repeats: boolean;
-  /** Consecutive pages without reports up to and including this one; 0 if it has some, or they are not counted. */
-  readonly emptyPages: number;
-}
+export type PageEntry = Stored<typeof entrySchema>;
 
 /** The content of `latest.json`: a pointer to the newest manifest. */
 export interface LatestPointer {

@@ -2,11 +2,17 @@
 
 import type { DescribeExecutionCommandOutput, SFNClient } from '@aws-sdk/client-sfn';
 import * as z from 'zod';
-import { type ExportState, type FailedRun, type Run, type RunResult, zeroTotals } from '../../core/model.ts';
+import {
+  type ExportState,
+  type FailedRun,
+  type Run,
+  resultSchema,
+  type RunResult,
+  zeroTotals,
+} from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { continuationName } from '../../core/state-machine/definition.ts';
 import { readProgress } from '../../core/run-progress.ts';
-import { resultSchema } from '../../core/storage/stored-records.ts';
 import { type Failure, failureOf, parseJson, toFailure } from './failure.ts';
 
 export type ExecutionResult =

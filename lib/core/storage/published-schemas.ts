@@ -7,8 +7,7 @@
  */
 
 import * as z from 'zod';
-import type { Cursor, Instant, RunId } from '../model.ts';
-import { instantPattern } from '../timestamps.ts';
+import { type Cursor, type Instant, instantPattern, type RunId } from '../model.ts';
 import { runIdPattern } from './keys.ts';
 
 /** The names of the files in `docs/schemas`, without `.schema.json`. */

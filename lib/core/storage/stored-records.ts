@@ -7,23 +7,20 @@
  */
 
 import { hash } from 'node:crypto';
-import * as z from 'zod/mini';
+import type * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
-import type {
-  Cursor,
-  DocumentRoot,
-  ExportState,
-  Instant,
-  JsonObject,
-  LatestPointer,
-  PageEntry,
-  PageMetadata,
-  RunId,
+import {
+  entrySchema,
+  type ExportState,
+  type LatestPointer,
+  metadataSchema,
+  type PageEntry,
+  type PageMetadata,
+  stateSchema,
 } from '../model.ts';
 import type { ChainRef } from '../ports.ts';
 import { describePage } from './keys.ts';
 import { describeProblems } from '../validation-errors.ts';
-import { instantPattern } from '../timestamps.ts';
 
 /** A record as read from a store, with the checksum that was stored with it. */
 export interface Checksummed {
@@ -144,168 +141,3 @@ function canonical(value: unknown): unknown {
   }
   return sorted;
 }
-
-// The schemas of stored values, exactly as wide as what this exporter writes: a narrower one would reject its own records.
-
-const text = z.string();
-const count = z.int().check(z.minimum(0));
-const ordinal = z.int().check(z.minimum(1));
-const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
-const runId = z.custom<RunId>((value) => typeof value === 'string' && value !== '');
-const cursor = z.custom<Cursor>((value) => typeof value === 'string');
-const documentRoot = z.custom<DocumentRoot>((value) => typeof value === 'string');
-const instant = z.custom<Instant>((value) => typeof value === 'string' && instantPattern.test(value));
-const filter = z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
-
-/** The fields of a compressed page. Records of other pages, and of releases that compressed none, lack them. */
-const compression = z.optional(z.literal('gzip'));
-const compressedForm = { compression, storedBytes: z.optional(count), storedSha256: z.optional(sha256) };
-
-const sliceRef = { slice: z.optional(ordinal), attempt: z.optional(ordinal) };
-
-const entrySchema = z.object({
-  export: text,
-  run: runId,
-  page: ordinal,
-  ...sliceRef,
-  key: text,
-  bytes: count,
-  sha256,
-  ...compressedForm,
-  revision: z.nullable(text),
-  reports: z.nullable(count),
-  documentRoot: z.nullable(documentRoot),
-  cursor: z.nullable(cursor),
-  nextCursor: z.nullable(cursor),
-  serviceTime: z.nullable(instant),
-  transferredBytes: z.optional(count),
-  loggedAt: instant,
-  timing: z.nullable(z.object({ requestedAt: instant, latencyMs: count })),
-  totals: z.object({ reports: z.nullable(count), bytes: count }),
-  cycle: z.nullable(z.object({ tortoise: cursor, power: ordinal, steps: count })),
-  repeats: z.boolean(),
-  emptyPages: count,
-  failedAttempts: z.optional(ordinal),
-  waitedSeconds: z.optional(ordinal),
-}) satisfies z.ZodMiniType<PageEntry>;
-
-const metadataSchema = z.object({
-  key: text,
-  run: runId,
-  page: ordinal,
-  ...sliceRef,
-  bytes: count,
-  sha256,
-  ...compressedForm,
-  reports: z.nullable(count),
-  documentRoot: z.nullable(documentRoot),
-  cursor: z.nullable(z.union([cursor, z.object({ sha256 })])),
-  nextCursor: z.nullable(cursor),
-  serviceTime: z.nullable(instant),
-  transferredBytes: z.optional(count),
-}) satisfies z.ZodMiniType<PageMetadata>;
-
-const failureSchema = z.object({ error: text, message: text, at: instant });
-
-const watermarkSchema = z.object({ instant, source: text, filter, requestSha256: sha256 });
-
-const runSchema = z.object({
-  export: text,
-  run: runId,
-  sequence: count,
-  since: instant,
-  until: z.optional(instant),
-  bounded: z.optional(z.literal(true)),
-  series: z.optional(
-    z.object({
-      until: instant,
-      each: text,
-      again: z.optional(z.boolean()),
-      parallel: z.optional(ordinal),
-      slice: z.optional(ordinal),
-    }),
-  ),
-  lagMs: count,
-  slices: z.optional(
-    z.object({
-      count: ordinal,
-      lengthMs: ordinal,
-      parallel: ordinal,
-      attempts: z.optional(z.record(text, ordinal)),
-      restarts: z.optional(z.record(text, count)),
-      setAside: z.optional(z.array(z.object({ slice: ordinal, error: text, message: text }))),
-    }),
-  ),
-  request: z.object({
-    source: text,
-    filter,
-    format: text,
-    container: text,
-    size: z.optional(ordinal),
-    api: z.object({ pagination: z.optional(text), sha256, requestSha256: sha256 }),
-  }),
-  compression,
-  startedAt: instant,
-  startedBy: text,
-  execution: text,
-  executionNumber: ordinal,
-  scheduledTime: z.optional(text),
-  cursorRestarts: count,
-  documentRoot: z.optional(documentRoot),
-  completion: z.optional(z.object({ at: instant, watermark: z.optional(instant), isPublished: z.boolean() })),
-  lastFailure: z.optional(failureSchema),
-  refusedPage: z.optional(ordinal),
-});
-
-export const resultSchema = z.object({
-  export: text,
-  run: runId,
-  since: instant,
-  until: z.optional(instant),
-  bounded: z.optional(z.literal(true)),
-  watermark: z.nullable(instant),
-  pages: count,
-  reports: z.nullable(count),
-  bytes: count,
-  manifest: z.nullable(text),
-  rest: z.optional(
-    z.object({
-      export: text,
-      since: instant,
-      until: instant,
-      each: text,
-      again: z.optional(z.boolean()),
-      parallel: z.optional(ordinal),
-      slice: z.optional(text),
-    }),
-  ),
-});
-
-const stateSchema = z.object({
-  export: text,
-  version: ordinal,
-  sequence: count,
-  active: z.optional(runSchema),
-  watermark: z.optional(watermarkSchema),
-  documentRoot: z.optional(documentRoot),
-  lastScheduledTime: z.optional(text),
-  lastCompleted: z.optional(
-    z.object({
-      execution: text,
-      completedAt: instant,
-      result: resultSchema,
-      lastReportsAt: z.optional(instant),
-    }),
-  ),
-  recentExecutions: z.optional(z.array(text)),
-  lastAbandoned: z.optional(
-    z.object({
-      run: runId,
-      since: instant,
-      pages: count,
-      reports: z.nullable(count),
-      bytes: count,
-      failure: failureSchema,
-    }),
-  ),
-}) satisfies z.ZodMiniType<ExportState>;

@@ -293,9 +293,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a log entry with a field of a later release is rejected',
     violates: 'no PageConflictError occurs',
-    at: 'lib/core/storage/stored-records.ts#entrySchema',
-    replace: 'z.object({ export: text,',
-    with: 'z.strictObject({ export: text,',
+    at: 'lib/core/model.ts#entrySchema',
+    replace: 'z.object({ ...compressedForm,',
+    with: 'z.strictObject({ ...compressedForm,',
   },
   {
     name: 'a step does not check that its execution owns the run',
@@ -799,8 +799,8 @@ export const mutants: readonly Mutant[] = [
     name: 'each walk of a slice proves the upper bound',
     violates: 'an invocation proves the upper bound once, for runs that depend on it',
     at: 'lib/core/steps/export-slices.ts#walk',
-    replace: 'const slice = sliceOf(current, number);',
-    with: 'const slice = sliceOf(current, number);\nawait proveUpperBound(deps, run, root, invocation, backoff);',
+    replace: 'const { slice = sliceOf(current, number), last } = walked.get(number) ?? {};',
+    with: 'const { slice = sliceOf(current, number), last } = walked.get(number) ?? {};\nawait proveUpperBound(deps, run, root, invocation, backoff);',
   },
   {
     name: 'a document that is no page proves the upper bound',
