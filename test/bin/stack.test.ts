@@ -144,7 +144,7 @@ describe('status', () => {
 
   it('says that this version cannot read the settings of a service', async () => {
     aws.restore();
-    aws = mockStack({ services: [{ ...acme, settings: { unknown: 1 } as never }] });
+    aws = mockStack({ services: [{ ...acme, version: 2 }] });
     expect(await runOnStack('status')).toMatchObject({
       status: 2,
       stderr: expect.stringMatching(/cannot read the settings of service acme .* or deploy it with this one\n$/),

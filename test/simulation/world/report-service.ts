@@ -335,7 +335,12 @@ function injectErrorResponse(
   const response = errorResponse;
   if (world.injectFault('no-response', site)) return { ...response(200), silentMs: rng.between(61_000, 400_000) };
   if (world.injectFault('service-throttles', site)) {
-    const retryAfter = rng.pick<Record<string, string>>([{}, { 'retry-after': '0' }, { 'retry-after': '7' }, { 'retry-after': '90' }]);
+    const retryAfter = rng.pick<Record<string, string>>([
+      {},
+      { 'retry-after': '0' },
+      { 'retry-after': '7' },
+      { 'retry-after': '90' },
+    ]);
     return response(rng.pick([429, 503]), retryAfter);
   }
   if (world.injectFault('service-requests-long-wait', site)) {

@@ -44,6 +44,8 @@ export interface AService {
   readonly schedules?: Schedules;
   readonly settings?: Partial<z.input<typeof serviceSettingsSchema>>;
   readonly output?: Partial<ServiceOutput>;
+  /** Of the settings in the metadata. Absent: the one that this version reads. */
+  readonly version?: number;
 }
 
 export function serviceOutput({ name, output }: AService): ServiceOutput {
@@ -62,10 +64,16 @@ export function serviceOutput({ name, output }: AService): ServiceOutput {
   };
 }
 
-export function serviceMetadata({ name, exports, schedules = {}, settings }: AService): ServiceMetadata {
+export function serviceMetadata({
+  name,
+  exports,
+  schedules = {},
+  settings,
+  version = settingsVersion,
+}: AService): ServiceMetadata {
   return {
     settings: {
-      version: settingsVersion,
+      version: version as typeof settingsVersion,
       service: serviceSettingsSchema.parse({ baseUrl: `https://${name}.example.com/`, vendor: 'ACME', ...settings }),
       exports: exports.map((each) => exportSettingsSchema.parse(typeof each === 'string' ? { name: each } : each)),
     },
