@@ -84,17 +84,21 @@ export function contradictionOf(
   { request }: Pick<ExportDefinition, 'request'>,
   { since, slice }: { readonly since?: Instant | undefined; readonly slice?: number | undefined } = {},
 ): ExportError | undefined {
-  const contradictions = [
+  const ofRequest = [
     ...(isComplete ? [] : differences(run.request, request)),
     ...(since === undefined || since === run.since ? [] : [`since was ${run.since} and is now ${since}`]),
-    ...(slice === undefined || hasSlices(run, slice) ? [] : [describeSlices(run, slice)]),
-  ].join('; ');
-  if (contradictions === '') return undefined;
+  ];
+  const ofSlices = slice === undefined || hasSlices(run, slice) ? [] : [describeSlices(run, slice)];
+  if (ofRequest.length === 0 && ofSlices.length === 0) return undefined;
+  const advice =
+    ofRequest.length === 0
+      ? 'A run keeps its slices. Start without a length of slices to finish it, or with --restart to abandon it'
+      : 'A cursor is valid only with the request that returned it. Restore these values to finish the run, or start with --restart to ' +
+        'abandon it (and with --since, if the filter, the service or its settings have changed)';
   return new ExportError(
     'ConfigurationError',
     `Run ${run.run} of export ${run.export} is unfinished and was started with another request: ` +
-      `${contradictions}. A cursor is valid only with the request that returned it. Restore these values to finish the run, or ` +
-      'start with --restart to abandon it (and with --since, if the filter, the service or its settings have changed)',
+      `${[...ofRequest, ...ofSlices].join('; ')}. ${advice}`,
   );
 }
 
