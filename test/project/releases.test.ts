@@ -109,8 +109,10 @@ describe('the release notes', () => {
   });
 
   it('of the newest release exist', async () => {
-    const { name = '' } = releases[0] ?? {};
-    expect(await notesOf(`v${name}`, name, textOf('CHANGELOG.md'))).toMatchObject({ status: 0, stderr: '' });
+    // None, before the first one.
+    for (const { name } of releases.slice(0, 1)) {
+      expect(await notesOf(`v${name}`, name, textOf('CHANGELOG.md'))).toMatchObject({ status: 0, stderr: '' });
+    }
   });
 });
 
