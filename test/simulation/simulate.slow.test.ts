@@ -59,7 +59,7 @@ describe('npm run simulate', () => {
   it('prints the violation, the shrunk history and how to replay it when the protocol is broken', async () => {
     const { status, stdout } = await runSimulate(
       ['--seed', '1', '--runs', '100', '--pages', '6'],
-      'an error ends pagination',
+      'a run with a cursor cycle continues',
     );
     expect(status).toBe(1);
     expect(stdout).toMatch(/^FAILED at seed \d+: /m);

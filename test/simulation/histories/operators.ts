@@ -10,6 +10,7 @@ import {
   exportOf,
   type Observations,
   type ObservedExport,
+  pageMetadataOf,
   partitionOf,
   stateSortKey,
 } from '../invariants/observations.ts';
@@ -125,7 +126,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
       const entry = entries.find((each) => prefix + each.key === key);
       const version = s3()
         .versions(key)
-        .find(({ metadata, etag }) => metadata.sha256 === entry?.sha256 && etag === `"${entry?.revision}"`);
+        .find((object) => pageMetadataOf(object).sha256 === entry?.sha256 && object.etag === `"${entry?.revision}"`);
       world.log('operator', () => `${version === undefined ? 'removes' : 'restores'} ${key}`);
       s3().restore(key, version);
     }

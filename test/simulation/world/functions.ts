@@ -1,5 +1,8 @@
 /** The four functions as they are deployed, with the platform that the simulation gives to each of their containers. */
 
+// The client loads these when it needs them, which takes real time. Here, time passes only when nothing is left to do.
+import '../../../lib/service/formats/json.ts';
+import '../../../lib/service/formats/ndjson.ts';
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
