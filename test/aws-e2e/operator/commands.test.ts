@@ -84,7 +84,7 @@ describe("the operator's commands", () => {
     const all = await runOnStack('report', 'commanded', '--all', '--to', to, '--json');
     expect(parseJson(all)).toMatchObject({ status: 'ok', exports: [{ export: 'commanded', gaps: 0, unreadable: [] }] });
     const html = await readFile(join(to, 'index.html'), 'utf8');
-    expect(html).toContain('Retries and waits');
+    expect(html).toContain('<h2>Runs</h2>');
     expect(html).not.toMatch(/not readable|cannot be read|not recorded/);
 
     // The current version of a page is deleted.

@@ -40,14 +40,14 @@ async function packageStack(stackName: string, size = 2): Promise<string> {
     app,
     example
       .replace(`'report-exporter'`, `'${root}/lib/api/index.ts'`)
-      .replace(`'aws-cdk-lib'`, `'${root}/node_modules/aws-cdk-lib/index.js'`),
+      .replace(`'aws-cdk-lib'`, `'${root}/node_modules/aws-cdk-lib/index.js'`)
+      .replace('synthesizer:', `tags: ${JSON.stringify(tags)}, synthesizer:`),
   );
   const { context } = JSON.parse(await readFile(join(root, 'cdk.json'), 'utf8'));
   const settings = {
     stackName,
     services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
     exports: [{ name: 'nightly', size, pagesPerInvocation: 25 }],
-    tags,
   };
   const outdir = join(folder, 'cdk.out');
   const env = { CDK_OUTDIR: outdir, CDK_CONTEXT_JSON: JSON.stringify({ ...context, [contextKey]: settings }) };
