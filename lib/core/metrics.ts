@@ -47,7 +47,7 @@ export const metricUnits = {
   Waits: 'Count',
   /** The length of each of these waits. */
   WaitSeconds: 'Seconds',
-  /** Times that a run waited for its turn, because the service's exports requested as many pages as maxConcurrentPages allows. */
+  /** Times that a run waited for a slot, because the service's exports requested as many pages as maxConcurrentPages allows. */
   SlotWaits: 'Count',
   /** The length of each of these waits. */
   SlotWaitSeconds: 'Seconds',

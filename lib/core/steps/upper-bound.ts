@@ -13,7 +13,7 @@ import { type Backoff, createPageRequests, type PageRequestsDependencies } from 
 export interface UpperBoundProof {
   /** What the first pages of the run must have; undefined if nothing is known, and the response had no root. */
   readonly root?: ExpectedRoot;
-  /** Still held, for the first page: an export that waited for its turn again would have to prove the upper bound again. */
+  /** Still held, for the first page: an export that waited for a slot again would have to prove the upper bound again. */
   readonly slot?: HeldSlot;
   /** What prevented the proof. No page may be requested. */
   readonly failure?: { readonly error: unknown };
