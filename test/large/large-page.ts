@@ -16,7 +16,7 @@ export const largePageBytes = blockCount * blockBytes;
 
 const attachment = { first: 512, last: 1_535 };
 
-export type Format = 'xml' | 'json' | 'ndjson' | 'csv';
+export type Format = 'xml' | 'json' | 'csv';
 
 interface Writer {
   readonly start: string;
@@ -29,9 +29,6 @@ interface Writer {
 }
 
 const textOf = (index: number) => 'Grüße aus Zürich, 北京 – '.repeat(1 + ((index * 7) % 60));
-
-const jsonReport = (index: number) =>
-  `{"id":"${index}","kind":"a\\u005cb\\"c\\n","body":"${textOf(index)}","values":[${index},-1.5e-3,null,true,{"":[]}]}`;
 
 const writers: Readonly<Record<Format, Writer>> = {
   xml: {
@@ -48,14 +45,8 @@ const writers: Readonly<Record<Format, Writer>> = {
     end: ']}\n',
     separator: ',',
     report: (id, text) => `{"id":"${id}","attachment":"${text}"}\n`,
-    richReport: (index) => `${jsonReport(index)}\n`,
-  },
-  ndjson: {
-    start: '',
-    end: '',
-    separator: '',
-    report: (id, text) => `["${id}","${text}"]\n`,
-    richReport: (index) => `${jsonReport(index)}\n`,
+    richReport: (index) =>
+      `{"id":"${index}","kind":"a\\u005cb\\"c\\n","body":"${textOf(index)}","values":[${index},-1.5e-3,null,true,{"":[]}]}\n`,
   },
   csv: {
     start: 'id,text\r\n',

@@ -9,18 +9,17 @@ import type { AddressInfo } from 'node:net';
 import { type Format, largePage, largePageBytes } from '../large-page.ts';
 
 /**
- * How a large page is sent: complete with content-length, complete in chunks, truncated with content-length, or truncated with
- * neither, so that only the missing end of the document shows it.
+ * How a large page is sent: complete with content-length, complete in chunks, or truncated with neither, so that only the missing end
+ * of the document shows it.
  */
-export type Delivery = 'length' | 'chunked' | 'truncated' | 'truncated-unframed';
+export type Delivery = 'length' | 'chunked' | 'truncated';
 
-/** How many are missing where a page is truncated: part of the end of the document. */
-const missingBytes: Readonly<Record<Format, number>> = { xml: 5, json: 2, ndjson: 2, csv: 2 };
+/** How many are missing where a page is truncated: part of its last tag. */
+const missingBytes = 5;
 
 const tinyPages: Readonly<Record<Format, readonly [contentType: string, body: string]>> = {
   xml: ['application/xml;charset=UTF-8', '<reports><report id="first"/></reports>'],
   json: ['application/json', '{"data":[{"id":"first"}],"next":"second"}'],
-  ndjson: ['application/x-ndjson', '["first"]\n'],
   csv: ['text/csv', 'id,text\r\nfirst,page\r\n'],
 };
 
@@ -40,23 +39,17 @@ const server = createServer((request, response) => {
 
 async function sendLargePage(response: ServerResponse, delivery: Delivery, format: Format): Promise<void> {
   const closed = once(response, 'close');
-  const isComplete = delivery === 'length' || delivery === 'chunked';
-  if (delivery === 'length' || delivery === 'truncated') response.setHeader('content-length', largePageBytes);
+  if (delivery === 'length') response.setHeader('content-length', largePageBytes);
   // Without both, the end of the connection is the end of the page.
-  if (delivery === 'truncated-unframed') response.useChunkedEncodingByDefault = false;
-  let remaining = isComplete ? largePageBytes : largePageBytes - missingBytes[format];
+  if (delivery === 'truncated') response.useChunkedEncodingByDefault = false;
+  let remaining = delivery === 'truncated' ? largePageBytes - missingBytes : largePageBytes;
   for (const block of largePage(format)) {
     const chunk = block.subarray(0, remaining);
     remaining -= chunk.length;
     if (!response.write(chunk)) await Promise.race([once(response, 'drain'), closed]);
     if (response.destroyed) return;
   }
-  if (delivery !== 'truncated') {
-    response.end();
-    return;
-  }
-  // Sends what was written, then closes the connection.
-  response.socket?.end();
+  response.end();
 }
 
 server.listen(0, '127.0.0.1', () => {

@@ -31,7 +31,7 @@ import { createDiscardingStore } from '../discarding-store.ts';
 import { createFailureInjector, createNumberedService, type FailureKind, withFailures } from '../injected-failures.ts';
 import { maxResidentBytes, residentBytes } from '../resident-memory.ts';
 
-export interface MillionPagesResult {
+export interface LongRunResult {
   readonly status: string;
   readonly result: RunResult;
   readonly manifest: { readonly file: string; readonly sha256: readonly string[] };
@@ -63,7 +63,7 @@ const [, , directory = '', pages = ''] = process.argv;
 const lastPage = Number(pages);
 const startedAt = Date.UTC(2026, 10, 20, 2);
 const serviceTime = instantOf(startedAt);
-const rng = createRng('a million pages', 'failures');
+const rng = createRng('long run', 'failures');
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -208,7 +208,7 @@ await time.run({
 
 const last = stepFunctions.executions.at(-1);
 const runResult = last?.output as RunResult;
-const output: MillionPagesResult = {
+const output: LongRunResult = {
   status: `${last?.status} in ${last?.state}`,
   result: runResult,
   manifest: { file: join(directory, runResult.manifest ?? ''), sha256: store.manifests },
