@@ -73,4 +73,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'an invariant was too strict: the outcome of an invocation came after the timeout of its task',
   },
+  {
+    seed: '60001817',
+    pages: 12,
+    defect: 'an invariant was too strict: a series met an unfinished run with slices of another length',
+  },
 ];
