@@ -28,9 +28,9 @@ function compile(): void {
   execFileSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
 }
 
-/** The style sheet and the script of the run report. */
+/** The page of the run report, its styles and its script. */
 function copyAssets(): void {
-  for (const file of globSync('lib/operator/**/*.{css,js}', { cwd: root })) {
+  for (const file of globSync('lib/operator/**/*.{css,html,js}', { cwd: root })) {
     copyFileSync(join(root, file), join(dist, file));
   }
 }

@@ -169,15 +169,21 @@ export function sortStatuses(entries: readonly StatusEntry[]): StatusEntry[] {
 const concurrency = 8;
 
 /** Every export by name, without its runs. Reads no manifests. */
-export async function readStatuses(deployment: Deployment, now: number): Promise<readonly StatusEntry[]> {
-  return await mapConcurrently(await deployment.openAll(), concurrency, async (opened) => {
-    if ('error' in opened) return opened;
-    try {
-      return await readExportStatus(opened, 0, now);
-    } catch (error) {
-      return unreadableExport(opened.name, opened.serviceName, error);
-    }
-  });
+export const readStatuses = async (deployment: Deployment, now: number): Promise<readonly StatusEntry[]> =>
+  await mapConcurrently(await deployment.openAll(), concurrency, (opened) => readStatus(opened, 0, now));
+
+/** As {@link readExportStatus}. An export that cannot be read is a result, not an exception. */
+export async function readStatus(
+  opened: DeployedExport | UnreadableExport,
+  maxRuns: number,
+  now: number,
+): Promise<StatusEntry> {
+  if ('error' in opened) return opened;
+  try {
+    return await readExportStatus(opened, maxRuns, now);
+  } catch (error) {
+    return unreadableExport(opened.name, opened.serviceName, error);
+  }
 }
 
 /** The export with its newest runs, at most `maxRuns`; if that is 0, without them. */
@@ -440,10 +446,6 @@ async function withLastIncident(deployed: DeployedExport, run: Run, active?: Act
 
 const failedRun = (failure: RunFailure | undefined): Incident | undefined =>
   failure && { kind: 'failed-run', ...failure };
-
-/** Whether no execution will continue the run, and it moved the watermark. */
-export const isComplete = ({ state }: Pick<RunStatus, 'state'>): boolean =>
-  state === 'completed' || state === 'empty' || state === 'damaged';
 
 /**
  * What a run without a manifest is: `damaged` if it was published; `empty` if it found no reports and was not, because of

@@ -5,32 +5,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { renderExportIndex, renderOverview } from '../../lib/operator/run-report/list-pages.ts';
-import { html } from '../../lib/operator/run-report/markup.ts';
-import { type RunContext, renderRunReport } from '../../lib/operator/run-report/run-report.ts';
+import { type PageData, renderPage } from '../../lib/operator/run-report/render-page.ts';
 import {
-  adoptedRun,
-  collectExample,
-  type ExampleRun,
+  anIndex,
+  aRunStatus,
   eventfulRun,
+  type ExampleRun,
   failedRun,
   longRun,
   newRun,
+  origin,
   pageEntries,
-  singlePageRun,
+  readExample,
   someRequest,
-  someRunFacts,
   uncountedRun,
 } from '../operator/run-report/example-runs.ts';
-import {
-  aHistory,
-  aHistoryRun,
-  anExportIndex,
-  dailyHistory,
-  exampleOverview,
-  historyWithGap,
-  origin,
-} from '../operator/run-report/example-histories.ts';
 import { at } from '../support/builders.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 import { findChromium, launchChromium, openFile } from './chromium.ts';
@@ -52,217 +41,177 @@ afterAll(async () => {
   await directory?.remove();
 });
 
-const examples: readonly (readonly [name: string, example: () => ExampleRun, charts: readonly string[]])[] = [
-  ['eventful', eventfulRun, ['timeline', 'phases', 'latency', 'bytes', 'reports']],
-  ['single-page', singlePageRun, ['timeline', 'phases']],
-  ['new', newRun, []],
-  ['adopted', adoptedRun, ['timeline']],
-  ['uncounted', uncountedRun, ['timeline', 'phases', 'latency', 'bytes']],
-  ['failed', failedRun, ['timeline', 'phases', 'latency']],
-  ['long', longRun, ['timeline', 'phases', 'latency', 'bytes', 'reports']],
-];
-
 const displays = {
   light: { colorScheme: 'light', viewport: { width: 1_400, height: 900 } },
   dark: { colorScheme: 'dark', viewport: { width: 1_400, height: 900 } },
-  narrow: { colorScheme: 'light', viewport: { width: 400, height: 900 } },
-  'dark-narrow': { colorScheme: 'dark', viewport: { width: 400, height: 900 } },
+  phone: { colorScheme: 'light', viewport: { width: 320, height: 700 } },
 } as const;
 
-async function open(name: string, example: ExampleRun, options: BrowserContextOptions = {}, context?: RunContext) {
-  return await openHtml(name, renderRunReport(await collectExample(example), context), options);
-}
-
-async function openHtml(name: string, text: string, options: BrowserContextOptions) {
+async function open(name: string, data: PageData, options: BrowserContextOptions = displays.light) {
   const path = join(directory.path, `${name}.html`);
-  await writeFile(path, text);
+  await writeFile(path, renderPage(data));
   return await openFile(browser, path, options);
 }
 
-const addressOf = (run: string) => `${run}.html`;
+const openRun = async (name: string, example: ExampleRun, options?: BrowserContextOptions) =>
+  await open(name, { ...origin, run: await readExample(example, { request: someRequest }) }, options);
 
-/** A run among others, the indexes of exports and the overview of a stack. */
-const historyPages: readonly (readonly [name: string, render: () => string | Promise<string>])[] = [
+/** The whole text of a run's page, with all details open. */
+async function textOf(page: Page): Promise<string> {
+  await page.locator('details').evaluateAll((all: HTMLDetailsElement[]) => all.forEach((each) => (each.open = true)));
+  return (await page.locator('body').innerText()).replaceAll(/\s+/g, ' ');
+}
+
+const charts = ['logged-chart', 'time-chart', 'size-chart'];
+const endless = 'w'.repeat(900);
+const runs: readonly (readonly [name: string, example: () => ExampleRun, texts: readonly string[]])[] = [
   [
-    'with-history',
-    async () => {
-      const links = [html`<a href="index.html">All runs</a>`];
-      return renderRunReport(await collectExample(eventfulRun()), { history: dailyHistory(20), links });
-    },
+    'eventful',
+    eventfulRun,
+    [
+      'nightly completed Exported every matching report. Pages 124 Reports 12,400 Size 8.7 MB Duration 2 min 58 s Pages per minute 41.8',
+      'Reports dated from 2026-11-19 02:00:01 Started 2026-11-20 02:00:00 Completed 2026-11-20 02:02:57',
+      'Time to response: median, p95, longest 529 ms, 1.8 s, 2.2 s',
+      'Failed attempts 2 Waits requested by the service 45 s',
+      '2026-11-20 02:01:14 38 0 45 s',
+      '2026-11-20 02:02:02 84 1 0 ms',
+      '{"date":{"gte":"2026-11-19T02:00:01Z"},"type":"daily"}',
+      'exports/nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c/manifest.json',
+      'report-exporter verify nightly --run 20261120T020000Z-1f3a5c --out ./exports',
+    ],
   ],
-  ['index', () => renderExportIndex(anExportIndex(dailyHistory(30)), { addressOf, origin })],
-  ['gap', () => renderExportIndex(anExportIndex(historyWithGap()), { addressOf, origin })],
-  ['overview', () => renderOverview(exampleOverview(), origin)],
+  ['uncounted', uncountedRun, ['In progress.', 'Reports not counted', 'Adopted pages, without times 2', 'Last active']],
+  [
+    'failed',
+    failedRun,
+    [
+      'Failed after page 61. Nothing is published. The next start resumes the run.',
+      'ContractError. Report service sent XML that is not well-formed',
+      'Slice 3 is set aside: ContractError. no XML',
+      'Slices 12 of 64 done',
+      'Manifest not written; nothing is published',
+    ],
+  ],
+  ['long', longRun, ['Abandoned after page 50,000.', 'Reports dated from unknown', 'ms, 1 min 1 s']],
 ];
 
+describe.each(Object.entries(displays))('in %s', (display, options) => {
+  async function expectLegible({ page, requests, errors }: Awaited<ReturnType<typeof openFile>>, name: string) {
+    expect(await page.evaluate(findOverflow)).toEqual([]);
+    expect((await page.evaluate(measureContrasts)).filter(({ ratio }) => ratio < 4.5)).toEqual([]);
+    await page.screenshot({ path: join(screenshots, `${name}-${display}.png`), fullPage: true });
+    expect({ requests, errors }).toEqual({ requests: [], errors: [] });
+  }
+
+  it.each(runs)('the page of the run "%s" is complete, legible and self-contained', async (name, example, texts) => {
+    await using opened = await openRun(`${name}-${display}`, example(), options);
+    const text = await textOf(opened.page);
+    for (const expected of texts) expect(text).toContain(expected);
+    expect(text).not.toMatch(/undefined|NaN|Infinity|\[object|null/);
+    for (const chart of charts) expect((await canvasOf(opened.page, chart)).painted).toBeGreaterThan(0.002);
+    await expectLegible(opened, name);
+  });
+
+  it('the page of all runs is, too', async () => {
+    const note = `ServiceUnavailableError: ${endless}`;
+    const data = anIndex([{ name: 'broken', state: 'failed', facts: [note], runs: [] }, {}]);
+    await using opened = await open(`index-${display}`, data, options);
+    const text = await textOf(opened.page);
+    expect(text).toContain('directory ./exports 2 exports broken failed ServiceUnavailableError');
+    expect(text).toContain('2026-11-19 08:30:00 completed 2026-11-19 02:00:01 3 min 124 12,334 8.7 MB');
+    expect(text).toContain('cannot be read: PageConflictError: Log entry 7');
+    const links = opened.page.getByRole('link');
+    expect(await links.count()).toBe(29);
+    expect(await links.first().getAttribute('href')).toBe('nightly-20261120T083000Z-1f3a5c.html');
+    await expectLegible(opened, 'index');
+  });
+});
+
 describe('the run report', () => {
-  describe.each(Object.entries(displays))('in %s', (display, options) => {
-    it.each(examples)(
-      'shows the example run "%s" completely, legibly, and without network requests',
-      async (name, example, charts) => {
-        await using opened = await open(`${name}-${display}`, example(), options);
-        const { page, requests, errors } = opened;
-        expect(await page.locator('.chart').evaluateAll((elements) => elements.map(({ id }) => id))).toEqual(charts);
-        for (const chart of charts) expect(await paintedFraction(page, chart)).toBeGreaterThan(0.002);
-        expect(await page.evaluate(findOverflow)).toEqual([]);
-        const lowContrast = (await page.evaluate(measureContrasts)).filter(({ ratio }) => ratio < 4.5);
-        expect(lowContrast).toEqual([]);
-        expect(await page.getByRole('heading', { level: 1 }).innerText()).toContain('nightly');
-        await page.screenshot({ path: join(screenshots, `${name}-${display}.png`), fullPage: true });
-        expect({ requests, errors }).toEqual({ requests: [], errors: [] });
-      },
-    );
-
-    it.each(historyPages)('shows the history "%s" completely, legibly, and without requests', async (name, render) => {
-      await using opened = await openHtml(`${name}-${display}`, await render(), options);
-      const { page, requests, errors } = opened;
-      expect(await page.evaluate(findOverflow)).toEqual([]);
-      expect((await page.evaluate(measureContrasts)).filter(({ ratio }) => ratio < 4.5)).toEqual([]);
-      await page.screenshot({ path: join(screenshots, `${name}-${display}.png`), fullPage: true });
-      expect({ requests, errors }).toEqual({ requests: [], errors: [] });
-    });
-  });
-
-  it.each([1_200, 970, 950, 700, 390, 320])(
-    'shows all columns of its tables in a window %d pixels wide, without scrolling sideways',
-    async (width) => {
-      const rows = exampleOverview().map((row, index) =>
-        index === 1 ? { ...row, entry: { ...row.entry, export: 'orders_EU-2_with-a-very-long-name-0123456' } } : row,
-      );
-      const wideRun = aHistoryRun(0, { state: 'abandoned', pages: 123_456, reports: 12_345_678 });
-      const viewport = { width, height: 900 };
-      const pages = {
-        exports: renderOverview(rows, origin),
-        runs: renderExportIndex(anExportIndex(aHistory({ runs: [wideRun] })), { addressOf, origin }),
-        pages: renderRunReport(await collectExample(longRun())).replaceAll('<details>', '<details open>'),
-      };
-      for (const [name, page] of Object.entries(pages)) {
-        await using opened = await openHtml(`${name}-${width}`, page, { viewport });
-        expect(await opened.page.evaluate(findOverflow)).toEqual([]);
-        await opened.page.screenshot({ path: join(screenshots, `${name}-${width}.png`), fullPage: true });
-        if (name !== 'exports') continue;
-        const note = opened.page.getByText('responded with 502 Bad Gateway');
-        expect((await note.boundingBox())?.width).toBeGreaterThan(170);
-      }
-    },
-  );
-
-  it('marks the run in the list from which a link leads to it', async () => {
-    const [newest, older] = dailyHistory(2).runs;
-    const index = renderExportIndex(anExportIndex(dailyHistory(2)), { addressOf, origin });
-    await using opened = await openHtml('target', index, displays.light);
+  it('has no charts of a run without pages, and leads back to the page of all runs', async () => {
+    const run = await readExample(newRun());
+    await using opened = await open('new', { ...origin, run, index: 'index.html' });
     const { page } = opened;
-    await page.evaluate((hash) => {
-      location.hash = hash;
-    }, older?.run ?? '');
-    const backgroundOf = (run = '') =>
-      page.locator(`[id="${run}"]`).evaluate((row) => getComputedStyle(row).backgroundColor);
-    expect(await backgroundOf(older?.run)).not.toBe(await backgroundOf(newest?.run));
+    expect(await page.locator('h2:visible').allInnerTexts()).toEqual(['Request', 'Files']);
+    expect(await page.getByRole('link', { name: 'All runs' }).getAttribute('href')).toBe('index.html#nightly');
   });
 
-  it('redraws its charts when the color scheme changes from light to dark', async () => {
-    await using opened = await open('recolored', eventfulRun(), displays.light);
+  it('opens the export of many that a link leads to', async () => {
+    await using opened = await open('many', anIndex(['a', 'b', 'c', 'd'].map((name) => ({ name }))));
+    const { page } = opened;
+    expect(await page.locator('details[open]').count()).toBe(0);
+    await page.goto(`${page.url()}#c`);
+    await page.reload();
+    expect(await page.locator('details[open] h2').allInnerTexts()).toEqual(['c']);
+  });
+
+  it('follows the color scheme and the width of the window', async () => {
+    await using opened = await openRun('changing', eventfulRun());
     const { page, errors } = opened;
-    const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    const [lightChart, lightBackground] = [(await canvasOf(page, 'latency')).hash, await background()];
+    const before = await canvasOf(page, 'time-chart');
     await page.emulateMedia({ colorScheme: 'dark' });
-    await expect.poll(async () => (await canvasOf(page, 'latency')).hash).not.toBe(lightChart);
-    expect(await background()).not.toBe(lightBackground);
-    expect(await paintedFraction(page, 'latency')).toBeGreaterThan(0.002);
+    await expect.poll(async () => (await canvasOf(page, 'time-chart')).hash).not.toBe(before.hash);
+    expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).toBe('rgb(20, 24, 28)');
+    await page.setViewportSize(displays.phone.viewport);
+    await expect.poll(() => page.evaluate(findOverflow)).toEqual([]);
+    expect((await canvasOf(page, 'time-chart')).painted).toBeGreaterThan(0.002);
     expect(errors).toEqual([]);
   });
 
-  it('resizes its charts with the window', async () => {
-    await using opened = await open('resized', eventfulRun(), displays.light);
+  it('shows the values at the pointer in all charts', async () => {
+    await using opened = await openRun('pointed', eventfulRun());
     const { page } = opened;
-    await page.setViewportSize({ width: 400, height: 900 });
-    await expect.poll(() => page.evaluate(findOverflow)).toEqual([]);
-    expect(await paintedFraction(page, 'phases')).toBeGreaterThan(0.002);
-  });
-
-  it('describes the point under the pointer, in all page charts', async () => {
-    await using opened = await open('pointed', eventfulRun(), displays.light);
-    const { page } = opened;
-    const plot = page.locator('#latency .u-over');
-    await plot.scrollIntoViewIfNeeded();
+    const plot = page.locator('#logged-chart .u-over');
     const box = await plot.boundingBox();
     await page.mouse.move((box?.x ?? 0) + (box?.width ?? 0) / 2, (box?.y ?? 0) + 20);
-    await expect.poll(() => page.locator('#latency-readout').innerText()).toMatch(/^Page 6\d · \d+ ms$/);
-    expect(await page.locator('#phases-readout').innerText()).toMatch(
-      /^Page 6\d · .* between pages, .* latency, .* transfer$/,
-    );
-  });
-
-  it('compares the runs by bars, also without JavaScript', async () => {
-    const runs = [aHistoryRun(0), aHistoryRun(1, { pages: 62 })];
-    const page = renderExportIndex(anExportIndex(aHistory({ runs })), { addressOf, origin });
-    await using opened = await openHtml('bars', page, { javaScriptEnabled: false });
-    const widths = await opened.page
-      .locator('td:nth-child(4) rect')
-      .evaluateAll((bars) => bars.map((bar) => bar.getBoundingClientRect().width));
-    const [widest = 0, half = 0] = widths;
-    expect(widest).toBeGreaterThan(50);
-    expect(half / widest).toBeCloseTo(0.5, 1);
-  });
-
-  it('prints dark on light, also from a dark screen', async () => {
-    await using opened = await open('printed', eventfulRun(), displays.dark);
-    const { page } = opened;
-    await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
-    await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
-    expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).toBe('rgb(251, 251, 250)');
-    expect((await page.pdf({ format: 'A4' })).length).toBeGreaterThan(20_000);
-  });
-
-  it('shows the same facts without JavaScript', async () => {
-    await using opened = await open('unscripted', eventfulRun(), { javaScriptEnabled: false });
-    const { page } = opened;
-    const text = await page.locator('body').innerText();
-    expect(text).toContain('124 pages, 12,334 reports, 8.7 MB');
-    expect(text).toContain('within 529 ms (median), 95% within 1.8 s (p95). The slowest took 2.2 s');
-    expect(
-      await page
-        .locator('.chart')
-        .evaluateAll((elements) => elements.filter((element) => element.checkVisibility()).length),
-    ).toBe(0);
+    await expect
+      .poll(() => page.locator('#logged-chart .u-legend').innerText())
+      .toMatch(/^Time2026-11-20 02:01:\d\dPages logged5\dWaited–/);
+    expect(await page.locator('#time-chart .u-legend').innerText()).toMatch(/Until the response\d+ ms/);
   });
 
   it('is accessible by screen reader and keyboard', async () => {
-    await using opened = await open('accessible', eventfulRun(), displays.light);
+    await using opened = await openRun('accessible', eventfulRun());
     const { page } = opened;
-    const latency = page.getByRole('img', { name: 'Service latency' });
-    const described = await latency.getAttribute('aria-describedby');
-    expect(await page.locator(`#${described}`).innerText()).toContain('(median)');
+    expect(await page.getByRole('img').count()).toBe(3);
+    expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
-    const table = page.getByRole('table', { name: 'Pages', exact: true });
-    expect(await table.getByRole('row').count()).toBeGreaterThan(10);
-    expect(await page.evaluate(findOverflow)).toEqual([]);
-    const levels = await page.locator('h1, h2').evaluateAll((elements) => elements.map(({ tagName }) => tagName));
-    expect(levels.filter((level) => level === 'H1')).toHaveLength(1);
+    expect(await page.locator('#all-pages').getByRole('row').count()).toBeGreaterThan(10);
   });
 
   it('shows hostile text without executing it', async () => {
     const attacks = [
       `</script><script>window.exploited = 'script'</script>`,
       `<img src=x onerror="window.exploited = 'image'">`,
-      `" onmouseover="window.exploited = 'attribute'`,
-      `'-window.exploited-'\u2028\u202e</style><svg onload=window.exploited=1>`,
+      `javascript:window.exploited=1//'-window.exploited-'</style><svg onload=window.exploited=1>`,
     ];
-    const [script = '', image = '', attribute = ''] = attacks;
-    const request = { ...someRequest, filter: { [attribute]: script }, format: image };
-    const failure = { at: at('2026-11-20T02:00:01Z'), error: script, message: attacks.join(' ') };
-    const lastIncident = { kind: 'failed-attempt', ...failure } as const;
-    const run = someRunFacts({ export: script, folder: image, request, lastIncident });
-    const origin = { deployment: attribute, deploymentOption: script };
-    await using opened = await open('hostile', { run, entries: pageEntries(run, { pages: 3 }), origin });
-    const { page, requests, errors } = opened;
-    expect(await page.locator('h1').innerText()).toContain(script);
-    expect(await page.locator('section', { hasText: 'Retries and waits' }).innerText()).toContain(image);
-    expect(await page.evaluate(() => 'exploited' in window)).toBe(false);
-    expect(await page.locator('img, svg').count()).toBe(0);
-    expect({ requests, errors }).toEqual({ requests: [], errors: [] });
-    // The content security policy would block a script that was injected nevertheless.
+    const [script = '', image = '', address = ''] = attacks;
+    const lastIncident = { kind: 'failed-run', at: at('2026-11-20T02:00:01Z'), error: script, message: image } as const;
+    const status = aRunStatus({ export: script, folder: image, lastIncident });
+    const run = await readExample({ status, entries: pageEntries({ pages: 3 }) });
+    const file = { ...run, page: { file: address } };
+    const pages: PageData[] = [
+      { ...origin, deployment: image, run },
+      { ...anIndex([{ name: script, facts: attacks, runs: [file] }]), deployment: image },
+    ];
+    for (const [index, data] of pages.entries()) {
+      await using opened = await open(`hostile-${index}`, data);
+      const { page, requests, errors } = opened;
+      expect(await textOf(page)).toContain(script);
+      expect(await page.locator('footer').innerText()).toContain(image);
+      const links = page.getByRole('link');
+      const protocols = await links.evaluateAll((all: HTMLAnchorElement[]) => all.map(({ protocol }) => protocol));
+      expect(protocols.filter((protocol) => protocol !== 'file:')).toEqual([]);
+      expect(await page.evaluate(() => 'exploited' in window)).toBe(false);
+      expect(await page.locator('img, svg').count()).toBe(0);
+      expect({ requests, errors }).toEqual({ requests: [], errors: [] });
+    }
+  });
+
+  it('blocks a script that was injected nevertheless', async () => {
+    await using opened = await open('injected', anIndex());
+    const { page, errors } = opened;
     await page.evaluate(() => {
       document.body.insertAdjacentHTML('beforeend', '<img src=x onerror="window.exploited = true">');
       document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.exploited = true' }));
@@ -273,27 +222,24 @@ describe('the run report', () => {
   });
 
   it('wraps very long words in a narrow window', async () => {
-    const endless = 'w'.repeat(900);
-    const request = { ...someRequest, filter: { [endless]: endless }, format: endless };
-    const failure = { at: at('2026-11-20T02:00:01Z'), error: endless, message: endless };
-    const lastIncident = { kind: 'failed-run', ...failure } as const;
-    const run = someRunFacts({ export: endless, folder: endless, request, lastIncident });
-    const delays = () => ({ failedAttempts: 9_007_199_254_740, waitedSeconds: 9_007_199_254 });
-    const origin = { deployment: endless, deploymentOption: endless };
-    const example = {
-      run: { ...run, state: 'failed' as const },
-      entries: pageEntries(run, { pages: 3, delays }),
-      origin,
-    };
-    await using opened = await open('endless', example, displays.narrow);
+    const request = { service: endless, filter: endless, format: endless, container: endless, size: 10 };
+    const lastIncident = {
+      kind: 'failed-run',
+      at: at('2026-11-20T02:00:01Z'),
+      error: endless,
+      message: endless,
+    } as const;
+    const status = aRunStatus({ export: endless, folder: endless, lastIncident });
+    const run = await readExample({ status, entries: pageEntries({ pages: 3 }) }, { request });
+    await using opened = await open('endless', { ...origin, deployment: endless, run }, displays.phone);
     expect(await opened.page.evaluate(findOverflow)).toEqual([]);
   });
 
   it('opens for a run of a million pages', async () => {
-    await using opened = await open('million', longRun(1_000_000), displays.light);
+    await using opened = await openRun('million', longRun(1_000_000));
     const { page, errors } = opened;
     expect(await page.locator('.lead').innerText()).toContain('page 1,000,000');
-    expect(await paintedFraction(page, 'latency')).toBeGreaterThan(0.01);
+    expect((await canvasOf(page, 'time-chart')).painted).toBeGreaterThan(0.002);
     expect(errors).toEqual([]);
   });
 });
@@ -319,8 +265,6 @@ async function canvasOf(page: Page, chart: string): Promise<{ readonly painted: 
     return { painted: (4 * painted) / data.length, hash };
   });
 }
-
-const paintedFraction = async (page: Page, chart: string) => (await canvasOf(page, chart)).painted;
 
 /** The elements that extend beyond the right edge of the window. Runs in the page. */
 function findOverflow(): string[] {

@@ -78,7 +78,7 @@ describe('the tarball', () => {
       /^docs\/schemas\/[a-z0-9.]+\.schema\.json$/,
       /^docs\/images\/[a-z-]+\.(png|svg)$/,
       /^dist\/(bin|lib)\/[a-z0-9/-]+\.(js|d\.ts)$/,
-      /^dist\/lib\/operator\/run-report\/run-report\.css$/,
+      /^dist\/lib\/operator\/run-report\/page\.(css|html)$/,
       new RegExp(`^dist/functions/(${stepNames.join('|')})/index\\.js(\\.map)?$`),
       /^dist\/functions\/THIRD-PARTY-LICENSES\.txt$/,
     ];
@@ -184,17 +184,10 @@ describe('the installed command line', () => {
     const file = join(out, 'report.html');
     expect(await run(['report', '--out', out, '--to', file], oldestNodePath)).toMatchObject(ok);
     const html = await readFile(file, 'utf8');
-    expect(html).toContain(await readFile(join(root, 'lib/operator/run-report/run-report.css'), 'utf8'));
-  });
-
-  it('draws the charts of a run report with the scripts that the package contains', async () => {
-    const out = join(commandLine, 'charts');
-    await run(['local', '--out', out, '--size', '1']);
-    const file = join(out, 'report.html');
-    await run(['report', '--out', out, '--to', file]);
-    const html = await readFile(file, 'utf8');
     expect(html).toContain('var uPlot');
-    expect(html).toContain(await readFile(join(root, 'lib/operator/run-report/draw-charts.js'), 'utf8'));
+    for (const asset of ['page.css', 'page.js']) {
+      expect(html).toContain(await readFile(join(root, 'lib/operator/run-report', asset), 'utf8'));
+    }
   });
 
   it('keeps compiled modules in its own folder, and works where it cannot', async () => {

@@ -148,7 +148,7 @@ export function scheduleText(schedule: ScheduleState): string {
 }
 
 /** Why the export needs attention, or how far its run has come; and which of its bounded runs are unfinished. */
-function noteOf(entry: StatusEntry, now: number): string {
+export function noteOf(entry: StatusEntry, now: number): string {
   if ('error' in entry) return errorText(entry.error.name, entry.error.message);
   const { state, stale, freshnessSeconds, reportsOverdue, reportsEverySeconds, startedAt, lastFailure, bounded } =
     entry;

@@ -1,22 +1,13 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { DeployedExport, Deployment } from '../../../lib/target/target.ts';
+import { ExportError } from '../../../lib/core/errors.ts';
 import { type AllReportsOptions, writeAllReports } from '../../../lib/operator/run-report/all-reports.ts';
+import type { IndexPage } from '../../../lib/operator/run-report/render-page.ts';
+import { type DeployedExport, type Deployment, unreadableExport } from '../../../lib/target/target.ts';
 import { anExportBench, asDeployedExport } from '../../support/export/export-bench.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
-import { origin } from './example-histories.ts';
-
-function aTerminal({ isTTY = false } = {}) {
-  const terminal = {
-    isTTY,
-    output: '',
-    write(text: string) {
-      terminal.output += text;
-    },
-  };
-  return terminal;
-}
+import { origin } from './example-runs.ts';
 
 /** An export with `count` runs. */
 async function someRuns(count: number): Promise<DeployedExport> {
@@ -28,67 +19,104 @@ async function someRuns(count: number): Promise<DeployedExport> {
   return asDeployedExport(bench);
 }
 
-async function optionsFor(deployed: DeployedExport, overrides: Partial<AllReportsOptions> = {}) {
-  const directory = await temporaryDirectory();
-  onTestFinished(() => directory.remove());
-  let now = 0;
-  return {
-    deployment: { name: 'a test', option: '--out x', open: async () => deployed } as unknown as Deployment,
-    exportName: deployed.name,
-    origin,
-    directory: join(directory.path, 'reports'),
-    maxRuns: 100,
-    stderr: aTerminal(),
-    signal: new AbortController().signal,
-    now: () => {
-      now += 1_000;
-      return now;
-    },
-    ...overrides,
+async function aFolder() {
+  const parent = await temporaryDirectory();
+  onTestFinished(() => parent.remove());
+  const directory = join(parent.path, 'reports');
+  const write = async (
+    deployed: DeployedExport,
+    { exportName, ...options }: Partial<AllReportsOptions> & { readonly exportName?: string } = {},
+  ) => {
+    const broken = unreadableExport('broken', 'acme', new ExportError('PageConflictError', 'was changed'));
+    const deployment = { open: async () => deployed, openAll: async () => [deployed, broken] };
+    return await writeAllReports(deployment as unknown as Deployment, exportName, {
+      origin,
+      directory,
+      maxRuns: 100,
+      onPage: () => {},
+      signal: new AbortController().signal,
+      ...options,
+    });
   };
+  const readIndex = async () => {
+    const html = await readFile(join(directory, 'index.html'), 'utf8');
+    return JSON.parse(/id="data">(.*?)<\/script>/s.exec(html)?.[1] ?? '') as IndexPage;
+  };
+  return { directory, write, readIndex };
 }
 
 describe('the reports of all runs', () => {
-  it('show their progress on a terminal, and nothing elsewhere', async () => {
+  it('are a page per run and an index, what needs attention first; other files stay', async () => {
+    const { directory, write, readIndex } = await aFolder();
+    await mkdir(directory);
+    await writeFile(join(directory, 'notes.txt'), 'mine');
+    const deployed = await someRuns(3);
+    expect(await write(deployed)).toEqual([
+      { export: deployed.name, runs: 3, unreadable: [] },
+      {
+        export: 'broken',
+        runs: 0,
+        unreadable: [{ run: null, error: { name: 'PageConflictError', message: 'was changed' } }],
+      },
+    ]);
+    const { exports } = await readIndex();
+    expect(exports.map(({ name, state }) => [name, state])).toEqual([
+      ['broken', 'unreadable'],
+      [deployed.name, 'completed'],
+    ]);
+    const files = exports.flatMap(({ runs }) => runs.map(({ page }) => ('file' in page ? page.file : '')));
+    expect(await readdir(directory)).toEqual([...files, 'index.html', 'notes.txt'].sort());
+  });
+
+  it('are those of one export, and of its newest runs', async () => {
+    const { directory, write } = await aFolder();
+    const deployed = await someRuns(3);
+    expect(await write(deployed, { exportName: deployed.name, maxRuns: 1 })).toMatchObject([{ runs: 1 }]);
+    expect(await readdir(directory)).toHaveLength(2);
+  });
+
+  it('say which run cannot be read, and include the others', async () => {
+    const { directory, write, readIndex } = await aFolder();
     const deployed = await someRuns(2);
-    const [terminal, log] = [aTerminal({ isTTY: true }), aTerminal()];
-    await writeAllReports(await optionsFor(deployed, { stderr: terminal }));
-    expect(terminal.output).toContain(`${deployed.name}, run 1 of 2: read 1 page ·`);
-    expect(terminal.output).toContain(`${deployed.name}, run 2 of 2: read 1 page ·`);
-    expect(terminal.output.endsWith('\r\x1b[K')).toBe(true);
-    await writeAllReports(await optionsFor(deployed, { stderr: log }));
-    expect(log.output).toBe('');
+    let reads = 0;
+    const log: DeployedExport['log'] = {
+      ...deployed.log,
+      async *entries(chain) {
+        reads += 1;
+        if (reads === 1) throw new ExportError('PageConflictError', 'item 7 was changed');
+        yield* deployed.log.entries(chain);
+      },
+    };
+    const error = { name: 'PageConflictError', message: 'item 7 was changed' };
+    expect(await write({ ...deployed, log }, { exportName: deployed.name })).toMatchObject([
+      { runs: 2, unreadable: [{ error }] },
+    ]);
+    expect((await readIndex()).exports[0]?.runs.map(({ page }) => page)).toEqual([
+      { error },
+      { file: expect.any(String) },
+    ]);
+    expect(await readdir(directory)).toHaveLength(2);
   });
 
-  it('list all runs in the index, to which each run links', async () => {
-    const options = await optionsFor(await someRuns(24));
-    expect(await writeAllReports(options)).toMatchObject([{ runs: 24, gaps: 0, unreadable: [] }]);
-    const files = (await readdir(options.directory)).filter((file) => file !== 'index.html');
-    expect(files).toHaveLength(24);
-    const read = (file: string) => readFile(join(options.directory, file), 'utf8');
-    const index = await read('index.html');
-    expect(index).toContain('All 24 runs: 24 completed.');
-    for (const file of files) {
-      const run = file.replace('.html', '');
-      expect(await read(file)).toContain(`href="index.html#${run}"`);
-      expect(index).toContain(`<tr id="${run}">`);
-      expect(index).toContain(`href="${file}"`);
-    }
-  });
-
-  it('are not written after an interruption, even if the page log ends with an error because of it', async () => {
+  it('have no new index after an interruption, even if the page log ends with an error because of it', async () => {
+    const { directory, write } = await aFolder();
     const interruption = new AbortController();
     const deployed = await someRuns(2);
     const log: DeployedExport['log'] = {
       ...deployed.log,
-      async *entries(run) {
-        yield* deployed.log.entries(run);
+      async *entries(chain) {
+        yield* deployed.log.entries(chain);
         interruption.abort();
         throw new Error('the client is closed');
       },
     };
-    const options = await optionsFor({ ...deployed, log }, { signal: interruption.signal });
-    await expect(writeAllReports(options)).rejects.toThrow('aborted');
-    expect(await readdir(options.directory)).toEqual([]);
+    await expect(write({ ...deployed, log }, { signal: interruption.signal })).rejects.toThrow('aborted');
+    expect(await readdir(directory)).toEqual([]);
+  });
+
+  it('need a directory that can be written', async () => {
+    const { directory, write } = await aFolder();
+    await writeFile(directory, '');
+    await expect(write(await someRuns(1))).rejects.toThrow(`--to: cannot write ${directory}/`);
   });
 });

@@ -1,0 +1,86 @@
+/**
+ * Makes a page: `page.html` with its styles and scripts, and the data that `page.js` shows. A page is self-contained: its content
+ * security policy allows only its own styles and scripts, and no network requests.
+ */
+
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import type { Instant } from '../../core/model.ts';
+import { toPrintable } from '../../core/sanitize.ts';
+import type { UnreadableExport } from '../../target/target.ts';
+import type { Category, RunStatus } from '../run-status.ts';
+import type { RunData } from './run-data.ts';
+
+export type PageData = RunPage | IndexPage;
+
+/** Where and when the page is created. */
+export interface Origin {
+  /** `Deployment.name` and `Deployment.option`. */
+  readonly deployment: string;
+  readonly deploymentOption: string;
+  readonly createdAt: Instant;
+}
+
+export interface RunPage extends Origin {
+  readonly run: RunData;
+  /** The file name of the page that lists all runs. Absent: there is none. */
+  readonly index?: string;
+}
+
+export interface IndexPage extends Origin {
+  readonly exports: readonly ListedExport[];
+}
+
+export interface ListedExport {
+  readonly name: string;
+  readonly state: Category;
+  /** Such as when it was completed, and why it needs attention. */
+  readonly facts: readonly string[];
+  /** Newest first. */
+  readonly runs: readonly ListedRun[];
+}
+
+export interface ListedRun extends RunStatus, Pick<RunData, 'lastActiveAt'> {
+  /** The file name of its page, or why it has none. */
+  readonly page: { readonly file: string } | { readonly error: UnreadableExport['error'] };
+}
+
+/** What comes from outside is text that cannot end the script element, has no control characters and keeps its direction. */
+export const renderPage = (data: PageData): string =>
+  shell().replace(/(?<= id="data">)(?=<)/, () =>
+    JSON.stringify(data, (_, value) => (typeof value === 'string' ? toPrintable(value) : value)).replaceAll(
+      '<',
+      String.raw`\u003c`,
+    ),
+  );
+
+let cachedShell: string | undefined;
+
+/** The page without data. */
+function shell(): string {
+  if (cachedShell !== undefined) return cachedShell;
+  const hashes: Record<'script' | 'style', string[]> = { script: [], style: [] };
+  const element = (name: 'script' | 'style', file: string) => {
+    const text = readAsset(file);
+    hashes[name].push(`'sha256-${createHash('sha256').update(text).digest('base64')}'`);
+    return `<${name}>${text}</${name}>`;
+  };
+  cachedShell = readAsset('page.html')
+    .replaceAll(/<link rel="stylesheet" href="(.*)" \/>/g, (_, file) => element('style', file))
+    .replaceAll(/<script src="(.*)"><\/script>/g, (_, file) => element('script', file))
+    .replaceAll(/(style|script)-src 'self'/g, (_, name: 'script' | 'style') => `${name}-src ${hashes[name].join(' ')}`);
+  return cachedShell;
+}
+
+function readAsset(file: string): string {
+  if (file.startsWith('page.')) return readFileSync(join(import.meta.dirname, file), 'utf8');
+  const folder = dirname(createRequire(import.meta.url).resolve('uplot'));
+  const text = readFileSync(join(folder, file), 'utf8');
+  // The banner of the script lacks the text of the license.
+  return text.replace(
+    /^\/\*!.*(?=\*\/)/,
+    (banner) => `${banner}\n\n${readFileSync(join(folder, '../LICENSE'), 'utf8')}`,
+  );
+}

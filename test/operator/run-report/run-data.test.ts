@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { epochMsOf } from '../../../lib/core/timestamps.ts';
+import type { Point } from '../../../lib/operator/run-report/page-series.ts';
+import { renderPage } from '../../../lib/operator/run-report/render-page.ts';
+import { type Columns, readRunData } from '../../../lib/operator/run-report/run-data.ts';
+import { listRuns } from '../../../lib/operator/run-status.ts';
+import { at } from '../../support/builders.ts';
+import { anExportBench, asDeployedExport } from '../../support/export/export-bench.ts';
+import { aRunStatus, failedRun, longRun, newRun, origin, pageEntries, readExample } from './example-runs.ts';
+
+const status = aRunStatus();
+const pointAt = (columns: Columns, index: number) =>
+  Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, values.at(index)])) as unknown as Point;
+const sumOf = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
+
+describe('the data of a run', () => {
+  it('has a point for each page of a short run', async () => {
+    const delays = (page: number) => (page === 2 ? { failedAttempts: 3, waitedSeconds: 45 } : {});
+    const { points } = await readExample({ status, entries: pageEntries({ pages: 2_000, delays }) });
+    expect(points.pages).toHaveLength(2_000);
+    expect(pointAt(points, 1)).toEqual({
+      loggedAt: epochMsOf(status.startedAt) + 2 * 695,
+      pages: 1,
+      timedPages: 1,
+      latency: 480,
+      maxLatency: 480,
+      transfer: 95,
+      bytes: 71_370,
+      maxBytes: 71_370,
+      reports: 100,
+      failedAttempts: 3,
+      waited: 45_000,
+    });
+  });
+
+  it('has a bounded size for a long run, includes all pages, and keeps its peaks', async () => {
+    const pages = 50_000;
+    const data = await readExample(longRun(pages));
+    for (const columns of [data.points, data.groups]) {
+      expect(sumOf(columns.pages)).toBe(pages);
+      expect(sumOf(columns.reports)).toBe(pages * 100);
+      expect(sumOf(columns.waited)).toBe(25 * 600_000);
+      expect(Math.max(...columns.maxLatency)).toBeGreaterThan(60_000);
+    }
+    expect(data.points.pages.length).toBeLessThanOrEqual(2_000);
+    expect(data.points.pages.length).toBeGreaterThan(500);
+    expect(data.points.loggedAt).toEqual(data.points.loggedAt.toSorted((one, other) => one - other));
+    expect(data.groups.pages.length).toBeLessThanOrEqual(12);
+    expect(renderPage({ ...origin, run: data }).length).toBeLessThan(300_000);
+  });
+
+  it('has the pages of all slices, of their newest attempts, in order of time', async () => {
+    const slice = (number: number, attempt: number, pages: number, latencyMs: number) =>
+      [...pageEntries({ pages, latencyMs: () => latencyMs })].map((entry) => ({ ...entry, slice: number, attempt }));
+    const entries = [...slice(1, 1, 3, 790), ...slice(2, 1, 9, 1), ...slice(2, 2, 4, 285)];
+    const { points } = await readExample({ status, entries });
+    expect(points.latency).toEqual([285, 285, 790, 285, 285, 790, 790]);
+  });
+
+  it('has median, 95th percentile and maximum of the latency, to 0.1%', async () => {
+    const latencyMs = (page: number) => (page === 77 ? 61_234 : page);
+    const { latency } = await readExample({ status, entries: pageEntries({ pages: 100, latencyMs }) });
+    // Without page 77, the latencies are 1 to 100.
+    expect(latency).toEqual({ median: 50, p95: 96, max: expect.closeTo(61_234, -2) });
+  });
+
+  it('has no times of adopted pages, and no negative ones if the clocks of two machines differ', async () => {
+    const isAdopted = (page: number) => page < 3;
+    const entries = pageEntries({ pages: 3, isAdopted, transferMs: () => -40 });
+    expect((await readExample({ status, entries })).points).toMatchObject({
+      timedPages: [0, 0, 1],
+      transfer: [0, 0, 0],
+    });
+    const adopted = await readExample({ status, entries: pageEntries({ pages: 3, isAdopted: () => true }) });
+    expect(adopted.latency).toBeNull();
+  });
+
+  it.each([
+    ['a completed run with its completion', { status, entries: [] }, status.completedAt],
+    ['a running run with the present', newRun(), origin.createdAt],
+    ['a failed run with its failure', failedRun(), at('2026-11-20T07:02:00Z')],
+  ])('ends %s', async (_, example, lastActiveAt) => {
+    expect(await readExample(example)).toMatchObject({ lastActiveAt });
+  });
+
+  it('has the request of an unfinished run and of a published one, but not of a damaged one', async () => {
+    const bench = anExportBench();
+    const deployed = asDeployedExport(bench);
+    await bench.start();
+    bench.advance(3_600_000);
+    const down = () => {
+      throw new ExportError('RequestRejectedError', 'no');
+    };
+    await bench.with({ script: down }).start();
+    const state = await deployed.log.exportState(deployed.name);
+    const requests = [];
+    for await (const each of listRuns(deployed, state)) {
+      const data = await readRunData(deployed, state, each, origin.createdAt, () => {});
+      requests.push(data.request?.filter);
+      if (each.state !== 'completed') continue;
+      expect(data.watermark).toBe(state?.watermark?.instant);
+      const damaged = await readRunData(deployed, state, { ...each, state: 'damaged' }, origin.createdAt, () => {});
+      expect(damaged.request).toBeNull();
+    }
+    expect(requests).toEqual([
+      expect.stringMatching(/"gte":"2026-11-20T0/),
+      expect.stringContaining('"gte":"1970-01-01T00:00:00Z"'),
+    ]);
+  });
+});
