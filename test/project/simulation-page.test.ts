@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { invariants } from '../simulation/invariants/invariant-names.ts';
 import { faultKinds } from '../simulation/world/faults.ts';
 
 describe('docs/simulation.md', () => {
@@ -8,9 +7,5 @@ describe('docs/simulation.md', () => {
 
   it.each(faultKinds)('describes the fault %s', (kind) => {
     expect(page).toContain(`\`${kind}\``);
-  });
-
-  it.each(invariants)('lists the invariant "%s"', (invariant) => {
-    expect(page).toContain(`\n- ${invariant}\n`);
   });
 });
