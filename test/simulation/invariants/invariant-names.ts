@@ -1,104 +1,100 @@
 /** Everything that must hold in every history. The checks are in this folder, except where a group names another place. */
-
-export const invariants = [
+export type Invariant =
   // Objects in S3: stored-objects.ts
-  'every object has an expected key',
-  'a visible object never changes',
-  'pages are stored in order',
-  'all pages of a run have the same form',
-  'a page is stored byte for byte',
-  'every page has the root element of the service',
-  'page metadata holds the next cursor of its response',
-  'page metadata names the run and the page',
-  'only a complete run is published',
-  'a manifest lists exactly the page log of its run',
-  'a manifest lists stored pages only',
-  'no report appears twice in a run',
-  'a run requests what its manifest states',
-  'every page of a published run is requested as the run is',
-  'no report is missing from a run',
-  'only a published run is listed',
-  'run.json agrees with its manifest',
-  'latest.json points to a published run',
-  'latest.json points to a listed run',
-  'latest.json agrees with its manifest',
-  'latest.json never moves back',
-  'no object has missing or reordered parts',
-  'no page in the folder of a run is missing from its manifest',
+  | 'every object has an expected key'
+  | 'a visible object never changes'
+  | 'pages are stored in order'
+  | 'all pages of a run have the same form'
+  | 'a page is stored byte for byte'
+  | 'every page has the root element of the service'
+  | 'page metadata holds the next cursor of its response'
+  | 'page metadata names the run and the page'
+  | 'only a complete run is published'
+  | 'a manifest lists exactly the page log of its run'
+  | 'a manifest lists stored pages only'
+  | 'no report appears twice in a run'
+  | 'a run requests what its manifest states'
+  | 'every page of a published run is requested as the run is'
+  | 'no report is missing from a run'
+  | 'only a published run is listed'
+  | 'run.json agrees with its manifest'
+  | 'latest.json points to a published run'
+  | 'latest.json points to a listed run'
+  | 'latest.json agrees with its manifest'
+  | 'latest.json never moves back'
+  | 'no object has missing or reordered parts'
+  | 'no page in the folder of a run is missing from its manifest'
   // object-settings.ts
-  'objects are stored as the settings say',
+  | 'objects are stored as the settings say'
   // Items in DynamoDB: write-checks.ts
-  'every item has an expected key',
+  | 'every item has an expected key'
   // The page log in DynamoDB: page-log.ts
-  'a log entry never changes',
-  'the page log has no gaps',
-  'cursors form a chain',
-  'no page is logged after a cursor cycle closes',
-  'a page is stored before it is logged',
-  'the page log agrees with the stored pages',
-  'the page log holds the cursor that the service returned',
-  'no damaged page is adopted',
-  'a log entry counts no delay that did not happen',
+  | 'a log entry never changes'
+  | 'the page log has no gaps'
+  | 'cursors form a chain'
+  | 'no page is logged after a cursor cycle closes'
+  | 'a page is stored before it is logged'
+  | 'the page log agrees with the stored pages'
+  | 'the page log holds the cursor that the service returned'
+  | 'no damaged page is adopted'
+  | 'a log entry counts no delay that did not happen'
   // The export state in DynamoDB: export-state.ts
-  'export state replaces the version that was read',
-  'sequence numbers of runs increase',
-  'an export has one active run',
-  'an execution begins one run at most',
-  'an execution that has ended begins no run with restart or since',
-  'a run does not start over while its next page is stored',
-  'a completed run has a manifest',
-  'a completed run without a manifest has no reports',
-  'a run with fewer reports than expected does not complete',
-  'a completed run is listed with its watermark',
-  'latest.json points to the newest completed run',
-  'the watermark never moves back',
-  'the watermark moves only when a run completes',
-  'the watermark never passes a report that is not exported',
-  'the watermark passes nothing that was not requested',
-  'export state keeps the fields of a later release',
-  'the root element of completed runs is recorded', // document-roots.ts
-  'a run completes only while its pages are stored',
+  | 'export state replaces the version that was read'
+  | 'sequence numbers of runs increase'
+  | 'an export has one active run'
+  | 'an execution begins one run at most'
+  | 'an execution that has ended begins no run with restart or since'
+  | 'a run does not start over while its next page is stored'
+  | 'a completed run has a manifest'
+  | 'a completed run without a manifest has no reports'
+  | 'a run with fewer reports than expected does not complete'
+  | 'a completed run is listed with its watermark'
+  | 'latest.json points to the newest completed run'
+  | 'the watermark never moves back'
+  | 'the watermark moves only when a run completes'
+  | 'the watermark never passes a report that is not exported'
+  | 'the watermark passes nothing that was not requested'
+  | 'export state keeps the fields of a later release'
+  | 'the root element of completed runs is recorded' // document-roots.ts
+  | 'a run completes only while its pages are stored'
   // What becomes of each start: starts.ts
-  'one scheduled time begins one run',
-  'a run begins where its start says',
-  'a start that contradicts an unfinished run is refused',
-  'a start with restart begins a new run',
-  'a start is skipped or refused only for a documented reason',
+  | 'one scheduled time begins one run'
+  | 'a run begins where its start says'
+  | 'a start that contradicts an unfinished run is refused'
+  | 'a start with restart begins a new run'
+  | 'a start is skipped or refused only for a documented reason'
   // Slices: slices.ts
-  'the slices of a run never change',
-  'a slice starts over only on its own',
-  'a run begins only if the service honors its upper bound',
-  'an invocation proves the upper bound once, for runs that depend on it',
-  'a run with one slice makes no request for slices', // histories/history.ts
+  | 'the slices of a run never change'
+  | 'a slice starts over only on its own'
+  | 'a run begins only if the service honors its upper bound'
+  | 'an invocation proves the upper bound once, for runs that depend on it'
+  | 'a run with one slice makes no request for slices' // histories/history.ts
   // Bounded runs: export-state.ts, stored-objects.ts, write-checks.ts
-  'a bounded run changes nothing of its export',
+  | 'a bounded run changes nothing of its export'
   // Every write to S3 and DynamoDB: write-checks.ts
-  'an execution changes only its own export',
+  | 'an execution changes only its own export'
   // Executions: executions.ts
-  'an execution continues in a new one after iterationsPerExecution',
-  'no wait for the service is longer than maxRetryAfter',
-  'state payloads stay small',
-  'no PageConflictError occurs',
-  'an execution history stays within its limit',
-  'every error has a specific name', // also world/lambda.ts
-  'an unreachable service fails no run that has a page',
+  | 'an execution continues in a new one after iterationsPerExecution'
+  | 'no wait for the service is longer than maxRetryAfter'
+  | 'state payloads stay small'
+  | 'no PageConflictError occurs'
+  | 'an execution history stays within its limit'
+  | 'every error has a specific name' // also world/lambda.ts
+  | 'an unreachable service fails no run that has a page'
   // Function invocations: world/lambda.ts, telemetry.ts
-  'a function ends before its timeout',
-  'an invocation publishes its own telemetry',
-  'no attempt fails because two writes conflict', // world/lambda.ts
+  | 'a function ends before its timeout'
+  | 'an invocation publishes its own telemetry'
+  | 'no attempt fails because two writes conflict' // world/lambda.ts
   // Requests to the report service: world/report-service.ts
-  'requests follow the service contract',
-  'no request is sent before its Retry-After has passed', // retry-after.ts
+  | 'requests follow the service contract'
+  | 'no request is sent before its Retry-After has passed' // retry-after.ts
   // Slots: world/traffic.ts, slots.ts
-  'no more pages are requested at once than maxConcurrentPages',
-  'no more slots are held than maxConcurrentPages',
-  'a slot of a killed function becomes free',
+  | 'no more pages are requested at once than maxConcurrentPages'
+  | 'no more slots are held than maxConcurrentPages'
+  | 'a slot of a killed function becomes free'
   // The end of a history, after the faults: completion.ts
-  'every export completes',
-  'a published run is announced',
-  'only a published run is announced',
-  'no report is lost',
-  'an upload is left unfinished only if it could not be aborted',
-] as const;
-
-export type Invariant = (typeof invariants)[number];
+  | 'every export completes'
+  | 'a published run is announced'
+  | 'only a published run is announced'
+  | 'no report is lost'
+  | 'an upload is left unfinished only if it could not be aborted';
