@@ -61,8 +61,6 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
     option: directoryOption(out),
     exportNames: async () => notes.exportNames(),
     open,
-    alarmTopic: async () => undefined,
-    concurrency: async () => undefined,
     openAll: async () =>
       await Promise.all(
         notes

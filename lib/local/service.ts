@@ -5,12 +5,8 @@ import type { DeployedService } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
 import type { Api } from '../settings/api-settings.ts';
 import { needsSecret, sourceOf } from '../settings/settings.ts';
-import { fixedApiKey } from '../service/client/api-key.ts';
-import { problemOfSecret } from '../service/client/auth.ts';
-import { serviceClient } from '../service/client/client.ts';
+import { fixedApiKey, problemOfSecret } from '../service/client/api-key.ts';
 import { describeNetwork, directNetwork } from '../service/network/network.ts';
-import { generatedReports } from '../service/simulator/generated-reports.ts';
-import { startSimulator } from '../service/simulator/simulator.ts';
 import { createLocalNetwork } from './network.ts';
 import { defaultApiKeyEnv } from '../settings/deployment-settings.ts';
 import type { LocalExport } from './settings.ts';
@@ -21,6 +17,9 @@ const simulatedReports = { seed: 1, count: 250 };
 /** The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"). */
 export const withSimulatedBound = (service: LocalExport['service']): LocalExport['service'] =>
   service.baseUrl === undefined ? { filterUntil: 'date.lt', ...service } : service;
+
+/** It takes long to load, and commands that only read do not need it. */
+const loadClient = async () => await import('../service/client/client.ts');
 
 /** The service, with the API key from `env`. Connecting without a base URL starts a simulator. */
 export function localService(
@@ -46,6 +45,7 @@ export function localService(
         });
         if (problem !== undefined) throw new ExportError('ConfigurationError', problem);
         const key = env[apiKeyEnv] ?? '';
+        const { serviceClient } = await loadClient();
         return serviceClient({ ...settings, baseUrl }, { apiKey: fixedApiKey(key), network, clock: runtime });
       },
     };
@@ -58,6 +58,9 @@ export function localService(
     keySource: 'generated for the simulator',
     async connect(say) {
       const key = runtime.randomHex(32);
+      const { serviceClient } = await loadClient();
+      const { generatedReports } = await import('../service/simulator/generated-reports.ts');
+      const { startSimulator } = await import('../service/simulator/simulator.ts');
       const reports = generatedReports({ ...simulatedReports, now: runtime.now });
       const simulator = await startSimulator({
         vendor: settings.vendor,

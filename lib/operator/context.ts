@@ -4,7 +4,6 @@ import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { DeployedExport, Deployment } from '../target/target.ts';
 import { listNames, toPrintable } from '../core/sanitize.ts';
-import { openLocalDeployment } from '../local/directory.ts';
 import type { TerminalInput } from './output/question.ts';
 import { errorLines, type Terminal, textStyleFor, withProblemCount } from './output/terminal.ts';
 
@@ -74,7 +73,9 @@ export async function runOn<Target extends AsyncDisposable>(
 
 async function openDeployment({ out, stack }: TargetOptions, context: CommandContext): Promise<Deployment> {
   const { env } = context;
+  // Each of them takes long to load.
   if (stack === undefined) {
+    const { openLocalDeployment } = await import('../local/directory.ts');
     return openLocalDeployment({
       out: out ?? defaultDirectory,
       env,
@@ -83,7 +84,6 @@ async function openDeployment({ out, stack }: TargetOptions, context: CommandCon
       readSettings: async (source, name) => (await import('./settings-file.ts')).readAgain(source, name),
     });
   }
-  // The AWS SDK takes long to load, and most commands do not need it.
   const { openStack } = await import('../aws/stack/stack.ts');
   return await openStack({
     stackName: stack,

@@ -4,48 +4,28 @@
  * directory, a file is written and removed again.
  */
 
-import { systemRuntime } from '../core/clock.ts';
-import { mapConcurrently } from '../core/concurrency.ts';
 import { isExportError } from '../core/errors.ts';
-import { noSettingsFile } from '../local/directory.ts';
-import type { AlarmTopic, Concurrency, DeployedExport, Deployment, ScheduleState } from '../target/target.ts';
-import { scheduleText } from './output/status-table.ts';
-import { planRun } from './plan-run.ts';
-import { listRuns, readBoundedRuns } from './run-status.ts';
-import { emptyState, type ExportState, type Instant, type Run } from '../core/model.ts';
+import { emptyState, type ExportState, type Instant } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
-import { type ProbeResult, probeService } from '../target/probe-service.ts';
 import { chooseBounds } from '../core/steps/watermark.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { instantOf } from '../core/timestamps.ts';
+import { mapConcurrently } from '../core/concurrency.ts';
+import { noSettingsFile } from '../local/directory.ts';
+import { type Finding, ok, type Outcome, problem, warning } from '../target/findings.ts';
+import { type ProbeResult, probeService } from '../target/probe-service.ts';
+import {
+  type DeployedExport,
+  type Deployment,
+  type ScheduleState,
+  type UnreadableExport,
+  unreadableExport,
+} from '../target/target.ts';
 import { coarseDuration, plural } from './output/format.ts';
-
-export interface CheckResult {
-  /**
-   * `alarms`, `concurrency`, `bucket`, `settings`, `state`, `store`, `runs`, `bounded`, `schedule`, `network`, `key`, `service`, `clock` or
-   * `function`.
-   */
-  readonly check: string;
-  /** null for a check of the whole deployment, or of a service that several exports use. */
-  readonly export: string | null;
-  readonly state: 'ok' | 'warning' | 'problem';
-  readonly message: string;
-  /** What to do; null if there is nothing to do. */
-  readonly remedy: string | null;
-}
-
-/** The result of one check, which knows neither its name nor its export. */
-type Outcome = Omit<CheckResult, 'check' | 'export'>;
-
-const ok = (message: string): Outcome => ({ state: 'ok', message, remedy: null });
-
-const warning = (message: string, remedy: string): Outcome => ({ state: 'warning', message, remedy });
-
-function problem(error: unknown, remedy: string): Outcome {
-  const { name, message } = error instanceof Error ? error : new Error(String(error));
-  return { state: 'problem', message: `${name}: ${message}`, remedy };
-}
+import { scheduleText } from './output/status-table.ts';
+import { planRun } from './plan-run.ts';
+import { listRuns, readBoundedRuns } from './run-status.ts';
 
 interface HealthCheckOptions {
   /** The version of this program. */
@@ -64,243 +44,181 @@ const concurrency = 8;
 export async function* runHealthChecks(
   deployment: Deployment,
   exportName: string | undefined,
-  { version, program, say, runtime }: HealthCheckOptions,
-): AsyncGenerator<CheckResult> {
-  const of = (name: string | null, check: string, outcome: Outcome) => ({ check, export: name, ...outcome });
-  yield of(null, 'versions', versionsOutcome(version));
+  options: HealthCheckOptions,
+): AsyncGenerator<Finding> {
+  const { option } = deployment;
+  const { program } = options;
+  yield versions(options);
   // The deployment is open already, so it exists and its credentials work.
-  yield of(null, 'target', ok(`${deployment.name} can be read`));
-  const names = exportName === undefined ? await deployment.exportNames() : [exportName];
-  if (names.length === 0) {
-    yield of(null, 'exports', warning('no exports found', `make a first run: ${program} local ${deployment.option}`));
+  yield { check: 'target', export: null, ...ok(`${deployment.name} can be read`) };
+  const exports = exportName === undefined ? await deployment.openAll() : [await openOne(deployment, exportName)];
+  if (exports.length === 0) {
+    const outcome = warning('no exports found', `make a first run: ${program} local ${option}`);
+    yield { check: 'exports', export: null, ...outcome };
   }
-  const alarms = await checkAlarmTopic(deployment);
-  if (alarms !== undefined) yield of(null, 'alarms', alarms);
-  const executions = await checkConcurrency(deployment);
-  if (executions !== undefined) yield of(null, 'concurrency', executions);
-  for (const outcome of await checkBuckets(deployment)) yield of(null, 'bucket', outcome);
-  const checked = await mapConcurrently(names, concurrency, (name) => checkExport(deployment, name, program));
-  for (const { name, results } of checked) {
-    for (const [check, outcome] of results) yield of(name, check, outcome);
-  }
+  yield* (await deployment.check?.()) ?? [];
+  const checked = await mapConcurrently(exports, concurrency, async (each) =>
+    'error' in each ? [unreadable(each)] : await checkExport(each, options, option),
+  );
+  yield* checked.flat();
   yield* checkServices(
-    checked.flatMap(({ deployed }) => deployed ?? []),
-    runtime,
-    say,
+    exports.flatMap((each) => ('error' in each ? [] : each)),
+    options,
   );
 }
+
+const openOne = async (deployment: Deployment, name: string): Promise<DeployedExport | UnreadableExport> =>
+  await deployment.open(name).catch((error: unknown) => unreadableExport(name, null, error));
+
+const unreadable = ({ export: name, error }: UnreadableExport): Finding => ({
+  check: 'settings',
+  export: name,
+  state: 'problem',
+  message: `${error.name}: ${error.message}`,
+  remedy: 'correct the settings, then start a run or deploy again',
+});
 
 /** Checks exports that have not run anywhere: their settings, and the service of each, but no service twice. Stores nothing. */
 export async function* runSettingsChecks(
   exports: readonly Configured[],
   file: string,
-  { version, say, runtime }: Omit<HealthCheckOptions, 'program'>,
-): AsyncGenerator<CheckResult> {
-  yield { check: 'versions', export: null, ...versionsOutcome(version) };
-  for (const configured of exports) {
-    yield { check: 'settings', export: configured.name, ...settingsOutcome({ ...configured, settings: { file } }) };
+  options: Omit<HealthCheckOptions, 'program'>,
+): AsyncGenerator<Finding> {
+  yield versions(options);
+  for (const each of exports) {
+    yield { check: 'settings', export: each.name, ...settingsOutcome({ ...each, settings: { file } }) };
   }
-  yield* checkServices(exports, runtime, say);
+  yield* checkServices(exports, options);
 }
+
+const versions = ({ version }: Pick<HealthCheckOptions, 'version'>): Finding => ({
+  check: 'versions',
+  export: null,
+  ...ok(`report-exporter ${version} on Node.js ${process.versions.node}`),
+});
 
 /** An export as its settings describe it; without `log`, it has no state. */
 type Configured = Pick<DeployedExport, 'name' | 'definition' | 'service' | 'probeFromFunction'> &
-  Partial<Pick<DeployedExport, 'log' | 'store' | 'executions'>>;
+  Partial<Pick<DeployedExport, 'log' | 'store' | 'executions' | 'settings'>>;
 
-/** Requests from each service once, however many exports use it. */
-async function* checkServices(
-  exports: readonly Configured[],
-  runtime: Runtime,
-  say: (text: string) => void,
-): AsyncGenerator<CheckResult> {
-  for (const [configured, ...others] of Map.groupBy(exports, identityOf).values()) {
-    if (configured === undefined) continue;
-    const name = others.length === 0 ? configured.name : null;
-    for (const [check, outcome] of await checkService(configured, runtime, say)) {
-      yield { check, export: name, ...outcome };
-    }
-  }
+/** An export with what it has stored. */
+interface Stored {
+  readonly deployed: DeployedExport;
+  readonly state: ExportState | undefined;
+  /** The command of this program, with the option that selects the deployment. */
+  readonly command: (name: string, more?: string) => string;
+  readonly runtime: Runtime;
 }
 
-const versionsOutcome = (version: string) => ok(`report-exporter ${version} on Node.js ${process.versions.node}`);
-
-/** Exports with the same address, settings and API key, and in a stack with the same function, use the same service. */
-const identityOf = ({ service, probeFromFunction }: Configured): string => {
-  const { address, settings, keySource } = service;
-  return JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]);
-};
-
-/** What cannot be read of the deployment prevents no run. */
-const unreadable =
-  (what: string, remedy: string) =>
-  (error: unknown): Outcome =>
-    warning(`${what} cannot be read: ${error instanceof Error ? error.message : String(error)}`, remedy);
-
-/** Whether a notification of an alarm would arrive. Undefined: the deployment has no alarms. */
-export async function checkAlarmTopic(deployment: Deployment): Promise<Outcome | undefined> {
-  return await deployment
-    .alarmTopic()
-    .then(
-      (found) => found && alarmOutcome(found),
-      unreadable('the topic', 'allow sns:GetTopicAttributes on it, or check its subscriptions'),
-    );
+interface Rule {
+  readonly check: string;
+  /** Undefined: the rule does not apply. */
+  readonly outcome: (stored: Stored) => Promise<Outcome | undefined> | Outcome;
+  /** What to do if the check fails with an error. */
+  readonly remedy: string;
 }
 
-function alarmOutcome({ topic, confirmed, pending, hasUnusableKey }: AlarmTopic): Outcome {
-  if (hasUnusableKey) {
-    return warning(
-      `${topic} is encrypted with alias/aws/sns, which CloudWatch cannot use: every notification is lost`,
-      'encrypt it with a customer managed key that CloudWatch may use; docs/alarms.md#alarms-that-arrive',
-    );
-  }
-  if (confirmed > 0) return ok(`${plural(confirmed, 'confirmed subscription')} of ${topic}`);
-  return pending > 0
-    ? warning(
-        `no one is notified: ${plural(pending, 'subscription')} of ${topic} not confirmed`,
-        'open the link in the mail "AWS Notification - Subscription Confirmation"',
-      )
-    : warning(`no one is notified: ${topic} has no subscription`, 'set alarms.email, or subscribe to the topic');
-}
+const rules: readonly Rule[] = [
+  {
+    check: 'state',
+    outcome: ({ state }) =>
+      ok(state === undefined ? 'no run yet' : `readable; watermark ${state.watermark?.instant ?? 'none'}`),
+    remedy: '',
+  },
+  {
+    check: 'store',
+    outcome: checkStore,
+    remedy: 'check that the directory or bucket exists, and can be read and written',
+  },
+  { check: 'runs', outcome: checkRuns, remedy: 'see docs/runbook.md' },
+  { check: 'bounded', outcome: checkBounded, remedy: 'see docs/runbook.md' },
+  {
+    check: 'schedule',
+    outcome: async ({ deployed }) => scheduleOutcome(await deployed.readSchedule()),
+    remedy: 'check in the AWS console that the schedule exists, and deploy the stack again if it does not',
+  },
+];
 
-const concurrencyDocs = 'docs/many-exports.md#concurrency-of-lambda';
-
-/** Whether Lambda runs as many functions at the same time as may be needed. Undefined: exports run in this process. */
-export async function checkConcurrency(deployment: Deployment): Promise<Outcome | undefined> {
-  const remedy = `allow lambda:GetAccountSettings, or compare the quota of Lambda yourself; ${concurrencyDocs}`;
-  return await deployment
-    .concurrency()
-    .then((found) => found && concurrencyOutcome(found), unreadable('the quota of concurrent executions', remedy));
-}
-
-function concurrencyOutcome({ unreserved, scheduledExports: needed }: Concurrency): Outcome {
-  const needing = `${plural(needed, 'scheduled export')} need${needed === 1 ? 's' : ''} ${needed}`;
-  const message = `Lambda runs ${plural(unreserved, 'function')} at the same time; ${needing}`;
-  if (needed <= unreserved) return ok(message);
-  return warning(
-    `${message}. The others wait for up to ten hours, and then fail`,
-    `request a higher quota of concurrent executions, or let them run at different times; ${concurrencyDocs}`,
-  );
-}
-
-/** Whether the functions may write to the buckets. Without the permission to read that, the first run shows it, with the remedy. */
-export async function checkBuckets(deployment: Deployment): Promise<readonly Outcome[]> {
-  const found = (await deployment.unwritableBuckets?.().catch(() => [])) ?? [];
-  return found.map(({ bucket, key }) =>
-    warning(
-      `the bucket ${bucket} encrypts with the key ${key} by default, which the functions may not use: every write is denied`,
-      'set bucket.kmsKeyArn to the key and deploy; nothing to do if it is the AWS managed key aws/s3. docs/bucket.md#an-existing-bucket',
-    ),
-  );
-}
-
-type Results = readonly (readonly [check: string, outcome: Outcome])[];
-
-interface ExportChecks {
-  readonly name: string;
-  /** undefined if the export cannot be opened. */
-  readonly deployed: DeployedExport | undefined;
-  readonly results: Results;
-}
+const conflictRemedy = 'see docs/runbook.md#pageconflicterror';
 
 /** All checks except those of the service. */
-async function checkExport(deployment: Deployment, name: string, program: string): Promise<ExportChecks> {
-  let deployed: DeployedExport;
+async function checkExport(
+  deployed: DeployedExport,
+  { program, runtime }: HealthCheckOptions,
+  option: string,
+): Promise<readonly Finding[]> {
+  const { name } = deployed;
+  const findings: Finding[] = [{ check: 'settings', export: name, ...settingsOutcome(deployed) }];
+  let state: ExportState | undefined;
   try {
-    deployed = await deployment.open(name);
+    state = await deployed.log.exportState(name);
   } catch (error) {
-    const outcome = problem(error, 'correct the settings, then start a run or deploy again');
-    return { name, deployed: undefined, results: [['settings', outcome]] };
+    // The other checks need it.
+    return [...findings, { check: 'state', export: name, ...problem(error, conflictRemedy) }];
   }
-  const settings = ['settings', settingsOutcome(deployed)] as const;
-  return { name, deployed, results: [settings, ...(await checkStored(deployed, program, deployment.option))] };
+  const command = (verb: string, more = '') => `${program} ${verb} ${name} ${more}${option}`;
+  for (const { check, outcome, remedy } of rules) {
+    let found: Outcome | undefined;
+    try {
+      found = await outcome({ deployed, state, command, runtime });
+    } catch (error) {
+      const isConflict = check === 'store' && isExportError(error, 'PageConflictError');
+      found = problem(error, isConflict ? conflictRemedy : remedy);
+    }
+    if (found !== undefined) findings.push({ check, export: name, ...found });
+  }
+  return findings;
 }
 
-function settingsOutcome({
-  definition,
-  service,
-  settings,
-}: Pick<DeployedExport, 'definition' | 'service' | 'settings'>) {
-  const { file, problem: cause } = settings ?? {};
+function settingsOutcome({ definition, service, settings }: Pick<Configured, 'definition' | 'service' | 'settings'>) {
+  const { problem: cause } = settings ?? {};
   if (cause !== undefined) return problem(cause, 'no run starts before the file can be used');
   const { format, container, api } = definition.request;
-  const origin = settings === undefined ? '' : `; ${file ?? noSettingsFile}`;
+  const origin = settings === undefined ? '' : `; ${settings.file ?? noSettingsFile}`;
   return ok(`${api.pagination === undefined ? `${format} in ${container}` : format} from ${service.address}${origin}`);
 }
 
-/** What an export has stored, and its schedule. */
-async function checkStored(deployed: DeployedExport, program: string, option: string): Promise<Results> {
-  let state: ExportState | undefined;
-  try {
-    state = await deployed.log.exportState(deployed.name);
-  } catch (error) {
-    // The other checks need it.
-    return [['state', problem(error, 'see docs/runbook.md#pageconflicterror')]];
-  }
-  const orProblem = (remedy: string) => (error: unknown) => problem(error, remedy);
-  const seeRunbook = orProblem('see docs/runbook.md');
-  const bounded = await checkBounded(deployed, program, option).catch(seeRunbook);
-  const scheduleRemedy = 'check in the AWS console that the schedule exists, and deploy the stack again if it does not';
-  return [
-    ['state', ok(state === undefined ? 'no run yet' : `readable; watermark ${state.watermark?.instant ?? 'none'}`)],
-    ['store', await checkStore(deployed, state?.active)],
-    ['runs', await checkRuns(deployed, state, program, option).catch(seeRunbook)],
-    ...(bounded === undefined ? [] : [['bounded', bounded] as const]),
-    ['schedule', await deployed.readSchedule().then(scheduleOutcome, orProblem(scheduleRemedy))],
-  ];
-}
-
 /** A run finds objects in both ways: by key, and by listing its folder. */
-async function checkStore(deployed: DeployedExport, active: Run | undefined): Promise<Outcome> {
+async function checkStore({ deployed, state }: Stored): Promise<Outcome> {
   const { store, name } = deployed;
-  try {
-    const latest = await readLatestPointer(store, name);
-    if (latest !== undefined && !(await exists(store, latest.manifest))) {
-      throw missingManifest(store.locate(latest.manifest));
-    }
-    if (active !== undefined) for await (const _ of store.list(runFolder(active))) break;
-    await deployed.checkWritable?.([name, ...(active === undefined ? [] : [runFolder(active)])]);
-    const access = deployed.checkWritable === undefined ? 'readable' : 'readable and writable';
-    return ok(`${access}; ${store.locate(latestKey(name))} ${latest === undefined ? 'does not exist yet' : 'exists'}`);
-  } catch (error) {
-    return isExportError(error, 'PageConflictError')
-      ? problem(error, 'see docs/runbook.md#pageconflicterror')
-      : problem(error, 'check that the directory or bucket exists, and can be read and written');
+  const latest = await readLatestPointer(store, name);
+  if (latest !== undefined && !(await exists(store, latest.manifest))) {
+    throw missingManifest(store.locate(latest.manifest));
   }
+  const folders = state?.active === undefined ? [] : [runFolder(state.active)];
+  for (const folder of folders) for await (const _ of store.list(folder)) break;
+  await deployed.checkWritable?.([name, ...folders]);
+  const access = deployed.checkWritable === undefined ? 'readable' : 'readable and writable';
+  return ok(`${access}; ${store.locate(latestKey(name))} ${latest === undefined ? 'does not exist yet' : 'exists'}`);
 }
 
 /** What the next start would do, and the newest run. */
-async function checkRuns(
-  deployed: DeployedExport,
-  exportState: ExportState | undefined,
-  program: string,
-  option: string,
-): Promise<Outcome> {
-  const plan = await planRun({ ...deployed, runtime: systemRuntime });
+async function checkRuns({ deployed, state: exportState, command, runtime }: Stored): Promise<Outcome> {
+  const plan = await planRun({ ...deployed, runtime });
   if (plan.act === 'refuse') {
-    const remedy = `for details: ${program} plan ${deployed.name} ${option}`;
-    return { state: 'problem', message: `the next start would fail: ${plan.reason}`, remedy };
+    const message = `the next start would fail: ${plan.reason}`;
+    return { state: 'problem', message, remedy: `for details: ${command('plan')}` };
   }
-  for await (const { export: name, run, state, slices, lastIncident } of listRuns(deployed, exportState)) {
-    const startCommand = `${program} start ${name} ${option}`;
+  for await (const { run, state, slices, lastIncident } of listRuns(deployed, exportState)) {
     const failure = lastIncident === null || lastIncident.kind === 'wait' ? undefined : lastIncident;
     const reason = failure === undefined ? '' : `: ${failure.error}: ${failure.message}`;
     if (state === 'failed' || state === 'interrupted') {
       const ended = state === 'failed' ? 'failed' : 'was interrupted';
-      return warning(`run ${run} ${ended} and is unfinished${reason}`, `to resume: ${startCommand}`);
+      return warning(`run ${run} ${ended} and is unfinished${reason}`, `to resume: ${command('start')}`);
     }
     if (state === 'abandoned' && failure?.kind === 'failed-run') {
-      return warning(`run ${run} failed and was abandoned${reason}`, `to start a new run: ${startCommand}`);
+      return warning(`run ${run} failed and was abandoned${reason}`, `to start a new run: ${command('start')}`);
     }
     if (state === 'damaged') {
       const message = `run ${run} was published, but its manifest is missing or was changed`;
-      return { state: 'problem', message, remedy: `for details: ${program} verify ${name} --run ${run} ${option}` };
+      return { state: 'problem', message, remedy: `for details: ${command('verify', `--run ${run} `)}` };
     }
     const [setAside] = slices?.setAside ?? [];
     if (setAside !== undefined) {
       const { slice, error, message } = setAside;
       return warning(
         `run ${run} has set aside ${plural(slices?.setAside.length ?? 0, 'slice')}; slice ${slice}: ${error}: ${message}`,
-        `they are tried again; for all of them: ${program} status ${name} ${option}`,
+        `they are tried again; for all of them: ${command('status')}`,
       );
     }
     return ok(`run ${run} is ${state}`);
@@ -309,7 +227,7 @@ async function checkRuns(
 }
 
 /** Undefined: no bounded run is unfinished. */
-async function checkBounded(deployed: DeployedExport, program: string, option: string): Promise<Outcome | undefined> {
+async function checkBounded({ deployed, command }: Stored): Promise<Outcome | undefined> {
   const { unfinished } = await readBoundedRuns(deployed);
   const [first] = unfinished;
   if (first === undefined) return undefined;
@@ -320,9 +238,7 @@ async function checkBounded(deployed: DeployedExport, program: string, option: s
   const cause = lastFailure ?? slices?.setAside[0];
   const reason = cause === undefined ? '' : `: ${cause.error}: ${cause.message}`;
   const message = `${plural(unfinished.length, 'unfinished run')}; ${since} to ${until} is ${state}${reason}`;
-  return troubled.length === 0
-    ? ok(message)
-    : warning(message, `for details: ${program} status ${deployed.name} ${option}`);
+  return troubled.length === 0 ? ok(message) : warning(message, `for details: ${command('status')}`);
 }
 
 function scheduleOutcome(schedule: ScheduleState): Outcome {
@@ -343,26 +259,40 @@ function scheduleOutcome(schedule: ScheduleState): Outcome {
   }
 }
 
-/**
- * Requests one page from here and, of a stack, from its function. Results are `network` (left out for a direct connection), `key`,
- * `service` and `clock`, or the one that failed, and `function`.
- */
-async function checkService(configured: Configured, runtime: Runtime, say: (text: string) => void): Promise<Results> {
-  const since = await probeSince(configured, runtime);
-  const fromHere = await checkFromHere(configured, since, runtime, say);
-  if (configured.probeFromFunction === undefined) return fromHere;
-  return [...fromHere, ['function', await checkFunction(configured.probeFromFunction, since)]];
+/** Requests one page of each service from here and, of a stack, from its function: once, however many exports use it. */
+async function* checkServices(
+  exports: readonly Configured[],
+  { runtime, say }: Pick<HealthCheckOptions, 'runtime' | 'say'>,
+): AsyncGenerator<Finding> {
+  for (const [configured, ...others] of Map.groupBy(exports, identityOf).values()) {
+    if (configured === undefined) continue;
+    const name = others.length === 0 ? configured.name : null;
+    const since = await probeSince(configured, runtime);
+    const results = await checkFromHere(configured, since, runtime, say);
+    for (const [check, outcome] of results) yield { check, export: name, ...outcome };
+    if (configured.probeFromFunction === undefined) continue;
+    yield { check: 'function', export: name, ...(await checkFunction(configured.probeFromFunction, since)) };
+  }
 }
+
+/** Exports with the same address, settings and API key, and in a stack with the same function, use the same service. */
+const identityOf = ({ service, probeFromFunction }: Configured): string => {
+  const { address, settings, keySource } = service;
+  return JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]);
+};
 
 const networkRemedy = 'correct what the message names; docs/network.md explains proxies and certificates';
 
-/** Reads certificates and credentials, connects, and requests one page. */
+/**
+ * Reads certificates and credentials, connects, and requests one page. The results are `network` (left out for a direct connection), `key`,
+ * `service` and `clock`, or the one that failed.
+ */
 async function checkFromHere(
   { definition, log: stateLog, service: { describeNetwork, connect, keySource, address } }: Configured,
   since: Instant,
   runtime: Runtime,
   say: (text: string) => void,
-): Promise<Results> {
+): Promise<readonly (readonly [check: string, outcome: Outcome])[]> {
   // What is wrong with the state is reported by its own check.
   const log = { exportState: async (name: string) => await stateLog?.exportState(name).catch(() => undefined) };
   let failure = { check: 'network', remedy: networkRemedy };

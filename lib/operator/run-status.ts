@@ -182,6 +182,8 @@ export async function readStatus(
   try {
     return await readExportStatus(opened, maxRuns, now);
   } catch (error) {
+    // Any other error, such as a denied request, is not one of this export.
+    if (!isExportError(error, 'PageConflictError')) throw error;
     return unreadableExport(opened.name, opened.serviceName, error);
   }
 }

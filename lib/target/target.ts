@@ -5,6 +5,7 @@
 
 import type { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult } from '../core/model.ts';
+import type { Finding } from './findings.ts';
 import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, StoreReader } from '../core/ports.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
@@ -18,40 +19,10 @@ export interface Deployment extends AsyncDisposable {
   exportNames(): Promise<readonly string[]>;
   /** @throws ConfigurationError if there is no such export, or its settings cannot be read */
   open(exportName: string): Promise<DeployedExport>;
-  /**
-   * Every export by name, to read its status. What can be read of many exports in one request has been read then: their states
-   * and schedules do not change any more.
-   */
+  /** Every export by name, to read its status. What one request can read of many is read once. */
   openAll(): Promise<readonly (DeployedExport | UnreadableExport)[]>;
-  /** Where alarms are sent. Undefined: there are no alarms. */
-  alarmTopic(): Promise<AlarmTopic | undefined>;
-  /** How many functions may run at the same time. Undefined: exports run in this process. */
-  concurrency(): Promise<Concurrency | undefined>;
-  /** The buckets whose default key the functions may not use, so that every write is denied. Absent: exports write files. */
-  unwritableBuckets?(): Promise<readonly EncryptedBucket[]>;
-}
-
-export interface EncryptedBucket {
-  readonly bucket: string;
-  /** The key that encrypts its objects by default. */
-  readonly key: string;
-}
-
-/** The concurrent executions of Lambda, without those that are reserved for a function. */
-export interface Concurrency {
-  readonly unreserved: number;
-  /** How many exports without reserved ones have a schedule that is enabled. Each may need one at the same time. */
-  readonly scheduledExports: number;
-}
-
-export interface AlarmTopic {
-  /** Its ARN. */
-  readonly topic: string;
-  /** The number of confirmed subscriptions. Only these receive notifications. */
-  readonly confirmed: number;
-  readonly pending: number;
-  /** Whether its key cannot be used for alarms, so that every notification is lost. */
-  readonly hasUnusableKey: boolean;
+  /** What `doctor` finds that is of no single export. Absent: there is nothing. */
+  check?(): Promise<readonly Finding[]>;
 }
 
 /** An export whose settings or state cannot be read. */

@@ -17,8 +17,6 @@ async function check(bench: Bench, name: string) {
     exportNames: async () => [deployed.name],
     open: async () => deployed,
     openAll: async () => [deployed],
-    alarmTopic: async () => undefined,
-    concurrency: async () => undefined,
     [Symbol.asyncDispose]: async () => {},
   };
   const options = { version: '1', program: 'report-exporter', say: () => {}, runtime: bench.deps.runtime };

@@ -16,8 +16,6 @@ function aDeployment(names: readonly string[]) {
     name: 'stack Reports in eu-central-1',
     option: '--stack Reports',
     exportNames: async () => names,
-    alarmTopic: async () => undefined,
-    concurrency: async () => undefined,
     openAll: async () => [],
     async open(name) {
       const end = ends.get(name);

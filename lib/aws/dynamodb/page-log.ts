@@ -24,7 +24,6 @@ import {
   fromEntryItem,
   fromStateItem,
   type Item,
-  type ItemKey,
   pageInSortKey,
   partitionOf,
   runPrefix,
@@ -43,8 +42,6 @@ export interface DynamoPageLogOptions {
   readonly runtime: Pick<Runtime, 'now' | 'randomHex'>;
   /** How long entries are kept. Manifests outlive them, and states never expire. */
   readonly retentionDays?: number;
-  /** How states are read. Default: one at a time. */
-  readonly readItem?: (key: ItemKey) => Promise<Item | undefined>;
 }
 
 /** Entries per query, so that memory stays constant. */
@@ -56,7 +53,6 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
   const recordStore = recordStoreOf(table, service);
 
   const { get, putIf, replace } = conditionalWrites(options);
-  const { readItem = get } = options;
 
   /** The items of an export whose sort keys begin with `prefix`. */
   const queryItems = (exportName: string, prefix: string, options: Partial<QueryCommandInput>) =>
@@ -101,7 +97,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
 
   return {
     async exportState(exportName) {
-      const item = await readItem(stateKey(service, exportName));
+      const item = await get(stateKey(service, exportName));
       return item && parseExportState(exportName, recordStore, () => fromStateItem(item));
     },
 

@@ -5,11 +5,8 @@
 
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SchedulerClient } from '@aws-sdk/client-scheduler';
-import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SFNClient } from '@aws-sdk/client-sfn';
-import { SNSClient } from '@aws-sdk/client-sns';
 import { createS3Client } from '../s3/client.ts';
 import type { Environment } from '../sdk-config.ts';
 import { type AskMfaCode, operatorIdentity } from './credentials.ts';
@@ -30,30 +27,36 @@ const operatorS3Config = {
 };
 
 /** An invocation responds when the function has ended: a cold start and half a minute for the service. It is not repeated. */
-const operatorLambdaConfig = {
+export const operatorLambdaConfig = {
   maxAttempts: 1,
   requestHandler: { ...operatorConfig.requestHandler, requestTimeout: 60_000 },
 };
+
+interface Client {
+  readonly middlewareStack: unknown;
+  destroy(): void;
+}
 
 /** Errors that the operator can fix are thrown as ExportError. `env` is only for what the SDK does not find by itself. */
 export function createOperatorClients(env: Environment, askMfaCode: AskMfaCode) {
   const identity = operatorIdentity(env, askMfaCode);
   const config = { ...operatorConfig, ...identity };
-  const clients = {
-    cloudFormation: new CloudFormationClient(config),
-    scheduler: new SchedulerClient(config),
-    stepFunctions: new SFNClient(config),
-    dynamoDb: new DynamoDBClient(config),
-    s3: createS3Client(env, { ...operatorS3Config, ...identity }),
-    secretsManager: new SecretsManagerClient(config),
-    lambda: new LambdaClient({ ...operatorLambdaConfig, ...identity }),
-    sns: new SNSClient(config),
+  const opened: Client[] = [];
+  const open = <Opened extends Client>(client: Opened): Opened => {
+    addFriendlyErrors(client);
+    opened.push(client);
+    return client;
   };
-  for (const client of Object.values(clients)) addFriendlyErrors(client);
   return {
-    ...clients,
+    cloudFormation: open(new CloudFormationClient(config)),
+    scheduler: open(new SchedulerClient(config)),
+    stepFunctions: open(new SFNClient(config)),
+    dynamoDb: open(new DynamoDBClient(config)),
+    s3: open(createS3Client(env, { ...operatorS3Config, ...identity })),
+    /** Creates a client that few commands need. It is closed with the others. */
+    open: <Opened extends Client>(create: (common: typeof config) => Opened): Opened => open(create(config)),
     close() {
-      for (const client of Object.values(clients)) client.destroy();
+      for (const client of opened) client.destroy();
     },
   };
 }

@@ -1,21 +1,23 @@
 /** Invokes the deployed ExportPage function to ask whether it reaches the service from where it runs. */
 
-import { InvokeCommand, type LambdaClient } from '@aws-sdk/client-lambda';
+import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { ExportError } from '../../core/errors.ts';
 import type { Instant } from '../../core/model.ts';
 import { type ProbeEvent, type ProbeResult, probeResultSchema } from '../../target/probe-service.ts';
 import { parseJson } from '../step-functions/failure.ts';
+import { type OperatorClients, operatorLambdaConfig } from './clients.ts';
 
 /**
  * Needs lambda:InvokeFunction. Errors have the name and the message that they have in the function.
  * @throws ExportError if the function cannot be invoked or answers something else; an Error if the function fails
  */
 export async function probeFromFunction(
-  client: LambdaClient,
+  clients: OperatorClients,
   functionArn: string,
   exportName: string,
   since: Instant,
 ): Promise<ProbeResult> {
+  const client = clients.open((config) => new LambdaClient({ ...config, ...operatorLambdaConfig }));
   const response = await invoke(client, functionArn, { probe: { export: exportName, since } });
   const { data } = probeResultSchema.safeParse(response);
   if (data !== undefined) return data;

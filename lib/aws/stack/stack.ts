@@ -1,20 +1,16 @@
 /** A deployed stack, as the operator's commands see it. Its outputs describe its services. */
 
 import { type CloudFormationClient, DescribeStacksCommand, type Stack } from '@aws-sdk/client-cloudformation';
-import { GetAccountSettingsCommand, type LambdaClient } from '@aws-sdk/client-lambda';
-import { GetBucketEncryptionCommand, type S3Client } from '@aws-sdk/client-s3';
-import { GetTopicAttributesCommand, type SNSClient } from '@aws-sdk/client-sns';
 import { ExportError } from '../../core/errors.ts';
-import type { AlarmTopic, Concurrency, Deployment, EncryptedBucket } from '../../target/target.ts';
+import type { Deployment } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { listNames } from '../../core/sanitize.ts';
 import type { ServiceOutput } from '../../settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
-import { openAllExports } from './all-exports.ts';
 import { createOperatorClients } from './clients.ts';
 import { type AskMfaCode, assertProfileExists } from './credentials.ts';
-import { openDeployedExport } from './deployed-export.ts';
-import { readExports, servicesOf, type StackExport } from './services.ts';
+import { openExports, readOnce } from './exports.ts';
+import { readExports, servicesOf } from './services.ts';
 
 export interface StackOptions {
   readonly stackName: string;
@@ -35,7 +31,8 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
   try {
     const { services, alarmTopic } = await readStack(clients.cloudFormation, stackName);
     const region = await clients.cloudFormation.config.region();
-    const exports = lazy(() => readExports(clients.cloudFormation, stackName, services));
+    const readAll = readOnce(() => readExports(clients.cloudFormation, stackName, services));
+    const exports = () => readAll(stackName);
     return {
       name: `stack ${stackName} in ${region}`,
       option: `--stack ${stackName}`,
@@ -43,16 +40,18 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
       async open(exportName) {
         const all = await exports();
         const found = all.get(exportName);
-        if (found !== undefined) return openDeployedExport(found, clients, runtime);
+        const [opened] = openExports(found === undefined ? [] : [found], clients, runtime);
+        if (opened !== undefined) return opened;
         throw new ExportError(
           'ConfigurationError',
           `There is no export ${exportName} in stack ${stackName} in ${region}. Its exports: ${listNames([...all.keys()])}`,
         );
       },
-      openAll: async () => await openAllExports([...(await exports()).values()], clients, runtime),
-      alarmTopic: async () => (alarmTopic === undefined ? undefined : await readAlarmTopic(clients.sns, alarmTopic)),
-      concurrency: async () => await readConcurrency(clients.lambda, [...(await exports()).values()]),
-      unwritableBuckets: async () => await findUnwritableBuckets(clients.s3, services),
+      openAll: async () => openExports([...(await exports()).values()], clients, runtime),
+      async check() {
+        const { checkStack } = await import('./checks.ts');
+        return await checkStack({ services, exports: [...(await exports()).values()], alarmTopic }, clients);
+      },
       async [Symbol.asyncDispose]() {
         clients.close();
       },
@@ -61,20 +60,6 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
     clients.close();
     throw error;
   }
-}
-
-/** Reads once, and again only after an error. */
-function lazy<Value>(read: () => Promise<Value>): () => Promise<Value> {
-  let reading: Promise<Value> | undefined;
-  return async () => {
-    reading ??= read();
-    try {
-      return await reading;
-    } catch (error) {
-      reading = undefined;
-      throw error;
-    }
-  };
 }
 
 /** The name of the stack's output with the topic of its alarms. */
@@ -146,50 +131,4 @@ function problemOfStatus(status: string): string {
     return `was not created (${status}). See its events in CloudFormation, then deploy it again with cdk deploy`;
   }
   return 'has no exports, so it is not a Report Exporter stack. Set another with --stack, or deploy one with cdk deploy';
-}
-
-/** The key of SNS, whose policy cannot allow CloudWatch to use it. */
-const keyOfSns = /^(arn:.*:)?alias\/aws\/sns$/;
-
-/** Whether anyone would receive a notification of an alarm. Needs sns:GetTopicAttributes. */
-async function readAlarmTopic(client: SNSClient, TopicArn: string): Promise<AlarmTopic> {
-  const { Attributes = {} } = await client.send(new GetTopicAttributesCommand({ TopicArn }));
-  const { SubscriptionsConfirmed, SubscriptionsPending, KmsMasterKeyId = '' } = Attributes;
-  return {
-    topic: TopicArn,
-    confirmed: Number(SubscriptionsConfirmed ?? 0),
-    pending: Number(SubscriptionsPending ?? 0),
-    hasUnusableKey: keyOfSns.test(KmsMasterKeyId),
-  };
-}
-
-/** The key that S3 manages, which needs no permission. */
-const keyOfS3 = /^(arn:.*:)?alias\/aws\/s3$/;
-
-/** The buckets whose default key the functions may not use, as no setting names it. Needs s3:GetEncryptionConfiguration. */
-async function findUnwritableBuckets(client: S3Client, services: readonly ServiceOutput[]): Promise<EncryptedBucket[]> {
-  const buckets = new Set(services.flatMap(({ bucket, bucketKeyArn }) => (bucketKeyArn === undefined ? [bucket] : [])));
-  const found = await Promise.all(
-    [...buckets].map(async (bucket) => {
-      const { ServerSideEncryptionConfiguration: encryption } = await client.send(
-        new GetBucketEncryptionCommand({ Bucket: bucket }),
-      );
-      const key = encryption?.Rules?.[0]?.ApplyServerSideEncryptionByDefault?.KMSMasterKeyID ?? '';
-      return key === '' || keyOfS3.test(key) ? [] : [{ bucket, key }];
-    }),
-  );
-  return found.flat();
-}
-
-/**
- * How many concurrent executions of Lambda the account has, and how many the exports of the stack may need. Needs
- * lambda:GetAccountSettings.
- */
-async function readConcurrency(client: LambdaClient, exports: readonly StackExport[]): Promise<Concurrency> {
-  const { AccountLimit } = await client.send(new GetAccountSettingsCommand());
-  const shared = exports.filter(({ service }) => service.reservedConcurrency === undefined);
-  return {
-    unreserved: AccountLimit?.UnreservedConcurrentExecutions ?? 0,
-    scheduledExports: shared.filter(({ schedule }) => schedule?.enabled === true).length,
-  };
 }

@@ -1,14 +1,22 @@
-/** Asks Step Functions whether the execution that owns a run is still running. */
+/** The executions of a state machine: starts one, and says which of them are running. */
 
-import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, type SFNClient } from '@aws-sdk/client-sfn';
+import {
+  DescribeExecutionCommand,
+  type DescribeExecutionCommandOutput,
+  ListExecutionsCommand,
+  type SFNClient,
+  StartExecutionCommand,
+} from '@aws-sdk/client-sfn';
 import type { Executions } from '../../core/ports.ts';
 import { isAccessDenied } from '../access-denied.ts';
 
-/** Not over: such an execution continues, by itself or once its redrive begins. */
-const activeStatuses: ReadonlySet<string> = new Set(['RUNNING', 'PENDING_REDRIVE']);
+/** Whether the execution continues, by itself or once its redrive begins. */
+export const isActive = (described: Pick<DescribeExecutionCommandOutput, 'status'> | undefined): boolean =>
+  described?.status === 'RUNNING' || described?.status === 'PENDING_REDRIVE';
 
 /** No such execution: it ended so long ago that Step Functions no longer knows it, or it never was one. */
-const notFoundErrors: ReadonlySet<string> = new Set(['ExecutionDoesNotExist', 'InvalidArn']);
+export const isUnknownExecution = (error: unknown): boolean =>
+  error instanceof Error && (error.name === 'ExecutionDoesNotExist' || error.name === 'InvalidArn');
 
 /**
  * `ownArn` is the ARN of the deployment's state machine, or of one of its executions. Needs states:DescribeExecution for its
@@ -19,35 +27,75 @@ const notFoundErrors: ReadonlySet<string> = new Set(['ExecutionDoesNotExist', 'I
  * running after all, it is superseded and stops at its next step, as after any takeover (docs/architecture.md, "Active run").
  */
 export function createExecutions(client: SFNClient, ownArn: string): Executions {
+  const find = async (executionArn: string): Promise<DescribeExecutionCommandOutput | undefined> => {
+    // A run that began outside AWS, and whose state was copied here.
+    if (!executionArn.startsWith('arn:')) return undefined;
+    try {
+      return await client.send(new DescribeExecutionCommand({ executionArn }));
+    } catch (error) {
+      if (isUnknownExecution(error)) return undefined;
+      if (isAccessDenied(error) && machineOf(executionArn) !== machineOf(ownArn)) return undefined;
+      throw error;
+    }
+  };
   return {
-    isRunning: async (execution) => activeStatuses.has((await findExecution(client, ownArn, execution))?.status ?? ''),
+    isRunning: async (execution) => isActive(await find(execution)),
     // An execution that has just started may not be found yet.
     async hasEnded(execution) {
-      const status = (await findExecution(client, ownArn, execution))?.status;
-      return status !== undefined && !activeStatuses.has(status);
+      const found = await find(execution);
+      return found !== undefined && !isActive(found);
     },
   };
-}
-
-/** As `createExecutions` says. Undefined if there is no such execution, or it is one of another state machine that cannot be described. */
-async function findExecution(
-  client: SFNClient,
-  ownArn: string,
-  execution: string,
-): Promise<DescribeExecutionCommandOutput | undefined> {
-  // A run that began outside AWS, and whose state was copied here.
-  if (!execution.startsWith('arn:')) return undefined;
-  try {
-    return await client.send(new DescribeExecutionCommand({ executionArn: execution }));
-  } catch (error) {
-    if (error instanceof Error && notFoundErrors.has(error.name)) return undefined;
-    if (isAccessDenied(error) && machineOf(execution) !== machineOf(ownArn)) return undefined;
-    throw error;
-  }
 }
 
 /** Region, account and name of the state machine, from its ARN or from that of an execution. */
 function machineOf(arn: string): string {
   const [, , , region, account, , name] = arn.split(':');
   return [region, account, name].join(':');
+}
+
+/** Of a thousand executions each. */
+const maxListPages = 5;
+
+/**
+ * The running executions of a state machine, in one request instead of one for each: the newest ones. An execution that started or ended
+ * just now may be missing or included. Needs states:ListExecutions.
+ */
+export async function listRunningExecutions(client: SFNClient, stateMachineArn: string): Promise<ReadonlySet<string>> {
+  const arns = new Set<string>();
+  let nextToken: string | undefined;
+  for (let listPage = 0; listPage < maxListPages; listPage += 1) {
+    const response = await client.send(
+      new ListExecutionsCommand({ stateMachineArn, statusFilter: 'RUNNING', maxResults: 1_000, nextToken }),
+    );
+    for (const { executionArn = '' } of response.executions ?? []) arns.add(executionArn);
+    nextToken = response.nextToken;
+    if (nextToken === undefined) break;
+  }
+  return arns;
+}
+
+/**
+ * The name of an execution that a command starts. All exports of a service share a state machine, so each name begins with its export, as
+ * do those that the state machine chooses (`../../core/state-machine`). `hex` are 16 hexadecimal digits.
+ */
+export const manualName = (exportName: string, hex: string): string => `${exportName}-manual-${hex}`;
+
+/**
+ * Starts an execution under a unique name and returns its ARN. The name makes the start idempotent: if the SDK retries a
+ * request whose response was lost, it gets the same execution, or ExecutionAlreadyExists if that has ended.
+ */
+export async function startExecution(
+  client: SFNClient,
+  stateMachineArn: string,
+  name: string,
+  input: string,
+): Promise<string> {
+  try {
+    const { executionArn = '' } = await client.send(new StartExecutionCommand({ stateMachineArn, name, input }));
+    return executionArn;
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== 'ExecutionAlreadyExists') throw error;
+    return `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`;
+  }
 }

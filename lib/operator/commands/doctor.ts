@@ -3,7 +3,8 @@
 import { systemRuntime } from '../../core/clock.ts';
 import { describeLocalExport } from '../../local/directory.ts';
 import { type CommandContext, exitStatuses, runOn, runOnDeployment, type TargetOptions } from '../context.ts';
-import { type CheckResult, runHealthChecks, runSettingsChecks } from '../health-checks.ts';
+import type { Finding } from '../../target/findings.ts';
+import { runHealthChecks, runSettingsChecks } from '../health-checks.ts';
 import { plural } from '../output/format.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 
@@ -48,18 +49,18 @@ export async function doctorCommand(
 
 /** Prints the results as they arrive, and returns the exit status. */
 async function report(
-  checks: AsyncIterable<CheckResult>,
+  checks: AsyncIterable<Finding>,
   target: string,
   { json = false }: Pick<TargetOptions, 'json'>,
   { stdout, env }: CommandContext,
 ): Promise<number> {
   const style = textStyleFor(stdout, env);
-  const results: CheckResult[] = [];
+  const results: Finding[] = [];
   for await (const result of checks) {
     results.push(result);
     if (!json) stdout.write(formatResult(result, style));
   }
-  const count = (state: CheckResult['state']) => results.filter((result) => result.state === state).length;
+  const count = (state: Finding['state']) => results.filter((result) => result.state === state).length;
   const problems = count('problem');
   const warnings = count('warning');
   if (json) {
@@ -73,7 +74,7 @@ async function report(
 
 const marks = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
 
-function formatResult({ check, export: name, state, message, remedy }: CheckResult, style: TextStyle): string {
+function formatResult({ check, export: name, state, message, remedy }: Finding, style: TextStyle): string {
   const [color, mark] = marks[state];
   const subject = `${name === null ? '' : `${name} `}${check}`;
   const line = `${style(color, mark)} ${subject.padEnd(20)} ${message}\n`;

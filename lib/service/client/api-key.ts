@@ -27,6 +27,22 @@ export function assertValidApiKey(key: string): void {
   throw new ExportError('ConfigurationError', message);
 }
 
+/** What the secret of each kind of authentication is called. Passwords and client secrets may contain spaces. */
+const secrets = {
+  header: { name: 'API key', mayContainSpaces: false },
+  basic: { name: 'user and password, as user:password', mayContainSpaces: true },
+  bearer: { name: 'token', mayContainSpaces: false },
+  oauth2: { name: 'client secret', mayContainSpaces: true },
+};
+
+/** Why a secret cannot be used, without showing any of it; undefined if it can be. */
+export function problemOfSecret(secret: string | undefined, kind: keyof typeof secrets): string | undefined {
+  const { name, mayContainSpaces } = secrets[kind];
+  if (secret === undefined || secret === '') return `is not set; set it to the service's ${name}`;
+  if ((mayContainSpaces ? /^[\x20-\x7e]+$/ : /^[\x21-\x7e]+$/).test(secret)) return undefined;
+  return `contains ${mayContainSpaces ? '' : 'spaces or '}characters that ${kind === 'header' ? 'an API key' : 'it'} cannot have`;
+}
+
 /** A rotation involves two keys. The limit is for sources that return a different key for each request. */
 const maxRecentKeys = 5;
 

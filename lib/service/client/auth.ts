@@ -35,13 +35,10 @@ interface Codec {
   readonly scheme: string;
   /** The secret in the header. Absent: as it is. @throws ConfigurationError if it is not what this kind needs */
   readonly encode?: (secret: string) => string;
-  readonly secretName: string;
-  /** As passwords and client secrets do. */
-  readonly mayContainSpaces?: true;
 }
 
 const codecs: Readonly<Record<Exclude<Auth['kind'], 'none'>, Codec>> = {
-  header: { scheme: '', secretName: 'API key' },
+  header: { scheme: '' },
   basic: {
     scheme: 'Basic ',
     encode(secret) {
@@ -49,11 +46,9 @@ const codecs: Readonly<Record<Exclude<Auth['kind'], 'none'>, Codec>> = {
       const message = 'The secret of basic authentication must be a user and a password: user:password';
       throw new ExportError('ConfigurationError', message);
     },
-    secretName: 'user and password, as user:password',
-    mayContainSpaces: true,
   },
-  bearer: { scheme: 'Bearer ', secretName: 'token' },
-  oauth2: { scheme: 'Bearer ', secretName: 'client secret', mayContainSpaces: true },
+  bearer: { scheme: 'Bearer ' },
+  oauth2: { scheme: 'Bearer ' },
 };
 
 const headerWith = ({ kind, name = 'authorization', prefix }: Auth, value: string): Record<string, string> =>
@@ -73,14 +68,6 @@ export const shownCredentials = (auth: Auth, source: string): Record<string, str
 /** What of the secret must not be shown: of basic authentication, also the password alone. */
 export const partsOfSecret = ({ kind }: Auth, secret: string): readonly string[] =>
   kind === 'none' ? [] : kind === 'basic' ? [secret, secret.slice(secret.indexOf(':') + 1)] : [secret];
-
-/** Why a secret cannot be used, without showing any of it; undefined if it can be. */
-export function problemOfSecret(secret: string | undefined, kind: keyof typeof codecs): string | undefined {
-  const { secretName, mayContainSpaces = false } = codecs[kind];
-  if (secret === undefined || secret === '') return `is not set; set it to the service's ${secretName}`;
-  if ((mayContainSpaces ? /^[\x20-\x7e]+$/ : /^[\x21-\x7e]+$/).test(secret)) return undefined;
-  return `contains ${mayContainSpaces ? '' : 'spaces or '}characters that ${kind === 'header' ? 'an API key' : 'it'} cannot have`;
-}
 
 interface TokenSourceOptions {
   readonly auth: Auth;

@@ -10,12 +10,12 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
-import { GetFunctionCommand } from '@aws-sdk/client-lambda';
+import { GetFunctionCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { HeadBucketCommand } from '@aws-sdk/client-s3';
-import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
-import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
+import { ListSchedulesCommand } from '@aws-sdk/client-scheduler';
+import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
-import { GetTopicAttributesCommand } from '@aws-sdk/client-sns';
+import { GetTopicAttributesCommand, SNSClient } from '@aws-sdk/client-sns';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { runProgram } from '../../../bin/program.ts';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
@@ -150,13 +150,13 @@ describe('a profile that requires an MFA code', () => {
     const clients = createOperatorClients(aws.env, askMfaCode);
     const results = await Promise.allSettled([
       clients.cloudFormation.send(new DescribeStacksCommand({})),
-      clients.scheduler.send(new GetScheduleCommand({ Name: 'x' })),
+      clients.scheduler.send(new ListSchedulesCommand({})),
       clients.stepFunctions.send(new DescribeExecutionCommand({ executionArn: 'x' })),
       clients.dynamoDb.send(new GetItemCommand({ TableName: 'x', Key: { pk: { S: 'x' } } })),
       clients.s3.send(new HeadBucketCommand({ Bucket: 'x' })),
-      clients.secretsManager.send(new GetSecretValueCommand({ SecretId: 'x' })),
-      clients.lambda.send(new GetFunctionCommand({ FunctionName: 'x' })),
-      clients.sns.send(new GetTopicAttributesCommand({ TopicArn: 'x' })),
+      clients.open((config) => new SecretsManagerClient(config)).send(new GetSecretValueCommand({ SecretId: 'x' })),
+      clients.open((config) => new LambdaClient(config)).send(new GetFunctionCommand({ FunctionName: 'x' })),
+      clients.open((config) => new SNSClient(config)).send(new GetTopicAttributesCommand({ TopicArn: 'x' })),
     ]);
     clients.close();
     expect(results.map(({ status }) => status)).toEqual(Array(8).fill('rejected'));

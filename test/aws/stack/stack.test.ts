@@ -5,15 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DescribeStackResourceCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
-import { GetBucketEncryptionCommand } from '@aws-sdk/client-s3';
-import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
-import { checkBuckets } from '../../../lib/operator/health-checks.ts';
 import type { StartOptions } from '../../../lib/target/target.ts';
-import { type ServiceOutput, serviceMetadataKey } from '../../../lib/settings/stack-output.ts';
+import { serviceMetadataKey } from '../../../lib/settings/stack-output.ts';
 import {
   type AService,
   aStack,
@@ -107,20 +104,6 @@ describe('a deployed stack', () => {
     expect(invoices.store.locate('x')).toBe('s3://bucket/reports/globex/x');
     await invoices.log.exportState('invoices');
     expect(aws.dynamoDb.call(1).args[0].input).toMatchObject({ Key: { pk: { S: 'globex/invoices' } } });
-  });
-
-  it('finds the schedule of an export in the group of its service', async () => {
-    await using stack = await open();
-    aws.scheduler
-      .on(GetScheduleCommand, { Name: 'daily', GroupName: 'acme-schedules' })
-      .resolves({ ScheduleExpression: 'cron(0 2 * * ? *)', State: 'DISABLED' });
-    expect(await (await stack.open('daily')).readSchedule()).toEqual({
-      kind: 'disabled',
-      expression: 'cron(0 2 * * ? *)',
-      timeZone: 'UTC',
-    });
-    expect(await (await stack.open('weekly')).readSchedule()).toEqual({ kind: 'manual' });
-    expect(aws.requests()).toMatchObject({ GetSchedule: 1 });
   });
 
   it.each([
@@ -424,41 +407,5 @@ describe('an AWS error is explained to the operator', () => {
       name: 'ServiceUnavailableError',
       message: expect.stringMatching(/^Cannot reach AWS \(cloudformation, ECONNREFUSED.*AWS_ENDPOINT_URL/),
     });
-  });
-});
-
-describe('doctor checks the key of the bucket', () => {
-  const key = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
-  async function check(output: Partial<ServiceOutput>, defaultKey: string | undefined | Error) {
-    const aws = mockAws([{ ...acme, output }]);
-    const request = aws.s3.on(GetBucketEncryptionCommand);
-    if (defaultKey instanceof Error) request.rejects(defaultKey);
-    else {
-      const ApplyServerSideEncryptionByDefault = { SSEAlgorithm: 'aws:kms', KMSMasterKeyID: defaultKey } as const;
-      request.resolves({ ServerSideEncryptionConfiguration: { Rules: [{ ApplyServerSideEncryptionByDefault }] } });
-    }
-    await using stack = await open();
-    const outcomes = await checkBuckets(stack);
-    aws.restore();
-    return outcomes;
-  }
-
-  it('and warns if the functions may not use the default key of an existing bucket', async () => {
-    expect(await check({}, key)).toEqual([
-      {
-        state: 'warning',
-        message: `the bucket bucket encrypts with the key ${key} by default, which the functions may not use: every write is denied`,
-        remedy: expect.stringContaining('set bucket.kmsKeyArn'),
-      },
-    ]);
-  });
-
-  it.each([
-    ['the settings name it', { bucketKeyArn: key }, key],
-    ['S3 manages the key', {}, undefined],
-    ['it is the AWS managed key', {}, 'arn:aws:kms:eu-central-1:123456789012:alias/aws/s3'],
-    ['it may not be read', {}, awsError('AccessDenied')],
-  ])('but not if %s', async (_, output, defaultKey) => {
-    expect(await check(output, defaultKey)).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 /** The names of executions begin with their export, and fit into the 80 characters that Step Functions allows. */
 
 import { describe, expect } from 'vitest';
-import { manualName } from '../../../lib/aws/step-functions/execution-names.ts';
+import { manualName } from '../../../lib/aws/step-functions/executions.ts';
 import { continuationName, nextPartName } from '../../../lib/core/state-machine/definition.ts';
 import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { createRunId } from '../../../lib/core/storage/keys.ts';

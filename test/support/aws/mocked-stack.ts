@@ -7,9 +7,9 @@ import {
   type Stack,
 } from '@aws-sdk/client-cloudformation';
 import {
-  BatchGetItemCommand,
-  type BatchGetItemCommandInput,
   DynamoDBClient,
+  GetItemCommand,
+  type GetItemCommandInput,
   QueryCommand,
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
@@ -181,8 +181,6 @@ export interface StackContent {
   readonly entries?: readonly PageEntry[];
   /** The executions that the list of running ones has. */
   readonly running?: readonly string[];
-  /** Whether the list of running executions has more pages than are read. */
-  readonly isTruncated?: boolean;
   /** The executions that run, according to DescribeExecution. */
   readonly described?: readonly string[];
   /** Changes the schedules as they are listed. */
@@ -192,7 +190,7 @@ export interface StackContent {
 
 /** Mocks the stack with its states, schedules and executions. */
 export function mockStack(content: StackContent): MockedAws {
-  const { services, states = {}, entries = [], running = [], described = [], isTruncated = false } = content;
+  const { services, states = {}, entries = [], running = [], described = [] } = content;
   const { schedules: changeSchedules = (each) => each, changeItem = (item) => item } = content;
   const idOf = ({ pk, sk }: Item) => `${pk?.S} ${sk?.S}`;
   const stored = Object.entries(states).flatMap(([service, list]) =>
@@ -200,12 +198,7 @@ export function mockStack(content: StackContent): MockedAws {
   );
   const items = new Map(stored.map((item) => [idOf(item), changeItem(item)]));
   const mocked = mockAws(services);
-  mocked.dynamoDb.on(BatchGetItemCommand).callsFake(({ RequestItems = {} }: BatchGetItemCommandInput) => {
-    const keys = RequestItems['page-log']?.Keys ?? [];
-    return {
-      Responses: { 'page-log': keys.map((key) => items.get(idOf(key))).filter((item) => item !== undefined) },
-    };
-  });
+  mocked.dynamoDb.on(GetItemCommand).callsFake(({ Key = {} }: GetItemCommandInput) => ({ Item: items.get(idOf(Key)) }));
   mocked.dynamoDb.on(QueryCommand).callsFake(({ ExpressionAttributeValues = {} }: QueryCommandInput) => {
     const [service = '', exportName] = String(ExpressionAttributeValues[':pk']?.S).split('/');
     const isOfStates = ExpressionAttributeValues[':prefix']?.S === boundedPrefix;
@@ -227,10 +220,7 @@ export function mockStack(content: StackContent): MockedAws {
     if (statusFilter !== 'RUNNING') throw new Error(`a list of ${statusFilter} executions`);
     const machine = stateMachineArn.replace(':stateMachine:', ':execution:');
     const executions = running.filter((execution) => execution.startsWith(`${machine}:`));
-    return {
-      executions: executions.map((executionArn) => ({ executionArn })),
-      ...(isTruncated ? { nextToken: 'more' } : {}),
-    };
+    return { executions: executions.map((executionArn) => ({ executionArn })) };
   });
   mocked.stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn = '' }) => ({
     status: described.includes(executionArn) ? 'RUNNING' : 'ABORTED',

@@ -13,12 +13,11 @@ import { findRetrier, maxRetryDelaySeconds } from '../../core/state-machine/retr
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import type { Incident, StartOptions } from '../../target/target.ts';
 import { isAccessDenied } from '../access-denied.ts';
+import { isUnknownExecution } from './executions.ts';
 import { parseJson, toFailure } from './failure.ts';
 
 /** An attempt and its retry take three or four events: these are all attempts of one page. */
 const maxEvents = 100;
-
-const unknownExecutions: ReadonlySet<string> = new Set(['ExecutionDoesNotExist', 'InvalidArn']);
 
 /** The newest events of the execution, oldest first; none if it is no longer known. Needs states:GetExecutionHistory. */
 async function readNewestEvents(client: SFNClient, executionArn: string): Promise<readonly HistoryEvent[]> {
@@ -27,7 +26,7 @@ async function readNewestEvents(client: SFNClient, executionArn: string): Promis
     const { events = [] } = await client.send(command);
     return events.toSorted((one, other) => (one.id ?? 0) - (other.id ?? 0));
   } catch (error) {
-    if (error instanceof Error && unknownExecutions.has(error.name)) return [];
+    if (isUnknownExecution(error)) return [];
     throw error;
   }
 }
@@ -37,9 +36,9 @@ export async function readLastIncident(client: SFNClient, execution: string): Pr
   // A run that began outside AWS, and whose state was copied here.
   if (!execution.startsWith('arn:')) return undefined;
   try {
-    const last = occurrencesIn(await readNewestEvents(client, execution)).findLast(({ kind }) => kind !== 'queue');
+    const last = occurrencesIn(await readNewestEvents(client, execution)).at(-1);
     if (last === undefined) return undefined;
-    if ('loop' in last) return { kind: 'wait', at: last.at, seconds: last.loop.waitSeconds };
+    if (last.kind === 'wait') return { kind: 'wait', at: last.at, seconds: last.loop.waitSeconds };
     const { kind, at, error, message } = last;
     return { kind, at, error, message };
   } catch (error) {
@@ -48,8 +47,10 @@ export async function readLastIncident(client: SFNClient, execution: string): Pr
   }
 }
 
-/** Reports the retries and waits of an execution, each once. Without the permission to read the history, reports nothing. */
-export function createEventReporter(
+/**
+ * Reports the retries and waits of an execution, each once, oldest first. Without the permission to read the history, it reports nothing.
+ */
+export function createDelayReporter(
   { client, exportName, clock }: { readonly client: SFNClient; readonly exportName: string; readonly clock: Clock },
   { emit, onRetry, say }: Pick<StartOptions, 'emit' | 'onRetry' | 'say'>,
 ): (executionArn: string) => Promise<void> {
@@ -69,33 +70,26 @@ export function createEventReporter(
       return onRetry(isPending ? { ...retry, maxDelaySeconds } : retry);
     }
     const { run, page, waitSeconds: seconds } = occurrence.loop;
-    const about = { export: exportName, run: asRunId(run), page, seconds };
-    emit(
-      kind === 'queue'
-        ? { event: 'waiting-for-slot', ...about }
-        : { event: 'service-asked-to-wait', ...about, inside: false },
-    );
+    emit({ event: 'service-asked-to-wait', export: exportName, run: asRunId(run), page, seconds, inside: false });
   };
 
   return async (executionArn) => {
     if (isDenied) return;
-    let occurrences: readonly Occurrence[];
     try {
-      occurrences = occurrencesIn(await readNewestEvents(client, executionArn));
+      const known = reported.executionArn === executionArn ? reported.id : 0;
+      const occurrences = occurrencesIn(await readNewestEvents(client, executionArn));
+      const newest = occurrences.at(-1);
+      if (newest !== undefined) reported = { executionArn, id: newest.id };
+      for (const each of occurrences) if (each.id > known) report(each, each === newest);
     } catch (error) {
       if (!isAccessDenied(error)) throw error;
       isDenied = true;
-      return;
     }
-    const known = reported.executionArn === executionArn ? reported.id : 0;
-    const newest = occurrences.at(-1);
-    if (newest !== undefined) reported = { executionArn, id: newest.id };
-    for (const each of occurrences) if (each.id > known) report(each, each === newest);
   };
 }
 
 type Occurrence = Pick<Incident, 'at'> & { readonly id: number } & (
-    | { readonly kind: 'wait' | 'queue'; readonly loop: WaitingLoop }
+    | { readonly kind: 'wait'; readonly loop: WaitingLoop }
     | {
         readonly kind: 'failed-attempt';
         readonly error: string;
@@ -112,10 +106,7 @@ type Occurrence = Pick<Incident, 'at'> & { readonly id: number } & (
 type WaitingLoop = Pick<LoopState, 'run' | 'page'> & { readonly waitSeconds: number };
 const waitingLoopSchema = z.object({ run: z.string(), page: z.number(), waitSeconds: z.number() });
 
-const waitStates: ReadonlyMap<string, 'wait' | 'queue'> = new Map<StateName, 'wait' | 'queue'>([
-  ['WaitForService', 'wait'],
-  ['WaitForSlot', 'queue'],
-]);
+const waitState: StateName = 'WaitForService';
 
 /** In the order in which they happened. A failed attempt that is not retried is none: the failure of the run follows. */
 function occurrencesIn(events: readonly HistoryEvent[]): readonly Occurrence[] {
@@ -127,9 +118,9 @@ function occurrencesIn(events: readonly HistoryEvent[]): readonly Occurrence[] {
     if (entered !== undefined) {
       state = entered.name;
       attempts = new Map();
-      const kind = waitStates.get(state ?? '');
+      if (state !== waitState) return [];
       const { data: loop } = waitingLoopSchema.safeParse(parseJson(entered.input));
-      return kind === undefined || loop === undefined ? [] : [{ ...about, kind, loop }];
+      return loop === undefined ? [] : [{ ...about, kind: 'wait', loop }];
     }
     const failedRun = executionFailureIn(event);
     if (failedRun !== undefined) return [{ ...about, kind: 'failed-run', ...failedRun }];

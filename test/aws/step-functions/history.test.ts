@@ -3,7 +3,7 @@
 import { GetExecutionHistoryCommand, type HistoryEvent, SFNClient } from '@aws-sdk/client-sfn';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
-import { readLastIncident } from '../../../lib/aws/step-functions/execution-events.ts';
+import { readLastIncident } from '../../../lib/aws/step-functions/history.ts';
 
 const execution = 'arn:aws:states:us-east-1:123456789012:execution:reports:one';
 const timestamp = new Date('2026-11-20T02:10:00Z');

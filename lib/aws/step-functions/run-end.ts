@@ -1,0 +1,122 @@
+/** Determines how an execution of the state machine ended, and what that means for its run. */
+
+import type { DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
+import * as z from 'zod/mini';
+import {
+  type ExportDefinition,
+  type ExportState,
+  type FailedRun,
+  resultSchema,
+  type RunId,
+  type RunResult,
+  zeroTotals,
+} from '../../core/model.ts';
+import type { PageLog, StoreReader } from '../../core/ports.ts';
+import { readProgress } from '../../core/run-progress.ts';
+import { continuationName } from '../../core/state-machine/definition.ts';
+import { manifestAddress } from '../../core/storage/keys.ts';
+import type { RunEnd } from '../../target/target.ts';
+import { type Failure, failureOf, parseJson, toFailure } from './failure.ts';
+
+interface RunEndDependencies {
+  readonly definition: Pick<ExportDefinition, 'name'>;
+  /** Of the export, or of the bounded run that is started. */
+  readonly stateName: string;
+  readonly log: Pick<PageLog, 'exportState' | 'last' | 'lastSlice'>;
+  readonly store: Pick<StoreReader, 'locate'>;
+  readonly say: (text: string) => void;
+}
+
+/** The result of an execution that has ended; `lastSeen` is the run that it was last seen to work on. `continued`: another one has the run. */
+export async function readRunEnd(
+  deps: RunEndDependencies,
+  ended: DescribeExecutionCommandOutput,
+  lastSeen: RunId | undefined,
+): Promise<RunEnd | { readonly status: 'continued'; readonly execution: string }> {
+  const { executionArn = '', status } = ended;
+  if (status !== 'SUCCEEDED') return await readFailure(deps, ended, lastSeen);
+  const output = parseJson(ended.output);
+  const completed = resultSchema.safeParse(output);
+  if (completed.success) return completedRun(deps, completed.data);
+  const continued = continuedSchema.safeParse(output).data;
+  if (continued !== undefined) {
+    // The name under which the state ContinueInNewExecution starts it.
+    const name = continuationName({ export: deps.definition.name, ...continued });
+    return { status: 'continued', execution: siblingExecution(executionArn, name) };
+  }
+  const skipped = skippedSchema.safeParse(output).data;
+  if (skipped !== undefined) return { status: 'skipped', reason: skipped.reason, done: skipped.done };
+  const { Error: error, Cause: cause } = caughtErrorSchema.safeParse(output).data ?? {};
+  // An earlier attempt had started the next execution, but its response was lost.
+  const [named] = /arn:[^\s']+/.exec(cause ?? '') ?? [];
+  const isStarted = error === 'StepFunctions.ExecutionAlreadyExistsException' && named !== executionArn;
+  if (isStarted && named !== undefined) return { status: 'continued', execution: named };
+  return { status: 'skipped', reason: toFailure({ error, cause }, 'States.Unknown').message };
+}
+
+const continuedSchema = z.object({ next: z.literal('continue'), run: z.string(), executionNumber: z.int() });
+const skippedSchema = z.object({
+  next: z.literal('skip'),
+  reason: z.string(),
+  done: z.optional(z.literal(true)),
+});
+const caughtErrorSchema = z.object({ Error: z.optional(z.string()), Cause: z.optional(z.string()) });
+
+const completedRun = ({ store }: RunEndDependencies, result: RunResult): RunEnd => ({
+  status: 'completed',
+  result,
+  manifest: manifestAddress(result, store),
+});
+
+/** The ARN of the execution `name` of the same state machine. */
+export const siblingExecution = (executionArn: string, name: string): string =>
+  `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${name}`;
+
+/** If the export state names the execution as that of the last completed run, only the event can have failed after it. */
+async function readFailure(
+  deps: RunEndDependencies,
+  ended: DescribeExecutionCommandOutput,
+  lastSeen: RunId | undefined,
+): Promise<RunEnd> {
+  const { executionArn = '' } = ended;
+  const failure = failureOf(ended);
+  const state = await deps.log.exportState(deps.stateName);
+  if (state?.lastCompleted?.execution === executionArn) {
+    deps.say(
+      `The run is published, but its execution failed afterwards (${failure.error}: ${failure.message}). ` +
+        'The event about its completion may be missing',
+    );
+    return completedRun(deps, state.lastCompleted.result);
+  }
+  return { status: 'failed', failed: await readFailedRun(deps, executionArn, failure, state, lastSeen) };
+}
+
+/**
+ * What FailRun has recorded: with the active run, or with the last one if that can never complete. If FailRun did not run or failed, what the
+ * export state and the page log show.
+ */
+async function readFailedRun(
+  { definition: { name }, log }: RunEndDependencies,
+  executionArn: string,
+  failure: Failure,
+  state: ExportState | undefined,
+  lastSeen: RunId | undefined,
+): Promise<FailedRun> {
+  const { active, lastAbandoned } = state ?? {};
+  if (active?.execution === executionArn) {
+    const { totals, slices } = await readProgress(log, active);
+    const { run, since, until, bounded } = active;
+    const resumable = active.slices !== undefined || slices[0]?.last?.repeats !== true;
+    return { export: name, run, since, until, bounded, ...totals, ...failure, resumable };
+  }
+  // The state of the export names no execution of an abandoned run.
+  const isAbandoned =
+    lastAbandoned !== undefined &&
+    lastAbandoned.failure.error === failure.error &&
+    (lastSeen === lastAbandoned.run || state?.recentExecutions?.[0] === executionArn);
+  if (active === undefined && isAbandoned) {
+    const { run, since, pages, reports, bytes } = lastAbandoned;
+    return { export: name, run, since, pages, reports, bytes, ...failure, resumable: false };
+  }
+  return { export: name, run: null, since: null, ...zeroTotals, ...failure, resumable: active !== undefined };
+}

@@ -1,0 +1,130 @@
+/** The exports of a stack as `status` reads them: together, and without one hiding the others. */
+
+import { GetItemCommand } from '@aws-sdk/client-dynamodb';
+import type { ScheduleSummary } from '@aws-sdk/client-scheduler';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Item } from '../../../lib/aws/dynamodb/items.ts';
+import type { Runtime } from '../../../lib/core/ports.ts';
+import { readStatuses } from '../../../lib/operator/run-status.ts';
+import {
+  arn,
+  awsError,
+  type MockedAws,
+  mockStack,
+  nightly,
+  openMockedStack,
+  type StackContent,
+  stubAwsEnvironment,
+} from '../../support/aws/mocked-stack.ts';
+import { aCompletion, anExportState, aPageEntry, aRun, at } from '../../support/builders.ts';
+
+const now = '2026-11-20T12:00:00Z';
+const runtime: Runtime = {
+  now: () => Date.parse(now),
+  monotonicNow: () => 0,
+  sleep: async () => {},
+  randomHex: (length) => '0'.repeat(length),
+};
+
+let aws: MockedAws | undefined;
+beforeEach(stubAwsEnvironment);
+afterEach(() => {
+  vi.unstubAllEnvs();
+  aws?.restore();
+});
+
+async function statusesOf(content: StackContent) {
+  aws?.restore();
+  aws = mockStack(content);
+  await using stack = await openMockedStack(runtime);
+  return await readStatuses(stack, runtime.now());
+}
+
+const completed = (exportName: string) =>
+  anExportState({ export: exportName, lastCompleted: aCompletion('x', { export: exportName }) });
+const execution = (exportName: string) => arn('execution', `acme:${exportName}`);
+const lastFailure = { error: 'ServiceUnavailableError', message: 'responded with 503', at: at('2026-11-20T03:00:00Z') };
+const active = (exportName: string, overrides: Parameters<typeof aRun>[0] = {}) =>
+  anExportState({
+    export: exportName,
+    active: aRun({ export: exportName, execution: execution(exportName), ...overrides }),
+  });
+
+describe('the exports of a stack', () => {
+  it('have the state, the pages and the schedule that their services have stored, by name', async () => {
+    const run = aRun({ export: 'orders', execution: arn('execution', 'globex:one'), startedAt: at(now) });
+    const entries = await statusesOf({
+      services: [
+        { name: 'acme', exports: ['weekly', 'daily'], schedules: { daily: nightly() } },
+        { name: 'globex', exports: ['orders'], schedules: { orders: nightly({ freshnessSeconds: null }) } },
+      ],
+      states: { acme: [completed('daily')], globex: [anExportState({ export: 'orders', active: run })] },
+      entries: [aPageEntry({ export: 'orders', run: run.run, page: 7, bytes: 100, reports: 10 })],
+      running: [arn('execution', 'globex:one')],
+    });
+    const schedule = { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'UTC' };
+    expect(entries).toMatchObject([
+      { export: 'daily', service: 'acme', state: 'completed', freshnessSeconds: 93_600, pages: 3, schedule },
+      {
+        export: 'orders',
+        service: 'globex',
+        state: 'running',
+        run: run.run,
+        pages: 7,
+        reports: 70,
+        freshnessSeconds: null,
+      },
+      { export: 'weekly', service: 'acme', state: 'never', run: null, schedule: { kind: 'manual' }, stale: false },
+    ]);
+  });
+
+  it.each([
+    ['running', 'is listed as running', { running: [execution('daily')] }, {}],
+    ['running', 'has started just now, and is not listed yet', { described: [execution('daily')] }, {}],
+    ['interrupted', 'has ended without a failure', {}, {}],
+    ['failed', 'has ended with one', {}, { lastFailure }],
+  ])('are %s if their execution %s', async (state, _, content, overrides) => {
+    const services = [{ name: 'acme', exports: ['daily', 'weekly'] }];
+    const states = { acme: [active('daily', overrides)] };
+    expect(await statusesOf({ services, states, ...content })).toMatchObject([{ state }, { state: 'never' }]);
+  });
+
+  it('are stale only while their schedule is enabled', async () => {
+    const disable = (schedules: ScheduleSummary[]) =>
+      schedules.map((each) => ({ ...each, State: 'DISABLED' as const }));
+    const staleWith = async (enabled: boolean, schedules?: StackContent['schedules']) => {
+      const services = [{ name: 'acme', exports: ['daily'], schedules: { daily: nightly({ enabled }) } }];
+      const [entry] = await statusesOf({ services, schedules });
+      return entry !== undefined && 'stale' in entry && entry.stale;
+    };
+    expect(await staleWith(true)).toBe(true);
+    // Someone has disabled, deleted or enabled it since the deployment.
+    expect(await staleWith(true, disable)).toBe(false);
+    expect(await staleWith(true, () => [])).toBe(false);
+    expect(await staleWith(false, (all) => all.map((each) => ({ ...each, State: 'ENABLED' })))).toBe(true);
+  });
+
+  it.each([
+    ['state', 'weekly', false],
+    ['last page', 'hourly', true],
+  ])('are shown although the %s of one was edited', async (_, edited, isEntry) => {
+    const hourly = active('hourly', { lastFailure });
+    const entries = await statusesOf({
+      services: [{ name: 'acme', exports: ['daily', 'hourly', 'weekly'] }],
+      states: { acme: [completed('daily'), hourly, completed('weekly')] },
+      entries: [aPageEntry({ export: 'hourly', run: hourly.active?.run ?? aRun().run })],
+      changeItem: (item: Item) =>
+        item.export?.S === edited && (item.page !== undefined) === isEntry ? { ...item, checksum: { S: 'x' } } : item,
+    });
+    expect(entries.flatMap((entry) => ('error' in entry ? [[entry.export, entry.error.name]] : []))).toEqual([
+      [edited, 'PageConflictError'],
+    ]);
+  });
+
+  it('cannot be read without the permission, which is an error of the command as a whole', async () => {
+    aws = mockStack({ services: [{ name: 'acme', exports: ['daily', 'weekly'] }] });
+    aws.dynamoDb.on(GetItemCommand).rejects(awsError('AccessDeniedException'));
+    await using stack = await openMockedStack(runtime);
+    await expect(readStatuses(stack, runtime.now())).rejects.toMatchObject({ name: 'AccessDeniedException' });
+  });
+});
