@@ -660,7 +660,7 @@ describe('several exports in a directory', () => {
       { export: 'weekly', status: 'failed', error: { name: 'PageConflictError' } },
       { export: 'broken', status: 'completed', pages: 3 },
     ]);
-    expect(ended.stderr).toContain('Export weekly (1 of 2)\n');
+    expect(ended.stderr).toContain('Failed: weekly (PageConflictError: ');
     expect(ended.stderr).toMatch(/\n2 exports: 1 failed, 1 completed\n/);
 
     const since = '2026-11-20T00:00:04Z';
@@ -679,7 +679,7 @@ describe('several exports in a directory', () => {
     for (const command of ['start', 'local']) {
       const ended = await runOn(out, command, '--all');
       expect(ended.status).toBe(0);
-      expect(ended.stdout).toMatch(/^Export broken \(1 of 3\)\n20\S+Z Completed: [\s\S]*\n\nExport daily \(2 of 3\)\n/);
+      expect(ended.stdout).toMatch(/^20\S+Z Completed: broken \(3 pages, .*\)\n20\S+Z Completed: daily \(/);
       expect(ended.stdout).toMatch(
         /\n\nEXPORT {2}STATUS[^\n]*\n(\w+ +completed +[^\n]*\n){3}\n3 exports: 3 completed\n$/,
       );

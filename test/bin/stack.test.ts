@@ -171,10 +171,10 @@ describe('start', () => {
     expect(new Set(started().map(({ stateMachineArn }) => stateMachineArn))).toEqual(
       new Set([arn('stateMachine', 'acme'), arn('stateMachine', 'globex')]),
     );
-    expect(ended.stderr).toBe('Failed: globex-03 (ExecutionLimitExceeded: Too many executions)\n');
+    expect(ended.stderr).toMatch(/^20\S+Z Failed: globex-03 \(ExecutionLimitExceeded: Too many executions\)\n$/);
     expect(lines(ended)).toHaveLength(99 + 2);
     expect(lines(ended)[0]).toMatch(
-      /^Started: acme-00 \(arn:aws:states:eu-central-1:123456789012:execution:acme:acme-00-manual-[0-9a-f]{16}\)$/,
+      /^20\S+Z Started: acme-00 \(arn:aws:states:eu-central-1:123456789012:execution:acme:acme-00-manual-[0-9a-f]{16}\)$/,
     );
     expect(lines(ended).slice(-2)).toEqual([
       '100 exports: 1 failed, 99 started',

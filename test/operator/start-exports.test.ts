@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asRunId } from '../../lib/core/model.ts';
 import type { DeployedExport, Deployment, RunEnd, StartOptions, StartRequest } from '../../lib/target/target.ts';
-import { runOneByOne, startConcurrently } from '../../lib/operator/start-exports.ts';
+import { type StartSettings, startExports } from '../../lib/operator/start-exports.ts';
 import { aRunResult } from '../support/builders.ts';
 
 /** A deployment whose exports start and end when the test says so. */
@@ -85,7 +85,9 @@ const failed = (name: string): RunEnd => ({
   },
 });
 const startedEnd = (name: string): RunEnd => ({ status: 'started', execution: `arn:execution:${name}`, run: null });
-const options = { request: {}, json: false, follow: false };
+const options: StartSettings = { request: {}, json: false, follow: false, concurrent: true, command: 'start' };
+const oneByOne: StartSettings = { ...options, follow: true, concurrent: false };
+const withoutTimes = (text: string) => text.replaceAll(/^20\d\d-\d\d-\d\dT[\d:]{8}Z (?=\S)/gm, '');
 const names = (count: number) => Array.from({ length: count }, (_, index) => `export-${index}`);
 const jsonLines = (text: string) =>
   text
@@ -97,7 +99,7 @@ describe('starting exports of a stack', () => {
   it('starts eight at the same time, and the next ones as these have started', async () => {
     const { deployment, started, announce, end } = aDeployment(names(20));
     const { context, written } = aContext();
-    const status = startConcurrently(deployment, names(20), { ...options, request: { restart: true } }, context);
+    const status = startExports(deployment, names(20), { ...options, request: { restart: true } }, context);
     await settle();
     expect(started()).toEqual(names(8));
     announce('export-3');
@@ -114,13 +116,13 @@ describe('starting exports of a stack', () => {
       'Watch them with: npx report-exporter status --stack Reports --watch',
       '',
     ]);
-    for (const name of names(20)) expect(written.stdout).toContain(`Started: ${name} (arn:execution:${name})\n`);
+    for (const name of names(20)) expect(written.stdout).toContain(`Z Started: ${name} (arn:execution:${name})\n`);
   });
 
   it('passes the request to each, and how many are being followed', async () => {
     const { deployment, starts, announce, end } = aDeployment(names(3));
     const request = { restart: true };
-    const status = startConcurrently(deployment, names(3), { request, json: false, follow: true }, aContext().context);
+    const status = startExports(deployment, names(3), { ...options, request, follow: true }, aContext().context);
     await settle();
     expect(starts.map((each) => [each.request, each.options.follow])).toEqual(Array(3).fill([request, true]));
     for (const name of names(3)) announce(name);
@@ -135,7 +137,7 @@ describe('starting exports of a stack', () => {
   it('does not let one that cannot be started stop the others', async () => {
     const { deployment, announce, end } = aDeployment(names(3));
     const { context, written } = aContext();
-    const status = startConcurrently(deployment, [...names(3), 'unknown'], options, context);
+    const status = startExports(deployment, [...names(3), 'unknown'], options, context);
     await settle();
     announce('export-0');
     await end('export-0', startedEnd('export-0'));
@@ -144,7 +146,7 @@ describe('starting exports of a stack', () => {
     await end('export-2', startedEnd('export-2'));
     expect(await status).toBe(1);
     expect(written.stdout).toMatch(/\n4 exports: 2 failed, 2 started\nWatch them/);
-    expect(written.stderr.split('\n').toSorted()).toEqual([
+    expect(withoutTimes(written.stderr).split('\n').toSorted()).toEqual([
       '',
       'Failed: export-1 (ConfigurationError: Access denied)',
       'Failed: unknown (ConfigurationError: There is no export unknown)',
@@ -155,7 +157,7 @@ describe('starting exports of a stack', () => {
     const all = ['daily', 'hourly', 'monthly', 'weekly'];
     const { deployment, announce, end } = aDeployment(all);
     const { context, written } = aContext();
-    const status = startConcurrently(deployment, all, { ...options, follow: true }, context);
+    const status = startExports(deployment, all, { ...options, follow: true }, context);
     await settle();
     for (const name of all) announce(name);
     expect(written.stderr).toContain('Started: weekly (arn:execution:weekly)\n');
@@ -190,7 +192,7 @@ describe('starting exports of a stack', () => {
     for (const follow of [true, false]) {
       const { deployment, announce, end } = aDeployment(all);
       const { context, written } = aContext();
-      const status = startConcurrently(deployment, [...all, 'unknown'], { request: {}, json: true, follow }, context);
+      const status = startExports(deployment, [...all, 'unknown'], { ...options, json: true, follow }, context);
       await settle();
       for (const name of all) announce(name);
       await end('weekly', follow ? completed('weekly') : startedEnd('weekly'));
@@ -208,7 +210,7 @@ describe('starting exports of a stack', () => {
   it('starts no more after an interruption, and says which runs are still in progress', async () => {
     const { deployment, started, announce, end } = aDeployment(names(10));
     const { context, written, interrupt } = aContext();
-    const status = startConcurrently(deployment, names(10), { ...options, follow: true }, context);
+    const status = startExports(deployment, names(10), { ...options, follow: true }, context);
     await settle();
     announce('export-0');
     await settle();
@@ -224,7 +226,7 @@ describe('starting exports of a stack', () => {
   it('shows on a terminal how many runs are in progress, and clears that line before others', async () => {
     const { deployment, announce, end } = aDeployment(['daily', 'weekly']);
     const { context, written } = aContext({ isTerminal: true });
-    const status = startConcurrently(deployment, ['daily', 'weekly'], { ...options, follow: true }, context);
+    const status = startExports(deployment, ['daily', 'weekly'], { ...options, follow: true }, context);
     await settle();
     announce('daily');
     expect(written.stderr).toContain('\r\x1b[K1 run of 2 in progress · 0 pages');
@@ -237,11 +239,11 @@ describe('starting exports of a stack', () => {
 });
 
 describe('running exports of a directory', () => {
-  it('runs one after the other, each under its heading, and summarizes all', async () => {
+  it('runs one after the other, with a line as each ends, and summarizes all', async () => {
     const all = ['daily', 'monthly', 'weekly'];
     const { deployment, started, end } = aDeployment(all);
     const { context, written } = aContext();
-    const status = runOneByOne(deployment, all, options, context);
+    const status = startExports(deployment, all, oneByOne, context);
     await settle();
     expect(started()).toEqual(['daily']);
     await end('daily', failed('daily'));
@@ -249,9 +251,7 @@ describe('running exports of a directory', () => {
     await end('monthly', completed('monthly'));
     await end('weekly', new ExportError('ConfigurationError', 'The settings are invalid'));
     expect(await status).toBe(1);
-    expect(written.stdout).toMatch(
-      /^Export daily \(1 of 3\)\n\nExport monthly \(2 of 3\)\n20\S+Z Completed: 3 pages, /,
-    );
+    expect(withoutTimes(written.stdout)).toMatch(/^Completed: monthly \(3 pages, .*\)\n\nEXPORT /);
     expect(written.stdout.split('\n').slice(-9)).toEqual([
       '',
       'EXPORT   STATUS     PAGES  REPORTS     BYTES  NOTE',
@@ -263,14 +263,19 @@ describe('running exports of a directory', () => {
       '→ for details: npx report-exporter status --failed --stack Reports',
       '',
     ]);
-    expect(written.stderr).toContain('For help: npx report-exporter plan weekly --stack Reports\n');
+    expect(withoutTimes(written.stderr).split('\n')).toEqual([
+      'Failed: daily (after page 2: RequestRejectedError: responded with 422 for page 3)',
+      '  Run again to resume after page 2.',
+      'Failed: weekly (ConfigurationError: The settings are invalid)',
+      '',
+    ]);
   });
 
   it('shows a line for each end, with its time and its run, if it is quiet', async () => {
     const all = ['daily', 'weekly', 'monthly', 'yearly'];
     const { deployment, starts, end } = aDeployment(all);
     const { context, written, interrupt } = aContext();
-    const status = runOneByOne(deployment, all, { ...options, quiet: true }, context);
+    const status = startExports(deployment, all, { ...oneByOne, quiet: true }, context);
     await settle();
     starts[0]?.options.say('Using a simulated service');
     const result = aRunResult({ export: 'daily' });
@@ -299,7 +304,7 @@ describe('running exports of a directory', () => {
     const all = ['daily', 'weekly'];
     const { deployment, started, end } = aDeployment(all);
     const { context, written, interrupt } = aContext();
-    const status = runOneByOne(deployment, all, { ...options, json: true }, context);
+    const status = startExports(deployment, all, { ...oneByOne, json: true }, context);
     await settle();
     interrupt();
     await end('daily', { status: 'interrupted' });
@@ -311,30 +316,27 @@ describe('running exports of a directory', () => {
     ]);
     expect(written.stderr).toContain('2 exports: 1 interrupted, 1 not started\n');
   });
+});
 
-  it('does not say what the runs of exports have that an interruption kept from being started', async () => {
-    const all = ['daily', 'monthly', 'weekly'];
-    for (const json of [false, true]) {
-      const { deployment, end } = aDeployment(all);
-      const { context, written, interrupt } = aContext();
-      const status = runOneByOne(deployment, all, { ...options, json }, context);
+describe('starting a single export', () => {
+  it('shows its summary, and exits as interrupted if it is followed but not to its end', async () => {
+    for (const follow of [true, false]) {
+      const { deployment, end } = aDeployment(['daily']);
+      const { context, written } = aContext();
+      const status = startExports(deployment, ['daily'], { ...options, follow }, context);
       await settle();
-      await end('daily', completed('daily'));
-      interrupt();
-      await end('monthly', { status: 'interrupted' });
-      expect(await status).toBe(130);
-      const printed = json ? jsonLines(written.stdout).slice(2) : [];
-      expect(printed).toEqual(json ? [{ status: 'not-started', export: 'weekly' }] : []);
-      expect((json ? written.stderr : written.stdout).split('\n').slice(-8)).toEqual([
-        '',
-        'EXPORT   STATUS       PAGES  REPORTS     BYTES  NOTE',
-        'monthly  interrupted      0        0   0 bytes',
-        'weekly   not started      –        –         –',
-        'daily    completed        3      250  123.5 kB',
-        '',
-        '3 exports: 1 interrupted, 1 not started, 1 completed',
-        '',
-      ]);
+      await end('daily', startedEnd('daily'));
+      expect(await status).toBe(follow ? 130 : 0);
+      expect(withoutTimes(written.stdout)).toBe(
+        'Export daily has been started.\n  execution  arn:execution:daily\nWatch it with: npx report-exporter status daily --stack Reports --watch\n',
+      );
     }
+  });
+
+  it('is wrong usage if it is refused, with what the help is', async () => {
+    const { context, written } = aContext();
+    expect(await startExports(aDeployment([]).deployment, ['daily'], { ...options, json: true }, context)).toBe(2);
+    expect(written.stderr).toBe('Error: There is no export daily\nFor help: npx report-exporter start --help\n');
+    expect(jsonLines(written.stdout)).toMatchObject([{ export: 'daily', status: 'failed' }]);
   });
 });

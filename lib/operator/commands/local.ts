@@ -14,7 +14,7 @@ import { openSqlitePageLog } from '../../local/sqlite/page-log.ts';
 import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
 import { allExports, type CommandContext, reportError, runOnDeployment } from '../context.ts';
 import { type LocalOptions, readLocalSettings, readMaxAttempts, readStartRequest } from '../run-options.ts';
-import { runOneByOne, type Startable, startOne } from '../start-exports.ts';
+import { type Startable, startExports } from '../start-exports.ts';
 
 /** `names` are exports of the settings file. Resolves to the exit status of the runs. */
 export async function localCommand(
@@ -28,7 +28,7 @@ export async function localCommand(
   const problems = [...usageErrors];
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   const request = readStartRequest(options, problems);
-  const start = { request, follow: true, json, quiet, maxAttempts };
+  const start = { request, follow: true, json, quiet, maxAttempts, all, command: 'local' };
   const startable = (settingsOf: (name: string) => LocalExport, source?: SettingsSource): Startable => ({
     option: directoryOption(out),
     open: async (name) => ({
@@ -53,22 +53,20 @@ export async function localCommand(
     }
     const source = settingsSource(options.settings, options);
     const ofFile = startable((name) => exports.get(name) as LocalExport, source);
-    const [name, ...others] = exports.keys();
-    if (name !== undefined && others.length === 0 && !all) return await startOne(ofFile, name, start, 'local', context);
-    if (!quiet) warnOfSecrets([...exports.values()], context);
-    return await runOneByOne(ofFile, [...exports.keys()], start, context);
+    if (!quiet && (exports.size > 1 || all)) warnOfSecrets([...exports.values()], context);
+    return await startExports(ofFile, [...exports.keys()], start, context);
   }
   if (all) {
     return await runOnDeployment(
       { out, json },
       problems,
       context,
-      async (deployment) => await runOneByOne(deployment, await allExports(deployment), start, context),
+      async (deployment) => await startExports(deployment, await allExports(deployment), start, context),
       { handlesInterruption: true },
     );
   }
   const ofOptions = startable(() => readLocalSettings(options, problems));
-  return await startOne(ofOptions, options.export, start, 'local', context);
+  return await startExports(ofOptions, [options.export], start, context);
 }
 
 /** None in a directory in which nothing has run. */

@@ -5,7 +5,7 @@ import { listNames } from '../../core/sanitize.ts';
 import type { Deployment } from '../../target/target.ts';
 import { allExports, type CommandContext, runOnDeployment, type TargetOptions } from '../context.ts';
 import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
-import { runOneByOne, startConcurrently, startOne } from '../start-exports.ts';
+import { startExports } from '../start-exports.ts';
 
 export interface StartCommandOptions extends TargetOptions, RunOptions {
   readonly follow?: boolean;
@@ -30,19 +30,15 @@ export async function startCommand(
     problems.push('--max-attempts: applies to local runs only; the state machine of a stack has its own retries');
   }
   if (all && exportNames.length > 0) problems.push('--all: starts every export; leave out the names of exports');
-  const start = { request, follow: follow || stack === undefined, json, maxAttempts };
   return await runOnDeployment(
     options,
     problems,
     context,
     async (deployment) => {
       const names = all ? await allExports(deployment) : await namedExports(deployment, exportNames);
-      const [name, ...others] = names;
-      if (name !== undefined && others.length === 0 && !all) {
-        return await startOne(deployment, name, start, 'start', context);
-      }
-      const startMany = stack === undefined ? runOneByOne : startConcurrently;
-      return await startMany(deployment, names, start, context);
+      const isStack = stack !== undefined;
+      const start = { request, follow: follow || !isStack, json, maxAttempts, concurrent: isStack, all };
+      return await startExports(deployment, names, { ...start, command: 'start' }, context);
     },
     { handlesInterruption: true },
   );

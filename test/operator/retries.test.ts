@@ -1,4 +1,4 @@
-/** What the caller of a start learns while the run is in progress and at its end. */
+/** What a start says of retries, and at the end of them. */
 
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
@@ -7,43 +7,11 @@ import { type ErrorName, ExportError } from '../../lib/core/errors.ts';
 import type { Cursor } from '../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../lib/core/ports.ts';
 import { runLocally } from '../../lib/local/run.ts';
-import { followRun } from '../../lib/operator/follow-run.ts';
-import type { StartOptions } from '../../lib/target/target.ts';
+import { startExports } from '../../lib/operator/start-exports.ts';
+import type { StartOptions, StartRequest } from '../../lib/target/target.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../support/builders.ts';
 import { cursorAt, scriptedService, someReports } from '../support/export/scripted-service.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
-
-/** The start of a deployed export that is not watched to the end of its run. */
-async function startUnwatched(follow: boolean) {
-  const written: string[] = [];
-  const terminal = { write: (text: string) => written.push(text) };
-  const context = {
-    env: {},
-    stdin: Readable.from([]),
-    stdout: terminal,
-    stderr: terminal,
-    signal: new AbortController().signal,
-    program: 'npx report-exporter',
-  };
-  const next = { help: 'report-exporter start --help', watch: 'report-exporter status' };
-  const start = async () => ({ status: 'started', execution: 'one', run: null }) as const;
-  const { exitStatus: status } = await followRun(
-    { exportName: 'nightly', start, follow, next },
-    { json: false, quiet: false },
-    context,
-  );
-  return { status, written: written.join('') };
-}
-
-describe('a run that is not watched to its end', () => {
-  it('exits as interrupted if --follow was set, so that a script does not continue as if it had completed', async () => {
-    expect(await startUnwatched(true)).toEqual({ status: 130, written: expect.stringContaining('Watch it with') });
-  });
-
-  it('exits with 0 if it was only to be started', async () => {
-    expect(await startUnwatched(false)).toEqual({ status: 0, written: expect.stringContaining('execution  one') });
-  });
-});
 
 describe('a run whose service does not recover', () => {
   /** Runs an export of two reports per page without delays. Returns what it says with `--quiet`. */
@@ -71,8 +39,13 @@ describe('a run whose service does not recover', () => {
         runtime: { ...systemRuntime, randomHex: (length) => '0'.repeat(length) },
         openObserver: () => ({ emit, onRetry, close() {} }),
       });
-    const run = { exportName: 'nightly', start, follow: true, next: { help: '', watch: '' } };
-    const { exitStatus: status } = await followRun(run, { json: false, quiet: true }, context);
+    const open = async () => ({
+      definition,
+      log: { async *boundedStates() {} },
+      start: (_: StartRequest, options: StartOptions) => start(options),
+    });
+    const settings = { request: {}, json: false, quiet: true, follow: true, command: 'start' };
+    const status = await startExports({ option: '', open }, ['nightly'], settings, context);
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
     return stderr.replaceAll(/^20\d\d-\S+Z (?=\S)/gm, '');
   }
