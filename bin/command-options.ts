@@ -32,6 +32,34 @@ export function optionWithValue(flags: string, description: string, defaultValue
   return defaultValue === undefined ? option : option.default(defaultValue);
 }
 
+/**
+ * Options that there are not, because settings have the field. They are known to the parser, and hidden, so that their values are not
+ * taken for names.
+ */
+const fieldsOfOptions: Readonly<Record<string, string>> = {
+  '--api-key-env': 'services.<name>.apiKeyEnv',
+  '--proxy-url': 'services.<name>.proxyUrl',
+  '--ca': 'services.<name>.tls.ca',
+  '--client-certificate': 'services.<name>.tls.clientCertificate',
+  '--client-key': 'services.<name>.tls.clientKey',
+  '--client-key-passphrase-env': 'services.<name>.tls.clientKeyPassphraseEnv',
+  '--header': 'services.<name>.headers',
+  '--no-compression': 'services.<name>.compression',
+  '--root-element': 'services.<name>.rootElement',
+  '--overlap': 'exports[].since.overlap',
+  '--filter': 'exports[].filter',
+  '--format': 'exports[].format',
+  '--container': 'exports[].container',
+  '--max-pages': 'exports[].maxPages',
+  '--max-empty-pages': 'exports[].maxEmptyPages',
+};
+
+export function addFieldOptions(command: Command): void {
+  for (const name of Object.keys(fieldsOfOptions)) {
+    command.addOption(new Option(name.startsWith('--no-') ? name : `${name} [value]`).hideHelp());
+  }
+}
+
 /** What a run is started with, beside its lower bound. */
 export function addRunOptions(command: Command): Command {
   return command
@@ -45,25 +73,7 @@ export function addRunOptions(command: Command): Command {
 /** Options that were given more than once. The parser would use the last value without a word. */
 const repeatedOptions = new WeakSet<Option>();
 
-/** The option with a list of all its values. */
-export const repeatable = (option: Option): Option =>
-  option.argParser((value: string, earlier: unknown) => [...(Array.isArray(earlier) ? earlier : []), value]);
-
-/** The options that were given on the command line, such as `--size`. */
-export function givenOptions(command: Command): string[] {
-  return command.options
-    .filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli')
-    .map(({ long, short }) => long ?? short ?? '');
-}
-
-/** The values of the options that were given on the command line, without defaults. */
-export function givenValues(command: Command): Record<string, unknown> {
-  const names = command.options.map((option) => option.attributeName());
-  const given = names.filter((name) => command.getOptionValueSource(name) === 'cli');
-  return Object.fromEntries(given.map((name) => [name, command.getOptionValue(name)]));
-}
-
-export const unexpectedArgument = (word: string): string => sanitizeArgument(`${word}: unexpected argument`);
+const unexpectedArgument = (word: string): string => sanitizeArgument(`${word}: unexpected argument`);
 
 /**
  * Unknown options, arguments other than `expected`, repeated options, and options without their value. The latter get
@@ -82,12 +92,19 @@ export function usageErrors(command: Command, expected: readonly string[] = []):
     );
   // An empty value is usually a variable that is not set.
   const incomplete = command.options.filter(
-    (option) => option.optional && [true, ''].includes(command.getOptionValue(option.attributeName())),
+    (option) =>
+      option.optional && !option.hidden && [true, ''].includes(command.getOptionValue(option.attributeName())),
   );
   for (const option of incomplete) command.setOptionValue(option.attributeName(), option.defaultValue);
   const repeated = command.options.filter((option) => repeatedOptions.has(option));
+  const ofSettings = command.options.filter(
+    (option) => option.hidden && command.getOptionValueSource(option.attributeName()) === 'cli',
+  );
   return [
     ...excess,
+    ...ofSettings.map(
+      ({ long = '' }) => `${long}: no such option; set ${fieldsOfOptions[long]} in a settings file and use --settings`,
+    ),
     ...repeated.map(({ long }) => `${long}: is given more than once`),
     ...incomplete.map(({ long }) => `${long}: needs a value`),
   ];

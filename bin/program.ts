@@ -6,17 +6,8 @@ import { Command, CommanderError } from 'commander';
 import type { ServiceOptions } from '../lib/operator/commands/service.ts';
 import { type CommandContext, exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
-import { defaultApiKeyEnv, type LocalOptions, sanitizeArgument } from '../lib/operator/run-options.ts';
-import {
-  addRunOptions,
-  type CommandAction,
-  givenOptions,
-  givenValues,
-  optionWithValue,
-  repeatable,
-  unexpectedArgument,
-  usageErrors,
-} from './command-options.ts';
+import { sanitizeArgument } from '../lib/operator/run-options.ts';
+import { addFieldOptions, addRunOptions, type CommandAction, optionWithValue, usageErrors } from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';
 import { packageFile } from './package-file.ts';
 
@@ -91,121 +82,47 @@ function addLocalCommand(program: Command, programName: string, action: CommandA
     .argument('[exports...]', 'names of exports of the settings file; optional if there is only one')
     .description('run an export on this machine, into a directory')
     .addOption(optionWithValue('--settings <file>', 'run exports of this settings file; options override it'))
+    .option('--all', 'run every export of the settings file; without one, every export in the directory again')
     .option('--simulate', 'use a local simulator of the Report Export Service instead of the one in the settings file')
     .addOption(optionWithValue('--base-url <url>', 'the service (default: a local simulator)'))
-    .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-…', 'SERVICE'))
-    .addOption(optionWithValue('--api-key-env <variable>', 'environment variable with the API key', defaultApiKeyEnv))
-    .addOption(optionWithValue('--proxy-url <url>', 'HTTP proxy (default: the variables HTTPS_PROXY and NO_PROXY)'))
-    .addOption(optionWithValue('--ca <file>', 'trust only the certificate authorities in this PEM file'))
-    .addOption(optionWithValue('--client-certificate <file>', 'PEM file with a client certificate'))
-    .addOption(optionWithValue('--client-key <file>', 'PEM file with its key'))
-    .addOption(
-      optionWithValue('--client-key-passphrase-env <variable>', 'environment variable with the passphrase of the key'),
-    )
-    .addOption(repeatable(optionWithValue('--header <header>', "another header, 'Name: value'; may be repeated")))
-    .addOption(optionWithValue('--export <name>', 'name of the export, and first part of its keys', 'reports'))
+    .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-… (default: SERVICE)'))
+    .addOption(optionWithValue('--cursor-in <location>', 'send the cursor in query or body (default: query)'))
+    .addOption(optionWithValue('--filter-until <field>', 'filter that excludes reports from a date on: date.lt'))
+    .addOption(optionWithValue('--export <name>', 'name of the export, and first part of its keys (default: reports)'))
+    .addOption(optionWithValue('--size <n>', "reports per page, 1 to 10 (default: the service's)"))
     .addOption(optionWithValue('--since <instant>', 'start here, not at the watermark (ISO 8601 UTC, or a date)'));
   addRunOptions(local)
-    .addOption(optionWithValue('--overlap <duration>', 'start this long before the watermark', 'PT0S'))
-    .addOption(optionWithValue('--size <n>', "reports per page, 1 to 10 (default: the service's)"))
-    .addOption(optionWithValue('--filter <json>', 'filter fields in addition to date.gte'))
-    .addOption(optionWithValue('--format <format>', 'format of the reports', 'XML'))
-    .addOption(optionWithValue('--container <container>', 'packaging of the reports', 'NONE'))
-    .addOption(optionWithValue('--cursor-in <location>', 'send the cursor in query or body', 'query'))
-    .option('--no-compression', 'ask the service for pages that are not compressed')
-    .addOption(optionWithValue('--filter-until <field>', 'filter that excludes reports from a date on: date.lt'))
-    .addOption(optionWithValue('--root-element <name>', 'root element of every page: reports, or {namespace}reports'))
-    .addOption(optionWithValue('--out <directory>', 'directory for pages and state', './exports'))
-    .option('--compress', 'store each page as a gzip file: page-000001.xml.gz')
-    .option('--all', 'run every export of the settings file; without one, every export in the directory again')
     .option('--restart', 'abandon an unfinished run and start over')
-    .addOption(optionWithValue('--max-pages <n>', 'fail if the run has more pages'))
-    .addOption(
-      optionWithValue('--max-empty-pages <n>', 'fail after n consecutive pages without reports (default: 1000)'),
-    )
+    .addOption(optionWithValue('--out <directory>', 'directory for pages and state (default: ./exports)'))
+    .option('--compress', 'store each page as a gzip file: page-000001.xml.gz')
     .addOption(optionWithValue('--max-attempts <n>', 'try each step at most n times; 1: no retries'))
     .option('--quiet', 'show only warnings, errors and the result')
     .option('--json', 'print JSON on stdout, everything else on stderr')
     .addHelpText(
       'after',
       `
-Run it again to export what is new since the last run, or to resume an interrupted run.
+Run it again to export what is new since the last run, or to resume an interrupted run. The API key comes from the environment
+variable REPORT_EXPORT_API_KEY, or the one in apiKeyEnv of a settings file. All else that can be set needs a settings file.
 
-With --settings, the exports run exactly as they would be deployed, one after the other, except for schedules. The API key
-of a service comes from the environment variable in its apiKeyEnv.
-
-A directory holds any number of exports, and saves the settings of each when a run begins. With --all they run one after
-the other; one that fails does not stop the others. Without --settings, only --out, --json, --quiet, --max-attempts
-and what a run is started with (--since to --slice, --restart) can be combined with it.
-
-If stderr is not a terminal, each line about a run begins with the time, and its pages take a line per minute at most.
+With --settings, the exports run as they would be deployed, one after the other, except for schedules. A directory holds any
+number of exports, and saves the settings of each. With --all they run one after the other; one that fails does not stop the others.
 
 Examples:
   $ ${programName} local                                           # a first run, against the simulator
   $ ${programName} local --size 3 --since 2026-11-20T00:00:00Z
   $ REPORT_EXPORT_API_KEY=… ${programName} local --base-url https://reports.example.com --vendor ACME --out /data/acme
-  $ ${programName} local --export invoices --filter '{"type":"invoice"}' # a second export in the same directory
-  $ ${programName} local --all                                           # each of them again
-  $ ${programName} local --filter-until date.lt --since 2026-10-01 --until 2026-11-01 --parallel 8 # a month, 8 slices at a time
-  $ ${programName} local --settings report-exporter.json nightly         # an export of a settings file
+  $ ${programName} local --export invoices                         # a second export in the same directory
+  $ ${programName} local --all                                     # each of them again
+  $ ${programName} local --since 2026-10-01 --until 2026-11-01 --parallel 8 # a month, 8 slices at a time
+  $ ${programName} local --settings report-exporter.json nightly   # an export of a settings file
   $ ${programName} local --settings report-exporter.json --all --simulate --out /tmp/try # all of them, without the service
 
 Exit status: 0 completed or skipped; 1 failed; 2 wrong usage or settings; 130 interrupted.`,
     )
     .allowUnknownOption()
     .allowExcessArguments()
-    .action(
-      action(async (command) => {
-        const { localCommand } = await import('../lib/operator/commands/local.ts');
-        return async (names: readonly string[], options: LocalOptions, usage, context) => {
-          const hasSettings = options.settings !== undefined;
-          const problems = [
-            // They select exports of a settings file.
-            ...(hasSettings ? [] : names.map(unexpectedArgument)),
-            ...usage,
-            ...conflictingOptions(givenOptions(command), hasSettings, names),
-          ];
-          // A default must not override the file.
-          const chosen = hasSettings ? { ...givenValues(command), export: '', out: options.out } : options;
-          return await localCommand(names, chosen, problems, context);
-        };
-      }),
-    );
-}
-
-/** What defines one export cannot be combined with `--all` alone. Even the API key may differ between exports. */
-const combinableWithAll: ReadonlySet<string> = new Set([
-  '--all',
-  '--out',
-  '--json',
-  '--quiet',
-  '--since',
-  '--until',
-  '--each',
-  '--again',
-  '--parallel',
-  '--slice',
-  '--restart',
-  '--max-attempts',
-]);
-
-function conflictingOptions(given: readonly string[], hasSettings: boolean, names: readonly string[]): string[] {
-  const has = (option: string) => given.includes(option);
-  const notWithAll = has('--all') && !hasSettings ? given.filter((option) => !combinableWithAll.has(option)) : [];
-  return [
-    ...notWithAll.map(
-      (option) => `${option}: cannot be combined with --all, which uses the saved settings of each export`,
-    ),
-    ...(hasSettings && has('--export')
-      ? ['--export: cannot be combined with --settings; name the exports as arguments']
-      : []),
-    ...(hasSettings && has('--all') && names.length > 0
-      ? ['--all: runs every export; leave out the names of exports']
-      : []),
-    ...(has('--simulate') && has('--base-url')
-      ? ['--simulate: cannot be combined with --base-url, which names a service']
-      : []),
-  ];
+    .action(action(async () => (await import('../lib/operator/commands/local.ts')).localCommand));
+  addFieldOptions(local);
 }
 
 function addServiceCommand(program: Command, programName: string, action: CommandAction): void {
@@ -214,12 +131,6 @@ function addServiceCommand(program: Command, programName: string, action: Comman
     .description('run the simulator of the service until interrupted')
     .addOption(optionWithValue('--port <port>', 'on 127.0.0.1; 0 picks a free port', '0'))
     .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-… (default: SERVICE)'))
-    .addOption(
-      optionWithValue(
-        '--api-key-env <variable>',
-        `environment variable with the API key (default: ${defaultApiKeyEnv})`,
-      ),
-    )
     .addOption(optionWithValue('--reports <n>', 'generated reports at the start (default: 250)'))
     .addOption(optionWithValue('--from <directory>', 'serve its XML files instead, one report each'))
     .addHelpText(

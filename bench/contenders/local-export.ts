@@ -9,17 +9,19 @@ import { readFile } from 'node:fs/promises';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Instant } from '../../lib/core/model.ts';
 import { startLocalExport } from '../../lib/local/directory.ts';
-import { localSettingsSchema } from '../../lib/local/settings.ts';
+import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
 import { startMeasurement } from '../harness/processes.ts';
 
 const [baseUrl = '', out = '', mode, since, until, parallel] = process.argv.slice(2);
 const settings = {
-  ...localSettingsSchema.parse({
-    service: { baseUrl, compression: mode !== 'identity', ...(mode === 'slices' && { filterUntil: 'date.lt' }) },
-    export: { name: 'reports' },
+  service: serviceSettingsSchema.parse({
+    baseUrl,
+    compression: mode !== 'identity',
+    filterUntil: mode === 'slices' ? 'date.lt' : undefined,
   }),
+  export: exportSettingsSchema.parse({ name: 'reports' }),
   apiKeyEnv: 'BENCH_API_KEY',
-  ...(mode === 'stored' && { compression: 'gzip' as const }),
+  compression: mode === 'stored' ? ('gzip' as const) : undefined,
 };
 const request =
   mode === 'slices' ? { since: since as Instant, until: until as Instant, parallel: Number(parallel) } : {};

@@ -106,7 +106,7 @@ export function assertBoundable(
   if (dates.upperBound === undefined && (until !== undefined || isSliced)) {
     const wanted = until === undefined ? 'slices' : 'runs with an upper bound';
     throw invalid([
-      `Export ${name} cannot have ${wanted}: its requests do not exclude reports from a date on. Set filterUntil of the service, or use {until} in its api`,
+      `Export ${name} cannot have ${wanted}: its requests do not exclude reports from a date on. Set filterUntil of the service (--filter-until of local), or use {until} in its api`,
     ]);
   }
   if (until === undefined) {

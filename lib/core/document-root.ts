@@ -42,7 +42,7 @@ interface RootKind {
 const rootElement: RootKind = {
   noun: 'root element',
   setting: 'service.rootElement',
-  settings: 'service.rootElement (--root-element)',
+  settings: 'service.rootElement',
 };
 const firstRow: RootKind = { noun: 'columns', setting: 'api.page.columns', settings: 'api.page.columns' };
 

@@ -190,7 +190,7 @@ function deployedExport(
       acquireExportLock(out, name)?.release();
       for (const folder of folders) await store.checkWritable(folder);
     },
-    readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.schedule }),
+    readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.export.schedule?.expression }),
     failedStart: notes.failedStart(name),
     async start(request, startOptions) {
       return await notingFailure(options, { exportName: name }, request, startOptions, async () => {

@@ -31,7 +31,7 @@ export interface TargetOptions {
   readonly json?: boolean;
 }
 
-const defaultDirectory = './exports';
+export const defaultDirectory = './exports';
 
 /**
  * Opens the deployment that `options` name, runs `action` on it, and resolves to the exit status. It reports every
@@ -80,8 +80,8 @@ async function openDeployment({ out, stack }: TargetOptions, context: CommandCon
       out: out ?? defaultDirectory,
       env,
       runtime: systemRuntime,
-      // With its parser it takes long to load, and most directories have no settings file.
-      readSettings: async (source, name) => (await import('./settings-file.ts')).readAgain(source, name),
+      // With its schemas it takes long to load, and most directories have no settings file.
+      readSettings: async (source, name) => (await import('./local-settings.ts')).readAgain(source, name),
     });
   }
   const { openStack } = await import('../aws/stack/stack.ts');

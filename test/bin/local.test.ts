@@ -136,10 +136,9 @@ describe('report-exporter local', () => {
       '--vendor': 'A B',
       '--size': '11',
       '--since': 'yesterday',
-      '--overlap': '1h',
-      '--filter': '{"date":{"gte":"x"}}',
       '--cursor-in': 'header',
-      '--max-pages': '0',
+      '--filter-until': 'date.lte',
+      '--max-attempts': '0',
       '--export': 'a/b',
     };
     const ended = await runInProcess([
@@ -150,33 +149,33 @@ describe('report-exporter local', () => {
     ]);
     expect(ended.status).toBe(2);
     const named = [...Object.keys(wrong), '--sise: no such option', '3: unexpected argument'];
-    expect(ended.stderr).toMatch(/^Error: 11 problems:\n/);
+    expect(ended.stderr).toMatch(/^Error: 10 problems:\n/);
     for (const problem of named) expect(ended.stderr).toContain(`  ${problem}`);
     expect(ended.stderr).toMatch(/\nFor help: npx report-exporter local --help\n$/);
     expect(ended.stdout).toBe('');
   });
 
-  it('reports wrong options as JSON too with --json', async () => {
-    const ended = await runInProcess([
-      'local',
-      '--json',
-      '--size',
-      '0',
-      '--filter',
-      '{',
-      '--since=2126-11-20T00:00:00Z',
+  it('names the setting that there is instead of an option', async () => {
+    const ended = await runInProcess(['local', '--filter', '{"type":"daily"}', '--overlap=PT1H', '--no-compression']);
+    expect(ended).toMatchObject({ status: 2, stdout: '' });
+    expect(ended.stderr.split('\n').slice(1, 4)).toEqual([
+      '  --no-compression: no such option; set services.<name>.compression in a settings file and use --settings',
+      '  --overlap: no such option; set exports[].since.overlap in a settings file and use --settings',
+      '  --filter: no such option; set exports[].filter in a settings file and use --settings',
     ]);
+  });
+
+  it('reports wrong options as JSON too with --json', async () => {
+    const ended = await runInProcess(['local', '--json', '--size', '0', '--since=2126-11-20T00:00:00Z']);
     expect(ended.status).toBe(2);
     expect(jsonOf(ended)).toMatchObject({ status: 'failed', error: { name: 'ConfigurationError' } });
-    expect(jsonOf(ended).error?.message).toMatch(
-      /--since: must not be in the future[\s\S]*--filter: must be JSON[\s\S]*--size: must be at least 1/,
-    );
+    expect(jsonOf(ended).error?.message).toMatch(/--since: must not be in the future[\s\S]*--size: must be at least 1/);
   });
 
   it('reports an option without its value together with all other problems', async () => {
-    const ended = await runInProcess(['local', '--json', '--overlap=1h', '--size']);
+    const ended = await runInProcess(['local', '--json', '--vendor=A B', '--size']);
     expect(ended.status).toBe(2);
-    expect(jsonOf(ended).error?.message).toMatch(/--size: needs a value\n--overlap: must be/);
+    expect(jsonOf(ended).error?.message).toMatch(/--size: needs a value\n--vendor: must be/);
     for (const option of ['--settings', '--out', '--since', '--max-attempts']) {
       const { status, stderr } = await runInProcess(['local', option, '']);
       expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(`${option}: needs a value\n`) });
@@ -184,18 +183,10 @@ describe('report-exporter local', () => {
   });
 
   it('reports an option that is given twice', async () => {
-    const ended = await runInProcess([
-      'local',
-      '--size',
-      '3',
-      '--overlap=1h',
-      '--size=4',
-      '--size=5',
-      '--json',
-      '--json',
-    ]);
+    const words = ['--size', '3', '--vendor=A B', '--size=4', '--size=5', '--json', '--json'];
+    const ended = await runInProcess(['local', ...words]);
     expect(ended.status).toBe(2);
-    expect(jsonOf(ended).error?.message).toMatch(/^--size: is given more than once\n--overlap: must be.*$/);
+    expect(jsonOf(ended).error?.message).toMatch(/^--size: is given more than once\n--vendor: must be.*$/);
   });
 
   it('says that --out is a file, and exits with 2', async () => {
@@ -264,32 +255,6 @@ describe('report-exporter local', () => {
     expect(ended.stderr).toContain('404');
     expect(ended.stderr).toContain(`${url}/v1/report/export`);
     expect(ended.stderr).not.toContain(apiKey);
-  });
-
-  it('accepts only the root element that --root-element names, also in later starts', async () => {
-    const apiKey = 'key-of-the-root-element-test';
-    const reports = inMemoryReports(someReports(3));
-    await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, reports });
-    const out = await aDirectory();
-    const options = ['local', '--out', out, '--base-url', simulator.baseUrl, '--max-attempts', '1', '--root-element'];
-    const env = { REPORT_EXPORT_API_KEY: apiKey };
-    for (const args of [
-      [...options, '{urn:v2}reports'],
-      ['start', '--out', out, '--max-attempts', '1'],
-    ]) {
-      const failed = await runInProcess(args, env);
-      expect(failed.status).toBe(1);
-      expect(failed.stderr).toContain('but {urn:v2}reports is expected: service.rootElement names it');
-    }
-    expect(await runInProcess([...options, 'reports'], env)).toMatchObject({ status: 0 });
-    expect(await runInProcess([...options, '<reports>'], env)).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining('--root-element: must be the name of an element, such as reports'),
-    });
-    expect(await runInProcess(['local', '--out', out, '--root-element', 'reports'])).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining('--root-element: the simulator does not use it; add --base-url'),
-    });
   });
 
   it('exits with 0 for help', async () => {
@@ -437,30 +402,18 @@ describe('report-exporter local --all', () => {
   it('runs every export in the directory with its own settings, and fails if one does', async () => {
     const out = await aDirectory();
     const env = { ONE_KEY: 'key-of-the-first', OTHER_KEY: 'key-of-the-second' };
-    const services = await Promise.all(
-      Object.values(env).map((apiKey) =>
-        startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports(someReports(5)) }),
-      ),
-    );
-    onTestFinished(async () => void (await Promise.all(services.map((service) => service.close()))));
-    const runFirst = (name: string, keyName: string, service = services[0], ...more: string[]) =>
-      runInProcess(
-        [
-          'local',
-          '--out',
-          out,
-          '--export',
-          name,
-          '--base-url',
-          service?.baseUrl ?? '',
-          '--api-key-env',
-          keyName,
-          ...more,
-        ],
-        env,
-      );
-    await runFirst('one', 'ONE_KEY', services[0], '--size', '2');
-    await runFirst('two', 'OTHER_KEY', services[1]);
+    for (const [name, apiKeyEnv, size] of [
+      ['one', 'ONE_KEY', 2],
+      ['two', 'OTHER_KEY', 10],
+    ] as const) {
+      const apiKey = env[apiKeyEnv];
+      const service = await startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports(someReports(5)) });
+      onTestFinished(() => service.close());
+      const file = join(out, `${name}.json`);
+      const services = { acme: { baseUrl: service.baseUrl, apiKeyEnv } };
+      await writeFile(file, JSON.stringify({ services, exports: [{ name, size }] }));
+      await runInProcess(['local', '--out', out, '--settings', file], env);
+    }
     await runInProcess(['local', '--out', out, '--export', 'simulated']);
 
     const since = '2026-11-20T00:00:00Z';
@@ -487,21 +440,16 @@ describe('report-exporter local --all', () => {
     const defining = {
       '--base-url': 'https://reports.example.com',
       '--vendor': 'SERVICE',
-      '--api-key-env': 'KEY',
       '--export': 'reports',
-      '--overlap': 'PT0S',
       '--size': '3',
-      '--filter': '{}',
-      '--format': 'XML',
-      '--container': 'NONE',
+      '--filter-until': 'date.lt',
       '--cursor-in': 'query',
-      '--max-pages': '5',
     };
-    const options = ['--no-compression', ...Object.entries(defining).map(([option, value]) => `${option}=${value}`)];
+    const options = ['--compress', ...Object.entries(defining).map(([option, value]) => `${option}=${value}`)];
     const ended = await runInProcess(['local', '--all', '--since', 'yesterday', '--nope', ...options]);
     expect(ended).toMatchObject({ status: 2, stdout: '' });
-    expect(ended.stderr).toMatch(/^Error: 14 problems:\n/);
-    for (const option of ['--no-compression', ...Object.keys(defining)]) {
+    expect(ended.stderr).toMatch(/^Error: 9 problems:\n/);
+    for (const option of ['--compress', ...Object.keys(defining)]) {
       expect(ended.stderr).toContain(
         `  ${option}: cannot be combined with --all, which uses the saved settings of each export\n`,
       );
@@ -521,20 +469,10 @@ describe('report-exporter local --all', () => {
 
 describe('report-exporter service', () => {
   it('reports all problems of its options at once', async () => {
-    const ended = await runInProcess([
-      'service',
-      '--port',
-      '99999',
-      '--vendor',
-      'A B',
-      '--reports',
-      '3',
-      '--from',
-      '.',
-    ]);
+    const ended = await runInProcess(['service', '--port=99999', '--vendor=A B', '--reports=3', '--from', '.']);
     expect(ended.status).toBe(2);
-    for (const option of ['--port', '--vendor', '--reports', '--api-key-env'])
-      expect(ended.stderr).toContain(`  ${option}`);
+    for (const problem of ['--port', '--vendor', '--reports', 'The environment variable REPORT_EXPORT_API_KEY'])
+      expect(ended.stderr).toContain(`  ${problem}`);
   });
 });
 

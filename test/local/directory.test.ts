@@ -10,12 +10,11 @@ import type { ManifestPage } from '../../lib/core/storage/published-schemas.ts';
 import type { StartOptions, StartRequest } from '../../lib/target/target.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
 import { openLocalDeployment, startLocalExport } from '../../lib/local/directory.ts';
-import { type LocalSettingsInput, localSettingsSchema } from '../../lib/local/settings.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { combineScripts, errorResponse, onPage, throttled } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
-import { at, collect } from '../support/builders.ts';
+import { aLocalExport, at, collect } from '../support/builders.ts';
 import { startRawServer } from '../support/service/raw-server.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -27,10 +26,6 @@ const startOptions: StartOptions = {
   say: () => {},
   signal: new AbortController().signal,
 };
-const aLocalExport = ({ service, ...settings }: Partial<Record<keyof LocalSettingsInput, object>>) => ({
-  ...localSettingsSchema.parse({ service, export: { name: 'a', ...settings.export } }),
-  apiKeyEnv: 'KEY',
-});
 const simulated = (name: string, settings: object = {}) => aLocalExport({ service: {}, export: { name, ...settings } });
 const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, runtime: systemRuntime });
 
@@ -160,13 +155,10 @@ describe('a local deployment', () => {
     const faults = onPage(2, throttled('1'));
     const reports = inMemoryReports(someReports(5));
     await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
-    const settings = {
-      ...localSettingsSchema.parse({
-        service: { baseUrl: service.baseUrl, vendor: 'ACME', filterUntil: 'date.lt' },
-        export: { name, size: 2, iterationsPerExecution: 2, maxInlineWait: 'PT0S' },
-      }),
-      apiKeyEnv: 'KEY',
-    };
+    const settings = aLocalExport({
+      service: { baseUrl: service.baseUrl, vendor: 'ACME', filterUntil: 'date.lt' },
+      export: { name, size: 2, iterationsPerExecution: 2, maxInlineWait: 'PT0S' },
+    });
     const readStates = async () => {
       await using deployment = openLocalDeployment(optionsFor(directory.path));
       const [status] = await readStatuses(deployment, Date.now());

@@ -34,24 +34,17 @@ async function anExport() {
   const apiKey = 'the-key-of-this-service';
   const service = await startSimulator({ vendor: 'ACME', apiKey, reports: inMemoryReports(someReports(5)) });
   onTestFinished(() => service.close());
-  const options = [
-    '--base-url',
-    service.baseUrl,
-    '--vendor',
-    'ACME',
-    '--filter-until',
-    'date.lt',
-    '--size',
-    '2',
-    '--export',
-    'daily',
-  ];
+  const file = join(await aDirectory(), 'settings.json');
+  const services = { acme: { baseUrl: service.baseUrl, vendor: 'ACME', filterUntil: 'date.lt' } };
+  const exports = [{ name: 'daily', size: 2, since: { overlap: 'P365D' } }];
+  await writeFile(file, JSON.stringify({ services, exports }));
+  const options = ['--settings', file];
   const env = { REPORT_EXPORT_API_KEY: apiKey };
   return {
     out,
     /** Each run has the reports of the one before it, too. Runs with and without `--compress`, or slices, may follow each other. */
     run: async (...more: readonly string[]): Promise<PublishedRun> => {
-      const words = ['local', '--out', out, '--overlap', 'P365D', ...options, ...more, '--json'];
+      const words = ['local', '--out', out, ...options, ...more, '--json'];
       const ended = await runInProcess(words, env);
       expect(ended).toMatchObject({ status: 0 });
       const path = jsonOf(ended).manifest ?? '';

@@ -7,7 +7,7 @@
  * response breaks the contract.
  */
 
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
@@ -17,14 +17,13 @@ import { systemRuntime } from '../../lib/core/clock.ts';
 import { byStep } from '../../lib/core/state-machine/definition.ts';
 import { runLocally } from '../../lib/local/run.ts';
 import { doctorCommand } from '../../lib/operator/commands/doctor.ts';
-import { localCommand } from '../../lib/operator/commands/local.ts';
+import { localCommand, type LocalOptions } from '../../lib/operator/commands/local.ts';
 import { planCommand } from '../../lib/operator/commands/plan.ts';
 import { reportCommand } from '../../lib/operator/commands/report.ts';
 import { startCommand } from '../../lib/operator/commands/start.ts';
 import { statusCommand } from '../../lib/operator/commands/status.ts';
 import { verifyCommand } from '../../lib/operator/commands/verify.ts';
 import { createProgressDisplay } from '../../lib/operator/output/progress.ts';
-import type { LocalOptions } from '../../lib/operator/run-options.ts';
 import { formatSummary, summarizeRun, unobservedRun } from '../../lib/operator/run-summary.ts';
 import { fixedApiKey } from '../../lib/service/client/api-key.ts';
 import {
@@ -329,23 +328,16 @@ describe('a run on this machine', () => {
     await using out = await temporaryDirectory();
     await using service = await startEchoingService();
     const outputs: Record<string, unknown> = {};
-    const defaultOptions = {
-      vendor: 'SERVICE',
-      export: 'reports',
-      overlap: 'PT0S',
-      format: 'XML',
-      container: 'NONE',
-      cursorIn: 'query',
-    };
+    const file = join(out.path, 'settings.json');
+    const services = { acme: { baseUrl: service.baseUrl, apiKeyEnv: keys.current } };
+    await writeFile(file, JSON.stringify({ services, exports: [{ name: 'reports' }] }));
     const run = async (name: string, fault: Fault | undefined, options: Partial<LocalOptions>, key = keys.current) => {
       service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault]));
       const [stdout, stderr] = [aTerminal(), aTerminal()];
       const status = await localCommand(
         [],
         {
-          ...defaultOptions,
           baseUrl: service.baseUrl,
-          apiKeyEnv: 'THE_KEY',
           out: out.path,
           restart: true,
           json: true,
@@ -353,7 +345,7 @@ describe('a run on this machine', () => {
         },
         [],
         {
-          env: { THE_KEY: key },
+          env: { REPORT_EXPORT_API_KEY: key },
           stdin: Readable.from([]),
           stdout,
           stderr,
@@ -368,7 +360,8 @@ describe('a run on this machine', () => {
     expect(await run('rejected', faultsWith['a body of 400'], {})).toBe(1);
     expect(await run('unknown key', undefined, {}, keys.former)).toBe(1);
     expect(await run('redirected', faultsWith['a redirect'], { json: false })).toBe(1);
-    expect(await run('key as the name', undefined, { apiKeyEnv: keys.current })).toBe(2);
+    expect(await run('key as the name', undefined, { settings: file })).toBe(2);
+    await rm(file);
     expect(await run('key with a space', undefined, {}, `${keys.current} `)).toBe(2);
     expect(await run('completed', undefined, {})).toBe(0);
     expect(await run('rejected again', faultsWith['a body of 400'], {})).toBe(1);
@@ -378,7 +371,7 @@ describe('a run on this machine', () => {
       service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault, fault]));
       const [stdout, stderr] = [aTerminal(), aTerminal()];
       const context = {
-        env: { THE_KEY: keys.current },
+        env: { REPORT_EXPORT_API_KEY: keys.current },
         stdin: Readable.from([]),
         stdout,
         stderr,

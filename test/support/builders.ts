@@ -23,6 +23,8 @@ import {
   type Watermark,
 } from '../../lib/core/model.ts';
 import type { FetchedPage, PageIdentity, ReceivedPage } from '../../lib/core/ports.ts';
+import type { LocalExport } from '../../lib/local/settings.ts';
+import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
 
 /** `text`, which must be in canonical form, as an Instant. */
 export const at = (text: string): Instant => text as Instant;
@@ -46,6 +48,22 @@ export function anExportRequest(overrides: Partial<ExportRequest> = {}): ExportR
   const api = { sha256, requestSha256: sha256 };
   return { source: 'simulator', filter: {}, format: 'XML', container: 'NONE', api, ...overrides };
 }
+
+/** On this machine, of a simulator unless `service` has a base URL. */
+export const aLocalExport = ({
+  service = {},
+  export: settings = {},
+}: {
+  service?: object;
+  export?: object;
+}): LocalExport => {
+  const { baseUrl } = service as { readonly baseUrl?: string };
+  return {
+    service: { ...serviceSettingsSchema.parse({ baseUrl: 'http://127.0.0.1', ...service }), baseUrl },
+    export: exportSettingsSchema.parse({ name: 'a', ...settings }),
+    apiKeyEnv: 'KEY',
+  };
+};
 
 export function someLimits(overrides: Partial<RunLimits> = {}): RunLimits {
   return {

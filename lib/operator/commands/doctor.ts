@@ -5,6 +5,7 @@ import { describeLocalExport } from '../../local/directory.ts';
 import { type CommandContext, exitStatuses, runOn, runOnDeployment, type TargetOptions } from '../context.ts';
 import type { Finding } from '../../target/findings.ts';
 import { runHealthChecks, runSettingsChecks } from '../health-checks.ts';
+import { readExports } from '../local-settings.ts';
 import { plural } from '../output/format.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 
@@ -35,9 +36,8 @@ export async function doctorCommand(
   const hasTarget = options.out !== undefined || options.stack !== undefined;
   if (hasTarget) problems.push('--settings: checks what has not run yet; leave out --out and --stack');
   const open = async () => {
-    const { readFileExports } = await import('../settings-file.ts');
     const names = exportName === undefined ? [] : [exportName];
-    const exports = readFileExports(file, names, { all: names.length === 0 }, []).map((each) =>
+    const exports = (await readExports({ settings: file, all: names.length === 0 }, names, [])).map((each) =>
       describeLocalExport(each, { env, runtime: systemRuntime }),
     );
     return { exports, [Symbol.asyncDispose]: async () => {} };

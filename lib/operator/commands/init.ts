@@ -10,9 +10,11 @@ import { type CommandContext, exitStatuses, reportError } from '../context.ts';
 import { plural } from '../output/format.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { projectFiles } from '../project/project-files.ts';
-import { collectProblems, overrideSettings, readOverrides, type SettingOptions } from '../run-options.ts';
+import { checkService, collectProblems } from '../run-options.ts';
 
-export interface InitOptions extends Pick<SettingOptions, 'baseUrl' | 'vendor'> {
+export interface InitOptions {
+  readonly baseUrl?: string;
+  readonly vendor?: string;
   /** What the project installs as report-exporter, as npm takes it: a version, or the path of a tarball. */
   readonly package?: string;
   /** Describe another API than the Report Export Service, by an example. */
@@ -75,7 +77,7 @@ function readProject(
     problems.push('directory: must be given, such as init my-exports; for this directory: init .');
   }
   if (api && vendor !== undefined) problems.push('--vendor: has no meaning with --api');
-  overrideSettings({ service: {}, export: { name: 'any' } }, readOverrides(options, problems), problems);
+  checkService(options, problems);
   const source = collectProblems(() => findPackage(options), problems);
   if (source === undefined || problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
   const { engines, devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));

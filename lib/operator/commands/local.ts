@@ -9,12 +9,29 @@ import { describeLocalExport, directoryOption, startLocalExport } from '../../lo
 import { isFilePresent } from '../../local/durable-fs.ts';
 import { stateFileIn } from '../../local/run.ts';
 import { findSecretProblem } from '../../local/service.ts';
-import type { LocalExport, SettingsSource } from '../../local/settings.ts';
+import type { LocalExport } from '../../local/settings.ts';
 import { openSqlitePageLog } from '../../local/sqlite/page-log.ts';
 import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
-import { allExports, type CommandContext, reportError, runOnDeployment } from '../context.ts';
-import { type LocalOptions, readLocalSettings, readMaxAttempts, readStartRequest } from '../run-options.ts';
+import {
+  allExports,
+  type CommandContext,
+  defaultDirectory,
+  exitStatuses,
+  reportError,
+  runOnDeployment,
+} from '../context.ts';
+import { readExports, type SettingOptions, settingsSource } from '../local-settings.ts';
+import { readMaxAttempts, readStartRequest, type RunOptions, sanitizeArgument } from '../run-options.ts';
 import { type Startable, startExports } from '../start-exports.ts';
+
+export interface LocalOptions extends SettingOptions, RunOptions {
+  readonly out?: string;
+  /** How often a step is tried at most. */
+  readonly maxAttempts?: string;
+  readonly json?: boolean;
+  /** Show only warnings, errors and the result. */
+  readonly quiet?: boolean;
+}
 
 /** `names` are exports of the settings file. Resolves to the exit status of the runs. */
 export async function localCommand(
@@ -23,40 +40,13 @@ export async function localCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { env } = context;
-  const { out, json = false, quiet = false, all = false } = options;
-  const problems = [...usageErrors];
+  const { env, stderr, program } = context;
+  const { out = defaultDirectory, settings: file, json = false, quiet = false, all = false } = options;
+  const problems = [...usageErrors, ...findConflicts(names, options)];
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   const request = readStartRequest(options, problems);
   const start = { request, follow: true, json, quiet, maxAttempts, all, command: 'local' };
-  const startable = (settingsOf: (name: string) => LocalExport, source?: SettingsSource): Startable => ({
-    option: directoryOption(out),
-    open: async (name) => ({
-      get definition() {
-        return describeLocalExport(settingsOf(name), { env, runtime: systemRuntime }).definition;
-      },
-      log: { boundedStates: () => readBoundedStates(stateFileIn(out), name) },
-      start: async (...args) =>
-        await startLocalExport({ out, env, runtime: systemRuntime }, settingsOf(name), ...args, source),
-    }),
-  });
-
-  if (options.settings !== undefined) {
-    // With its parser it takes long to load, and most runs have no settings file.
-    const { readFileExports, settingsSource } = await import('../settings-file.ts');
-    let exports: ReadonlyMap<string, LocalExport>;
-    try {
-      const selected = readFileExports(options.settings, names, options, problems);
-      exports = new Map(selected.map((each) => [each.export.name, each]));
-    } catch (error) {
-      return reportError(error, { json }, context);
-    }
-    const source = settingsSource(options.settings, options);
-    const ofFile = startable((name) => exports.get(name) as LocalExport, source);
-    if (!quiet && (exports.size > 1 || all)) warnOfSecrets([...exports.values()], context);
-    return await startExports(ofFile, [...exports.keys()], start, context);
-  }
-  if (all) {
+  if (all && file === undefined) {
     return await runOnDeployment(
       { out, json },
       problems,
@@ -65,8 +55,64 @@ export async function localCommand(
       { handlesInterruption: true },
     );
   }
-  const ofOptions = startable(() => readLocalSettings(options, problems));
-  return await startExports(ofOptions, [options.export], start, context);
+
+  let exports: readonly LocalExport[];
+  try {
+    exports = await readExports(options, names, problems);
+  } catch (error) {
+    const exitStatus = reportError(error, { json }, context);
+    if (file === undefined && exitStatus === exitStatuses.usage) stderr.write(`For help: ${program} local --help\n`);
+    return exitStatus;
+  }
+  const source = file === undefined ? undefined : settingsSource(file, options);
+  const startable: Startable = {
+    option: directoryOption(out),
+    open: async (name) => {
+      const settings = exports.find((each) => each.export.name === name) as LocalExport;
+      return {
+        definition: describeLocalExport(settings, { env, runtime: systemRuntime }).definition,
+        log: { boundedStates: () => readBoundedStates(stateFileIn(out), name) },
+        start: async (...args) =>
+          await startLocalExport({ out, env, runtime: systemRuntime }, settings, ...args, source),
+      };
+    },
+  };
+  const selected = exports.map((each) => each.export.name);
+  if (!quiet && (exports.length > 1 || all)) warnOfSecrets(exports, context);
+  return await startExports(startable, selected, start, context);
+}
+
+/** The options that settings are read from. */
+const settingOptions = {
+  '--simulate': 'simulate',
+  '--base-url': 'baseUrl',
+  '--vendor': 'vendor',
+  '--export': 'export',
+  '--size': 'size',
+  '--filter-until': 'filterUntil',
+  '--cursor-in': 'cursorIn',
+  '--compress': 'compress',
+} as const satisfies Record<string, keyof SettingOptions>;
+
+function findConflicts(names: readonly string[], options: LocalOptions): readonly string[] {
+  const given = Object.entries(settingOptions).flatMap(([option, field]) =>
+    options[field] === undefined ? [] : [option],
+  );
+  const has = (option: string) => given.includes(option);
+  const simulated = '--simulate: cannot be combined with --base-url, which names a service';
+  return [
+    ...(options.settings === undefined ? names.map((name) => sanitizeArgument(`${name}: unexpected argument`)) : []),
+    ...(options.settings === undefined && options.all === true
+      ? given.map((option) => `${option}: cannot be combined with --all, which uses the saved settings of each export`)
+      : []),
+    ...(options.settings !== undefined && has('--export')
+      ? ['--export: cannot be combined with --settings; name the exports as arguments']
+      : []),
+    ...(options.settings !== undefined && options.all === true && names.length > 0
+      ? ['--all: runs every export; leave out the names of exports']
+      : []),
+    ...(has('--simulate') && has('--base-url') ? [simulated] : []),
+  ];
 }
 
 /** None in a directory in which nothing has run. */

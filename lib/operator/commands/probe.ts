@@ -52,9 +52,9 @@ export async function probeCommand(
   const { since: given } = readStartRequest({ since: options.since }, problems);
   if (file === undefined) problems.push('--settings: required, such as --settings report-exporter.json');
   const open = async () => {
-    const { readFileExports } = await import('../settings-file.ts');
+    const { readExports } = await import('../local-settings.ts');
     const names = exportName === undefined ? [] : [exportName];
-    const [settings] = readFileExports(file ?? '', names, {}, []);
+    const [settings] = await readExports({ settings: file ?? '' }, names, []);
     if (settings === undefined) throw new ExportError('ConfigurationError', `No exports in ${file}`);
     const described = describeLocalExport(settings, { env, runtime: systemRuntime });
     const service = await described.service.connect((text) => stderr.write(`${text}\n`));

@@ -2,18 +2,17 @@
 
 import { ExportError } from '../../core/errors.ts';
 import { defaultApiKeyEnv } from '../../settings/deployment-settings.ts';
-import { serviceSettingsSchema } from '../../settings/settings.ts';
+import { problemOfVariable } from '../../local/service.ts';
 import { directoryReports } from '../../service/simulator/directory-reports.ts';
 import { generatedReports } from '../../service/simulator/generated-reports.ts';
 import { startSimulator } from '../../service/simulator/simulator.ts';
 import { type CommandContext, exitStatuses } from '../context.ts';
 import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
-import { readApiKey, readWholeNumber } from '../run-options.ts';
+import { checkService, readWholeNumber } from '../run-options.ts';
 
 export interface ServiceOptions {
   readonly port: string;
   readonly vendor?: string;
-  readonly apiKeyEnv?: string;
   readonly reports?: string;
   readonly from?: string;
 }
@@ -45,16 +44,16 @@ export async function serviceCommand(
 const seed = 1;
 
 function readServiceSettings(options: ServiceOptions, usageErrors: readonly string[], env: CommandContext['env']) {
-  const { vendor = 'SERVICE', apiKeyEnv = defaultApiKeyEnv, from } = options;
+  const { vendor = 'SERVICE', from } = options;
   const problems = [...usageErrors];
   const port = readWholeNumber('--port', options.port, { max: 65_535 }, problems);
   const count = readWholeNumber('--reports', options.reports ?? '250', { max: 10_000_000 }, problems);
   if (options.reports !== undefined && from !== undefined) {
     problems.push('--reports: cannot be combined with --from, which serves the files of a directory');
   }
-  const parsedVendor = serviceSettingsSchema.shape.vendor.safeParse(vendor);
-  for (const issue of parsedVendor.error?.issues ?? []) problems.push(`--vendor: ${issue.message}`);
-  const apiKey = readApiKey(apiKeyEnv, env, problems);
-  if (problems.length > 0 || apiKey === undefined) throw new ExportError('ConfigurationError', problems.join('\n'));
-  return { port, vendor, apiKey, from, count };
+  checkService({ vendor }, problems);
+  const problem = problemOfVariable(defaultApiKeyEnv, env);
+  if (problem !== undefined) problems.push(`The ${problem}`);
+  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+  return { port, vendor, apiKey: env[defaultApiKeyEnv] ?? '', from, count };
 }

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -54,17 +54,20 @@ describe('the files of a local run', () => {
     return manifest;
   }
 
+  async function fileOf(settings: object): Promise<readonly string[]> {
+    const file = join(await aDirectory(), 'settings.json');
+    await writeFile(file, JSON.stringify(settings));
+    return ['--settings', file];
+  }
+
   it('match the schemas with one page, several, and without reports', async () => {
     const out = await aDirectory();
-    const filter = ['--filter', '{"date":{"lt":"2200-01-01T00:00:00Z"}}'];
     expect(await runAndValidate(out, [])).toMatchObject({ size: null, totals: { pages: 3 } });
     expect(await runAndValidate(out, ['--size', '10', '--since', '1970-01-01T00:00:00Z'])).toMatchObject({ size: 10 });
-    expect(await runAndValidate(await aDirectory(), ['--filter', '{"type":"none"}'])).toMatchObject({
-      totals: { pages: 1, reports: 0 },
-    });
-    expect(await runAndValidate(await aDirectory(), filter)).toMatchObject({
-      filter: { date: { lt: expect.anything() } },
-    });
+    const filter = { type: 'none', date: { lt: '2200-01-01T00:00:00Z' } };
+    const settings = { services: { acme: { baseUrl: 'https://a.example' } }, exports: [{ name: 'reports', filter }] };
+    const empty = await runAndValidate(await aDirectory(), [...(await fileOf(settings)), '--simulate']);
+    expect(empty).toMatchObject({ totals: { pages: 1, reports: 0 }, filter: { date: { lt: expect.anything() } } });
   });
 
   it('match the schemas with compressed pages', async () => {
@@ -92,7 +95,8 @@ describe('the files of a local run', () => {
       service.close();
     });
     const baseUrl = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
-    const options = ['--base-url', baseUrl, '--format', 'JSON', '--container', 'GZIP'];
+    const exports = [{ name: 'reports', format: 'JSON', container: 'GZIP' }];
+    const options = await fileOf({ services: { acme: { baseUrl } }, exports });
     expect(await runAndValidate(await aDirectory(), options, { REPORT_EXPORT_API_KEY: 'k' })).toMatchObject({
       format: 'JSON',
       serviceStartedAt: null,

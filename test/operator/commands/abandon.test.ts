@@ -3,20 +3,15 @@
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { boundedStateName } from '../../../lib/core/bounded-runs.ts';
-import { localSettingsSchema } from '../../../lib/local/settings.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { openRunNotes } from '../../../lib/local/sqlite/run-notes.ts';
 import { abandonCommand } from '../../../lib/operator/commands/abandon.ts';
 import { settingsVersion } from '../../../lib/settings/environment.ts';
-import { anExportState, aPageEntry, aRun, aRunId, at } from '../../support/builders.ts';
+import { aLocalExport, anExportState, aPageEntry, aRun, aRunId, at } from '../../support/builders.ts';
 import { runInProcess } from '../../support/process/command-line.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-const daily = {
-  version: settingsVersion,
-  ...localSettingsSchema.parse({ service: {}, export: { name: 'daily' } }),
-  apiKeyEnv: 'KEY',
-} as const;
+const daily = { version: settingsVersion, ...aLocalExport({ export: { name: 'daily' } }) } as const;
 
 /** Runs the command for an unfinished run at a terminal, where a person replies so; undefined ends the input. */
 async function abandonWithReply(reply: string | undefined) {

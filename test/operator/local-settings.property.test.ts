@@ -1,0 +1,195 @@
+/** Settings files and options of any content are accepted, or rejected with all problems, without the key. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { isExportError } from '../../lib/core/errors.ts';
+import { findSecretProblem } from '../../lib/local/service.ts';
+import type { LocalExport } from '../../lib/local/settings.ts';
+import { readAgain, readExports, type SettingOptions, settingsSource } from '../../lib/operator/local-settings.ts';
+import { anyValue, jsonText, mutationsOf } from '../support/mutations.ts';
+import { cases, fc, test } from '../support/property.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const directory = await temporaryDirectory();
+afterAll(() => directory[Symbol.asyncDispose]());
+const file = join(directory.path, 'settings.json');
+
+const env = { THE_KEY: 'the-key-of-this-test', REPORT_EXPORT_API_KEY: 'another-key-of-this-test' };
+const valid = {
+  services: {
+    acme: {
+      baseUrl: 'https://a.example',
+      vendor: 'ACME',
+      apiKeyEnv: 'THE_KEY',
+      maxPageBytes: 10,
+      totalTimeout: 'PT1M',
+      tls: { ca: 'ca.pem' },
+    },
+    other: { baseUrl: 'https://b.example' },
+  },
+  exports: [
+    { name: 'one', service: 'acme', size: 3, since: { overlap: 'PT1H' }, schedule: { expression: 'rate(1 hour)' } },
+    { name: 'two', service: 'other', filter: { type: 'daily' }, maxInlineWait: 'PT1S' },
+  ],
+};
+
+async function read(
+  names: readonly string[],
+  options: SettingOptions,
+  usageErrors: readonly string[] = [],
+): Promise<{ readonly exports: readonly LocalExport[]; readonly problems: readonly string[] }> {
+  try {
+    return { exports: await readExports(options, names, usageErrors), problems: [] };
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError') || error.message.length > 40_000) throw error;
+    return { exports: [], problems: error.message.split('\n') };
+  }
+}
+
+const someText = fc.oneof(
+  fc.constantFrom('', '3', '11', '0x5', ' 5', '٥', 'x', '{', 'body', 'date.lt', 'https://c.example', 'ACME', 'nightly'),
+  fc.string(),
+  anyValue.filter((value) => typeof value === 'string'),
+);
+const someOptions = fc.record(
+  {
+    baseUrl: someText,
+    vendor: someText,
+    cursorIn: someText,
+    filterUntil: someText,
+    size: someText,
+    export: someText,
+    compress: fc.boolean(),
+    simulate: fc.boolean(),
+    all: fc.boolean(),
+  },
+  { requiredKeys: [] },
+);
+const someNames = fc.subarray(['one', 'two', 'three']);
+
+describe('the settings of local exports', () => {
+  const someSettings = fc.oneof(fc.constant(valid), mutationsOf(valid));
+  test.prop([fc.option(someSettings), someNames, someOptions], { numRuns: cases(100) })(
+    'are accepted in a form that can be stored, or rejected',
+    async (settings, names, options) => {
+      if (settings !== null) writeFileSync(file, jsonText(settings));
+      const usageErrors = ['x: unexpected argument', '--size: is given more than once'];
+      const source = settings === null ? options : { ...options, settings: file };
+      const { exports, problems } = await read(settings === null ? [] : names, source);
+      for (const each of exports) expect(JSON.parse(JSON.stringify(each))).toEqual(each);
+      expect(exports.length > 0).toBe(problems.length === 0);
+      for (const line of problems) {
+        expect(line).toMatch(settings === null ? /^--[a-z-]+: ./ : /./);
+        expect(line).toMatch(/^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]+$/u);
+        for (const key of Object.values(env)) expect(line).not.toContain(key);
+      }
+      const withErrors = await read(settings === null ? [] : names, source, usageErrors);
+      expect(withErrors).toEqual({ exports: [], problems: [...usageErrors, ...problems] });
+    },
+  );
+
+  test.prop([someNames.filter((names) => names.length > 0 && !names.includes('three'))], { numRuns: 10 })(
+    'are those of the file, without secrets',
+    async (names) => {
+      writeFileSync(file, JSON.stringify(valid));
+      const stored = {
+        one: {
+          service: { baseUrl: 'https://a.example', maxPageBytes: 10, tls: { ca: join(directory.path, 'ca.pem') } },
+          export: { name: 'one', size: 3, since: { overlap: 3_600_000 }, schedule: { expression: 'rate(1 hour)' } },
+          apiKeyEnv: 'THE_KEY',
+        },
+        two: {
+          service: { baseUrl: 'https://b.example' },
+          export: { name: 'two', filter: { type: 'daily' }, maxInlineWait: 1_000 },
+          apiKeyEnv: 'REPORT_EXPORT_API_KEY',
+        },
+      };
+      const exports = names.map((name) => stored[name as keyof typeof stored]);
+      expect((await read(names, { settings: file })).exports).toMatchObject(exports);
+    },
+  );
+
+  it('are overridden by options, which later starts keep', async () => {
+    writeFileSync(file, JSON.stringify(valid));
+    const options = { settings: file, baseUrl: 'https://c.example', size: '7', compress: true, filterUntil: 'date.lt' };
+    const overridden = {
+      service: { baseUrl: 'https://c.example', vendor: 'ACME', filterUntil: 'date.lt' },
+      export: { name: 'one', size: 7, since: { overlap: 3_600_000 } },
+      compression: 'gzip',
+    };
+    const { exports } = await read(['one'], options);
+    expect(exports).toMatchObject([overridden]);
+    expect(await readAgain(settingsSource(file, options), 'one')).toEqual(exports[0]);
+  });
+
+  it('are those of the options without a file', async () => {
+    expect((await read([], {})).exports).toMatchObject([
+      { service: { vendor: 'SERVICE', baseUrl: undefined }, export: { name: 'reports' } },
+    ]);
+    const options = { baseUrl: 'https://a.example', vendor: 'ACME', cursorIn: 'body', export: 'daily', size: '2' };
+    expect((await read([], options)).exports).toMatchObject([
+      {
+        service: { baseUrl: 'https://a.example', vendor: 'ACME', cursorIn: 'body' },
+        export: { name: 'daily', size: 2 },
+        apiKeyEnv: 'REPORT_EXPORT_API_KEY',
+      },
+    ]);
+  });
+
+  it.each<[string, readonly string[], SettingOptions, readonly string[]]>([
+    [
+      'an option by its name, and only once',
+      [],
+      { all: true, size: '12' },
+      ['--size: must be 1 to 10, unless the service has api'],
+    ],
+    [
+      'options, although no export is selected',
+      [],
+      { size: 'x', cursorIn: 'header' },
+      [
+        '--cursor-in: must be query or body',
+        '--size: must be a whole number',
+        `Specify exports of ${file}, or run all of them with --all: one, two`,
+      ],
+    ],
+    [
+      'an address for several services',
+      ['two', 'one'],
+      { baseUrl: 'https://c.example', vendor: 'X' },
+      ['--base-url', '--vendor'].map(
+        (option) => `${option}: the exports belong to different services (acme, other); run them separately`,
+      ),
+    ],
+    ['names', ['one', 'tow'], {}, [`tow: no such export in ${file}`, '  Its exports: one, two']],
+  ])('are rejected with %s', async (_, names, options, problems) => {
+    writeFileSync(file, JSON.stringify(valid));
+    const result = await read(names, { ...options, settings: file });
+    expect(result.problems.toSorted()).toEqual(problems.toSorted());
+  });
+});
+
+describe('a problem with a secret', () => {
+  const problemOf = (apiKeyEnv: string, variables = {}) =>
+    findSecretProblem({ service: { baseUrl: 'https://a.example' }, apiKeyEnv }, variables);
+
+  it.each(['TOKEN', 'ACME_API_KEY', 'OAUTH2_SECRET', 'B2B_KEY', 'S3_KEY_2', 'ACME_V2_TOKEN'])(
+    'names the variable %s',
+    (apiKeyEnv) => {
+      expect(problemOf(apiKeyEnv)).toContain(`The environment variable ${apiKeyEnv} is not set`);
+    },
+  );
+
+  it.each(['AKIAIOSFODNN7EXAMPLE', 'QWERTZUIOPASDFGHJKLY', '4F9A_77C2', 'SK_9F8A7B6C5D', 'sk_live_4242'])(
+    'does not show %s, which could be the key',
+    (apiKeyEnv) => {
+      const problems = [problemOf(apiKeyEnv), problemOf(apiKeyEnv, { [apiKeyEnv]: 'a key with blanks' })];
+      expect(problems).toEqual([
+        expect.stringMatching(/ in apiKeyEnv .* is not set/),
+        expect.stringMatching(/contains spaces/),
+      ]);
+      expect(problems.join()).not.toContain(apiKeyEnv);
+    },
+  );
+});

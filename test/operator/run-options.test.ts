@@ -1,0 +1,84 @@
+/** What a run is started with on the command line. */
+
+import { describe, expect, it } from 'vitest';
+import {
+  checkService,
+  readBounds,
+  readMaxAttempts,
+  readStartRequest,
+  type RunOptions,
+} from '../../lib/operator/run-options.ts';
+
+const problemsOf = (options: RunOptions) => {
+  const problems: string[] = [];
+  readStartRequest(options, problems);
+  return problems;
+};
+
+describe('the options of a start', () => {
+  it('become fields of its start input; a date is its first moment', () => {
+    const problems: string[] = [];
+    const given = { since: '2020-01-01', until: '2021-01-01', each: 'month', slice: 'PT1H', again: true };
+    expect(readStartRequest({ ...given, parallel: '16' }, problems)).toEqual({
+      ...given,
+      since: '2020-01-01T00:00:00Z',
+      until: '2021-01-01T00:00:00Z',
+      parallel: 16,
+    });
+    expect(problems).toEqual([]);
+  });
+
+  it.each<[RunOptions, string[]]>([
+    [
+      { since: 'x', until: '2020', each: 'P0D', parallel: '17', slice: 'PT90S' },
+      [
+        '--since: must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z',
+        '--until: must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z',
+        '--each: must be a duration, such as P7D, or month',
+        '--parallel: must be at most 16',
+        '--slice: must be whole minutes, such as PT1H',
+      ],
+    ],
+    [{ until: '2020-01-01' }, ['--until: needs --since: a run with an upper bound has both']],
+    [
+      { since: '2020-01-01', each: 'P7D', again: true },
+      ['--each: needs --since and --until', '--again: needs --since and --until'],
+    ],
+    [{ since: '2126-01-01' }, ['--since: must not be in the future: it has no reports yet']],
+    [{ parallel: '0' }, ['--parallel: must be at least 1']],
+    [{ parallel: 'all' }, ['--parallel: must be a whole number']],
+  ])('are rejected with all problems: %j', (options, problems) => {
+    expect(problemsOf(options)).toEqual(problems);
+  });
+
+  it('with one bound name no bounded run to abandon', () => {
+    const problems: string[] = [];
+    expect(readBounds({ since: '2020-01-01' }, problems)).toBeUndefined();
+    expect(problems).toEqual(['--since: needs --until: together they name a bounded run']);
+    expect(readBounds({ since: '2020-01-01', until: '2021-01-01' }, problems)).toEqual({
+      since: '2020-01-01T00:00:00Z',
+      until: '2021-01-01T00:00:00Z',
+    });
+    expect(readBounds({}, problems)).toBeUndefined();
+    expect(problems).toHaveLength(1);
+  });
+
+  it.each(['0x5', '5e0', ' 5', '5 ', '+5', '05', '5.0', '0b101', '٥', '', '0'])(
+    'reject the number of attempts %j',
+    (number) => {
+      const problems: string[] = [];
+      readMaxAttempts(number, problems);
+      expect(problems).toEqual(['--max-attempts: must be a whole number of at least 1, which means no retry']);
+    },
+  );
+});
+
+it('the address and the vendor of a service are checked as settings are', () => {
+  const problems: string[] = [];
+  checkService({ baseUrl: 'http://reports.example.com', vendor: 'A B' }, problems);
+  checkService({ baseUrl: 'https://reports.example.com', vendor: 'ACME' }, problems);
+  expect(problems).toEqual([
+    expect.stringMatching(/^--base-url: must be https/),
+    expect.stringMatching(/^--vendor: must be letters, digits and single hyphens/),
+  ]);
+});
