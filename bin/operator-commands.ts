@@ -129,22 +129,31 @@ Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
     )
     .action(action(async () => (await import('../lib/operator/commands/runs.ts')).runsCommand));
 
-  addRunOptions(addTargetOptions(program.command('plan')))
+  const plan = addTargetOptions(
+    program.command('plan'),
+    '[exports...]',
+    'names of exports; optional if there is only one',
+  )
     .description('show what the next start would request, and why')
-    .addOption(optionWithValue('--since <instant>', 'as for start'))
-    .option('--restart', 'as for start')
+    .addOption(optionWithValue('--settings <file>', 'exports of this settings file, before anything has run'))
+    .option('--request', 'send the first request and the one after it, and show what is found')
     .option('--all', 'show it for every export, a line each')
+    .addOption(optionWithValue('--since <instant>', 'as for start'));
+  addRunOptions(plan)
+    .option('--restart', 'as for start')
     .addHelpText(
       'after',
       `
-Sends no request and changes nothing. With the options of start, shows what that start would do.
+Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. Several exports have a
+line each. --request sends from here, also for a stack, and shows how many reports a page has and which next page was found where.
 
 Examples:
   $ ${programName} plan
   $ ${programName} plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
   $ ${programName} plan --all --stack ReportExporter
+  $ ${programName} plan audit --settings report-exporter.json --request
 
-Exit status: 0; 1 if a start would fail, with --all of one of the exports; 2 wrong usage.`,
+Exit status: 0; 1 if a start would fail, or for an error of the service; 2 wrong usage or settings; 130 interrupted.`,
     )
     .action(action(async () => (await import('../lib/operator/commands/plan.ts')).planCommand));
 
@@ -192,29 +201,6 @@ Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`
           await doctorCommand(name, { ...options, version }, problems, context);
       }),
     );
-
-  program
-    .command('probe')
-    .argument('[export]', 'name of the export; optional if there is only one')
-    .description('request a page or two, and show what was sent and found')
-    .addOption(optionWithValue('--settings <file>', 'the settings file'))
-    .addOption(optionWithValue('--since <instant>', 'start here (ISO 8601 UTC)'))
-    .option('--json', 'print JSON')
-    .addHelpText(
-      'after',
-      `
-For writing the description of an API (docs/apis.md). Shows each request without its secret, how many reports its page has, which next
-page was found where, and what a run would do. Stores nothing.
-
-Examples:
-  $ ${programName} probe --settings report-exporter.json
-  $ ${programName} probe audit --settings report-exporter.json --since 2026-11-01T00:00:00Z
-
-Exit status: 0 valid pages; 1 an error of the service, or no page; 2 wrong usage or settings; 130 interrupted.`,
-    )
-    .allowUnknownOption()
-    .allowExcessArguments()
-    .action(action(async () => (await import('../lib/operator/commands/probe.ts')).probeCommand));
 
   addTargetOptions(program.command('report'))
     .description('write HTML files that show how runs went')

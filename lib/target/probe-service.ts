@@ -1,10 +1,10 @@
-/** Asks the service for one small page and throws it away: whether an export could run from here. */
+/** Asks the service for pages and throws them away: whether an export could run from here, and what it would find. */
 
 import * as z from 'zod/mini';
-import { assertRootOfProbe, rootOfFirstProbe } from '../core/document-root.ts';
+import { assertRootOfProbe, type ExpectedRoot, rootOfFirstProbe } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, Instant } from '../core/model.ts';
-import type { PageLog, ReportService, Runtime } from '../core/ports.ts';
+import type { PageLog, PageRequest, ReceivedPage, ReportService, Runtime } from '../core/ports.ts';
 import { epochMsOf, instantOf, instantSchema } from '../core/timestamps.ts';
 
 export interface ProbeResult {
@@ -23,49 +23,63 @@ interface ProbeDependencies {
   readonly runtime: Pick<Runtime, 'now'>;
 }
 
-/** A service that needs longer for one report would keep a person waiting. */
-const timeoutMs = 30_000;
-
 /**
- * Requests the reports since `since`, one per page, and reads the response to its end.
- * @throws what `fetchPage` throws; ServiceUnavailableError after 30 s
+ * Requests the reports since `since`, one per page.
+ * @throws as `probePage` does
  */
 export async function probeService(
   { definition, service, log, runtime }: ProbeDependencies,
   since: Instant,
 ): Promise<ProbeResult> {
   const request = { ...definition.request, size: 1 };
-  const expectedRoot = await rootOfFirstProbe(definition, log);
-  return await withProbeTimeout(async (signal) => {
-    const requestedAt = runtime.now();
-    const begunAt = instantOf(requestedAt);
-    const page = await service.fetchPage({ request, since, begunAt, cursor: null, label }, signal);
-    const latencyMs = Math.round(runtime.now() - requestedAt);
-    for await (const _ of page.body);
-    const received = page.received();
-    assertRootOfProbe(label, received, expectedRoot);
-    const { serviceTime, reports } = received;
-    const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - requestedAt;
-    return { reports, latencyMs, clockLeadMs };
-  });
+  const root = await rootOfFirstProbe(definition, log);
+  const requestedAt = runtime.now();
+  const page = { request, since, begunAt: instantOf(requestedAt), cursor: null, label: 'a health check page' };
+  const { received, latencyMs } = await probePage(service, page, root, runtime);
+  const { serviceTime, reports } = received;
+  return { reports, latencyMs, clockLeadMs: serviceTime === null ? null : epochMsOf(serviceTime) - requestedAt };
 }
 
-/** @throws ServiceUnavailableError if `probe` takes longer than 30 s */
-export async function withProbeTimeout<Result>(probe: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+interface ProbedPage {
+  readonly received: ReceivedPage;
+  readonly bytes: number;
+  /** From the request to the response headers. */
+  readonly latencyMs: number;
+  /** What the next page must have. */
+  readonly root: ExpectedRoot | undefined;
+}
+
+/** A service that needs longer would keep a person waiting. */
+const timeoutMs = 30_000;
+
+/**
+ * Requests a page, and reads the response to its end.
+ * @throws what `fetchPage` throws; ContractError for another root than expected; ServiceUnavailableError after 30 s
+ */
+export async function probePage(
+  service: ReportService,
+  request: PageRequest,
+  root: ExpectedRoot | undefined,
+  { now }: Pick<Runtime, 'now'>,
+): Promise<ProbedPage> {
   const timeout = new AbortController();
   const timer = setTimeout(() => {
     // Reading the API key may have taken the time, too.
-    const message = `The health check took longer than ${timeoutMs / 1_000} s`;
+    const message = `The request of ${request.label} took longer than ${timeoutMs / 1_000} s`;
     timeout.abort(new ExportError('ServiceUnavailableError', message));
   }, timeoutMs);
   try {
-    return await probe(timeout.signal);
+    const requestedAt = now();
+    const page = await service.fetchPage(request, timeout.signal);
+    const latencyMs = Math.round(now() - requestedAt);
+    let bytes = 0;
+    for await (const chunk of page.body) bytes += chunk.length;
+    const received = page.received();
+    return { received, bytes, latencyMs, root: assertRootOfProbe(request.label, received, root) };
   } finally {
     clearTimeout(timer);
   }
 }
-
-const label = 'a health check page';
 
 /** What the function of ExportPage is invoked with to do so. It touches no state. */
 export const probeSchema = z.object({ export: z.string(), since: instantSchema });

@@ -523,7 +523,7 @@ describe('report-exporter', () => {
     expect(status).toBe(0);
     const [, commands = ''] = stdout.split('\nCommands:\n');
     const lines = commands.trimEnd().split('\n');
-    expect(lines).toHaveLength(14);
+    expect(lines).toHaveLength(13);
     for (const line of lines) expect(line).toMatch(/^ {2}[a-z]+ {2,}\S/);
   });
 });

@@ -387,7 +387,8 @@ describe('a run on this machine', () => {
       };
     };
     await operator('status', statusCommand);
-    await operator('plan', planCommand);
+    const planOne: OperatorCommand = (name, ...rest) => planCommand([name], ...rest);
+    await operator('plan', planOne);
     await operator('verify', verifyCommand);
     const reportOne: OperatorCommand = (name, { to }, ...rest) =>
       reportCommand(name, { out: out.path, json: true, to }, ...rest);

@@ -1,12 +1,12 @@
-/** `report-exporter plan`: what the next start of one export, or of each, would request, and why. It sends and changes nothing. */
+/** `report-exporter plan`: what the next start of exports would request, and why. With `--request`, also what the service responds. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import { isExportError } from '../../core/errors.ts';
-import { parseStartInput } from '../../core/steps/start-input.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
-import { asCursor } from '../../core/model.ts';
-import { toPrintable } from '../../core/sanitize.ts';
-import { noSettingsFile } from '../../local/directory.ts';
+import { isExportError } from '../../core/errors.ts';
+import { shellQuote, toPrintable } from '../../core/sanitize.ts';
+import { parseStartInput } from '../../core/steps/start-input.ts';
+import { describeLocalExport, noSettingsFile } from '../../local/directory.ts';
+import type { LocalExport } from '../../local/settings.ts';
 import {
   type DeployedExport,
   type Deployment,
@@ -16,54 +16,114 @@ import {
   unreadableExport,
 } from '../../target/target.ts';
 import { findDone } from '../bounded-start.ts';
-import { type Plan, planRun } from '../plan-run.ts';
-import { readStartRequest, type RunOptions } from '../run-options.ts';
 import {
   allExports,
   type CommandContext,
   exitStatuses,
   openExport,
   print,
+  runOn,
   runOnDeployment,
   type TargetOptions,
 } from '../context.ts';
+import { readExports } from '../local-settings.ts';
 import { countKinds, type ExportColumns, exportTable } from '../output/export-table.ts';
 import { coarseDuration } from '../output/format.ts';
 import { errorText, scheduleText } from '../output/status-table.ts';
 import { type Cell, ellipsize, textStyleFor } from '../output/terminal.ts';
-import { type PlannedRequest, plannedRequest, requestLines } from '../planned-request.ts';
+import { type Plan, planRun } from '../plan-run.ts';
+import {
+  nextPageNumber,
+  nextPageOf,
+  notesOn,
+  type PlannedRequest,
+  plannedRequest,
+  type RequestedPage,
+  requestLines,
+  requestPages,
+  responseLines,
+  responseText,
+} from '../planned-requests.ts';
+import { readStartRequest, type RunOptions } from '../run-options.ts';
 
 /** With those of `start` that decide what it would do. */
 export interface PlanOptions extends TargetOptions, RunOptions {
+  /** A settings file whose exports need not have run. */
+  readonly settings?: string;
   readonly all?: boolean;
+  /** Send the first request. */
+  readonly request?: boolean;
 }
 
+const concurrency = 8;
+
 export async function planCommand(
-  exportName: string | undefined,
+  names: readonly string[],
   options: PlanOptions,
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { all = false, json = false } = options;
+  const { stdout, program } = context;
+  const { all = false, request = false, json = false, settings: file, out, stack } = options;
   const problems = [...usageErrors];
   const start = readStartRequest(options, problems);
-  if (all && exportName !== undefined) problems.push('--all: plans every export; leave out the name of the export');
-  return await runOnDeployment(options, problems, context, async (deployment) => {
-    if (all) return await planAll(deployment, start, json, context);
-    const deployed = await openExport(deployment, exportName);
-    const planned = await planExport(deployed, start);
-    const { name } = deployed;
-    const { schedule, plan, request, settings } = planned;
-    const when = describeSchedule(schedule, `${context.program} start ${name} ${deployment.option}`);
-    const details = [
-      ...(deployed.settings === undefined ? [] : [`  settings ${settings ?? noSettingsFile}`]),
-      ...(request === null ? [] : requestLines(request)),
-    ];
-    context.stdout.write(
-      json ? `${JSON.stringify(planned)}\n` : `${[...planLines(name, plan, when), ...details].join('\n')}\n`,
-    );
-    return plan.act === 'refuse' ? exitStatuses.failed : exitStatuses.ok;
-  });
+  if (all && names.length > 0) problems.push('--all: plans every export; leave out the names of exports');
+  const run = async (exports: readonly (ExportToPlan | UnreadableExport)[], startCommand: (name: string) => string) => {
+    const isOne = !all && names.length <= 1;
+    const rows = await mapConcurrently(exports, concurrency, async (each): Promise<Row> => {
+      if ('error' in each) return each;
+      const show = async (lines: readonly string[]) => {
+        if (isOne && !json) await print(stdout, lines.map((line) => `${line}\n`).join(''));
+      };
+      const planned = planExport(each, start, request, startCommand(each.name), context, show);
+      // One that cannot be planned does not hide the others.
+      return await (isOne
+        ? planned
+        : planned.catch((error: unknown) => unreadableExport(each.name, each.serviceName, error)));
+    });
+    if (json) await print(stdout, `${JSON.stringify(isOne ? rows[0] : { exports: rows })}\n`);
+    else if (!isOne) await print(stdout, `${tableOf(rows, context).join('\n')}\n`);
+    return rows.some((row) => 'error' in row || row.plan.act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
+  };
+  if (file === undefined) {
+    return await runOnDeployment(options, problems, context, async (deployment) => {
+      const startCommand = (name: string) => `${program} start ${name} ${deployment.option}`;
+      return await run(await openExports(deployment, names, all), startCommand);
+    });
+  }
+  if (out !== undefined || stack !== undefined) {
+    problems.push('--settings: plans what has not run yet; leave out --out and --stack');
+  }
+  const open = async () => {
+    const exports = (await readExports({ settings: file, all }, names, [])).map((each) => newExport(each, context));
+    return { exports, [Symbol.asyncDispose]: async () => {} };
+  };
+  return await runOn(open, options, problems, context, async ({ exports }) =>
+    run(exports, (name) => `${program} local --settings ${shellQuote(file)} ${name}`),
+  );
+}
+
+/** What a plan needs of an export. */
+type ExportToPlan = Pick<
+  DeployedExport,
+  'name' | 'definition' | 'service' | 'serviceName' | 'settings' | 'store' | 'log' | 'executions' | 'readSchedule'
+>;
+
+async function openExports(deployment: Deployment, names: readonly string[], all: boolean) {
+  if (names.length <= 1 && !all) return [await openExport(deployment, names[0])];
+  await allExports(deployment);
+  return all ? await deployment.openAll() : await Promise.all(names.map((name) => deployment.open(name)));
+}
+
+/** An export of a settings file that has not run. Without a state, nothing else of its log or store is read. */
+function newExport(settings: LocalExport, { env }: CommandContext): ExportToPlan {
+  return {
+    ...describeLocalExport(settings, { env, runtime: systemRuntime }),
+    log: { exportState: async () => undefined, async *boundedStates() {} } as unknown as DeployedExport['log'],
+    store: { find: async () => undefined } as unknown as DeployedExport['store'],
+    executions: { isRunning: async () => false, hasEnded: async () => false },
+    readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.export.schedule?.expression }),
+  };
 }
 
 interface PlannedExport {
@@ -74,61 +134,60 @@ interface PlannedExport {
   readonly plan: Plan;
   /** The first request of the run; null if it would send none. */
   readonly request: PlannedRequest | null;
+  /** With `--request`: what was found, and what a person who describes an API should know. */
+  readonly pages?: readonly RequestedPage[];
+  readonly notes?: readonly string[];
 }
 
-async function planExport(deployed: DeployedExport, request: StartRequest): Promise<PlannedExport> {
-  if (deployed.settings?.problem !== undefined) throw deployed.settings.problem;
-  const schedule = await deployed.readSchedule();
-  const plan = await planStart(deployed, request);
-  const settings = deployed.settings?.file ?? null;
-  return { export: deployed.name, settings, schedule, plan, request: firstRequest(deployed, plan) ?? null };
+/** `show` is called as soon as there is something to show: a request is shown above the error of the service. */
+async function planExport(
+  planned: ExportToPlan,
+  start: StartRequest,
+  sends: boolean,
+  startCommand: string,
+  { stdout, stderr, env }: CommandContext,
+  show: (lines: readonly string[]) => Promise<void>,
+): Promise<PlannedExport> {
+  if (planned.settings?.problem !== undefined) throw planned.settings.problem;
+  const { name, settings: { file = null } = {} } = planned;
+  const schedule = await planned.readSchedule();
+  const plan = await planStart(planned, start);
+  const page = nextPageOf(plan);
+  const request = page === undefined ? null : plannedRequest(planned.service, page);
+  const result = { export: name, settings: file, schedule, plan, request };
+  await show(planLines(name, plan, describeSchedule(schedule, startCommand)));
+  if (planned.settings !== undefined) await show([`  settings ${file ?? noSettingsFile}`]);
+  if (!sends || request === null) {
+    await show(request === null ? [] : requestLines(request));
+    return result;
+  }
+  const pages: RequestedPage[] = [];
+  for await (const each of requestPages(planned, plan, (text) => stderr.write(`${text}\n`))) {
+    await show('contentType' in each ? responseLines(each) : requestLines(each));
+    if ('contentType' in each) pages.push(each);
+  }
+  const notes = notesOn(planned, pages);
+  const mark = textStyleFor(stdout, env)('yellow', '!');
+  await show([...notes.map((note) => `${mark} ${note}`), 'Nothing was stored.']);
+  return { ...result, pages, notes };
 }
 
 /** As `start` decides, before it starts anything, and BeginRun then. */
-async function planStart(deployed: DeployedExport, request: StartRequest): Promise<Plan> {
+async function planStart(planned: ExportToPlan, request: StartRequest): Promise<Plan> {
   try {
-    const done = await findDone(deployed, request, systemRuntime.now());
+    const done = await findDone(planned, request, systemRuntime.now());
     if (done !== undefined) return { act: 'skip', reason: done };
-    return await planRun({ ...deployed, runtime: systemRuntime }, parseStartInput(request));
+    return await planRun({ ...planned, runtime: systemRuntime }, parseStartInput(request));
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
     return { act: 'refuse', reason: error.message };
   }
 }
 
-const concurrency = 8;
-
-/** An export that cannot be planned does not hide the others. */
-async function planAll(
-  deployment: Deployment,
-  request: StartRequest,
-  json: boolean,
-  { stdout, env }: CommandContext,
-): Promise<number> {
-  await allExports(deployment);
-  const rows = await mapConcurrently(
-    await deployment.openAll(),
-    concurrency,
-    async (opened): Promise<PlannedExport | UnreadableExport> => {
-      if ('error' in opened) return opened;
-      return await planExport(opened, request).catch((error: unknown) =>
-        unreadableExport(opened.name, opened.serviceName, error),
-      );
-    },
-  );
-  const now = systemRuntime.now();
-  const lines = () => {
-    if (json) return [JSON.stringify({ exports: rows })];
-    const columns = stdout.columns || 80;
-    const summary = countKinds(rows.map(actOf), acts);
-    return [
-      ...exportTable(rows, tableColumns, { now, style: textStyleFor(stdout, env), columns }),
-      '',
-      ellipsize(summary, columns),
-    ];
-  };
-  await print(stdout, `${lines().join('\n')}\n`);
-  return rows.some((row) => 'error' in row || row.plan.act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
+function tableOf(rows: readonly Row[], { stdout, env }: CommandContext): string[] {
+  const columns = stdout.columns || 80;
+  const options = { now: systemRuntime.now(), style: textStyleFor(stdout, env), columns };
+  return [...exportTable(rows, tableColumns, options), '', ellipsize(countKinds(rows.map(actOf), acts), columns)];
 }
 
 const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
@@ -142,11 +201,13 @@ const actStyles: Readonly<Record<(typeof acts)[number], Cell['style']>> = {
   resume: 'cyan',
   start: 'green',
 };
-const reasonOf = (row: Row): string =>
-  'error' in row ? errorText(row.error.name, row.error.message) : toPrintable(row.plan.reason);
+const noteOf = (row: Row): string => {
+  if ('error' in row) return errorText(row.error.name, row.error.message);
+  const [page] = row.pages ?? [];
+  return page === undefined ? toPrintable(row.plan.reason) : [responseText(page), ...(row.notes ?? [])].join('; ');
+};
 const sinceOf = (row: Row) => ('plan' in row && 'since' in row.plan ? row.plan.since : undefined);
-const pageOf = (row: Row) =>
-  'plan' in row ? (row.plan.act === 'start' ? 1 : row.plan.act === 'resume' ? row.plan.page : undefined) : undefined;
+const pageOf = (row: Row) => ('plan' in row ? nextPageNumber(row.plan) : undefined);
 
 const tableColumns: ExportColumns<Row> = {
   required: [
@@ -158,16 +219,8 @@ const tableColumns: ExportColumns<Row> = {
     { heading: 'SINCE', cell: (row) => ({ text: sinceOf(row) ?? '–' }) },
     { heading: 'SCHEDULE', cell: (row) => ({ text: 'error' in row ? '' : scheduleText(row.schedule) }) },
   ],
-  noteOf: reasonOf,
+  noteOf,
 };
-
-/** The first request of the planned run; undefined if it would send none. */
-function firstRequest({ service }: DeployedExport, plan: Plan): PlannedRequest | undefined {
-  if (plan.act === 'skip' || plan.act === 'refuse' || (plan.act === 'resume' && plan.page === null)) return undefined;
-  const { next, begunAt, request } = plan;
-  const cursor = plan.act === 'resume' && plan.cursor !== null ? asCursor(plan.cursor) : null;
-  return plannedRequest(service, { request, since: next.since, until: next.until ?? undefined, begunAt, cursor });
-}
 
 function describeSchedule(schedule: ScheduleState, startCommand: string): string {
   if (schedule.kind === 'scheduled') return scheduleText(schedule);

@@ -1,11 +1,13 @@
-/** `report-exporter probe`, in this process. */
+/** `report-exporter plan --request`, mostly of a settings file before anything has run. */
 
 import { readdirSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { aDirectory, runInProcess } from '../support/process/command-line.ts';
 import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
-import { startTestSimulator } from '../support/service/simulator-client.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { someReports, startTestSimulator } from '../support/service/simulator-client.ts';
 
 const key = 'the-key-of-the-service-0123456789';
 const env = { REPORT_EXPORT_API_KEY: key };
@@ -17,15 +19,24 @@ const api = {
   page: { format: 'json', reports: '/events/*' },
 };
 
-async function aFile({ baseUrl = 'https://api.example.com', description = api as object, size = 100 } = {}) {
+/** The last of several exports has the size. */
+async function aFile({
+  baseUrl = 'https://api.example.com',
+  description = api as object,
+  names = ['events'],
+  size = 100,
+} = {}) {
   const directory = await aDirectory();
   const file = join(directory, 'settings.json');
   const services = { acme: { baseUrl, api: description } };
-  writeFileSync(file, JSON.stringify({ services, exports: [{ name: 'events', size }] }));
+  writeFileSync(
+    file,
+    JSON.stringify({ services, exports: names.map((name) => ({ name, size: name === names.at(-1) ? size : 100 })) }),
+  );
   return { directory, file };
 }
 
-describe('report-exporter probe', () => {
+describe('report-exporter plan --request', () => {
   it('requests two pages, and shows what was sent and found, without the secret', async () => {
     await using server = await startRawServer((socket, { target }) => {
       const next = target.includes('cursor=') ? 'null' : '"second"';
@@ -37,8 +48,8 @@ describe('report-exporter probe', () => {
       );
     });
     const { directory, file } = await aFile({ baseUrl: server.url });
-    const ended = await runInProcess(['probe', '--settings', file, '--since', '2026-11-01T00:00:00Z'], env);
-    expect(ended.status).toBe(0);
+    const ended = await runInProcess(['plan', '--request', '--settings', file, '--since', '2026-11-01T00:00:00Z'], env);
+    expect(ended).toMatchObject({ status: 0 });
     expect(ended.stdout).toMatch(
       /request {2}GET http:\/\/127\.0\.0\.1:\d+\/v1\/events\?from=2026-11-01T00%3A00%3A00Z&to=.*&limit=100\n(?:.*\n)*? +authorization: Bearer \(environment variable REPORT_EXPORT_API_KEY\)/,
     );
@@ -46,7 +57,7 @@ describe('report-exporter probe', () => {
     expect(ended.stdout).toContain('next     body /paging/next: none: this is the last page\n');
     expect(ended.stdout).toMatch(/&cursor=second\n/);
     expect(ended.stdout.match(/ · 2 reports · /g)).toHaveLength(2);
-    expect(ended.stdout).toContain('as soon as a page has arrived');
+    expect(ended.stdout).toContain('! a run requests the next page once a page has arrived');
     expect(ended.stdout + ended.stderr).not.toContain(key);
     expect(readdirSync(directory)).toEqual(['settings.json']);
   });
@@ -56,7 +67,7 @@ describe('report-exporter probe', () => {
       rawResponse({ status: 403, headers: { 'content-type': 'text/plain' }, body: 'no scope' }),
     );
     const { file } = await aFile({ baseUrl: server.url });
-    const ended = await runInProcess(['probe', 'events', '--settings', file], env);
+    const ended = await runInProcess(['plan', 'events', '--request', '--settings', file], env);
     expect(ended.stdout).toContain('request  GET ');
     expect(ended.stderr).toContain('no scope');
     expect(ended.status).toBe(2);
@@ -80,7 +91,7 @@ describe('report-exporter probe', () => {
       socket.end(rawResponse({ headers: { 'content-type': 'text/csv', ...next }, body: `${id},text\n1,a\n` }));
     });
     const { file } = await aFile({ baseUrl: server.url, description });
-    const ended = await runInProcess(['probe', '--settings', file], env);
+    const ended = await runInProcess(['plan', '--request', '--settings', file], env);
     expect(ended).toMatchObject({ status: 1, stderr: expect.stringContaining(message) });
   });
 
@@ -91,14 +102,17 @@ describe('report-exporter probe', () => {
       baseUrl: server.url,
       description: { ...api, request: { path: '/v1/events', query: { limit: '{size}' } } },
     });
-    const ended = await runInProcess(['probe', '--settings', file, '--json'], env);
+    const ended = await runInProcess(['plan', '--request', '--settings', file, '--json'], env);
     expect(JSON.parse(ended.stdout)).toMatchObject({
-      status: 'ok',
       export: 'events',
+      settings: null,
+      plan: { act: 'start', since: '1970-01-01T00:00:00Z' },
+      request: { method: 'GET' },
       pages: [{ reports: 1, next: { at: 'body /paging/next', cursor: null } }],
       notes: [
         'no request has {since}: every run exports everything',
         'slices and runs with an upper bound are not possible: requests have none',
+        expect.stringContaining('a run requests the next page once'),
         'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found',
       ],
     });
@@ -108,15 +122,15 @@ describe('report-exporter probe', () => {
     const { file } = await aFile({
       description: { ...api, auth: { kind: 'query' }, next: { ...api.next, from: 'offset' } },
     });
-    const ended = await runInProcess(['probe', '--settings', file], env);
+    const ended = await runInProcess(['plan', '--request', '--settings', file], env);
     expect(ended.status).toBe(2);
     expect(ended.stderr).toMatch(/settings\.json:1 services\.acme\.api\.auth\.kind: a key in the URL is refused/);
     expect(ended.stderr).toMatch(
       /settings\.json:1 services\.acme\.api\.next\.from: offsets and page numbers are refused/,
     );
-    expect(await runInProcess(['probe'])).toMatchObject({
+    expect(await runInProcess(['plan', '--settings', file, '--out', '.'])).toMatchObject({
       status: 2,
-      stderr: expect.stringContaining('--settings: required'),
+      stderr: expect.stringContaining('--settings: plans what has not run yet'),
     });
   });
 
@@ -127,7 +141,7 @@ describe('report-exporter probe', () => {
     ['oauth2', { tokenUrl: 'https://login.example.com/token', clientId: 'x' }, "set it to the service's client secret"],
   ])('names the secret that %s authentication needs', async (kind, fields, message) => {
     const { file } = await aFile({ description: { ...api, auth: { kind, ...fields } } });
-    const ended = await runInProcess(['probe', '--settings', file], {});
+    const ended = await runInProcess(['plan', '--request', '--settings', file], {});
     expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining(message) });
   });
 
@@ -140,20 +154,56 @@ describe('report-exporter probe', () => {
       );
     });
     const { file } = await aFile({ baseUrl: server.url, description: { ...api, auth: { kind: 'basic' } } });
-    const ended = await runInProcess(['probe', '--settings', file], { REPORT_EXPORT_API_KEY: 'user:pass word' });
+    const ended = await runInProcess(['plan', '--request', '--settings', file], {
+      REPORT_EXPORT_API_KEY: 'user:pass word',
+    });
     expect(ended.status).toBe(0);
     expect(sent).toBe(`Basic ${Buffer.from('user:pass word').toString('base64')}`);
   });
 
-  it('probes the Report Export Service, too', async () => {
-    const directory = await aDirectory();
-    const file = join(directory, 'settings.json');
-    await using simulator = await startTestSimulator({ apiKey: key });
-    const services = { acme: { baseUrl: simulator.baseUrl } };
-    writeFileSync(file, JSON.stringify({ services, exports: [{ name: 'reports', size: 2 }] }));
-    const ended = await runInProcess(['probe', '--settings', file], env);
+  it('sends the next request of what has run, and stores nothing', async () => {
+    const out = await aDirectory();
+    const reports = inMemoryReports(someReports(5));
+    await using simulator = await startTestSimulator({ apiKey: key, reports });
+    const local = ['local', '--out', out, '--base-url', simulator.baseUrl, '--size', '2'];
+    expect(await runInProcess(local, env)).toMatchObject({ status: 0 });
+    const words = ['plan', '--out', out, '--request', '--since', '2026-11-20T00:00:01Z'];
+    const before = await readFile(join(out, 'state.sqlite'));
+    const ended = await runInProcess(words, env);
     expect(ended.status).toBe(0);
-    expect(ended.stdout).toContain('root element reports');
+    expect(ended.stdout).toMatch(
+      /since {4}2026-11-20T00:00:01Z[^]* · 2 reports · root element reports · [^]*\nNothing was stored/,
+    );
     expect(ended.stdout).toMatch(/next {5}header x-service-cursor: \d{13},/);
+    expect(await readFile(join(out, 'state.sqlite'))).toEqual(before);
+  });
+
+  it('has a line for each of several exports, and one that fails does not hide the others', async () => {
+    await using server = await startRawServer((socket, { target }) => {
+      const fails = target.includes('limit=7');
+      const headers = { 'content-type': fails ? 'text/plain' : 'application/json' };
+      socket.end(rawResponse({ status: fails ? 403 : 200, headers, body: '{"events":[{}],"paging":{"next":null}}' }));
+    });
+    const { file } = await aFile({ baseUrl: server.url, names: ['one', 'two', 'three'], size: 7 });
+    const ended = await runInProcess(['plan', 'one', 'three', '--request', '--settings', file], env);
+    expect(ended.status).toBe(1);
+    expect(ended.stdout).toMatch(
+      /^EXPORT +START .*\none +start .* 1 report · .*\nthree +unreadable .* 403/,
+    );
+    expect(ended.stdout).toContain('\n2 exports: 1 unreadable, 1 start\n');
+    const planned = await runInProcess(['plan', '--all', '--settings', file, '--json'], {});
+    expect(planned.status).toBe(0);
+    expect(JSON.parse(planned.stdout).exports).toMatchObject([
+      { export: 'one', plan: { act: 'start' } },
+      { export: 'two', plan: { act: 'start' } },
+      { export: 'three', plan: { act: 'start' } },
+    ]);
+  });
+
+  it('sends nothing if a start would fail', async () => {
+    const { file } = await aFile({ description: { ...api, request: { path: '/v1/events', query: { n: '{size}' } } } });
+    const bounds = ['--since', '2026-01-01', '--until', '2026-02-01'];
+    const ended = await runInProcess(['plan', '--request', '--settings', file, ...bounds], env);
+    expect(ended).toMatchObject({ status: 1, stdout: expect.stringContaining('cannot have runs with an upper bound') });
   });
 });

@@ -1,0 +1,165 @@
+/** The first request of a planned run, for a person to read; and what the service responds to it. */
+
+import { systemRuntime } from '../core/clock.ts';
+import { describeRoot, rootOfFirstProbe } from '../core/document-root.ts';
+import { asCursor } from '../core/model.ts';
+import type { PageRequest } from '../core/ports.ts';
+import { toPrintable, truncate } from '../core/sanitize.ts';
+import { shownCredentials } from '../service/client/auth.ts';
+import { apiFor, authOf, httpRequest } from '../service/client/request.ts';
+import type { Api } from '../settings/api-settings.ts';
+import { probePage } from '../target/probe-service.ts';
+import type { DeployedExport, DeployedService } from '../target/target.ts';
+import { bytes, plural } from './output/format.ts';
+import type { Plan } from './plan-run.ts';
+
+export interface PlannedRequest {
+  readonly method: string;
+  readonly url: string;
+  /** The API key is replaced by its source. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** null: there is none. */
+  readonly body: unknown;
+}
+
+export interface RequestedPage {
+  readonly request: PlannedRequest;
+  readonly contentType: string;
+  readonly bytes: number;
+  /** null: the format is not counted. */
+  readonly reports: number | null;
+  readonly documentRoot: string | null;
+  readonly serviceTime: string | null;
+  readonly latencyMs: number;
+  /** Where the next page is, and what is there: null on the last page. */
+  readonly next: { readonly at: string; readonly cursor: string | null };
+}
+
+/** The number of the next page that the planned run requests; undefined if it requests none. */
+export const nextPageNumber = (plan: Plan): number | undefined =>
+  plan.act === 'start' ? 1 : plan.act === 'resume' ? (plan.page ?? undefined) : undefined;
+
+export function nextPageOf(plan: Plan): PageRequest | undefined {
+  const number = nextPageNumber(plan);
+  if (number === undefined || plan.act === 'skip' || plan.act === 'refuse') return undefined;
+  const { next, begunAt, request } = plan;
+  const cursor = plan.act === 'resume' && plan.cursor !== null ? asCursor(plan.cursor) : null;
+  return { request, since: next.since, until: next.until ?? undefined, begunAt, cursor, label: `page ${number}` };
+}
+
+export function plannedRequest(
+  { address, settings, keySource }: Pick<DeployedService, 'address' | 'settings' | 'keySource'>,
+  page: PageRequest,
+): PlannedRequest {
+  const base = URL.parse(address) ?? new URL('http://simulator');
+  const credentials = shownCredentials(authOf(settings), `(${keySource})`);
+  const { method, path, headers, body } = httpRequest(
+    base,
+    apiFor(settings, page.request),
+    page,
+    settings,
+    credentials,
+  );
+  return { method, url: `${base.origin}${path}`, headers, body: body === undefined ? null : JSON.parse(body) };
+}
+
+/** One page may be the only one; the second shows that its cursor is accepted. */
+const maxPages = 2;
+
+/**
+ * Requests the next page of the plan, and the page after it if there is one. Yields each request before it is sent, and then what was
+ * found. Stores nothing.
+ */
+export async function* requestPages(
+  { definition, service, log }: Pick<DeployedExport, 'definition' | 'service' | 'log'>,
+  plan: Plan,
+  say: (text: string) => void,
+): AsyncGenerator<PlannedRequest | RequestedPage> {
+  let page = nextPageOf(plan);
+  if (page === undefined) return;
+  await using client = await service.connect(say);
+  let root = await rootOfFirstProbe(definition, log);
+  const number = nextPageNumber(plan) ?? 1;
+  for (let count = 1; count <= maxPages; count += 1) {
+    const request = plannedRequest(service, page);
+    yield request;
+    const probed = await probePage(client, page, root, systemRuntime);
+    const { contentType, reports, serviceTime, nextCursor, documentRoot, documentRootText } = probed.received;
+    yield {
+      request,
+      contentType,
+      bytes: probed.bytes,
+      reports,
+      documentRoot: documentRoot === null ? null : describeRoot(documentRoot, documentRootText()),
+      serviceTime,
+      latencyMs: probed.latencyMs,
+      next: { at: placeOf(apiFor(service.settings, page.request)), cursor: nextCursor },
+    };
+    if (nextCursor === null) return;
+    ({ root } = probed);
+    page = { ...page, cursor: nextCursor, label: `page ${number + count}` };
+  }
+}
+
+function placeOf({ next: { from, at = 'next' } }: Api): string {
+  return from === 'link' ? `link with the relation ${at}` : `${from} ${at}`;
+}
+
+/** Indented, as the details of a plan. */
+export function requestLines({ method, url, headers, body }: PlannedRequest): string[] {
+  return [
+    `  request  ${method} ${url}`,
+    ...Object.entries(headers).map(([name, value]) => `           ${name}: ${value}`),
+    ...(body === null ? [] : [`           ${JSON.stringify(body)}`]),
+  ];
+}
+
+/** `2 reports · 1.2 kB · after 84 ms`. */
+export function responseText({
+  contentType,
+  bytes: size,
+  reports,
+  documentRoot,
+  latencyMs,
+  serviceTime,
+}: RequestedPage): string {
+  const content = [
+    contentType,
+    bytes(size),
+    reports === null ? 'reports are not counted' : plural(reports, 'report'),
+    documentRoot,
+    `after ${latencyMs} ms`,
+    serviceTime === null ? null : `at ${serviceTime}`,
+  ];
+  return content.filter((text) => text !== null).join(' · ');
+}
+
+export function responseLines(page: RequestedPage): string[] {
+  const { at, cursor } = page.next;
+  const found = cursor === null ? 'none: this is the last page' : truncate(toPrintable(cursor), 100);
+  return [`  response ${responseText(page)}`, `  next     ${at}: ${found}`];
+}
+
+/** What a person who describes an API should know. */
+export function notesOn(
+  { definition, service }: Pick<DeployedExport, 'definition' | 'service'>,
+  [first, second]: readonly RequestedPage[],
+): readonly string[] {
+  if (first === undefined) return [];
+  const { request, next } = apiFor(service.settings, definition.request);
+  const templates = JSON.stringify([request.path, request.query, request.body]);
+  const hasSince = templates.includes('{since}') || templates.includes('{filter}');
+  const notes = {
+    'no request has {since}: every run exports everything': !hasSince,
+    'slices and runs with an upper bound are not possible: requests have none':
+      definition.dates.upperBound === undefined,
+    'a run requests the next page once a page has arrived, not its headers alone: the body has it':
+      next.from === 'body',
+    'the first page has no reports: try an earlier --since': first.reports === 0,
+    'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found':
+      first.next.cursor === null,
+    'both pages have the same next page, so a run would fail: check next.to':
+      first.next.cursor !== null && first.next.cursor === second?.next.cursor,
+  };
+  return Object.entries(notes).flatMap(([note, applies]) => (applies ? [note] : []));
+}
