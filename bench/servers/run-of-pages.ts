@@ -33,7 +33,7 @@ export type SlicedRun = Pick<Run, 'since' | 'until' | 'request' | 'slices'>;
 
 export function stateItem(slicedRun?: SlicedRun): Item {
   const state: ExportState = { export: run.export, version: 1, sequence: 1, active: { ...run, ...slicedRun } };
-  return toStateItem(serviceName, state, 'f'.repeat(32));
+  return toStateItem(serviceName, state);
 }
 
 export function entryItem(page: number, pages: number): Item {

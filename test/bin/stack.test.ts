@@ -229,7 +229,7 @@ describe('the manifest of a published run that is missing', () => {
     const lastCompleted = name === 'globex-00' ? aCompletion('x', { export: name, run, manifest }) : undefined;
     const state = anExportState({ export: name, ...(lastCompleted && { lastCompleted }) });
     const entry = aPageEntry({ export: name, run, page: 3, nextCursor: null });
-    const Item = toStateItem('globex', state, 'token');
+    const Item = toStateItem('globex', state);
     aws.dynamoDb
       .on(GetItemCommand)
       .callsFake(({ Key }: GetItemCommandInput) => (Key?.sk?.S === 'state' ? { Item } : {}));

@@ -6,7 +6,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
-import { unmarshall } from '@aws-sdk/util-dynamodb';
 import { describe, expect, it, vi } from 'vitest';
 import { beginRunHandler } from '../../functions/begin-run.ts';
 import { settingsIn } from '../../lib/aws/lambda/service-context.ts';
@@ -150,7 +149,7 @@ describe('the log entry of a page', () => {
     const client = new DynamoDBClient({});
     const { Items = [] } = await client.send(new ScanCommand({ TableName: deployment.aws.table }));
     client.destroy();
-    const pages = Items.filter(({ sk }) => sk?.S?.startsWith('run#')).map((item) => unmarshall(item));
+    const pages = Items.filter(({ sk }) => sk?.S?.startsWith('run#')).map(({ record }) => JSON.parse(record?.S ?? ''));
     expect(pages.map(({ page, failedAttempts, waitedSeconds }) => [page, failedAttempts, waitedSeconds])).toEqual([
       [1, undefined, 1],
       [2, 2, undefined],

@@ -11,7 +11,7 @@ import {
   type PutItemCommandInput,
 } from '@aws-sdk/client-dynamodb';
 import type { Runtime } from '../../core/ports.ts';
-import { type Item, type ItemKey, toKeyItem, writeTokenOf } from './items.ts';
+import { type Item, type ItemKey, type KeyedItem, recordIn } from './items.ts';
 
 interface TableOptions {
   readonly client: DynamoDBClient;
@@ -27,39 +27,38 @@ interface Written {
 
 /** Needs dynamodb:GetItem and dynamodb:PutItem on the table. */
 export function conditionalWrites({ client, table, runtime }: TableOptions) {
-  const get = async (key: ItemKey): Promise<Item | undefined> => {
-    const command = new GetItemCommand({ TableName: table, Key: toKeyItem(key), ConsistentRead: true });
+  const get = async ({ pk, sk }: ItemKey): Promise<Item | undefined> => {
+    const command = new GetItemCommand({ TableName: table, Key: { pk, sk }, ConsistentRead: true });
     return (await client.send(command)).Item;
   };
 
   const putIf = async (
-    key: ItemKey,
-    put: Pick<PutItemCommandInput, 'Item' | 'ConditionExpression' | 'ExpressionAttributeValues'>,
+    Item: KeyedItem,
+    condition: Pick<PutItemCommandInput, 'ConditionExpression' | 'ExpressionAttributeValues'>,
   ): Promise<Written> => {
     try {
       await client.send(
-        new PutItemCommand({ TableName: table, ReturnValuesOnConditionCheckFailure: 'ALL_OLD', ...put }),
+        new PutItemCommand({ TableName: table, Item, ReturnValuesOnConditionCheckFailure: 'ALL_OLD', ...condition }),
       );
       return { written: true };
     } catch (error) {
       if (!(error instanceof ConditionalCheckFailedException)) throw error;
       // Some emulators do not return the item.
-      return { written: false, existing: error.Item ?? (await get(key)) };
+      return { written: false, existing: error.Item ?? (await get(Item)) };
     }
   };
 
-  /** Writes an item with a version, if the item has the version before. */
-  const replace = async (key: ItemKey, version: number, toItem: (token: string) => Item): Promise<Written> => {
+  /** Writes the first version of an item if there is none, or another if the item has the version before. `force`: in any case. */
+  const replace = async (item: KeyedItem, force = false): Promise<Written> => {
+    const { version } = recordIn(item);
     const token = runtime.randomHex(32);
+    const previous = { ':previous': { N: String(version - 1) } };
     const condition =
       version === 1
         ? { ConditionExpression: 'attribute_not_exists(pk)' }
-        : {
-            ConditionExpression: 'version = :previous',
-            ExpressionAttributeValues: { ':previous': { N: String(version - 1) } },
-          };
-    const result = await putIf(key, { Item: toItem(token), ...condition });
-    return result.existing !== undefined && writeTokenOf(result.existing) === token ? { written: true } : result;
+        : { ConditionExpression: 'version = :previous', ExpressionAttributeValues: previous };
+    const result = await putIf({ ...item, writeToken: { S: token } }, force ? {} : condition);
+    return result.existing?.writeToken?.S === token ? { written: true } : result;
   };
 
   return { get, putIf, replace };

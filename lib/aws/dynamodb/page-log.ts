@@ -7,7 +7,6 @@
  */
 
 import { type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';
-import { parseBoundedStateName } from '../../core/bounded-runs.ts';
 import type { ChainRef, PageLog, RunHistory, Runtime } from '../../core/ports.ts';
 import { asRunId } from '../../core/model.ts';
 import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
@@ -19,13 +18,11 @@ import {
   boundedInSortKey,
   boundedPrefix,
   entriesPrefix,
-  entryKey,
   firstEntry,
-  fromEntryItem,
-  fromStateItem,
   type Item,
   pageInSortKey,
   partitionOf,
+  recordIn,
   runPrefix,
   slicesPrefix,
   stateKey,
@@ -92,24 +89,22 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
 
   const parseEntry = (exportName: string, item: Item) => {
     const page = pageInSortKey(item.sk?.S) ?? { run: asRunId(''), page: Number.NaN };
-    return parsePageEntry({ export: exportName, ...page }, recordStore, () => fromEntryItem(item));
+    return parsePageEntry({ export: exportName, ...page }, recordStore, recordIn(item));
   };
 
   return {
     async exportState(exportName) {
       const item = await get(stateKey(service, exportName));
-      return item && parseExportState(exportName, recordStore, () => fromStateItem(item));
+      return item && parseExportState(exportName, recordStore, recordIn(item));
     },
 
     async replaceState(state) {
-      const toItem = (token: string) => toStateItem(service, state, token);
-      return (await replace(stateKey(service, state.export), state.version, toItem)).written;
+      return (await replace(toStateItem(service, state))).written;
     },
 
     async append(entry) {
       const expiresAt = Math.floor(runtime.now() / 1_000) + retentionDays * 86_400;
-      const { written, existing } = await putIf(entryKey(service, entry), {
-        Item: toEntryItem(service, entry, expiresAt),
+      const { written, existing } = await putIf(toEntryItem(service, entry, expiresAt), {
         ConditionExpression: 'attribute_not_exists(pk)',
       });
       if (written) return entry;
@@ -159,7 +154,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
       for (let ExclusiveStartKey: Item | undefined; ;) {
         const { Items = [], LastEvaluatedKey } = await queryItems(exportName, boundedPrefix, { ExclusiveStartKey });
         for (const item of Items) {
-          yield parseExportState(boundedInSortKey(exportName, item.sk?.S), recordStore, () => fromStateItem(item));
+          yield parseExportState(boundedInSortKey(exportName, item.sk?.S), recordStore, recordIn(item));
         }
         if (LastEvaluatedKey === undefined) return;
         ExclusiveStartKey = LastEvaluatedKey;
@@ -174,11 +169,8 @@ function recordStoreOf(table: string, service: string): RecordStore {
     name: `table ${table}`,
     repairHint(stateName) {
       const { pk, sk } = stateKey(service, stateName);
-      const next =
-        parseBoundedStateName(stateName) === undefined
-          ? 'set since.initial to the start of the next run'
-          : 'start the bounded run again';
-      return `restore the item (pk ${pk}, sk ${sk}) from point-in-time recovery, or delete it and ${next}`;
+      return `restore the item (pk ${pk.S}, sk ${sk.S}) from point-in-time recovery, or delete it`;
     },
+    startHint: 'set since.initial to the start of the next run',
   };
 }

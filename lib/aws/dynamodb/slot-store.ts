@@ -8,12 +8,11 @@
  */
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { unmarshall } from '@aws-sdk/util-dynamodb';
 import * as z from 'zod/mini';
 import type { Runtime } from '../../core/ports.ts';
-import type { SlotState, SlotStore } from '../../core/slots/page-slots.ts';
+import type { SlotStore } from '../../core/slots/page-slots.ts';
 import { conditionalWrites } from './conditional-writes.ts';
-import { type Item, slotsKey, toSlotsItem } from './items.ts';
+import { type Item, recordIn, slotsKey, toSlotsItem } from './items.ts';
 
 const slotsSchema = z.object({
   holders: z.array(z.object({ id: z.string(), expiresAt: z.int() })),
@@ -31,33 +30,30 @@ export function createDynamoSlotStore({
   readonly service: string;
   readonly runtime: Pick<Runtime, 'randomHex'>;
 }): SlotStore {
-  const { get, putIf, replace } = conditionalWrites(options);
-  const key = slotsKey(service);
+  const { get, replace } = conditionalWrites(options);
   return {
     async read() {
-      const item = await get(key);
+      const item = await get(slotsKey(service));
       const version = item && versionOf(item);
-      if (version === undefined) return undefined;
+      if (item === undefined || version === undefined) return undefined;
       try {
-        return { version, ...slotsSchema.parse(unmarshall(item as Item)) };
+        return { version, ...slotsSchema.parse(JSON.parse(recordIn(item).json ?? '')) };
       } catch {
         return { version, holders: [], waitMs: 0 };
       }
     },
 
-    async replace(state: SlotState) {
-      const { version } = state;
-      const toItem = (token: string) => toSlotsItem(service, state, token);
-      const { written, existing } = await replace(key, version, toItem);
-      const isDamaged = version === 1 && existing !== undefined && versionOf(existing) === undefined;
-      if (written || !isDamaged) return written;
-      return (await putIf(key, { Item: toItem(options.runtime.randomHex(32)) })).written;
+    async replace(state) {
+      const item = toSlotsItem(service, state);
+      const { written, existing } = await replace(item);
+      const isDamaged = state.version === 1 && existing !== undefined && versionOf(existing) === undefined;
+      return isDamaged ? (await replace(item, true)).written : written;
     },
   };
 }
 
 /** A version that has a successor. */
 function versionOf(item: Item): number | undefined {
-  const version = Number(item.version?.N);
+  const { version } = recordIn(item);
   return Number.isSafeInteger(version + 1) && version >= 1 ? version : undefined;
 }

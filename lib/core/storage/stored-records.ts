@@ -8,6 +8,7 @@
 
 import { hash } from 'node:crypto';
 import type * as z from 'zod/mini';
+import { parseBoundedStateName } from '../bounded-runs.ts';
 import { ExportError } from '../errors.ts';
 import {
   entrySchema,
@@ -22,60 +23,71 @@ import type { ChainRef } from '../ports.ts';
 import { describePage } from './keys.ts';
 import { describeProblems } from '../validation-errors.ts';
 
-/** A record as read from a store, with the checksum that was stored with it. */
-export interface Checksummed {
-  readonly value: unknown;
-  readonly checksum: unknown;
+/** A record as a page log stores it: its JSON, which keeps the order of names, beside its checksum. Read back, neither can be trusted. */
+export interface StoredRecord {
+  readonly json?: unknown;
+  readonly checksum?: unknown;
 }
+
+export const toStoredRecord = (
+  record: ExportState | PageEntry,
+): { readonly json: string; readonly checksum: string } => ({
+  json: JSON.stringify(record),
+  checksum: checksumOf(record),
+});
 
 /** Describes a store in errors. */
 export interface RecordStore {
   /** `table page-log`, `./exports/state.sqlite`. */
   readonly name: string;
-  /** What to do about a changed export state: a clause without a full stop. */
-  repairHint(exportName: string): string;
+  /** How to restore or remove a changed state: a clause without a full stop. */
+  repairHint(stateName: string): string;
+  /** How an export whose state was removed starts where it should. */
+  readonly startHint: string;
 }
 
 /**
- * The state of the export, from what `read` returns.
- * @throws PageConflictError if `read` throws, or if the state was changed or belongs to another export
+ * The state of the export. `version` is the one that the store compares when it replaces the state.
+ * @throws PageConflictError if the state was changed or belongs to another export
  */
-export function parseExportState(exportName: string, store: RecordStore, read: () => Checksummed): ExportState {
+export function parseExportState(
+  stateName: string,
+  store: RecordStore,
+  stored: StoredRecord & { readonly version?: number | undefined },
+): ExportState {
   try {
-    const state = parseRecord(stateSchema, read);
-    if (state.export !== exportName) throw new Error(`it is the state of export ${state.export}`);
+    const state = parseRecord(stateSchema, stored);
+    if (state.export !== stateName) throw new Error(`it is the state of export ${state.export}`);
+    if (state.version !== stored.version)
+      throw new Error(`its version is ${state.version}, but stored as ${stored.version}`);
     return state;
   } catch (cause) {
+    const next = parseBoundedStateName(stateName) === undefined ? store.startHint : 'start the bounded run again';
     throw new ExportError(
       'PageConflictError',
-      `The state of export ${exportName} in ${store.name} does not match what this exporter wrote: ${messageOf(cause)}. ` +
-        `Nothing was changed; ${store.repairHint(exportName)}`,
+      `The state of export ${stateName} in ${store.name} does not match what this exporter wrote: ${messageOf(cause)}. ` +
+        `Nothing was changed; ${store.repairHint(stateName)} and ${next}`,
       { cause },
     );
   }
 }
 
 /**
- * The page-log entry of `requested`, from what `read` returns.
- * @throws PageConflictError if `read` throws, or if the entry was changed or belongs to another page
+ * The page-log entry of `requested`.
+ * @throws PageConflictError if the entry was changed or belongs to another page
  */
 export function parsePageEntry(
   requested: ChainRef & Pick<PageEntry, 'page'>,
   store: RecordStore,
-  read: () => Checksummed,
+  stored: StoredRecord,
 ): PageEntry {
   try {
-    const entry = parseRecord(entrySchema, read);
-    const isOfChain = entry.slice === requested.slice && entry.attempt === requested.attempt;
-    if (
-      !isOfChain ||
-      entry.page !== requested.page ||
-      entry.run !== requested.run ||
-      entry.export !== requested.export
-    ) {
-      throw new Error(`it is the entry of ${describePage(entry)} of run ${entry.run} of export ${entry.export}`);
-    }
-    return entry;
+    const entry = parseRecord(entrySchema, stored);
+    const isRequested = (['export', 'run', 'slice', 'attempt', 'page'] as const).every(
+      (field) => entry[field] === requested[field],
+    );
+    if (isRequested) return entry;
+    throw new Error(`it is the entry of ${describePage(entry)} of run ${entry.run} of export ${entry.export}`);
   } catch (cause) {
     throw new ExportError(
       'PageConflictError',
@@ -88,8 +100,9 @@ export function parsePageEntry(
 }
 
 /** The metadata of a page, from what `read` returns. @throws Error that says why it is not as it was written */
-export function parsePageMetadata(read: () => Checksummed): PageMetadata {
-  return parseRecord(metadataSchema, read);
+export function parsePageMetadata(read: () => { readonly value: unknown; readonly checksum: unknown }): PageMetadata {
+  const { value, checksum } = read();
+  return parseValue(metadataSchema, value, checksum);
 }
 
 /** The sequence in the text of a `latest.json`, or 0 if there is none: then any pointer may replace it. */
@@ -105,12 +118,16 @@ export function sequenceOfPointer(text: string): number {
 /** More than any `latest.json` has. A larger object is not one and need not be read. */
 export const maxPointerBytes = 65_536;
 
+function parseRecord<Value>(schema: z.ZodMiniType<Value>, { json, checksum }: StoredRecord): Value {
+  if (typeof json !== 'string') throw new Error('it has no JSON');
+  return parseValue(schema, JSON.parse(json), checksum);
+}
+
 /**
  * Returns the value as it was read, so that fields which a newer version wrote are kept.
  * @throws Error if the checksum or the schema does not match
  */
-function parseRecord<Value>(schema: z.ZodMiniType<Value>, read: () => Checksummed): Value {
-  const { value, checksum } = read();
+function parseValue<Value>(schema: z.ZodMiniType<Value>, value: unknown, checksum: unknown): Value {
   if (typeof checksum !== 'string') throw new Error('it has no checksum');
   if (checksum !== checksumOf(value)) throw new Error('its checksum does not match, so it was edited');
   const parsed = schema.safeParse(value);

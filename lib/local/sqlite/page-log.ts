@@ -9,16 +9,17 @@
 import { readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
+import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
-import { boundedStatePrefix, parseBoundedStateName } from '../../core/bounded-runs.ts';
+import { boundedStatePrefix } from '../../core/bounded-runs.ts';
 import type { ChainRef, PageLog, RunHistory } from '../../core/ports.ts';
 import {
-  type Checksummed,
-  checksumOf,
   parseExportState,
   parsePageEntry,
   type RecordStore,
+  type StoredRecord,
+  toStoredRecord,
 } from '../../core/storage/stored-records.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 import {
@@ -120,12 +121,12 @@ export const createSqlitePageLog = (file: string): SqlitePageLog =>
 /** The page log in `file`, which exists. Nothing is created, and the file need not be writable, until something is written. */
 export const openSqlitePageLog = (file: string): SqlitePageLog => pageLogOn(file, openOnDemand(file, format));
 
-const columns = 'page AS number, entry AS json, checksum';
+const columns = 'page, entry AS json, checksum';
 const ofChain = 'export = ? AND run = ? AND slice = ? AND attempt = ?';
 const sql = {
-  state: 'SELECT version AS number, state AS json, checksum FROM export_states WHERE export = ?',
+  state: 'SELECT export, version, state AS json, checksum FROM export_states WHERE export = ?',
   // All that begins with the prefix: text is compared byte by byte.
-  statesAfter: `SELECT export, version AS number, state AS json, checksum FROM export_states WHERE export > ? AND export < ? ORDER BY export LIMIT ${batchSize}`,
+  statesAfter: `SELECT export, version, state AS json, checksum FROM export_states WHERE export > ? AND export < ? ORDER BY export LIMIT ${batchSize}`,
   insertState:
     'INSERT INTO export_states (export, version, state, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
   // With the parameters in the same order as `insertState`.
@@ -150,52 +151,41 @@ const keyOf = ({ export: exportName, run, slice = 0, attempt = 0 }: ChainRef) =>
 function pageLogOn(file: string, { all, write, close }: SqliteConnection): SqlitePageLog {
   const store: RecordStore = {
     name: file,
-    repairHint(stateName) {
-      const next =
-        parseBoundedStateName(stateName) === undefined ? 'start with --since' : 'start the bounded run again';
-      return `restore the file from a backup, or delete the row of ${stateName} from its table export_states and ${next}`;
-    },
+    repairHint: (stateName) =>
+      `restore the file from a backup, or delete the row of ${stateName} from its table export_states`,
+    startHint: 'start with --since',
   };
 
-  const read = (statement: string, ...values: readonly (string | number)[]): Row[] =>
-    all(statement, ...values) as unknown as Row[];
+  const states = (...query: Parameters<typeof all>) => all(...query) as unknown as StateRow[];
+  const entries = (...query: Parameters<typeof all>) => all(...query) as unknown as EntryRow[];
 
-  /** Writes a row of `export_states`, if the row has the version before. */
-  const replace = async (name: string, { version }: Versioned, value: object): Promise<boolean> => {
-    const statement = version === 1 ? sql.insertState : sql.updateState;
-    return await write(statement, name, version, JSON.stringify(value), checksumOf(value));
-  };
-
-  let cached: { readonly row: Row; readonly state: ExportState } | undefined;
-  const parseState = (exportName: string, row: Row): ExportState => {
+  let cached: { readonly row: StateRow; readonly state: ExportState } | undefined;
+  const parseState = (row: StateRow): ExportState => {
     // Every page reads the state, which seldom changes: parse it once.
-    if (
-      cached?.state.export === exportName &&
-      cached.row.json === row.json &&
-      cached.row.checksum === row.checksum &&
-      cached.row.number === row.number
-    )
-      return cached.state;
-    const state = parseExportState(exportName, store, () => parseVersionedRow(row));
-    cached = { row, state };
-    return state;
+    if (cached !== undefined && isDeepStrictEqual(cached.row, row)) return cached.state;
+    cached = { row, state: parseExportState(row.export, store, row) };
+    return cached.state;
   };
-  const parseEntry = (chain: ChainRef, row: Row) =>
-    parsePageEntry({ ...chain, page: row.number }, store, () => parseRow(row));
+  const parseEntry = (chain: ChainRef, row: EntryRow) => parsePageEntry({ ...chain, page: row.page }, store, row);
 
   return {
     async exportState(exportName) {
-      const [row] = read(sql.state, exportName);
-      return row && parseState(exportName, row);
+      const [row] = states(sql.state, exportName);
+      return row && parseState(row);
     },
 
-    replaceState: (state) => replace(state.export, state, state),
+    replaceState(state) {
+      const { json, checksum } = toStoredRecord(state);
+      const statement = state.version === 1 ? sql.insertState : sql.updateState;
+      return write(statement, state.export, state.version, json, checksum);
+    },
 
     async append(entry) {
       const { run, page } = entry;
       const key = keyOf(entry);
-      if (await write(sql.insertEntry, ...key, page, JSON.stringify(entry), checksumOf(entry))) return entry;
-      const [existing] = read(sql.entry, ...key, page);
+      const { json, checksum } = toStoredRecord(entry);
+      if (await write(sql.insertEntry, ...key, page, json, checksum)) return entry;
+      const [existing] = entries(sql.entry, ...key, page);
       // Entries are never deleted, so the conflicting one must exist.
       if (existing === undefined)
         throw damaged(file, `the entry of page ${page} of run ${run} exists, but cannot be read`);
@@ -203,7 +193,7 @@ function pageLogOn(file: string, { all, write, close }: SqliteConnection): Sqlit
     },
 
     async last(chain) {
-      const [row] = read(sql.lastEntry, ...keyOf(chain));
+      const [row] = entries(sql.lastEntry, ...keyOf(chain));
       return row && parseEntry(chain, row);
     },
 
@@ -214,11 +204,11 @@ function pageLogOn(file: string, { all, write, close }: SqliteConnection): Sqlit
 
     async *entries(chain) {
       for (let page = 0; ;) {
-        const batch = read(sql.entriesAfter, ...keyOf(chain), page);
+        const batch = entries(sql.entriesAfter, ...keyOf(chain), page);
         for (const row of batch) yield parseEntry(chain, row);
         const last = batch.at(-1);
         if (last === undefined || batch.length < batchSize) return;
-        page = last.number;
+        page = last.page;
       }
     },
 
@@ -227,7 +217,7 @@ function pageLogOn(file: string, { all, write, close }: SqliteConnection): Sqlit
     async *runs(exportName) {
       // Each query finds its row by the primary key, however many pages the runs have. Run IDs begin with a digit.
       for (let before = ':'; ;) {
-        const [row] = read(sql.lastEntryOfRunBefore, exportName, before) as RunRow[];
+        const [row] = entries(sql.lastEntryOfRunBefore, exportName, before) as RunRow[];
         if (row === undefined) return;
         const { slice, attempt } = row;
         const chain = slice === 0 ? {} : { slice, attempt };
@@ -240,8 +230,8 @@ function pageLogOn(file: string, { all, write, close }: SqliteConnection): Sqlit
       const prefix = boundedStatePrefix(exportName);
       const end = `${prefix}\u{10ffff}`;
       for (let after = prefix; ;) {
-        const batch = read(sql.statesAfter, after, end) as (Row & { readonly export: string })[];
-        for (const row of batch) yield parseExportState(row.export, store, () => parseVersionedRow(row));
+        const batch = states(sql.statesAfter, after, end);
+        yield* batch.map(parseState);
         const last = batch.at(-1);
         if (last === undefined || batch.length < batchSize) return;
         after = last.export;
@@ -252,32 +242,19 @@ function pageLogOn(file: string, { all, write, close }: SqliteConnection): Sqlit
   };
 }
 
-interface RunRow extends Row {
+interface StateRow extends StoredRecord {
+  readonly export: string;
+  readonly version: number;
+}
+
+interface EntryRow extends StoredRecord {
+  readonly page: number;
+}
+
+interface RunRow extends EntryRow {
   readonly run: string;
   readonly slice: number;
   readonly attempt: number;
-}
-
-interface Row {
-  /** The version of a state, the page of an entry. */
-  readonly number: number;
-  readonly json: string;
-  readonly checksum: string;
-}
-
-type Versioned = Pick<ExportState, 'version'>;
-
-function parseVersionedRow(row: Row): Checksummed {
-  const { value, checksum } = parseRow(row);
-  // The update's condition uses the column, so both versions must agree.
-  if ((value as Partial<Versioned> | null)?.version !== row.number) {
-    throw new Error('the column version differs from the version in the state');
-  }
-  return { value, checksum };
-}
-
-function parseRow({ json, checksum }: Row): Checksummed {
-  return { value: JSON.parse(json), checksum };
 }
 
 function damaged(file: string, reason: string): ExportError {

@@ -3,7 +3,6 @@
 import { gunzipSync } from 'node:zlib';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
-import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { ExportState, LatestPointer } from '../../../lib/core/model.ts';
 import { listBoundedRuns } from '../../../lib/core/storage/run-list.ts';
 import type { DeployedExport } from '../../../lib/target/target.ts';
@@ -71,7 +70,7 @@ export async function exportStateOf({ table }: ExporterStack, exportName: string
   const Key = { pk: { S: `${serviceName}/${exportName}` }, sk: { S: 'state' } };
   const { Item } = await dynamoDb.send(new GetItemCommand({ TableName: table, Key, ConsistentRead: true }));
   if (Item === undefined) throw new Error(`Export ${exportName} has no state`);
-  return unmarshall(Item) as ExportState;
+  return JSON.parse(Item.record?.S ?? '') as ExportState;
 }
 
 const readText = async (stack: Pick<ExporterStack, 'bucket'>, key: string): Promise<string> =>

@@ -9,11 +9,10 @@ import {
   PutItemCommand,
   waitUntilTableExists,
 } from '@aws-sdk/client-dynamodb';
-import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { entryKey, type ItemKey, stateKey } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { EditedPageLogHarness, StoredRecord } from '../../contracts/edited-page-log-contract.ts';
+import { editStored, type EditedPageLogHarness, type StoredRecord } from '../../contracts/edited-page-log-contract.ts';
 import type { PageLogHarness } from '../../contracts/page-log-contract.ts';
 import type { Endpoint } from '../endpoint.ts';
 
@@ -48,10 +47,11 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
   );
   await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 0.05, maxDelay: 1 }, { TableName: table });
   const edit = async (key: ItemKey, change: (kept: StoredRecord) => StoredRecord) => {
-    const Key = marshall({ ...key });
+    const Key = { ...key };
     const { Item = {} } = await client.send(new GetItemCommand({ TableName: table, Key, ConsistentRead: true }));
-    const { pk: _pk, sk: _sk, ...kept } = unmarshall(Item);
-    await client.send(new PutItemCommand({ TableName: table, Item: marshall({ ...change(kept), ...key }) }));
+    const { json, checksum } = editStored({ json: Item.record?.S, checksum: Item.checksum?.S }, change);
+    const edited = { ...Item, record: { S: json }, checksum: { S: checksum } };
+    await client.send(new PutItemCommand({ TableName: table, Item: edited }));
   };
   return {
     endpoint: endpoint.endpoint,

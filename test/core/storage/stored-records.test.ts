@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import type { ExportState, Instant, PageEntry } from '../../../lib/core/model.ts';
 import {
-  type Checksummed,
   checksumOf,
   parseExportState,
   parsePageEntry,
   type RecordStore,
   sequenceOfPointer,
+  type StoredRecord,
+  toStoredRecord,
 } from '../../../lib/core/storage/stored-records.ts';
 import {
   aCompletion,
@@ -21,8 +22,15 @@ import {
 } from '../../support/builders.ts';
 import { fieldsOf, withField, withoutField } from '../../support/fields.ts';
 
-const store: RecordStore = { name: 'table page-log', repairHint: (name) => `restore the state of ${name}` };
-const withChecksum = (value: unknown) => () => ({ value, checksum: checksumOf(value) });
+const store: RecordStore = {
+  name: 'table page-log',
+  repairHint: (name) => `restore the state of ${name}, or delete it`,
+  startHint: 'start with --since',
+};
+/** As it is stored, with a checksum that matches, whatever it is. */
+const stored = (value: unknown) => ({ json: JSON.stringify(value), checksum: checksumOf(value), version: 12 });
+/** Edited, with the checksum it had before. */
+const edited = (value: object, before: object) => ({ ...stored(value), checksum: checksumOf(before) });
 const conflict = (message: RegExp) =>
   expect.objectContaining({ name: 'PageConflictError', message: expect.stringMatching(message) as unknown as string });
 
@@ -76,20 +84,21 @@ describe('a checksum', () => {
 });
 
 describe('an export state', () => {
-  it('is returned as it was written, with fields that a newer version added', () => {
+  it('is returned as it was written, in the same order, with fields that a newer version added', () => {
     const state = { ...aFullState(), colour: 'red' };
-    expect(parseExportState(state.export, store, withChecksum(state))).toEqual(state);
+    const { json, checksum } = toStoredRecord(state);
+    const read = parseExportState(state.export, store, { json, checksum, version: state.version });
+    expect(JSON.stringify(read)).toBe(JSON.stringify(state));
   });
 
   it.each(fieldsOf(aFullState()).map(({ path }) => [path.join('.'), path] as const))(
     'is rejected if its %s was edited',
     (_, path) => {
       const state = aFullState();
-      const checksum = checksumOf(state);
       for (const changed of [withoutField(state, path), withField(state, path, 9), withField(state, path, 'else')]) {
-        expect(() => parseExportState(state.export, store, () => ({ value: changed, checksum }))).toThrow(
+        expect(() => parseExportState(state.export, store, edited(changed, state))).toThrow(
           conflict(
-            /in table page-log does not match what this exporter wrote: its checksum does not match, so it was edited.*; restore the state of .*$/,
+            /in table page-log does not match what this exporter wrote: its checksum does not match, so it was edited.*; restore the state of .*, or delete it and start with --since$/,
           ),
         );
       }
@@ -98,6 +107,7 @@ describe('an export state', () => {
 
   it.each<[string, Partial<Record<keyof ExportState, unknown>>, RegExp]>([
     ['a version that is a string', { version: '12' }, /version: /],
+    ['another version than its store compares', { version: 13 }, /its version is 13, but stored as 12/],
     ['a sequence that is not an integer', { sequence: 7.5 }, /sequence: /],
     ['an active run that is not a run', { active: 'active' }, /active: /],
     ['a since that is not an instant', { active: { ...aFullRun(), since: 'yesterday' as Instant } }, /active\.since: /],
@@ -108,31 +118,30 @@ describe('an export state', () => {
     ],
   ])('is rejected with %s, even if its checksum matches', (_, changed, message) => {
     const state = { ...aFullState('mine'), ...changed };
-    expect(() => parseExportState('mine', store, withChecksum(state))).toThrow(conflict(message));
+    expect(() => parseExportState('mine', store, stored(state))).toThrow(conflict(message));
   });
 
   it('of another export is rejected', () => {
-    expect(() => parseExportState('mine', store, withChecksum(aFullState('yours')))).toThrow(
+    expect(() => parseExportState('mine', store, stored(aFullState('yours')))).toThrow(
       conflict(
         /^The state of export mine .*: it is the state of export yours\. Nothing was changed; restore the state of mine/,
       ),
     );
   });
+
+  it('of a bounded run that was edited is not needed: the same start begins it again', () => {
+    const name = 'reports/2020-01-01T00:00:00Z/2020-01-02T00:00:00Z';
+    expect(() => parseExportState(name, store, {})).toThrow(conflict(/or delete it and start the bounded run again$/));
+  });
 });
 
 describe('a page-log entry', () => {
-  it('is returned as it was written', () => {
-    const entry = aFullEntry();
-    expect(parsePageEntry(entry, store, withChecksum(entry))).toEqual(entry);
-  });
-
   it.each(fieldsOf(aFullEntry()).map(({ path }) => [path.join('.'), path] as const))(
     'is rejected if its %s was edited',
     (_, path) => {
       const entry = aFullEntry();
-      const checksum = checksumOf(entry);
       for (const changed of [withoutField(entry, path), withField(entry, path, 9), withField(entry, path, null)]) {
-        expect(() => parsePageEntry(entry, store, () => ({ value: changed, checksum }))).toThrow(
+        expect(() => parsePageEntry(entry, store, edited(changed, entry))).toThrow(
           conflict(/^The entry of page 7 of run .* in table page-log is not as .*start with --restart/),
         );
       }
@@ -153,33 +162,35 @@ describe('a page-log entry', () => {
     ['emptyPages', { emptyPages: -1 }],
   ])('is rejected for its %s, even if its checksum matches', (field, changed) => {
     const entry = { ...aFullEntry(), ...changed };
-    expect(() => parsePageEntry(aFullEntry(), store, withChecksum(entry))).toThrow(
-      conflict(new RegExp(`: ${field}: `)),
-    );
+    expect(() => parsePageEntry(aFullEntry(), store, stored(entry))).toThrow(conflict(new RegExp(`: ${field}: `)));
   });
 
-  it.each([{ export: 'other' }, { run: aRunId() }, { page: 8 }])('of another page is rejected: %j', (other) => {
-    const entry = aFullEntry();
-    expect(() => parsePageEntry({ ...entry, ...other }, store, withChecksum(entry))).toThrow(
-      conflict(new RegExp(`it is the entry of page 7 of run ${entry.run} of export ${entry.export}\\.`)),
-    );
-  });
+  it.each([{ export: 'other' }, { run: aRunId() }, { page: 8 }, { slice: 1, attempt: 1 }])(
+    'of another page is rejected: %j',
+    (other) => {
+      const entry = aFullEntry();
+      expect(() => parsePageEntry({ ...entry, ...other }, store, stored(entry))).toThrow(
+        conflict(new RegExp(`it is the entry of page 7 of run ${entry.run} of export ${entry.export}\\.`)),
+      );
+    },
+  );
 
-  it.each<[string, () => Checksummed, RegExp]>([
-    ['has no checksum', () => ({ value: aFullEntry(), checksum: undefined }), /it has no checksum/],
-    ['has a checksum that is not a string', () => ({ value: aFullEntry(), checksum: 7 }), /it has no checksum/],
-    ['is not an object', () => ({ value: null, checksum: 'x' }), /its checksum does not match/],
-    ['cannot be read', () => JSON.parse('{"page'), /JSON/],
-    ['is nested too deeply', () => ({ value: JSON.parse('['.repeat(1e5) + ']'.repeat(1e5)), checksum: 'x' }), /stack/],
-    ['contains what JSON cannot represent', () => ({ value: { page: 7n }, checksum: 'x' }), /BigInt/],
-  ])('is rejected if it %s', (_, read, message) => {
-    expect(() => parsePageEntry(aFullEntry(), store, read)).toThrow(conflict(message));
+  const nested = '['.repeat(1e5) + ']'.repeat(1e5);
+  it.each<[string, StoredRecord, RegExp]>([
+    ['has no checksum', { json: JSON.stringify(aFullEntry()) }, /it has no checksum/],
+    ['has a checksum that is not text', { ...stored(aFullEntry()), checksum: 7 }, /it has no checksum/],
+    ['is not an object', { json: 'null', checksum: 'x' }, /its checksum does not match/],
+    ['is not there', { checksum: 'x' }, /it has no JSON/],
+    ['is no JSON', { json: '{"page', checksum: 'x' }, /JSON/],
+    ['is nested too deeply', { json: nested, checksum: 'x' }, /stack/],
+  ])('is rejected if it %s', (_, record, message) => {
+    expect(() => parsePageEntry(aFullEntry(), store, record)).toThrow(conflict(message));
   });
 
   it('accepts a service clock that is set to another era', () => {
     for (const serviceTime of ['+010000-01-01T00:00:00Z', '-000044-03-15T12:00:00Z', '0099-12-31T23:59:59.999Z']) {
       const entry = aFullEntry({ serviceTime: at(serviceTime) });
-      expect(parsePageEntry(entry, store, withChecksum(entry))).toEqual(entry);
+      expect(parsePageEntry(entry, store, toStoredRecord(entry))).toEqual(entry);
     }
   });
 });

@@ -12,9 +12,11 @@ import {
   type ObservedExport,
   pageMetadataOf,
   partitionOf,
+  type StateItem,
   stateSortKey,
 } from '../invariants/observations.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
+import { recordOf } from '../world/dynamodb.ts';
 import type { FaultKind } from '../world/faults.ts';
 import type { Rng } from '../world/rng.ts';
 import { createStoredObject, type StoredObject } from '../world/s3.ts';
@@ -109,7 +111,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
     const { since, until, bounded } = observations.runs.get(failedRun) ?? {};
     const stateName = bounded ? `${name}/${since}/${until}` : name;
     const stored = observations.dynamoDb().item(partitionOf(name), stateSortKey(stateName));
-    const run = stored?.active?.M?.run?.S;
+    const run = stored && recordOf<StateItem>(stored).active?.run;
     if (run === undefined || run !== failedRun) return;
     const input = { export: stateName, ...(rng.chance(0.5) || restoredRuns.has(run) ? { restart: true } : {}) };
     if (!('restart' in input)) restore(name, run);

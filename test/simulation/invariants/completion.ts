@@ -1,9 +1,8 @@
 /** Checks the end of a history: once the faults have ended, every export must be complete, up to date and idle. */
 
-import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { Scenario } from '../histories/scenario.ts';
 import type { SimulatedExecution } from '../step-functions/step-functions.ts';
-import type { SimulatedDynamoDb } from '../world/dynamodb.ts';
+import { recordOf, type SimulatedDynamoDb } from '../world/dynamodb.ts';
 import type { Process } from '../world/process.ts';
 import type { SimulatedS3 } from '../world/s3.ts';
 import { siteOf } from '../world/sdk-clients.ts';
@@ -42,10 +41,10 @@ export function checkCompletion(
   }
 
   const stored = item(partitionOf(name), 'state');
-  const state = stored && (unmarshall({ ...stored }) as StateItem);
+  const state = stored && recordOf<StateItem>(stored);
   if (state?.active !== undefined) violate(`run ${state.active.run} is not complete`);
   for (const each of items(partitionOf(name), 'bounded#')) {
-    const { active: bounded } = unmarshall({ ...each }) as StateItem;
+    const { active: bounded } = recordOf<StateItem>(each);
     if (bounded !== undefined) violate(`bounded run ${bounded.run} is not complete`);
   }
   const completedBy = executions.find(({ arn }) => arn === state?.lastCompleted?.execution);

@@ -3,7 +3,7 @@
  * has one for all its pages; as a fault, it sends documents with others.
  */
 
-import { unmarshall } from '@aws-sdk/util-dynamodb';
+import { recordOf } from '../world/dynamodb.ts';
 import type { Process } from '../world/process.ts';
 import type { SimulatedService } from '../world/report-service.ts';
 import {
@@ -80,5 +80,5 @@ export function mustKnowRoot(
 
 function stateOf({ dynamoDb }: Observations, stateName: string): StateItem | undefined {
   const item = dynamoDb().item(partitionOf(stateName.split('/')[0] ?? ''), stateSortKey(stateName));
-  return item && (unmarshall({ ...item }) as StateItem);
+  return item && recordOf<StateItem>(item);
 }

@@ -7,10 +7,9 @@ import type { PageMetadata, StoredCursor } from '../../../lib/core/model.ts';
 import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
-import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { ExportScenario } from '../histories/scenario.ts';
 import type { SimulatedExecution, StepFunctions } from '../step-functions/step-functions.ts';
-import type { SimulatedDynamoDb } from '../world/dynamodb.ts';
+import { recordOf, type SimulatedDynamoDb } from '../world/dynamodb.ts';
 import type { Process } from '../world/process.ts';
 import type { ServedPage, SimulatedService } from '../world/report-service.ts';
 import type { ReportTimeline, SimulatedReport } from '../world/reports.ts';
@@ -273,7 +272,7 @@ export function entriesOfChain(
   const ofSlice = slice === undefined ? '' : `slice#${String(slice).padStart(4, '0')}.${attempt}#`;
   return dynamoDb()
     .items(partitionOf(exportName), `run#${run}#${ofSlice}page#`)
-    .map((item) => unmarshall({ ...item }) as LogEntry);
+    .map(recordOf<LogEntry>);
 }
 
 /** The page log of a run, in the order of its manifest. */

@@ -1,7 +1,6 @@
 /** The checks of stored data: they see every write to S3 and DynamoDB before it takes effect. */
 
-import { unmarshall } from '@aws-sdk/util-dynamodb';
-import { type Item, text } from '../world/dynamodb.ts';
+import { type Item, recordOf, text } from '../world/dynamodb.ts';
 import type { SimulatedReport } from '../world/reports.ts';
 import type { StoredObject } from '../world/s3.ts';
 import type { Process } from '../world/process.ts';
@@ -98,7 +97,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
       if (service === 'acme' && name === '#slots') {
         const { world, maxConcurrentPages, maxSkewMs, writer } = observations;
         const exportName = stateNameIn(writer().payload.input) ?? '';
-        checkSlots(world, maxConcurrentPages, maxSkewMs, exportName, unmarshall({ ...item }) as SlotItem);
+        checkSlots(world, maxConcurrentPages, maxSkewMs, exportName, recordOf<SlotItem>(item));
         return;
       }
       const observed = observations.exports.get(name);
@@ -109,8 +108,8 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
       const sk = text(item, 'sk');
       checkWriter(observations, name, sk);
       if (sk === 'state' || sk.startsWith('bounded#')) {
-        const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as StateItem);
-        const state = unmarshall({ ...item }) as StateItem;
+        const previous = existing === undefined ? undefined : recordOf<StateItem>(existing);
+        const state = recordOf<StateItem>(item);
         const stateName = sk === 'state' ? name : `${name}/${sk.slice('bounded#'.length)}`;
         noteRequest(observations, seen, observed, state, previous);
         checkOwner(observations, seen, `${name} ${sk}`, state, previous);
@@ -119,7 +118,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         if (sk === 'state') starts.onState(observed, state, previous);
         if (state.active !== undefined) observations.runs.set(state.active.run, state.active);
       } else {
-        const entry = unmarshall({ ...item }) as LogEntry;
+        const entry = recordOf<LogEntry>(item);
         checkLogEntry(observations, seen, observed, entry, existing !== undefined);
       }
     },

@@ -100,19 +100,12 @@ export function createSimulatedDynamoDb({
   };
 }
 
-/** Much faster than structuredClone for the few types that the page log uses. */
-function cloneItem(item: Item): Record<string, AttributeValue> {
-  return Object.fromEntries(Object.entries(item).map(([name, value]) => [name, cloneValue(value)]));
-}
+/** Every attribute is a string or a number. */
+const cloneItem = (item: Item): Record<string, AttributeValue> =>
+  Object.fromEntries(Object.entries(item).map(([name, value]) => [name, { ...value }]));
 
-function cloneValue(value: AttributeValue): AttributeValue {
-  if (value.M !== undefined) return { M: cloneItem(value.M) };
-  if (value.L !== undefined) return { L: value.L.map(cloneValue) };
-  if (value.S !== undefined || value.N !== undefined || value.BOOL !== undefined || value.NULL !== undefined) {
-    return { ...value };
-  }
-  return structuredClone(value);
-}
+/** The record in an item, as an outsider reads it. */
+export const recordOf = <Value>(item: Item): Value => JSON.parse(text(item, 'record')) as Value;
 
 interface Input {
   readonly TableName?: string;

@@ -6,10 +6,11 @@
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
-import { fromEntryItem, fromStateItem, type Item } from '../../../lib/aws/dynamodb/items.ts';
+import type { Item } from '../../../lib/aws/dynamodb/items.ts';
 import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
 import type { Retrier, State, StateMachine, Template } from '../../../lib/core/state-machine/asl.ts';
 import type { Container } from './container.ts';
+import { recordOf } from './dynamodb.ts';
 import type { World } from './world.ts';
 
 /** Another retry policy, other timeouts, two new states, a new action, and a new field in each payload. */
@@ -71,9 +72,12 @@ export function laterDynamoDbClient(client: DynamoDBClient): DynamoDBClient {
     send(command: { readonly input: { Item?: Item } }) {
       const { Item: item } = command.input;
       if (item?.checksum !== undefined) {
-        const { value } = /^(state$|bounded#)/.test(item.sk?.S ?? '') ? fromStateItem(item) : fromEntryItem(item);
-        const checksum = checksumOf({ ...(value as object), addedBy: 'release 2' });
-        command.input.Item = { ...item, addedBy: { S: 'release 2' }, checksum: { S: checksum } };
+        const record = { ...recordOf<object>(item), addedBy: 'release 2' };
+        command.input.Item = {
+          ...item,
+          record: { S: JSON.stringify(record) },
+          checksum: { S: checksumOf(record) },
+        };
       }
       return client.send(command as never);
     },

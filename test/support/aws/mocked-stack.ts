@@ -194,7 +194,7 @@ export function mockStack(content: StackContent): MockedAws {
   const { schedules: changeSchedules = (each) => each, changeItem = (item) => item } = content;
   const idOf = ({ pk, sk }: Item) => `${pk?.S} ${sk?.S}`;
   const stored = Object.entries(states).flatMap(([service, list]) =>
-    list.map((state) => toStateItem(service, state, 'token')),
+    list.map((state) => toStateItem(service, state)),
   );
   const items = new Map(stored.map((item) => [idOf(item), changeItem(item)]));
   const mocked = mockAws(services);
