@@ -105,7 +105,7 @@ $ npx report-exporter status                                  # shows its runs
 `;
 
 const probing =
-  '$ npx report-exporter probe --settings report-exporter.json    # requests two pages, and shows what it finds\n';
+  '$ npx report-exporter plan --settings report-exporter.json --request    # requests two pages, and shows what it finds\n';
 
 const howToDescribeApi = `\`api\` in \`report-exporter.json\` is an example. Replace it by what your API does:
 
