@@ -114,7 +114,9 @@ describe('the exports of a stack', () => {
       states: { acme: [completed('daily'), hourly, completed('weekly')] },
       entries: [aPageEntry({ export: 'hourly', run: hourly.active?.run ?? aRun().run })],
       changeItem: (item: Item) =>
-        item.export?.S === edited && (item.page !== undefined) === isEntry ? { ...item, checksum: { S: 'x' } } : item,
+        item.pk?.S === `acme/${edited}` && (item.sk?.S !== 'state') === isEntry
+          ? { ...item, checksum: { S: 'x' } }
+          : item,
     });
     expect(entries.flatMap((entry) => ('error' in entry ? [[entry.export, entry.error.name]] : []))).toEqual([
       [edited, 'PageConflictError'],
