@@ -37,7 +37,7 @@ export function exportPageHandler(
   const createStep = (telemetry: Telemetry): StepHandler<Outcome> => {
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry, platform);
     const { environment, service: settings, objects, dynamoDb } = context;
-    const { runtime, spool, compress, partBytes, maxInFlight } = platform;
+    const { runtime, compress, partBytes, maxInFlight } = platform;
     const service = createService(context, platform);
     const onLatency = (ms: number) => telemetry.count('ServiceLatency', ms);
     const store = createS3PageStore({
@@ -47,7 +47,6 @@ export function exportPageHandler(
       objects,
       kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
       runtime,
-      spool,
       compress,
       partBytes,
     });

@@ -24,7 +24,6 @@ export function finishRunHandler(
       objects: context.objects,
       kmsKeyArn: context.environment.BUCKET_KMS_KEY_ARN || undefined,
       runtime: platform.runtime,
-      spool: platform.spool,
       partBytes: platform.partBytes,
     });
     return async ({ input, execution }) => {

@@ -13,6 +13,7 @@ import type {
   Instant,
   LatestPointer,
   PageEntry,
+  PageTiming,
   Run,
   RunId,
   RunResult,
@@ -24,13 +25,28 @@ import type {
 /** Fetches pages from the Report Export Service (docs/service-contract.md, section 4.1). */
 export interface ReportService {
   /**
-   * Sends one request. Resolves once the response's status and headers are validated; the body is yet to be read.
+   * Sends one request and passes the page's bytes to `sink`. Resolves once the response is complete, `sink` has all of it and, for XML, it is
+   * a single well-formed UTF-8 document. If it rejects, the page must not be stored.
    * Does not retry, except once with refreshed credentials that had been rejected: the API key, a client certificate, those for a proxy.
    *
    * @throws ConfigurationError, ServiceUnavailableError, ServiceUnreachableError, ServiceThrottledError,
-   *   RequestRejectedError, CursorRejectedError or ContractError, as `errors.ts` defines them
+   *   RequestRejectedError, CursorRejectedError or ContractError, as `errors.ts` defines them; errors of `sink` unchanged
    */
-  fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage>;
+  readonly fetch: (request: PageRequest, options: FetchOptions) => Promise<ReceivedPage>;
+}
+
+export interface FetchOptions {
+  /**
+   * Reads the page's bytes to their end. Called at most once, when the headers have been validated. An error that the iteration
+   * throws must be rethrown.
+   */
+  readonly sink: (body: AsyncIterable<Uint8Array>) => Promise<unknown>;
+  /**
+   * Called once the next cursor is known, never before `fetch` has returned: before the body is read if the headers have it, otherwise
+   * after that. The page may still turn out to be invalid.
+   */
+  readonly onNextCursor?: (nextCursor: Cursor | null) => void;
+  readonly signal?: AbortSignal;
 }
 
 export interface PageRequest {
@@ -49,42 +65,18 @@ export interface PageRequest {
   readonly assertMaySend?: () => void;
 }
 
-/** A page whose response headers have arrived. */
-export interface FetchedPage {
-  /**
-   * null: this is the last page. undefined: the body has the cursor. Trust it only after the body has been read to its end
-   * without an error.
-   */
-  readonly nextCursor: Cursor | null | undefined;
-  /**
-   * The page's bytes, to be read once. Ends normally only if the response is complete and, for XML, a single
-   * well-formed UTF-8 document. Otherwise the iteration throws an ExportError and the page must not be stored.
-   */
-  readonly body: AsyncIterable<Uint8Array>;
-  /** What is known of the page once `body` has ended normally. @throws Error before that */
-  received(): ReceivedPage;
-}
-
 /** What the response says of a page that has been received completely. */
 export interface ReceivedPage extends Pick<
   StoredPage,
   'nextCursor' | 'serviceTime' | 'transferredBytes' | 'reports' | 'documentRoot'
 > {
+  readonly timing: PageTiming;
   /** As received, or `application/octet-stream` if the response has none. */
   readonly contentType: string;
   /** The name of the document root, for messages: without secrets. */
   readonly documentRootText: () => string;
   /** How the body begins, for messages: short, printable and without secrets. */
   readonly excerpt: () => string;
-}
-
-/** A page to store while its body is still being received. */
-export interface PageToStore extends Pick<FetchedPage, 'body' | 'received'> {
-  /**
-   * Called once `body` has ended. The page becomes visible only after this has resolved; the bytes may be transferred before.
-   * Absent: nothing is waited for.
-   */
-  readonly beforeVisible?: (received: ReceivedPage) => Promise<unknown>;
 }
 
 /** Stores pages, manifests and the pointer to the newest manifest. An object never changes, except for the pointer. */
@@ -94,12 +86,8 @@ export interface PageStore {
    * @throws PageConflictError if its metadata was changed, or does not match its bytes, or if its next cursor is missing
    */
   find(key: string): Promise<StoredPage | undefined>;
-  /**
-   * Stores the page atomically: body and metadata become visible in one step. An existing page is never overwritten, but
-   * returned with `stored: false`. Once this resolves, the page is durable. If the body throws or `beforeVisible`
-   * rejects, nothing becomes visible and the error is rethrown unchanged.
-   */
-  put(identity: PageIdentity, page: PageToStore): Promise<{ readonly stored: boolean; readonly page: StoredPage }>;
+  /** Takes the bytes of a page while they arrive. Nothing of it is visible. Dispose of it in any case. */
+  spool(identity: PageIdentity): PageSpool;
   /**
    * Streams a JSON document into the store, atomically: a manifest, or the summary of a run. Writing the same bytes again
    * changes nothing.
@@ -117,6 +105,17 @@ export interface PageStore {
   list(folder: string): AsyncIterable<ListedObject>;
   /** The address of `key` for messages: a path or an `s3://` URL. */
   locate(key: string): string;
+}
+
+/** A page on its way into the store. Disposing of it removes what is left of it. */
+export interface PageSpool extends AsyncDisposable {
+  /** Takes all bytes of the page. Call it once. An error that `body` throws is rethrown unchanged. */
+  readonly fill: (body: AsyncIterable<Uint8Array>) => Promise<void>;
+  /**
+   * Stores the page atomically: body and metadata become visible in one step. An existing page is never overwritten, but
+   * returned with `stored: false`. Once this resolves, the page is durable.
+   */
+  readonly put: (received: ReceivedPage) => Promise<{ readonly stored: boolean; readonly page: StoredPage }>;
 }
 
 /** Read access to the store, for operators' commands. */
@@ -318,6 +317,6 @@ export interface StepDependencies {
   readonly emit: EventSink;
   /** Absent: any number of pages may be requested at the same time. */
   readonly slots?: PageSlots | undefined;
-  /** Receives how long each page's response took to begin, in milliseconds. */
+  /** Receives how long the response took to begin of each page that was received, in milliseconds. */
   readonly onLatency?: ((ms: number) => void) | undefined;
 }

@@ -3,14 +3,11 @@
  * loss. File-system errors become ConfigurationErrors: a retry would meet the same disk, so a person must act.
  */
 
-import { createHash } from 'node:crypto';
 import {
   accessSync,
   closeSync,
   constants,
-  createReadStream,
   existsSync,
-  fsync,
   fsyncSync,
   linkSync,
   mkdirSync,
@@ -18,40 +15,9 @@ import {
   type Stats,
   statSync,
 } from 'node:fs';
-import { open, stat } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { promisify } from 'node:util';
 import { codeOf, ExportError } from '../core/errors.ts';
-
-export interface FileDigest {
-  readonly bytes: number;
-  /** Lower-case hexadecimal. */
-  readonly sha256: string;
-}
-
-/** Length and hash of the file at `path`. @throws the file system's own error, or an Error if it is no regular file */
-export async function digestFile(path: string): Promise<FileDigest> {
-  // Reading a pipe or a device might never end.
-  if (!(await stat(path)).isFile()) throw new Error(`${path} is not a file`);
-  const hash = createHash('sha256');
-  let bytes = 0;
-  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
-    hash.update(chunk);
-    bytes += chunk.byteLength;
-  }
-  return { bytes, sha256: hash.digest('hex') };
-}
-
-/** The bytes of the file at `path`; undefined if there is no regular file. @throws the file system's own error */
-export async function streamFile(path: string): Promise<AsyncIterable<Uint8Array> | undefined> {
-  try {
-    // Opening a pipe blocks until another process writes to it.
-    return (await stat(path)).isFile() ? (await open(path)).createReadStream() : undefined;
-  } catch (cause) {
-    if (isMissingPath(cause)) return undefined;
-    throw cause;
-  }
-}
 
 const hardLinkUnsupported = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
 
@@ -126,39 +92,24 @@ export function createDirectory(directory: string): string | undefined {
 
 /** Makes the names in `directory` survive a power loss. @throws ConfigurationError if the file system fails */
 export function fsyncDirectorySync(directory: string): void {
-  const descriptor = openForSync(directory);
-  if (descriptor === undefined) return;
+  let descriptor: number | undefined;
   try {
+    descriptor = openSync(directory, 'r');
     fsyncSync(descriptor);
   } catch (cause) {
     throwUnlessSyncUnsupported(directory, cause);
   } finally {
-    closeSync(descriptor);
+    if (descriptor !== undefined) closeSync(descriptor);
   }
 }
 
 /** Like {@link fsyncDirectorySync}, without blocking the thread. */
 export async function fsyncDirectory(directory: string): Promise<void> {
-  const descriptor = openForSync(directory);
-  if (descriptor === undefined) return;
   try {
-    await fsyncDescriptor(descriptor);
+    await using handle = await open(directory, 'r');
+    await handle.sync();
   } catch (cause) {
     throwUnlessSyncUnsupported(directory, cause);
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
-/** Resolves once what was written to the file, or the names in the directory, survive a power loss. */
-export const fsyncDescriptor = async (descriptor: number): Promise<void> => await promisify(fsync)(descriptor);
-
-function openForSync(directory: string): number | undefined {
-  try {
-    return openSync(directory, 'r');
-  } catch (cause) {
-    throwUnlessSyncUnsupported(directory, cause);
-    return undefined;
   }
 }
 

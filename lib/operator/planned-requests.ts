@@ -1,6 +1,5 @@
 /** The first request of a planned run, for a person to read; and what the service responds to it. */
 
-import { systemRuntime } from '../core/clock.ts';
 import { describeRoot, rootOfFirstProbe } from '../core/document-root.ts';
 import { asCursor } from '../core/model.ts';
 import type { PageRequest } from '../core/ports.ts';
@@ -83,7 +82,7 @@ export async function* requestPages(
   for (let count = 1; count <= maxPages; count += 1) {
     const request = plannedRequest(service, page);
     yield request;
-    const probed = await probePage(client, page, root, systemRuntime);
+    const probed = await probePage(client, page, root);
     const { contentType, reports, serviceTime, nextCursor, documentRoot, documentRootText } = probed.received;
     yield {
       request,
@@ -92,7 +91,7 @@ export async function* requestPages(
       reports,
       documentRoot: documentRoot === null ? null : describeRoot(documentRoot, documentRootText()),
       serviceTime,
-      latencyMs: probed.latencyMs,
+      latencyMs: probed.received.timing.latencyMs,
       next: { at: placeOf(apiFor(service.settings, page.request)), cursor: nextCursor },
     };
     if (nextCursor === null) return;

@@ -33,18 +33,15 @@ export async function probeService(
 ): Promise<ProbeResult> {
   const request = { ...definition.request, size: 1 };
   const root = await rootOfFirstProbe(definition, log);
-  const requestedAt = runtime.now();
-  const page = { request, since, begunAt: instantOf(requestedAt), cursor: null, label: 'a health check page' };
-  const { received, latencyMs } = await probePage(service, page, root, runtime);
-  const { serviceTime, reports } = received;
-  return { reports, latencyMs, clockLeadMs: serviceTime === null ? null : epochMsOf(serviceTime) - requestedAt };
+  const page = { request, since, begunAt: instantOf(runtime.now()), cursor: null, label: 'a health check page' };
+  const { serviceTime, reports, timing } = (await probePage(service, page, root)).received;
+  const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - epochMsOf(timing.requestedAt);
+  return { reports, latencyMs: timing.latencyMs, clockLeadMs };
 }
 
 interface ProbedPage {
   readonly received: ReceivedPage;
   readonly bytes: number;
-  /** From the request to the response headers. */
-  readonly latencyMs: number;
   /** What the next page must have. */
   readonly root: ExpectedRoot | undefined;
 }
@@ -54,13 +51,12 @@ const timeoutMs = 30_000;
 
 /**
  * Requests a page, and reads the response to its end.
- * @throws what `fetchPage` throws; ContractError for another root than expected; ServiceUnavailableError after 30 s
+ * @throws what `ReportService.fetch` throws; ContractError for another root than expected; ServiceUnavailableError after 30 s
  */
 export async function probePage(
   service: ReportService,
   request: PageRequest,
   root: ExpectedRoot | undefined,
-  { now }: Pick<Runtime, 'now'>,
 ): Promise<ProbedPage> {
   const timeout = new AbortController();
   const timer = setTimeout(() => {
@@ -69,13 +65,12 @@ export async function probePage(
     timeout.abort(new ExportError('ServiceUnavailableError', message));
   }, timeoutMs);
   try {
-    const requestedAt = now();
-    const page = await service.fetchPage(request, timeout.signal);
-    const latencyMs = Math.round(now() - requestedAt);
     let bytes = 0;
-    for await (const chunk of page.body) bytes += chunk.length;
-    const received = page.received();
-    return { received, bytes, latencyMs, root: assertRootOfProbe(request.label, received, root) };
+    const count = async (body: AsyncIterable<Uint8Array>) => {
+      for await (const chunk of body) bytes += chunk.length;
+    };
+    const received = await service.fetch(request, { sink: count, signal: timeout.signal });
+    return { received, bytes, root: assertRootOfProbe(request.label, received, root) };
   } finally {
     clearTimeout(timer);
   }

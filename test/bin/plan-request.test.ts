@@ -187,9 +187,7 @@ describe('report-exporter plan --request', () => {
     const { file } = await aFile({ baseUrl: server.url, names: ['one', 'two', 'three'], size: 7 });
     const ended = await runInProcess(['plan', 'one', 'three', '--request', '--settings', file], env);
     expect(ended.status).toBe(1);
-    expect(ended.stdout).toMatch(
-      /^EXPORT +START .*\none +start .* 1 report · .*\nthree +unreadable .* 403/,
-    );
+    expect(ended.stdout).toMatch(/^EXPORT +START .*\none +start .* 1 report · .*\nthree +unreadable .* 403/);
     expect(ended.stdout).toContain('\n2 exports: 1 unreadable, 1 start\n');
     const planned = await runInProcess(['plan', '--all', '--settings', file, '--json'], {});
     expect(planned.status).toBe(0);

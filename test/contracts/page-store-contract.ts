@@ -21,7 +21,7 @@ import {
   inRandomChunks,
   randomBody,
   sha256Of,
-  withFacts,
+  putPage,
 } from '../support/builders.ts';
 import { forEachConcurrently } from '../support/concurrency.ts';
 
@@ -103,7 +103,8 @@ export function pageStoreContract(
         const nextCursor = aCursor();
         const serviceTime = at('2026-11-20T02:00:01.250Z');
 
-        const put = await store.put(
+        const put = await putPage(
+          store,
           identity,
           aFetchedPage({
             body,
@@ -145,7 +146,7 @@ export function pageStoreContract(
         ['of CSV, with blanks at its end and line breaks', rootOfColumns('"a\r\nb",\u043e,c  ')],
       ])('keeps a document root %s', async (_, root) => {
         const identity = anIdentity();
-        const put = await store.put(identity, withFacts(aFetchedPage(), { documentRoot: root }));
+        const put = await putPage(store, identity, { ...aFetchedPage(), documentRoot: root });
         expect(put.page.documentRoot).toBe(root);
         expect(await store.find(identity.key)).toEqual(put.page);
       });
@@ -158,7 +159,7 @@ export function pageStoreContract(
         const identity = anIdentity({ page: 1, cursor: null });
         const page = aFetchedPage({ body: '{}', nextCursor: null, serviceTime: null, reports: null });
 
-        const put = await store.put(identity, page);
+        const put = await putPage(store, identity, page);
 
         expect(put.page).toEqual({
           ...identity,
@@ -176,7 +177,7 @@ export function pageStoreContract(
 
       it('distinguishes a page with no reports from one with an unknown number', async () => {
         const identity = anIdentity();
-        await store.put(identity, aFetchedPage({ body: '<reports/>', reports: 0 }));
+        await putPage(store, identity, aFetchedPage({ body: '<reports/>', reports: 0 }));
         expect((await store.find(identity.key))?.reports).toBe(0);
       });
 
@@ -192,7 +193,7 @@ export function pageStoreContract(
         const identity = anIdentity({ page: 2, cursor: asCursor(odd) });
         const nextCursor = asCursor(odd.split('').reverse().join(''));
 
-        const put = await store.put(identity, aFetchedPage({ nextCursor }));
+        const put = await putPage(store, identity, aFetchedPage({ nextCursor }));
         const found = await store.find(identity.key);
 
         for (const page of [put.page, found]) {
@@ -210,7 +211,7 @@ export function pageStoreContract(
         const identity = anIdentity();
         const body = randomBody(length);
 
-        const put = await store.put(identity, aFetchedPage({ body: inRandomChunks(body) }));
+        const put = await putPage(store, identity, aFetchedPage({ body: inRandomChunks(body) }));
 
         expect(put.page).toMatchObject({ bytes: length, sha256: sha256Of(body) });
         expect(await store.find(identity.key)).toEqual(put.page);
@@ -218,69 +219,38 @@ export function pageStoreContract(
         expect(read && sha256Of(read)).toBe(sha256Of(body));
       });
 
-      it('shows nothing of a page before its body has ended', async () => {
+      it('shows a page only once it is put, and nothing of it while its body arrives', async () => {
         const identity = anIdentity();
         const seen: unknown[] = [];
+        const look = async () => seen.push(await harness.read(identity.key), await store.find(identity.key));
         async function* body() {
-          yield randomBody(100_000);
-          seen.push(await harness.read(identity.key), await store.find(identity.key));
+          yield randomBody(700_000);
+          await look();
           yield Buffer.from('the end');
         }
-        await store.put(identity, aFetchedPage({ body: body() }));
-
-        expect(seen).toEqual([undefined, undefined]);
-        expect((await store.find(identity.key))?.bytes).toBe(100_007);
-      });
-
-      it('shows a page only after its predecessor is stored', async () => {
-        const identity = anIdentity();
-        const predecessor = Promise.withResolvers<void>();
-        const bodyRead = Promise.withResolvers<void>();
-        async function* body() {
-          yield randomBody(100_000);
-          bodyRead.resolve();
-        }
-        const put = store.put(identity, {
-          ...aFetchedPage({ body: body() }),
-          beforeVisible: () => predecessor.promise,
-        });
-        await bodyRead.promise;
-        // A store that does not wait would show the page within this time.
+        await using spool = store.spool(identity);
+        await spool.fill(body());
+        // A store that does not wait for the put would show the page within this time.
         await new Promise((resolve) => setTimeout(resolve, 100));
-        expect([await harness.read(identity.key), await store.find(identity.key)]).toEqual([undefined, undefined]);
+        await look();
+        expect(seen).toEqual([undefined, undefined, undefined, undefined]);
 
-        predecessor.resolve();
-        expect((await put).stored).toBe(true);
-        expect((await store.find(identity.key))?.bytes).toBe(100_000);
+        expect((await spool.put(aFetchedPage())).stored).toBe(true);
+        expect((await store.find(identity.key))?.bytes).toBe(700_007);
       });
 
-      it('asks whether a page may become visible once its body has ended', async () => {
+      it('stores nothing of a page that is not put, which leaves no trace on a later one with the same bytes', async () => {
         const identity = anIdentity();
-        const refused = new Error('the document has another root');
-        const put = store.put(identity, {
-          ...aFetchedPage({ body: randomBody(100_000), documentRoot: 'error' }),
-          async beforeVisible({ documentRoot }) {
-            if (documentRoot === asDocumentRoot('error')) throw refused;
-          },
-        });
-        expect(await put.catch((error: unknown) => error)).toBe(refused);
-        await expectNothingAt(identity.key);
-      });
-
-      it('stores nothing if its predecessor is not stored', async () => {
-        const identity = anIdentity();
-        const notStored = new Error('the predecessor is not stored');
-        const put = store.put(identity, {
-          ...aFetchedPage({ body: 'whole' }),
-          beforeVisible: () => Promise.reject(notStored),
-        });
-        expect(await put.catch((error: unknown) => error)).toBe(notStored);
+        {
+          await using spool = store.spool(identity);
+          await spool.fill(aFetchedPage({ body: 'whole' }).body);
+        }
         expect(await store.find(identity.key)).toBeUndefined();
         await expectNothingAt(identity.key);
 
         // Another attempt may receive another cursor for the same page.
         const retried = { ...identity, cursor: aCursor() };
-        const again = await store.put(retried, aFetchedPage({ body: 'whole' }));
+        const again = await putPage(store, retried, aFetchedPage({ body: 'whole' }));
         expect(again).toMatchObject({ stored: true, page: { sha256: sha256Of('whole') } });
         expectWholeOrHash(again.page.cursor, retried.cursor);
       });
@@ -296,23 +266,23 @@ export function pageStoreContract(
           yield* inRandomChunks(randomBody(length));
           throw broken;
         }
-        const failure = await store.put(identity, aFetchedPage({ body: body() })).catch((error: unknown) => error);
+        const failure = await putPage(store, identity, aFetchedPage({ body: body() })).catch((error: unknown) => error);
 
         expect(failure).toBe(broken);
         expect(await store.find(identity.key)).toBeUndefined();
         await expectNothingAt(identity.key);
 
-        const again = await store.put(identity, aFetchedPage({ body: 'whole' }));
+        const again = await putPage(store, identity, aFetchedPage({ body: 'whole' }));
         expect(again.stored).toBe(true);
         expect(await text(identity.key)).toBe('whole');
       });
 
       it('never overwrites a page, but returns the existing one', async () => {
         const identity = anIdentity({ page: 3 });
-        const first = await store.put(identity, aFetchedPage({ body: 'first', reports: 1 }));
+        const first = await putPage(store, identity, aFetchedPage({ body: 'first', reports: 1 }));
 
-        const second = await writer(1).put(identity, aFetchedPage({ body: 'second', reports: 2 }));
-        const same = await writer(1).put(identity, aFetchedPage({ body: 'first', reports: 1 }));
+        const second = await putPage(writer(1), identity, aFetchedPage({ body: 'second', reports: 2 }));
+        const same = await putPage(writer(1), identity, aFetchedPage({ body: 'first', reports: 1 }));
 
         expect(second).toEqual({ stored: false, page: first.page });
         expect(same).toEqual({ stored: false, page: first.page });
@@ -322,14 +292,14 @@ export function pageStoreContract(
 
       it('keeps the existing page if the body of another attempt throws', async () => {
         const identity = anIdentity();
-        const first = await store.put(identity, aFetchedPage({ body: 'first' }));
+        const first = await putPage(store, identity, aFetchedPage({ body: 'first' }));
         const broken = new Error('the response was truncated');
         function* body() {
           yield Buffer.from('fir');
           throw broken;
         }
 
-        const failure = await store.put(identity, aFetchedPage({ body: body() })).catch((error: unknown) => error);
+        const failure = await putPage(store, identity, aFetchedPage({ body: body() })).catch((error: unknown) => error);
 
         // A store that looks for the page before it reads the body may return the existing one instead.
         expect([broken, { stored: false, page: first.page }]).toContainEqual(failure);
@@ -349,7 +319,7 @@ export function pageStoreContract(
         }));
 
         const results = await Promise.all(
-          offers.map((offer, index) => writer(index).put(identity, aFetchedPage(offer))),
+          offers.map((offer, index) => putPage(writer(index), identity, aFetchedPage(offer))),
         );
 
         const winner = results.findIndex(({ stored }) => stored);
@@ -363,7 +333,7 @@ export function pageStoreContract(
 
       it('finds what another adapter stored', async () => {
         const identity = anIdentity();
-        const { page } = await writer(1).put(identity, aFetchedPage());
+        const { page } = await putPage(writer(1), identity, aFetchedPage());
         expect(await store.find(identity.key)).toEqual(page);
       });
 
@@ -371,7 +341,7 @@ export function pageStoreContract(
         const folder = aRunFolder();
         const keys = [1, 2, 3].map((page) => anIdentity({ folder, page }).key);
         for (const [index, key] of keys.entries()) {
-          await store.put(anIdentity({ folder, key, page: index + 1 }), aFetchedPage());
+          await putPage(store, anIdentity({ folder, key, page: index + 1 }), aFetchedPage());
         }
         await store.putDocument(`${folder}/manifest.json`, stream('{}'));
 
@@ -461,7 +431,7 @@ export function pageStoreContract(
       it('returns pages and manifests byte for byte', async () => {
         const identity = aPageIdentity();
         const body = randomBody(200_000);
-        await store.put(identity, aFetchedPage({ body }));
+        await putPage(store, identity, aFetchedPage({ body }));
         expect(await readWhole(identity.key)).toBe(Buffer.from(body).toString('latin1'));
 
         const manifest = `${aRunFolder()}/manifest.json`;
@@ -471,7 +441,7 @@ export function pageStoreContract(
 
       it('returns no bytes for an empty page, and undefined if there is no object', async () => {
         const identity = aPageIdentity();
-        await store.put(identity, aFetchedPage({ body: '' }));
+        await putPage(store, identity, aFetchedPage({ body: '' }));
         expect(await readWhole(identity.key)).toBe('');
         expect(await readWhole(aPageIdentity().key)).toBeUndefined();
         expect(await readWhole(`${anExportName()}/latest.json`)).toBeUndefined();
@@ -479,7 +449,7 @@ export function pageStoreContract(
 
       it('can be stopped early', async () => {
         const identity = aPageIdentity();
-        await store.put(identity, aFetchedPage({ body: randomBody(3_000_000) }));
+        await putPage(store, identity, aFetchedPage({ body: randomBody(3_000_000) }));
         for await (const chunk of (await store.read(identity.key)) ?? []) {
           expect(chunk.length).toBeGreaterThan(0);
           break;
@@ -568,7 +538,7 @@ export function pageStoreContract(
         const folder = aRunFolder();
         const pages = [];
         for (const [index, body] of ['', 'one', randomBody(largePageBytes)].entries()) {
-          const put = await store.put(aPageIdentity({ folder, page: index + 1 }), aFetchedPage({ body }));
+          const put = await putPage(store, aPageIdentity({ folder, page: index + 1 }), aFetchedPage({ body }));
           pages.push({ key: put.page.key, bytes: body.length, revision: put.page.revision });
         }
         await store.putDocument(`${folder}/manifest.json`, stream('{}'));
@@ -582,7 +552,7 @@ export function pageStoreContract(
       it('returns the sizes of the objects of compressed pages, which can be read', async () => {
         const folder = aRunFolder();
         const identity = aPageIdentity({ folder, compression: 'gzip' });
-        const { page } = await store.put(identity, aFetchedPage({ body: 'x'.repeat(10_000) }));
+        const { page } = await putPage(store, identity, aFetchedPage({ body: 'x'.repeat(10_000) }));
         const { key, revision, storedBytes, storedSha256 } = page;
         expect(await collect(store.list(folder))).toEqual([{ key, bytes: storedBytes, revision }]);
         expect(page.bytes).toBe(10_000);
@@ -596,7 +566,7 @@ export function pageStoreContract(
       it('returns different revisions for different bytes of the same length, or none', async () => {
         const folder = aRunFolder();
         for (const page of [1, 2, 3]) {
-          await store.put(aPageIdentity({ folder, page }), aFetchedPage({ body: `page ${page}` }));
+          await putPage(store, aPageIdentity({ folder, page }), aFetchedPage({ body: `page ${page}` }));
         }
         const revisions = (await collect(store.list(folder))).map(({ revision }) => revision);
         expect(new Set(revisions).size).toBe(revisions.includes(null) ? 1 : 3);
@@ -609,7 +579,8 @@ export function pageStoreContract(
       it('excludes subfolders, and folders whose names have the same prefix', async () => {
         const folder = aRunFolder();
         const keys = ['page.xml', 'deeper/page.xml'].map((name) => `${folder}/${name}`);
-        for (const key of [...keys, `${folder}0/page.xml`]) await store.put(aPageIdentity({ key }), aFetchedPage());
+        for (const key of [...keys, `${folder}0/page.xml`])
+          await putPage(store, aPageIdentity({ key }), aFetchedPage());
         expect((await collect(store.list(folder))).map(({ key }) => key)).toEqual([keys[0]]);
       });
 
@@ -626,7 +597,7 @@ export function pageStoreContract(
       it('returns a page as soon as it is stored, and can be stopped early', async () => {
         const folder = aRunFolder();
         for (const page of [1, 2, 3]) {
-          await store.put(aPageIdentity({ folder, page }), aFetchedPage());
+          await putPage(store, aPageIdentity({ folder, page }), aFetchedPage());
           const seen = await collect(writer(page).list(folder));
           expect(seen).toHaveLength(page);
         }
@@ -655,7 +626,7 @@ export function pageStoreContract(
 
       it('has no folders of the store itself', async () => {
         const identity = aPageIdentity();
-        await store.put(identity, aFetchedPage());
+        await putPage(store, identity, aFetchedPage());
         expect(await foldersIn(identity.key.split('/').slice(0, -1).join('/'))).toEqual([]);
       });
 

@@ -4,9 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asDocumentRoot, rootOfColumns } from '../../lib/core/document-root.ts';
 import type { RunResult } from '../../lib/core/model.ts';
-import type { FetchedPage } from '../../lib/core/ports.ts';
 import type { ExecutionOutcome } from '../../lib/local/execution.ts';
-import { aFetchedPage, withFacts, at, type FetchedPageParts } from '../support/builders.ts';
+import { aFetchedPage, at, type FetchedPage, type FetchedPageParts } from '../support/builders.ts';
 import {
   anExportBench,
   type Bench,
@@ -79,8 +78,11 @@ describe('the root of CSV', () => {
   });
 
   it('is what the pages of a run have, and the messages say so', async () => {
-    const pageOf = (columns: string, parts: FetchedPageParts = {}): FetchedPage =>
-      withFacts(aFetchedPage(parts), { documentRoot: rootOfColumns(columns), documentRootText: () => columns });
+    const pageOf = (columns: string, parts: FetchedPageParts = {}): FetchedPage => ({
+      ...aFetchedPage(parts),
+      documentRoot: rootOfColumns(columns),
+      documentRootText: () => columns,
+    });
     const script: Script = (_, nth) =>
       nth === 1 ? pageOf('id,text', { nextCursor: cursorAt(2) }) : pageOf('code,message', { nextCursor: null });
     const { error, message } = failed(await anExportBench({ script }).start());

@@ -71,26 +71,31 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
       return pageNumberIn(key) <= pages ? metadataOf(key) : undefined;
     },
 
-    async put({ key, run, page, cursor }, fetched) {
+    spool({ key, run, page, cursor }) {
       const hash = createHash('sha256');
-      for await (const chunk of fetched.body) hash.update(chunk);
-      const received = fetched.received();
-      await fetched.beforeVisible?.(received);
-      current ??= { folder: dirname(key), run };
-      const metadata = metadataOf(key);
-      if (page <= pages) return { stored: false, page: metadata };
-      const isExpected =
-        page === pages + 1 &&
-        dirname(key) === current.folder &&
-        run === current.run &&
-        cursor === metadata.cursor &&
-        received.nextCursor === metadata.nextCursor &&
-        received.reports === metadata.reports &&
-        received.documentRoot === metadata.documentRoot &&
-        hash.digest('hex') === metadata.sha256;
-      if (!isExpected) throw new Error(`${key}, stored after page ${pages}, is not the numbered page ${page}`);
-      pages = page;
-      return { stored: true, page: metadata };
+      return {
+        async fill(body) {
+          for await (const chunk of body) hash.update(chunk);
+        },
+        async put(received) {
+          current ??= { folder: dirname(key), run };
+          const metadata = metadataOf(key);
+          if (page <= pages) return { stored: false, page: metadata };
+          const isExpected =
+            page === pages + 1 &&
+            dirname(key) === current.folder &&
+            run === current.run &&
+            cursor === metadata.cursor &&
+            received.nextCursor === metadata.nextCursor &&
+            received.reports === metadata.reports &&
+            received.documentRoot === metadata.documentRoot &&
+            hash.digest('hex') === metadata.sha256;
+          if (!isExpected) throw new Error(`${key}, stored after page ${pages}, is not the numbered page ${page}`);
+          pages = page;
+          return { stored: true, page: metadata };
+        },
+        async [Symbol.asyncDispose]() {},
+      };
     },
 
     async putDocument(key, chunks) {

@@ -6,7 +6,7 @@
 import { ExportError } from '../../lib/core/errors.ts';
 import type { Cursor, Instant } from '../../lib/core/model.ts';
 import type { PageStore, ReportService } from '../../lib/core/ports.ts';
-import { aFetchedPage } from '../support/builders.ts';
+import { aFetchedPage, respondWith, withSpools } from '../support/builders.ts';
 import { bodyOf, cursorTo, pageOf, reportsOn } from './numbered-pages.ts';
 
 const failureKinds = [
@@ -73,7 +73,7 @@ export function createNumberedService(
     get fetched() {
       return fetched;
     },
-    async fetchPage({ cursor, label }) {
+    async fetch({ cursor, label }, options) {
       if (failures.inject('throttled')) {
         throw new ExportError('ServiceThrottledError', `Report service throttled ${label}`, { retryAfterSeconds });
       }
@@ -82,12 +82,8 @@ export function createNumberedService(
       }
       fetched += 1;
       const page = pageOf(cursor);
-      return aFetchedPage({
-        body: bodyOf(page),
-        reports: reportsOn(page),
-        nextCursor: nextCursorOf(page),
-        serviceTime,
-      });
+      const parts = { body: bodyOf(page), reports: reportsOn(page), nextCursor: nextCursorOf(page), serviceTime };
+      return await respondWith(aFetchedPage(parts), options);
     },
   };
 }
@@ -96,13 +92,14 @@ export function createNumberedService(
 export function withFailures<Store extends PageStore>(store: Store, failures: FailureInjector): PageStore {
   let hasPutLatest = false;
   return {
-    ...store,
-    async put(identity, page) {
-      if (failures.inject('lost-before-storing')) throw lost(`The request to store page ${identity.page}`);
-      const result = await store.put(identity, page);
-      if (failures.inject('lost-after-storing')) throw lost(`The response for page ${identity.page}`);
-      return result;
-    },
+    ...withSpools(store, ({ put }, { page }) => ({
+      async put(received) {
+        if (failures.inject('lost-before-storing')) throw lost(`The request to store page ${page}`);
+        const result = await put(received);
+        if (failures.inject('lost-after-storing')) throw lost(`The response for page ${page}`);
+        return result;
+      },
+    })),
     /** The first call fails: between the manifest and its pointer, so that the run is finished again. */
     async putLatest(key, latest, hasBegun) {
       const isFirst = !hasPutLatest;

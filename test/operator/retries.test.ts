@@ -51,10 +51,10 @@ describe('a run whose service does not recover', () => {
   }
 
   it('announces every retry, and says at the end that it gave up, also if only that is to be shown', async () => {
-    const fetchPage = async (): Promise<never> => {
+    const fetch = async (): Promise<never> => {
       throw new ExportError('ServiceUnavailableError', 'Report service responded with 503');
     };
-    const written = await follow({ fetchPage });
+    const written = await follow({ fetch });
     const retries = written.split('\n').slice(0, 20);
     expect(retries).toEqual(
       Array.from(

@@ -8,7 +8,7 @@ import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../.
 import type { PageIdentity } from '../../lib/core/ports.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
 import { openPublishedRun } from '../../lib/core/storage/published-runs.ts';
-import { aCursor, aFetchedPage, aRunId, collect, sha256Of } from '../support/builders.ts';
+import { aCursor, aFetchedPage, aRunId, collect, sha256Of, putPage } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
 import { createMemoryLog } from '../support/export/memory-adapters.ts';
 import { cursorAt, someReports } from '../support/export/scripted-service.ts';
@@ -407,7 +407,7 @@ describe('verifying an unfinished run', () => {
     /** Stores a page as an invocation does that is interrupted before it logs the page. */
     const store = async (page: number, cursor: Cursor | null, changed: Partial<PageIdentity> = {}) => {
       const identity = { key: pageKey(active, { page }), run: active.run, page, cursor, ...changed };
-      await bench.store.put(identity, aFetchedPage({ nextCursor: page < 9 ? cursorAt(100 + page) : null }));
+      await putPage(bench.store, identity, aFetchedPage({ nextCursor: page < 9 ? cursorAt(100 + page) : null }));
     };
     return { bench, active, findings, verify, store };
   }

@@ -11,6 +11,7 @@ import { exportDefinition } from '../../lib/settings/settings.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { clientFor } from '../support/service/service-client.ts';
 import { startSimulator } from '../support/service/simulator.ts';
+import { fetchPage } from '../support/builders.ts';
 
 const folder = join(import.meta.dirname, '../../docs/apis');
 const files = readdirSync(folder);
@@ -56,16 +57,15 @@ describe('a description in the docs', () => {
     const counts: (number | null)[] = [];
     let cursor: Cursor | null = null;
     do {
-      const fetched = await client.fetchPage({
+      const fetched: Awaited<ReturnType<typeof fetchPage>> = await fetchPage(client, {
         request: { ...request, ...size },
         ...bounds,
         begunAt,
         cursor,
         label: 'a page',
       });
-      for await (const _ of fetched.body);
-      counts.push(fetched.received().reports);
-      cursor = fetched.received().nextCursor;
+      counts.push(fetched.reports);
+      cursor = fetched.nextCursor;
     } while (cursor !== null);
     // Solr ends with a page without reports.
     expect(counts).toEqual(file === 'solr.json' ? [100, 100, 50, 0] : [100, 100, 50]);

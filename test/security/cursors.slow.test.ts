@@ -19,7 +19,7 @@ import type { PageLog, PageStore, StepDependencies } from '../../lib/core/ports.
 import { runExecution } from '../../lib/local/execution.ts';
 import { createSqlitePageLog } from '../../lib/local/sqlite/page-log.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
-import { anExportDefinition, anExportRequest, collect } from '../support/builders.ts';
+import { anExportDefinition, anExportRequest, collect, fetchPage } from '../support/builders.ts';
 import { directoryStore } from '../support/export/directory-store.ts';
 import type { Manifest } from '../support/export/export-bench.ts';
 import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
@@ -223,6 +223,6 @@ describe('a cursor that no header may contain', () => {
   ])('is rejected: %s', async (_, cursor) => {
     await using server = await startRawServer(rawResponse({ headers: { 'x-service-cursor': cursor } }));
     await using client = clientFor(server);
-    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ContractError' });
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'ContractError' });
   });
 });

@@ -16,13 +16,22 @@ import {
   type Instant,
   type LatestPointer,
   type PageEntry,
+  type PageTiming,
   type Run,
   type RunId,
   type RunLimits,
   type RunResult,
   type Watermark,
 } from '../../lib/core/model.ts';
-import type { FetchedPage, PageIdentity, ReceivedPage } from '../../lib/core/ports.ts';
+import type {
+  FetchOptions,
+  PageIdentity,
+  PageRequest,
+  PageSpool,
+  PageStore,
+  ReceivedPage,
+  ReportService,
+} from '../../lib/core/ports.ts';
 import type { LocalExport } from '../../lib/local/settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
 
@@ -276,52 +285,78 @@ export interface FetchedPageParts {
   readonly serviceTime?: Instant | null;
   readonly contentType?: string;
   readonly transferredBytes?: number;
+  readonly timing?: PageTiming;
   readonly reports?: number | null;
   /** Null by default if `reports` is, otherwise `reports`. */
   readonly documentRoot?: string | null;
 }
 
-/** A valid response of the service, unless its body throws. It enforces the port's rule: the body is read once, to its end. */
+/** A response of the service: what it says of a page, and the bytes of the page. */
+export interface FetchedPage extends ReceivedPage {
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+/** A valid response of the service, unless its body throws. */
 export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
   const { body = '<reports><report/></reports>', reports = 1 } = parts;
   const { documentRoot = reports === null ? null : 'reports' } = parts;
-  const nextCursor = parts.nextCursor === undefined ? aCursor() : parts.nextCursor;
-  let state: 'unread' | 'reading' | 'ended' = 'unread';
-
   async function* read(): AsyncGenerator<Uint8Array> {
-    if (state !== 'unread') throw new Error('the body of a fetched page was read twice');
-    state = 'reading';
-    if (typeof body === 'string' || body instanceof Uint8Array) {
-      if (body.length > 0) yield Buffer.from(body);
-    } else {
-      yield* body;
-    }
-    state = 'ended';
+    if (typeof body !== 'string' && !(body instanceof Uint8Array)) yield* body;
+    else if (body.length > 0) yield Buffer.from(body);
   }
-
   return {
-    nextCursor,
-    body: { [Symbol.asyncIterator]: read },
-    received() {
-      if (state !== 'ended') throw new Error('received() was called before the body had ended');
-      return {
-        nextCursor,
-        serviceTime: parts.serviceTime === undefined ? at('2026-11-20T02:00:01Z') : parts.serviceTime,
-        contentType: parts.contentType ?? 'application/xml;charset=UTF-8',
-        transferredBytes: parts.transferredBytes,
-        reports,
-        documentRoot: documentRoot === null ? null : asDocumentRoot(documentRoot),
-        documentRootText: () => documentRoot ?? '',
-        excerpt: () => 'the beginning of the body',
-      };
-    },
+    nextCursor: parts.nextCursor === undefined ? aCursor() : parts.nextCursor,
+    serviceTime: parts.serviceTime === undefined ? at('2026-11-20T02:00:01Z') : parts.serviceTime,
+    timing: parts.timing ?? { requestedAt: at('2026-11-20T02:00:00Z'), latencyMs: 0 },
+    contentType: parts.contentType ?? 'application/xml;charset=UTF-8',
+    transferredBytes: parts.transferredBytes,
+    reports,
+    documentRoot: documentRoot === null ? null : asDocumentRoot(documentRoot),
+    documentRootText: () => documentRoot ?? '',
+    excerpt: () => 'the beginning of the body',
+    body: read(),
   };
 }
 
-/** The page, about which the service says something else. */
-export const withFacts = (page: FetchedPage, facts: Partial<ReceivedPage>): FetchedPage => ({
-  ...page,
-  received: () => ({ ...page.received(), ...facts }),
+/** Passes the page on as `ReportService.fetch` does, with its next cursor in the headers. */
+export async function respondWith(page: FetchedPage, { sink, onNextCursor }: FetchOptions): Promise<ReceivedPage> {
+  await Promise.resolve();
+  onNextCursor?.(page.nextCursor);
+  await sink(page.body);
+  return page;
+}
+
+/** Fetches a page into memory. */
+export async function fetchPage(
+  service: ReportService,
+  request: PageRequest,
+  signal?: AbortSignal,
+): Promise<ReceivedPage & { readonly body: Buffer }> {
+  let chunks: Uint8Array[] = [];
+  const sink = async (body: AsyncIterable<Uint8Array>) => {
+    chunks = await collect(body);
+  };
+  const received = await service.fetch(request, { sink, signal });
+  return { ...received, body: Buffer.concat(chunks) };
+}
+
+/** Stores a page at once. */
+export async function putPage(store: PageStore, identity: PageIdentity, page: FetchedPage) {
+  await using spool = store.spool(identity);
+  await spool.fill(page.body);
+  return await spool.put(page);
+}
+
+/** `store`, with spools of which `change` replaces some functions. */
+export const withSpools = <Store extends PageStore>(
+  store: Store,
+  change: (spool: PageSpool, identity: PageIdentity) => Partial<PageSpool>,
+): Store => ({
+  ...store,
+  spool(identity) {
+    const spool = store.spool(identity);
+    return { ...spool, ...change(spool, identity) };
+  },
 });
 
 /** Random bytes, which a store that treats them as text would change. */

@@ -5,7 +5,6 @@ import type { Runtime } from '../../core/ports.ts';
 import type { Compress } from '../../core/storage/compression.ts';
 import type { CreatePool } from '../../service/client/connection-pool.ts';
 import type { CreateInflate } from '../../service/client/content-encoding.ts';
-import type { Spool } from '../s3/spool.ts';
 import { type SdkClient, withoutRequestLog } from '../sdk-config.ts';
 import { powertools, type TelemetryOutput } from './telemetry.ts';
 
@@ -21,8 +20,6 @@ export interface Platform {
   readonly createPool?: CreatePool | undefined;
   /** Decompresses pages. Absent: zlib does, in its threads. */
   readonly inflate?: CreateInflate | undefined;
-  /** Buffers bodies before they are uploaded. Absent: files in the temporary directory do. */
-  readonly spool?: Spool | undefined;
   /** Compresses pages. Absent: zlib does, in its threads. */
   readonly compress?: Compress | undefined;
   /** The size of the parts in which large bodies are uploaded. Absent: 8 MiB. */

@@ -17,10 +17,10 @@ import {
 import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../../core/errors.ts';
 import type { ListedObject, Runtime } from '../../core/ports.ts';
+import type { Digest, Spool } from '../../core/storage/spool.ts';
 import type { StorageClass } from '../../settings/environment.ts';
 import { readAhead } from '../read-ahead.ts';
 import type { ObjectMetadata } from './page-metadata.ts';
-import type { SpooledBody } from './spool.ts';
 
 export interface S3Object {
   readonly client: S3Client;
@@ -41,8 +41,10 @@ export const encryptionWith = (kmsKeyArn: string | undefined): ObjectEncryption 
 /** For unique tokens, and for delays between attempts. */
 export type RetryRuntime = Pick<Runtime, 'sleep' | 'randomHex'>;
 
+export type NewBody = Digest & Pick<Spool, 'read'>;
+
 /** What an object has besides its bytes. */
-interface NewObject {
+export interface NewObject {
   readonly contentType: string;
   readonly metadata: ObjectMetadata;
   readonly encryption: ObjectEncryption;
@@ -76,7 +78,7 @@ const maxAttempts = 6;
  */
 export async function createObject(
   { client, ...location }: S3Object,
-  body: SpooledBody,
+  body: NewBody,
   { contentType, metadata, storageClass, tags, encryption, partBytes }: NewObject,
   runtime: RetryRuntime,
 ): Promise<ObjectInfo & { readonly created: boolean }> {
@@ -211,7 +213,7 @@ function listingPages({ client, Bucket }: Pick<S3Object, 'client' | 'Bucket'>, p
  */
 export function hasDifferentBytes(
   { ChecksumSHA256: checksum, ChecksumType: type }: ObjectInfo,
-  body: Pick<SpooledBody, 'bytes' | 'sha256'>,
+  body: Digest,
   partBytes: number,
 ): boolean {
   if (checksum === undefined || checksum.includes('-')) return false;

@@ -2,19 +2,28 @@
  * Stores pages in an S3 bucket: each is visible completely or not at all, and is never overwritten (`If-None-Match: *`).
  *
  * A page's metadata is that of its object, so body and next cursor become visible in one atomic step. Some of it is known
- * only at the end of the body, so the body is spooled before it is uploaded; nothing is sent of a body that breaks off.
+ * only at the end of the body, so the body is spooled before it is uploaded, in the temporary directory if it is large;
+ * nothing is sent of a body that breaks off.
  */
 
-import { hash } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
+import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { Readable } from 'node:stream';
+import { join } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { createSlots } from '../../core/concurrency.ts';
-import { objectConflict } from '../../core/errors.ts';
+import { codeOf, ExportError, objectConflict } from '../../core/errors.ts';
 import { asCursor, type Cursor, type StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
-import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
+import {
+  type Compress,
+  fillWithPage,
+  objectDigest,
+  pageMetadata,
+  type PageObject,
+} from '../../core/storage/compression.ts';
+import { createSpool, type Spool } from '../../core/storage/spool.ts';
 import type { ObjectSettings } from '../../settings/environment.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
@@ -25,6 +34,8 @@ import {
   headObject,
   listCommonPrefixes,
   listObjects,
+  type NewBody,
+  type NewObject,
   type ObjectInfo,
   type RetryRuntime,
   readObject,
@@ -32,7 +43,6 @@ import {
   type S3Object,
 } from './objects.ts';
 import { decodePageMetadata, encodePageMetadata, isPreserved, nextCursorHash, readFields } from './page-metadata.ts';
-import { fileSpool, type Spool, type SpooledBody } from './spool.ts';
 
 export interface S3PageStoreOptions {
   readonly client: S3Client;
@@ -44,8 +54,6 @@ export interface S3PageStoreOptions {
   readonly runtime: RetryRuntime;
   /** How new objects are stored. */
   readonly objects?: ObjectSettings;
-  /** Where bodies are buffered; files in the system's temporary directory by default. */
-  readonly spool?: Spool;
   /** Compresses pages. By default zlib does, in its threads. */
   readonly compress?: Compress;
   /** A larger body is uploaded in parts of this size. S3 and the SDK require at least 5 MiB; 8 MiB by default. */
@@ -57,7 +65,7 @@ export interface S3PageStoreOptions {
  * instead of 404. With tags, it also needs s3:PutObjectTagging.
  */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
-  const { client, bucket, prefix, kmsKeyArn, runtime, objects = {}, spool = fileSpool(tmpdir()), compress } = options;
+  const { client, bucket, prefix, kmsKeyArn, runtime, objects = {}, compress } = options;
   const { storageClass, tags } = objects;
   const { partBytes = defaultPartBytes } = options;
   const encryption = encryptionWith(kmsKeyArn);
@@ -89,17 +97,17 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     }
   };
 
+  const create = async (
+    key: string,
+    body: NewBody,
+    facts: Pick<NewObject, 'contentType' | 'metadata' | 'storageClass'>,
+  ) => await createObject(objectAt(key), body, { ...facts, tags, encryption, partBytes }, runtime);
   /** Before its page, so that whoever finds the page finds the cursor. */
   const storeLongCursor = async (key: string, cursor: Cursor | null): Promise<void> => {
     if (cursor === null || isPreserved(cursor)) return;
-    await spool(
-      Readable.from([cursor]),
-      (body) => {
-        const object = { contentType: 'text/plain', metadata: {}, tags, encryption, partBytes };
-        return createObject(objectAt(cursorKey(key, body.sha256)), body, object, runtime);
-      },
-      pageRemedy,
-    );
+    const content = Buffer.from(cursor);
+    const body = { bytes: content.length, sha256: hash('sha256', content), read: () => content };
+    await create(cursorKey(key, body.sha256), body, { contentType: 'text/plain', metadata: {} });
   };
   const readLongCursor = async (key: string, sha256: string): Promise<Cursor> => {
     const object = cursorKey(key, sha256);
@@ -116,44 +124,39 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
       return info && (await readPage(key, info));
     },
 
-    async put(identity, page) {
+    spool(identity) {
       const { key, compression } = identity;
-      const object = objectToStore(identity, page, compress);
-      const store = async (body: SpooledBody) => {
-        const received = page.received();
-        const metadata = encodePageMetadata(object.metadata(body));
-        await page.beforeVisible?.(received);
-        await storeLongCursor(key, received.nextCursor);
-        const release = body.bytes > partBytes ? await uploadsInParts.acquire() : undefined;
-        // Without a Content-Encoding, by which clients would decompress what readers expect to be a gzip file.
-        const contentType = compression === undefined ? toHeaderValue(received.contentType) : 'application/gzip';
-        const { created, ...info } = await createObject(
-          objectAt(key),
-          body,
-          { contentType, metadata, storageClass, tags, encryption, partBytes },
-          runtime,
-        ).finally(release);
-        // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
-        return { stored: created, page: await readPage(key, info, created ? received.nextCursor : undefined) };
+      const spool = spoolFor(pageRemedy);
+      let object: PageObject;
+      return {
+        async fill(body) {
+          object = await fillWithPage(spool, identity, body, compress);
+        },
+        async put(received) {
+          const metadata = encodePageMetadata(pageMetadata(identity, object, received));
+          await storeLongCursor(key, received.nextCursor);
+          const body = { ...objectDigest(object), read: spool.read };
+          // Without a Content-Encoding, by which clients would decompress what readers expect to be a gzip file.
+          const contentType = compression === undefined ? toHeaderValue(received.contentType) : 'application/gzip';
+          const release = body.bytes > partBytes ? await uploadsInParts.acquire() : undefined;
+          const { created, ...info } = await create(key, body, { contentType, metadata, storageClass }).finally(
+            release,
+          );
+          // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
+          return { stored: created, page: await readPage(key, info, created ? received.nextCursor : undefined) };
+        },
+        [Symbol.asyncDispose]: () => spool[Symbol.asyncDispose](),
       };
-      return await spool(object.chunks, store, pageRemedy);
     },
 
     async putDocument(key, chunks) {
-      const store = async (body: SpooledBody) => {
-        const { created, ...info } = await createObject(
-          objectAt(key),
-          body,
-          { contentType: 'application/json', metadata: { sha256: body.sha256 }, tags, encryption, partBytes },
-          runtime,
-        );
-        const isSame =
-          info.Metadata?.sha256 === body.sha256 &&
-          info.ContentLength === body.bytes &&
-          !hasDifferentBytes(info, body, partBytes);
-        if (!created && !isSame) throw conflict(key, differentDocument);
-      };
-      await spool(chunks, store, manifestRemedy);
+      await using spool = spoolFor(manifestRemedy);
+      const { bytes, sha256 } = await spool.fill(chunks);
+      const body = { bytes, sha256, read: spool.read };
+      const { created, ...info } = await create(key, body, { contentType: 'application/json', metadata: { sha256 } });
+      const isSame =
+        info.Metadata?.sha256 === sha256 && info.ContentLength === bytes && !hasDifferentBytes(info, body, partBytes);
+      if (!created && !isSame) throw conflict(key, differentDocument);
     },
 
     putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, { encryption, runtime }),
@@ -179,6 +182,20 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
 
 /** The slices of a run have pages to store at the same time. More uploads need more memory, 40 MiB each, and are not faster. */
 const maxUploadsInParts = 2;
+
+const spoolFor = (remedy: string): Spool =>
+  createSpool(openTemporaryFile, (cause) => {
+    const message = `Cannot write the body to upload to ${tmpdir()} (${codeOf(cause) || String(cause)}). ${remedy}`;
+    return new ExportError('ConfigurationError', message, { cause });
+  });
+
+/** Without a name, nothing of it remains even if the process is killed. */
+async function openTemporaryFile(): Promise<FileHandle> {
+  const path = join(tmpdir(), `report-exporter-${randomUUID()}.spool`);
+  const file = await open(path, 'wx+');
+  await unlink(path);
+  return file;
+}
 
 /** What to do if the storage of the function is full. */
 const pageRemedy =

@@ -3,8 +3,9 @@
  * others of its service waiting.
  */
 
+import { createSlots } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
-import type { FetchedPage, PageRequest, PageSlot, PageSlots, Runtime } from '../ports.ts';
+import type { PageSlot, PageSlots, ReportService, Runtime } from '../ports.ts';
 
 /** A slot held for longer is returned before the next request, and requested again with those that wait. */
 export const maxHoldMs = 15_000;
@@ -62,75 +63,22 @@ export function holdSlot(slots: PageSlots, leaseMs: number, { now }: Pick<Runtim
 }
 
 /**
- * Requests pages as one slot allows: one request at a time, and only while a slot is held. A request waits until the one
- * before it is over: it failed, its signal aborted, or its body has ended, failed or was closed. Then it takes the slot.
+ * Fetches pages as one slot allows: one at a time, and only while a slot is held. A request waits until the one before it is over, and then
+ * takes the slot.
  */
-export function withinSlot<Page extends Pick<FetchedPage, 'body'>>(
-  requestPage: (request: PageRequest, signal?: AbortSignal) => Promise<Page>,
-  slot: HeldSlot,
-): typeof requestPage {
-  /** Resolves once all requests so far are over. */
-  let idle = Promise.resolve();
-  return async (request, signal) => {
-    const previous = idle;
-    const { promise: over, resolve: end } = Promise.withResolvers<void>();
-    idle = previous.then(() => over);
+export function withinSlot(fetch: ReportService['fetch'], slot: HeldSlot): ReportService['fetch'] {
+  const turns = createSlots(1);
+  return async (request, options) => {
+    const endTurn = await turns.acquire(options.signal);
     try {
-      await untilAborted(previous, signal);
-      await slot.take(signal);
-      const page = await requestPage(request, signal);
-      // The body of an aborted request may never be read.
-      if (signal?.aborted) end();
-      signal?.addEventListener('abort', () => end(), { once: true });
-      return { ...page, body: withEnd(page.body, end) };
+      await slot.take(options.signal);
+      return await fetch(request, options);
     } catch (error) {
       // A wait for the service, short or long, holds no slot.
       if (isExportError(error, 'ServiceThrottledError')) await slot.release();
-      end();
       throw error;
+    } finally {
+      endTurn();
     }
-  };
-}
-
-/** Resolves when `promise` does, or rejects with the signal's reason when it aborts. */
-async function untilAborted(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined) return await promise;
-  signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
-}
-
-/** The same body. Calls `onEnd` when it has ended, failed or been closed. */
-function withEnd(body: FetchedPage['body'], onEnd: () => void): FetchedPage['body'] {
-  return {
-    [Symbol.asyncIterator]() {
-      const chunks = body[Symbol.asyncIterator]();
-      return {
-        async next() {
-          try {
-            const result = await chunks.next();
-            if (result.done === true) onEnd();
-            return result;
-          } catch (error) {
-            onEnd();
-            throw error;
-          }
-        },
-        async return() {
-          try {
-            await chunks.return?.();
-          } finally {
-            onEnd();
-          }
-          return { done: true, value: undefined };
-        },
-      };
-    },
   };
 }

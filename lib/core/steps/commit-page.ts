@@ -17,12 +17,10 @@ import {
   type StoredPage,
   zeroTotals,
 } from '../model.ts';
-import type { PageIdentity, PageStore, ReceivedPage, StepDependencies } from '../ports.ts';
+import type { PageIdentity, PageSpool, PageStore, ReceivedPage, StepDependencies } from '../ports.ts';
 import { describePage } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
 import { detectCycle } from './repeated-cursors.ts';
-import { assertRootOfResponse, type ExpectedRoot } from '../document-root.ts';
-import type { TimedPage } from './page-requests.ts';
 
 /** A page that is durable in the page store, and the timing of its request; null if the page was adopted. */
 export type DurablePage = StoredPage & Pick<PageEntry, 'timing'>;
@@ -42,25 +40,16 @@ export async function findDurablePage(store: PageStore, identity: PageIdentity):
 }
 
 /**
- * Stores a page whose response is arriving, or adopts the one that another attempt has stored meanwhile. The page becomes
- * visible only after `predecessorStored` has resolved, to the root that is expected of the page; if that rejects, nothing is stored.
- * Before that, `onNextCursor` is called with the next cursor.
- * @throws ContractError if it has another document root
+ * Stores a page that was received, or adopts the one that another attempt has stored meanwhile.
  * @throws PageConflictError if another page is stored under the key
  */
 export async function storePage(
-  store: PageStore,
+  spool: PageSpool,
   identity: PageIdentity,
-  fetched: TimedPage,
-  predecessorStored: Promise<ExpectedRoot | undefined>,
-  onNextCursor: (cursor: Cursor | null) => void,
+  received: ReceivedPage,
 ): Promise<DurablePage> {
-  const beforeVisible = async (received: ReceivedPage) => {
-    onNextCursor(received.nextCursor);
-    assertRootOfResponse(identity, received, await predecessorStored);
-  };
-  const { stored, page } = await store.put(identity, { ...fetched, beforeVisible });
-  if (stored) return { ...page, timing: fetched.timing };
+  const { stored, page } = await spool.put(received);
+  if (stored) return { ...page, timing: received.timing };
   assertSamePage(page, identity);
   return { ...page, timing: null };
 }

@@ -1,11 +1,11 @@
 /**
  * Exports consecutive pages of one slice within one invocation, several in flight, each committed on its own and in order.
  *
- * A page passes four stages: requested → responded → stored → logged. The response headers carry the next cursor, so the
- * next page is requested while the body of this one is still being stored: a page takes as long as the slower of service
- * and store, not as long as both. If the body carries the cursor, the next page is requested once the body has been
- * received. A page becomes visible once its predecessor is durable, and is logged once its predecessor is logged. An interruption leaves a page log without gaps, followed by at most `maxInFlight` stored pages
- * that continue it; the next attempt adopts them (docs/architecture.md, "The page pipeline").
+ * A page passes four stages: requested → responded → stored → logged. The response headers carry the next cursor, so the next page is
+ * requested while the body of this one is still being received: a page takes as long as the slower of service and store, not as
+ * long as both. If the body carries the cursor, the next page is requested once the body has been received. A page becomes
+ * visible once its predecessor is durable and the run is still owned, and is logged once its predecessor is logged. An
+ * interruption leaves a page log without gaps, followed by at most `maxInFlight` stored pages that continue it; the next attempt adopts them (docs/architecture.md, "The page pipeline").
  */
 
 import { ExportError, isExportError } from '../errors.ts';
@@ -21,7 +21,7 @@ import {
   toLogEntry,
   type UnloggedEntry,
 } from './commit-page.ts';
-import { assertRootOfStored, type ExpectedRoot, rootAfter } from '../document-root.ts';
+import { assertRootOfResponse, assertRootOfStored, type ExpectedRoot, rootAfter } from '../document-root.ts';
 import { ownedRun } from './export-state.ts';
 import type { Slice } from '../slices.ts';
 import type { HeldSlot } from '../slots/held-slot.ts';
@@ -200,15 +200,20 @@ export async function exportPages(
 
     async function fetchAndStore(): Promise<DurablePage> {
       try {
-        const fetched = await requests.request(identity, signal, (seconds) => {
-          waitedSeconds += seconds;
+        await using spool = deps.store.spool(identity);
+        const received = await requests.fetch(identity, {
+          sink: spool.fill,
+          signal,
+          onWaited(seconds) {
+            waitedSeconds += seconds;
+          },
+          onNextCursor(nextCursor) {
+            task.nextCursor = nextCursor;
+            prefetch();
+          },
         });
-        const onNextCursor = (nextCursor: Cursor | null | undefined) => {
-          task.nextCursor = nextCursor;
-          prefetch();
-        };
-        onNextCursor(fetched.nextCursor);
-        return await storePage(deps.store, identity, fetched, mayStore, onNextCursor);
+        assertRootOfResponse(identity, received, await mayStore);
+        return await storePage(spool, identity, received);
       } catch (error) {
         task.nextCursor = undefined;
         const existing = isRefusal(error) ? await findAfterRefusal() : undefined;

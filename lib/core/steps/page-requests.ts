@@ -6,17 +6,11 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import type { Cursor, Invocation, PageTiming, Run } from '../model.ts';
-import type { FetchedPage, PageRequest, ReportService, Runtime, StepDependencies } from '../ports.ts';
+import type { Cursor, Invocation, Run } from '../model.ts';
+import type { FetchOptions, ReceivedPage, ReportService, StepDependencies } from '../ports.ts';
 import type { Slice } from '../slices.ts';
 import { type HeldSlot, holdSlot, withinSlot } from '../slots/held-slot.ts';
 import { describePage } from '../storage/keys.ts';
-import { instantOf } from '../timestamps.ts';
-
-/** A page whose response headers have arrived, and how long the service took to send them. */
-export interface TimedPage extends FetchedPage {
-  readonly timing: PageTiming;
-}
 
 export type PageRequestsDependencies = Pick<
   StepDependencies,
@@ -27,16 +21,15 @@ export interface PageRequests extends AsyncDisposable {
   /** The slot, for other requests to continue with, instead of disposing this. */
   readonly slot: HeldSlot | undefined;
   /**
-   * Requests a page of the slice, no sooner than any Retry-After of the run ends. After a Retry-After of at most `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the
+   * Fetches a page of the slice, no sooner than any Retry-After of the run ends. After a Retry-After of at most `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the
    * request is repeated. `onWaited` is called after each wait.
-   * @throws ServiceThrottledError with `retryAfterSeconds` if the wait is too long for this invocation; NoFreeSlot if
+   * @throws what `ReportService.fetch` throws; ServiceThrottledError with `retryAfterSeconds` if the wait is too long for this invocation; NoFreeSlot if
    *   there is no slot for the request
    */
-  request(
+  fetch(
     page: { readonly page: number; readonly cursor: Cursor | null; readonly label?: string },
-    signal: AbortSignal,
-    onWaited?: (seconds: number) => void,
-  ): Promise<TimedPage>;
+    options: FetchOptions & { readonly signal: AbortSignal; readonly onWaited?: (seconds: number) => void },
+  ): Promise<ReceivedPage>;
   /**
    * An error that carries what is left of the longest Retry-After of all requests, for a caller whose own request failed
    * for another reason or was cancelled.
@@ -55,10 +48,9 @@ const maxInvocationMs = 900_000;
 /**
  * Composes what a request passes, from the service outwards:
  *
- * 1. `timed` measures the request alone: neither the wait for a slot nor a Retry-After is latency of the service.
- * 2. `requestNoted` records every Retry-After for the other requests of the run, also that of a request which is cancelled meanwhile.
- * 3. `withinSlot` takes a slot for each request, also for a repeated one, and returns it before anything waits.
- * 4. `request` waits or throws. It is outermost, because it repeats the request through all others.
+ * 1. `fetchNoted` records every Retry-After for the other requests of the run, also that of a request which is cancelled meanwhile.
+ * 2. `withinSlot` takes a slot for each request, also for a repeated one, and returns it before anything waits.
+ * 3. `fetch` waits or throws. It is outermost, because it repeats the request through the others.
  *
  * Disposing returns the slot.
  */
@@ -83,19 +75,20 @@ export function createPageRequests(
     const pending = pendingBackoff();
     if (pending !== undefined) throw pending;
   };
-  const requestTimed = timed(service, runtime, onLatency);
   /** Inside the slot, which takes time to return: the other slices observe the Retry-After at once. */
-  const requestNoted: typeof requestTimed = async (request, signal) => {
+  const fetchNoted: ReportService['fetch'] = async (request, options) => {
     assertMaySend();
     try {
-      return await requestTimed({ ...request, assertMaySend }, signal);
+      const received = await service.fetch({ ...request, assertMaySend }, options);
+      onLatency?.(received.timing.latencyMs);
+      return received;
     } catch (error) {
       const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
       if (seconds !== undefined) backoff.until = Math.max(backoff.until, monotonicNow() + seconds * 1_000);
       throw error;
     }
   };
-  const requestPage = slot === undefined ? requestNoted : withinSlot(requestNoted, slot);
+  const fetchPage = slot === undefined ? fetchNoted : withinSlot(fetchNoted, slot);
   /** Waits out `seconds` if this invocation may. */
   const waitOrThrow = async (
     seconds: number,
@@ -113,12 +106,13 @@ export function createPageRequests(
   const labelOf = (page: number) => `${describePage({ page, slice: slice.slice })} of run ${run.run}`;
 
   return {
-    async request({ page, cursor, label = labelOf(page) }, signal, onWaited) {
+    async fetch({ page, cursor, label = labelOf(page) }, options) {
+      const { signal, onWaited } = options;
       const { request, startedAt: begunAt } = run;
       const { since, until } = slice;
       for (;;) {
         try {
-          return await requestPage({ request, since, until, begunAt, cursor, label }, signal);
+          return await fetchPage({ request, since, until, begunAt, cursor, label }, options);
         } catch (error) {
           if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
           const seconds = error.retryAfterSeconds;
@@ -136,16 +130,5 @@ export function createPageRequests(
     async [Symbol.asyncDispose]() {
       await slot?.release();
     },
-  };
-}
-
-function timed(service: ReportService, { now }: Pick<Runtime, 'now'>, onLatency: StepDependencies['onLatency']) {
-  return async (request: PageRequest, signal?: AbortSignal): Promise<TimedPage> => {
-    const requestedAt = now();
-    const page = await service.fetchPage(request, signal);
-    // Clocks can be set back; a latency is never negative.
-    const latencyMs = Math.max(0, Math.round(now() - requestedAt));
-    onLatency?.(latencyMs);
-    return { ...page, timing: { requestedAt: instantOf(requestedAt), latencyMs } };
   };
 }

@@ -7,6 +7,7 @@ import { assertRootOfProbe, type ExpectedRoot } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import type { Invocation, Run } from '../model.ts';
 import { sliceOf } from '../slices.ts';
+import type { FetchOptions } from '../ports.ts';
 import type { HeldSlot } from '../slots/held-slot.ts';
 import { type Backoff, createPageRequests, type PageRequestsDependencies } from './page-requests.ts';
 
@@ -37,16 +38,12 @@ export async function proveUpperBound(
   const { signal = new AbortController().signal } = invocation;
   const requests = createPageRequests(deps, withSmallPages(run), empty, invocation, backoff);
   const label = `the empty interval from ${at} to ${at}, before page 1 of run ${run.run}`;
-  const request = async () => {
-    const page = await requests.request({ page: 1, cursor: null, label }, signal);
-    for await (const _ of page.body);
-    return page.received();
-  };
+  const fetch = () => requests.fetch({ page: 1, cursor: null, label }, { sink: discard, signal });
   const { slot } = requests;
   const isRejection = (error: unknown) => isExportError(error, 'RequestRejectedError');
   try {
     // Twice: the rejection may be that of a gateway.
-    const page = await request().catch((error: unknown) => (isRejection(error) ? request() : Promise.reject(error)));
+    const page = await fetch().catch((error: unknown) => (isRejection(error) ? fetch() : Promise.reject(error)));
     // The reports of some formats are not counted, but with one per page, more than one need a second page.
     const root = assertRootOfProbe(label, page, expected);
     if (page.nextCursor === null && (page.reports ?? 0) === 0) return { root, slot };
@@ -58,6 +55,11 @@ export async function proveUpperBound(
     return { failure: { error } };
   }
 }
+
+/** Reads the bytes of a page and keeps none. */
+export const discard: FetchOptions['sink'] = async (body) => {
+  for await (const _ of body);
+};
 
 /** Of the contract, the size is optional; a description may do without. */
 const withSmallPages = (run: Run): Run =>

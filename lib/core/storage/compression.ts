@@ -12,39 +12,35 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { CompressedForm, PageMetadata } from '../model.ts';
 import { codeOf } from '../errors.ts';
-import type { PageIdentity, PageToStore } from '../ports.ts';
+import type { PageIdentity, ReceivedPage } from '../ports.ts';
+import type { Digest, Spool } from './spool.ts';
 
 /** Compresses a stream. Rethrows an error of `content` unchanged, and ends the iteration of `content` if its own is ended. */
 export type Compress = (content: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 
-/** Size and SHA-256, in lower-case hexadecimal. */
-export type Digest = Pick<PageMetadata, 'bytes' | 'sha256'>;
+/** The digest of a page; of a compressed one, also that of its object. */
+export type PageObject = Digest & CompressedForm;
 
-interface ObjectToStore {
-  readonly chunks: AsyncIterable<Uint8Array>;
-  /** What is stored with the page. `object` is the digest of `chunks`. Call it once, after their end. */
-  metadata(object: Digest): PageMetadata;
+/** Fills `spool` with the object for a page whose bytes are `body`. Resolves to what is known of both. */
+export async function fillWithPage(
+  spool: Pick<Spool, 'fill'>,
+  { compression }: Pick<PageIdentity, 'compression'>,
+  body: AsyncIterable<Uint8Array>,
+  compress: Compress = gzip,
+): Promise<PageObject> {
+  if (compression === undefined) return await spool.fill(body);
+  const meter = createMeter();
+  const { bytes: storedBytes, sha256: storedSha256 } = await spool.fill(compress(meter.passing(body)));
+  return { ...meter.digest(), compression, storedBytes, storedSha256 };
 }
 
-/** The object for a page. */
-export function objectToStore(
-  { compression, ...identity }: PageIdentity,
-  { body, received }: PageToStore,
-  compress: Compress = gzip,
-): ObjectToStore {
-  const describe = (form: Digest & CompressedForm): PageMetadata => {
-    const { reports, documentRoot, nextCursor, serviceTime, transferredBytes } = received();
-    return { ...identity, ...form, reports, documentRoot, nextCursor, serviceTime, transferredBytes };
-  };
-  if (compression === undefined) {
-    return { chunks: body, metadata: ({ bytes, sha256 }) => describe({ bytes, sha256 }) };
-  }
-  const meter = createMeter();
-  return {
-    chunks: compress(meter.passing(body)),
-    metadata: ({ bytes: storedBytes, sha256: storedSha256 }) =>
-      describe({ ...meter.digest(), compression, storedBytes, storedSha256 }),
-  };
+/** What is stored with a page. */
+export function pageMetadata(
+  identity: PageIdentity,
+  object: PageObject,
+  { reports, documentRoot, nextCursor, serviceTime, transferredBytes }: ReceivedPage,
+): PageMetadata {
+  return { ...identity, ...object, reports, documentRoot, nextCursor, serviceTime, transferredBytes };
 }
 
 /** Determines the digest of what passes. */
@@ -64,8 +60,14 @@ function createMeter() {
   };
 }
 
+export async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<Digest> {
+  const meter = createMeter();
+  for await (const _ of meter.passing(chunks));
+  return meter.digest();
+}
+
 /** The digest of the object that holds the page. */
-export const objectDigest = ({ bytes, sha256, storedBytes, storedSha256 }: Digest & CompressedForm): Digest => ({
+export const objectDigest = ({ bytes, sha256, storedBytes, storedSha256 }: PageObject): Digest => ({
   bytes: storedBytes ?? bytes,
   sha256: storedSha256 ?? sha256,
 });
@@ -82,10 +84,7 @@ export class DifferentContentError extends Error {}
  * names, whatever the object has become.
  * @throws DifferentContentError, after the last byte at the latest, if object or content differ
  */
-export async function* readPage(
-  page: Digest & CompressedForm,
-  chunks: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Uint8Array> {
+export async function* readPage(page: PageObject, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const object = createCheck(objectDigest(page));
   if (page.compression === undefined) {
     yield* object.passing(chunks);

@@ -8,7 +8,8 @@
 import { existsSync } from 'node:fs';
 import { objectConflict } from '../../core/errors.ts';
 import type { PageMetadata } from '../../core/model.ts';
-import { type Digest, objectDigest } from '../../core/storage/compression.ts';
+import { objectDigest } from '../../core/storage/compression.ts';
+import type { Digest } from '../../core/storage/spool.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
 import { openOnDemand, type SqliteFormat } from '../sqlite/database.ts';
 

@@ -7,7 +7,9 @@
  * The order of writes, and what a crash after each leaves:
  *
  *  1. Write the body to `.incoming/` and sync it. Left: a temporary file, removed after a day.
- *  2. Meanwhile, once the page may become visible, add the metadata and sync it. Left: metadata without a page.
+ *  2. Add the metadata and sync it, but not before the page may become visible: if the page is abandoned, its metadata would be taken for
+ *     that of a later page with the same bytes, even if that one is requested with another cursor.
+ *     Left: metadata without a page.
  *  3. Link the page to its name, unless that is taken. Left: page and metadata; only a power loss could undo the name.
  *  4. Sync the page's directory. Page and metadata are durable.
  *
@@ -16,27 +18,25 @@
  * hidden names, which readers skip. The directory tree can be copied or moved: nothing depends on inodes or file times.
  */
 
-import { existsSync, type Stats } from 'node:fs';
-import { opendir, rm, stat } from 'node:fs/promises';
+import { createReadStream, existsSync, type Stats } from 'node:fs';
+import { open, opendir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
+import type { Digest } from '../../core/storage/spool.ts';
 import { codeOf, ExportError, objectConflict } from '../../core/errors.ts';
 import type { StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
-import { type Compress, objectDigest, objectToStore } from '../../core/storage/compression.ts';
 import {
-  createDirectoryDurably,
-  digestFile,
-  type FileDigest,
-  fileSystemError,
-  fsyncDirectory,
-  fsyncDirectorySync,
-  isMissingPath,
-  linkIfAbsent,
-  streamFile,
-} from '../durable-fs.ts';
+  type Compress,
+  digestOf,
+  fillWithPage,
+  objectDigest,
+  pageMetadata,
+  type PageObject,
+} from '../../core/storage/compression.ts';
+import { createDirectoryDurably, fileSystemError, fsyncDirectory, isMissingPath, linkIfAbsent } from '../durable-fs.ts';
 import { replaceLatestFile } from './latest-pointer.ts';
 import { createPageMetadataFile, type PageMetadataFile } from './page-metadata.ts';
-import { joinChunks, removeStaleSpoolFiles, withSpooledFile } from './spool.ts';
+import { createSpoolFile, removeStaleSpoolFiles } from './spool.ts';
 
 interface DirectoryPageStore extends PageStore, StoreReader {
   /**
@@ -66,7 +66,7 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
     created.add(directory);
     return directory;
   };
-  const ensureSpool = () => ensureDirectory(incoming);
+  const createIncomingFile = async () => createSpoolFile(await ensureDirectory(incoming));
   const pathOf = (key: string): string => join(base, ...visibleSegments(key));
   const metadataFor = (path: string): PageMetadataFile => {
     const file = join(dirname(path), '.page-metadata.sqlite');
@@ -84,52 +84,58 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
       const path = pathOf(key);
       const page = await readPage(path, key);
       // Its writer may have been killed between 3 and 4, and the caller relies on the page from now on.
-      if (page !== undefined) fsyncDirectorySync(dirname(path));
+      if (page !== undefined) await fsyncDirectory(dirname(path));
       return page;
     },
 
-    async put(identity, page) {
+    spool(identity) {
       const { key } = identity;
       const path = pathOf(key);
-      const object = objectToStore(identity, page, compress);
-      return await withSpooledFile(ensureSpool, object.chunks, async (body) => {
-        const metadata = object.metadata(body);
-        await ensureDirectory(dirname(path));
-        // Until now the page may be abandoned. Its metadata would then be taken for that of a later page with the same
-        // bytes, even if that one is requested with another cursor.
-        await page.beforeVisible?.(page.received());
-        const [addedMetadata] = await Promise.all([metadataFor(path).add(metadata), body.synced]);
-        const linkedPage = linkIfAbsent(body.path, path);
-        await fsyncDirectory(dirname(path));
+      const file = createSpoolFile(incoming);
+      let object: PageObject;
+      return {
+        async fill(body) {
+          await ensureDirectory(incoming);
+          object = await fillWithPage(file, identity, body, compress);
+        },
+        async put(received) {
+          const metadata = pageMetadata(identity, object, received);
+          await ensureDirectory(dirname(path));
+          const [addedMetadata] = await Promise.all([metadataFor(path).add(metadata), file.synced()]);
+          const linkedPage = linkIfAbsent(file.path, path);
+          await fsyncDirectory(dirname(path));
 
-        const visible = addedMetadata && linkedPage ? { ...metadata, revision } : await readPage(path, key);
-        if (visible === undefined) throw objectConflict(key, 'it is a dangling symbolic link');
-        return { stored: addedMetadata && objectDigest(visible).sha256 === body.sha256, page: visible };
-      });
+          const visible = addedMetadata && linkedPage ? { ...metadata, revision } : await readPage(path, key);
+          if (visible === undefined) throw objectConflict(key, 'it is a dangling symbolic link');
+          const isOwn = objectDigest(visible).sha256 === objectDigest(object).sha256;
+          return { stored: addedMetadata && isOwn, page: visible };
+        },
+        [Symbol.asyncDispose]: () => file[Symbol.asyncDispose](),
+      };
     },
 
     async putDocument(key, chunks) {
       const path = pathOf(key);
-      await withSpooledFile(ensureSpool, joinChunks(chunks), async (document) => {
-        const folder = await ensureDirectory(dirname(path));
-        await document.synced;
-        if (!linkIfAbsent(document.path, path)) {
-          const visible = await digestIfPresent(path, key);
-          if (visible?.sha256 !== document.sha256) throw objectConflict(key, differentDocument);
-        }
-        fsyncDirectorySync(folder);
-      });
+      await using file = await createIncomingFile();
+      const { sha256 } = await file.fill(chunks);
+      const folder = await ensureDirectory(dirname(path));
+      await file.synced();
+      if (!linkIfAbsent(file.path, path)) {
+        const visible = await digestIfPresent(path, key);
+        if (visible?.sha256 !== sha256) throw objectConflict(key, differentDocument);
+      }
+      await fsyncDirectory(folder);
     },
 
     async putLatest(key, latest, hasBegun) {
       const path = pathOf(key);
-      await withSpooledFile(ensureSpool, [`${JSON.stringify(latest, null, 2)}\n`], async (pointer) => {
-        const folder = await ensureDirectory(dirname(path));
-        await pointer.synced;
-        const files = { path, replacement: pointer.path, lock: join(incoming, 'latest.lock') };
-        await replaceLatestFile(files, latest, hasBegun);
-        fsyncDirectorySync(folder);
-      });
+      await using file = await createIncomingFile();
+      await file.fill([`${JSON.stringify(latest, null, 2)}\n`]);
+      const folder = await ensureDirectory(dirname(path));
+      await file.synced();
+      const files = { path, replacement: file.path, lock: join(incoming, 'latest.lock') };
+      await replaceLatestFile(files, latest, hasBegun);
+      await fsyncDirectory(folder);
     },
 
     async *list(folder) {
@@ -145,9 +151,14 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
     },
 
     async read(key) {
-      return await streamFile(pathOf(key)).catch((cause: unknown) => {
+      const path = pathOf(key);
+      try {
+        // Opening a pipe blocks until another process writes to it.
+        return (await stat(path)).isFile() ? (await open(path)).createReadStream() : undefined;
+      } catch (cause) {
+        if (isMissingPath(cause)) return undefined;
         throw objectConflict(key, 'it cannot be read', cause);
-      });
+      }
     },
 
     locate: (key) => join(root, key),
@@ -155,13 +166,13 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
     async checkWritable(key) {
       let folder = pathOf(key);
       while (!existsSync(folder) && folder !== base) folder = dirname(folder);
-      await withSpooledFile(ensureSpool, ['A check of the directory. It can be deleted.'], async (file) => {
-        await file.synced;
-        const name = join(folder, `.${basename(file.path)}`);
-        linkIfAbsent(file.path, name);
-        await rm(name).catch((cause: unknown) => {
-          throw fileSystemError('remove', name, cause);
-        });
+      await using file = await createIncomingFile();
+      await file.fill(['A check of the directory. It can be deleted.']);
+      await file.synced();
+      const name = join(folder, `.${basename(file.path)}`);
+      linkIfAbsent(file.path, name);
+      await rm(name).catch((cause: unknown) => {
+        throw fileSystemError('remove', name, cause);
       });
     },
 
@@ -189,10 +200,12 @@ function visibleSegments(key: string): readonly string[] {
   );
 }
 
-/** Length and hash of the file at `path`; undefined if there is none. @throws PageConflictError if it is unreadable */
-async function digestIfPresent(path: string, key: string): Promise<FileDigest | undefined> {
+/** The digest of the file at `path`; undefined if there is none. @throws PageConflictError if it is unreadable */
+async function digestIfPresent(path: string, key: string): Promise<Digest | undefined> {
   try {
-    return await digestFile(path);
+    // Reading a pipe or a device might never end.
+    if (!(await stat(path)).isFile()) throw new Error(`${path} is not a file`);
+    return await digestOf(createReadStream(path));
   } catch (cause) {
     if (isMissingPath(cause)) return undefined;
     throw objectConflict(key, 'it cannot be read', cause);

@@ -102,7 +102,7 @@ function isToken(value: unknown): value is TokenResponse {
 /**
  * The access token as the key of requests. `refresh` reads the client secret again, and requests another token. At most one token is
  * requested at a time.
- * @throws what `fetchPage` throws; ConfigurationError if the server rejects the client
+ * @throws what `ReportService.fetch` throws; ConfigurationError if the server rejects the client
  */
 export function createTokenSource(options: TokenSourceOptions): ApiKeySource & { destroy(): Promise<void> } {
   const { auth, clientSecret, settings, network, clock, recentKeys, createPool } = options;

@@ -8,7 +8,8 @@ import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
 import { asDocumentRoot, rootOfColumns } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
-import type { Clock, FetchedPage, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
+import { instantOf } from '../../core/timestamps.ts';
+import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
 import { mediaTypesOf } from '../../settings/api-settings.ts';
@@ -26,6 +27,7 @@ import {
   assertNoNextPage,
   nextCursorInBody as readNextCursor,
   nextCursorInHeaders,
+  type NextPageContext,
   nextHeader,
 } from './next-page.ts';
 import {
@@ -39,7 +41,7 @@ import {
   type RequestedApi,
   type RequestSettings,
 } from './request.ts';
-import { createPageBody } from './response-body.ts';
+import { readBody } from './response-body.ts';
 import {
   assertFraming,
   assertNoLateCursor,
@@ -67,7 +69,7 @@ export interface ClientOptions {
 /** Disposing of it closes every connection immediately. A body that is still being read fails. */
 export type ReportServiceClient = ReportService & AsyncDisposable;
 
-/** One call of `fetchPage`: at most one request for each set of credentials, under one deadline. */
+/** One call of `fetch`: at most one request for each set of credentials, under one deadline. */
 interface Exchange {
   readonly request: PageRequest;
   readonly subject: Subject;
@@ -82,6 +84,8 @@ interface Response extends Dispatcher.ResponseData {
   readonly api: RequestedApi;
   /** Path and query of the request. */
   readonly path: string;
+  /** By the clock, in milliseconds. */
+  readonly requestedAt: number;
   /** From sending the request to receiving the headers. */
   readonly elapsedMs: number;
   /** What the request was sent with. */
@@ -91,14 +95,13 @@ interface Response extends Dispatcher.ResponseData {
 /**
  * The client in the functions, in local runs and for the commands of operators.
  *
- * The `body` of a page must be read or closed; otherwise its connection stays open until the total timeout.
  * Errors of `apiKey` and `network` are rethrown unchanged, and so is the reason of an aborted signal. Only a Retry-After that has
  * arrived is thrown although the signal is aborted: it binds the caller's other requests, too.
  *
  * @example
  * const service = serviceClient(settings, { apiKey: fixedApiKey(key), clock: systemRuntime });
- * const page = await service.fetchPage({ request, since, begunAt, cursor: null, label: 'page 1' });
- * for await (const chunk of page.body) await file.write(chunk);
+ * const sink = async (body) => { for await (const chunk of body) await file.write(chunk); };
+ * const { nextCursor } = await service.fetch({ request, since, begunAt, cursor: null, label: 'page 1' }, { sink });
  */
 export function serviceClient(
   settings: ClientSettings,
@@ -117,7 +120,8 @@ export function serviceClient(
       : undefined;
   const keys = tokens ?? apiKey;
 
-  async function fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage> {
+  async function fetch(request: PageRequest, options: FetchOptions): Promise<ReceivedPage> {
+    const { signal } = options;
     signal?.throwIfAborted();
     const deadline = startDeadline(settings.totalTimeout, signal, clock);
     const translate: Exchange['translate'] = (error, subject, bytesRead) =>
@@ -128,31 +132,34 @@ export function serviceClient(
     try {
       const createCheck = await loadPageCheck(apiFor(settings, request.request));
       response = await requestWithFreshCredentials(exchange);
-      const responseSubject = withRequestId(subject, response.headers);
-      if (isSuccess(response.statusCode)) return toPage(exchange, responseSubject, response, createCheck);
-      const excerpt = await readExcerpt(responseSubject, response, clock);
-      const sentCursor = request.cursor !== null;
-      const { api, path: target } = response;
-      const [path = ''] = target.split('?');
-      const context = {
-        auth: auth.kind,
-        sentCursor,
-        now: clock.now(),
-        base,
-        address: settings.api === undefined ? 'the base URL' : 'baseUrl and api.request.path',
-        method: api.request.method,
-        path,
-        excerpt,
-        ...(sentCursor ? {} : { sent: partsOf(base, api, request) }),
-      };
-      const error = statusError(responseSubject, response, context);
+      const received: Exchange = { ...exchange, subject: withRequestId(subject, response.headers) };
+      if (isSuccess(response.statusCode)) return await receivePage(received, response, createCheck, options);
+      const error = await rejection(received, response);
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
       throw error;
-    } catch (error) {
+    } finally {
       response?.body.destroy();
       deadline.release();
-      throw error;
     }
+  }
+
+  /** The error for a response without success. */
+  async function rejection({ request, subject }: Exchange, response: Response): Promise<ExportError> {
+    const excerpt = await readExcerpt(subject, response, clock);
+    const sentCursor = request.cursor !== null;
+    const { api, path: target } = response;
+    const [path = ''] = target.split('?');
+    return statusError(subject, response, {
+      auth: auth.kind,
+      sentCursor,
+      now: clock.now(),
+      base,
+      address: settings.api === undefined ? 'the base URL' : 'baseUrl and api.request.path',
+      method: api.request.method,
+      path,
+      excerpt,
+      sent: sentCursor ? undefined : partsOf(base, api, request),
+    });
   }
 
   /**
@@ -191,26 +198,27 @@ export function serviceClient(
   ): Promise<Response> {
     triedKeys.add(key);
     for (const part of partsOfSecret(auth, key)) recentKeys.add(part);
-    const sentAt = clock.monotonicNow();
     const api = apiFor(settings, request.request);
     request.assertMaySend?.();
     const parts = httpRequest(base, api, request, settings, credentialHeaders(auth, key));
+    const requestedAt = clock.now();
+    const sentAt = clock.monotonicNow();
     const response = await deadline.race(
       sendRequest.call(pool, { ...parts, origin: base.origin, signal: deadline.signal }),
     );
     // A body that is destroyed before it is read emits an error, which would end the process without a listener.
     response.body.on('error', () => {});
-    return { ...response, api, path: parts.path, elapsedMs: clock.monotonicNow() - sentAt, pool };
+    return { ...response, api, path: parts.path, requestedAt, elapsedMs: clock.monotonicNow() - sentAt, pool };
   }
 
-  /** @throws ContractError if the headers do not announce a complete page */
-  function toPage(
-    { request, deadline, translate }: Exchange,
-    subject: Subject,
+  /** @throws ContractError if the response is not a complete page */
+  async function receivePage(
+    { request, translate, subject }: Exchange,
     response: Response,
     createCheck: CreatePageCheck,
-  ): FetchedPage {
-    const { api, path, statusCode, headers, trailers, body, elapsedMs } = response;
+    { sink, onNextCursor }: FetchOptions,
+  ): Promise<ReceivedPage> {
+    const { api, path, statusCode, headers, trailers, body, requestedAt, elapsedMs } = response;
     // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
     const hasNoContent = statusCode === 204 && api.page.empty?.status === 204 && request.cursor === null;
     if (settings.api !== undefined && statusCode !== 200 && !hasNoContent)
@@ -230,65 +238,73 @@ export function serviceClient(
       : readContentType(subject, headers, api.page);
     const isFramed = hasNoContent || encoding !== undefined || showsEnd(api.page);
     assertFraming(subject, headers, isFramed, maxPageBytes);
-    const nextCursor = hasNoContent ? null : nextCursorInHeaders(place, headers);
-    if (settings.api === undefined && nextCursor === null)
-      assertNoOtherCursor(subject, 'header', Object.keys(headers), cursorName);
+    /** Undefined: the body has it. */
+    const announcedCursor = hasNoContent ? null : nextCursorInHeaders(place, headers);
+    const assertNoOther = (where: 'header' | 'trailer', names: readonly string[]) => {
+      if (settings.api === undefined && announcedCursor === null)
+        assertNoOtherCursor(subject, where, names, cursorName);
+    };
+    assertNoOther('header', Object.keys(headers));
+    if (announcedCursor !== undefined) onNextCursor?.(announcedCursor);
+
     const present = (text: string) => presentable(text, subject.keys, 150);
     const check = hasNoContent ? undefined : createCheck(present);
-    const serviceTime = readServiceTime(headers.date, elapsedMs);
-    /** @throws ContractError if the document is no page, CursorRejectedError if it says that the cursor is not valid any more */
-    const assertPage = (document: PageCheck): { readonly isEmpty: boolean } => {
-      // The name is stored with the page.
-      if (containsKey(document.rootName ?? '', subject.keys)) {
-        const what = api.page.format === 'csv' ? 'first row' : 'name of the root element';
-        throw contractError(subject, `the ${what} contains the API key`);
-      }
-      // Before anything else: such a document is no page.
-      if (request.cursor !== null) assertCursorAccepted(place, document);
-      const judged = judgePage(api, document, present, { isFirst: request.cursor === null });
-      if (judged.problem !== undefined) throw contractError(subject, judged.problem);
-      return judged;
-    };
-    const pageBody = createPageBody<ReceivedPage>(body, {
+    const { transferredBytes, excerpt } = await readBody(body, {
       subject,
+      sink,
       encoding,
       inflate,
       maxPageBytes,
-      assertTrailers() {
-        const names = Object.keys(trailers);
-        assertNoLateCursor(subject, names, nextHeader(api));
-        if (settings.api === undefined && nextCursor === null)
-          assertNoOtherCursor(subject, 'trailer', names, cursorName);
-      },
       check,
-      complete({ transferredBytes, excerpt }) {
-        const { isEmpty } = check === undefined ? { isEmpty: hasNoContent } : assertPage(check);
-        const { rootName = null } = check ?? {};
-        const toRoot = api.page.format === 'csv' ? rootOfColumns : asDocumentRoot;
-        return {
-          nextCursor:
-            nextCursor === undefined && check !== undefined
-              ? readNextCursor(place, check, { isEmpty })
-              : (nextCursor ?? null),
-          serviceTime,
-          contentType,
-          transferredBytes: encoding === undefined ? undefined : transferredBytes,
-          reports: isEmpty ? 0 : (check?.reports ?? null),
-          documentRoot: rootName === null ? null : toRoot(rootName),
-          documentRootText: () => presentable(rootName ?? '', subject.keys, 200),
-          excerpt,
-        };
-      },
       translate: (error, bytesRead) => translate(error, subject, bytesRead),
     });
-    body.once('close', deadline.release);
-    return { nextCursor, body: pageBody.chunks, received: () => pageBody.received() };
+    assertNoLateCursor(subject, Object.keys(trailers), nextHeader(api));
+    assertNoOther('trailer', Object.keys(trailers));
+    const isEmpty = check === undefined ? hasNoContent : assertPage(place, check, request).isEmpty;
+    const nextCursor =
+      announcedCursor === undefined && check !== undefined
+        ? readNextCursor(place, check, { isEmpty })
+        : (announcedCursor ?? null);
+    if (announcedCursor === undefined) onNextCursor?.(nextCursor);
+    const { rootName = null } = check ?? {};
+    const toRoot = api.page.format === 'csv' ? rootOfColumns : asDocumentRoot;
+    return {
+      nextCursor,
+      serviceTime: readServiceTime(headers.date, elapsedMs),
+      timing: { requestedAt: instantOf(requestedAt), latencyMs: Math.round(elapsedMs) },
+      contentType,
+      transferredBytes: encoding === undefined ? undefined : transferredBytes,
+      reports: isEmpty ? 0 : (check?.reports ?? null),
+      documentRoot: rootName === null ? null : toRoot(rootName),
+      documentRootText: () => presentable(rootName ?? '', subject.keys, 200),
+      excerpt,
+    };
   }
 
   return {
-    fetchPage,
+    fetch,
     [Symbol.asyncDispose]: () => Promise.all([connections.destroy(), tokens?.destroy()]).then(() => {}),
   };
+}
+
+/** @throws ContractError if the document is no page, CursorRejectedError if it says that the cursor is not valid any more */
+function assertPage(
+  place: NextPageContext,
+  document: PageCheck,
+  { cursor }: PageRequest,
+): { readonly isEmpty: boolean } {
+  const { subject, api } = place;
+  // The name is stored with the page.
+  if (containsKey(document.rootName ?? '', subject.keys)) {
+    const what = api.page.format === 'csv' ? 'first row' : 'name of the root element';
+    throw contractError(subject, `the ${what} contains the API key`);
+  }
+  // Before anything else: such a document is no page.
+  if (cursor !== null) assertCursorAccepted(place, document);
+  const present = (text: string) => presentable(text, subject.keys, 150);
+  const judged = judgePage(api, document, present, { isFirst: cursor === null });
+  if (judged.problem !== undefined) throw contractError(subject, judged.problem);
+  return judged;
 }
 
 const attemptOf = ({ deadline, translate, subject }: Exchange): Attempt => ({

@@ -6,7 +6,7 @@ import type { DeployedExport, Deployment, Retry, StartRequest } from '../../../l
 import type { Instant } from '../../../lib/core/model.ts';
 import type { ExportEvent, RunRef } from '../../../lib/core/ports.ts';
 import { combineScripts, errorResponse, onPage, throttled } from '../../support/service/faults.ts';
-import { collect } from '../../support/builders.ts';
+import { collect, fetchPage } from '../../support/builders.ts';
 import { noMfa } from '../../support/aws/mocked-stack.ts';
 import { stepFunctions } from '../support/aws.ts';
 import { eventually } from '../support/eventually.ts';
@@ -119,8 +119,8 @@ describe('a deployed stack', () => {
     await using client = await deployed.connect(() => undefined);
     const since = '1970-01-01T00:00:00Z' as Instant;
     const bounds = { since, begunAt: since };
-    const page = await client.fetchPage({ request: definition.request, ...bounds, cursor: null, label: 'page 1' });
-    expect(Buffer.concat(await collect(page.body)).toString()).toContain('<r id="r1"');
+    const page = await fetchPage(client, { request: definition.request, ...bounds, cursor: null, label: 'page 1' });
+    expect(page.body.toString()).toContain('<r id="r1"');
     expect(service.exchanges.map(({ status }) => status)).toEqual([200]);
   });
 

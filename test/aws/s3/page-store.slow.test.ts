@@ -15,8 +15,7 @@ import {
   type PutObjectCommandInput,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
-import { describe, expect, it } from 'vitest';
-import { fileSpool } from '../../../lib/aws/s3/spool.ts';
+import { describe, expect, it, vi } from 'vitest';
 import { encodePageMetadata } from '../../../lib/aws/s3/page-metadata.ts';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { asCursor, type PageMetadata, type StoredPage } from '../../../lib/core/model.ts';
@@ -29,6 +28,7 @@ import {
   collect,
   randomBody,
   sha256Of,
+  putPage,
 } from '../../support/builders.ts';
 import { aMockedStore, commandsSent, inputsSent, s3Error, theOnlyPut } from './mocked-s3.ts';
 
@@ -67,7 +67,7 @@ describe('storing a page', () => {
     const body = '<reports><report/></reports>';
     const nextCursor = aCursor();
 
-    const put = await store.put(identity, aFetchedPage({ body, nextCursor, reports: 1 }));
+    const put = await putPage(store, identity, aFetchedPage({ body, nextCursor, reports: 1 }));
 
     expect(put.stored).toBe(true);
     expect(commandsSent(s3)).toEqual(['PutObjectCommand']);
@@ -100,7 +100,7 @@ describe('storing a page', () => {
     const { s3, store } = aMockedStore();
     const body = '<reports><report/></reports>';
     const identity = aPageIdentity({ compression: 'gzip' });
-    const put = await store.put(identity, aFetchedPage({ body }));
+    const put = await putPage(store, identity, aFetchedPage({ body }));
 
     const { Body, Key, Metadata, ...input } = theOnlyPut(s3);
     const object = Body as Buffer;
@@ -121,14 +121,13 @@ describe('storing a page', () => {
   });
 
   it('says what to do if the page, or the manifest, does not fit into the storage of the function', async () => {
-    const { store } = aMockedStore({ spool: fileSpool('/dev/full') });
-    const page = store.put(aPageIdentity(), aFetchedPage());
-    await expect(page).rejects.toThrow(/^Cannot write .*follows from maxPageBytes/);
-    async function* manifest() {
-      yield '{}';
-    }
-    const document = store.putDocument('nightly/manifest.json', manifest());
+    vi.stubEnv('TMPDIR', '/dev/full');
+    const { store } = aMockedStore();
+    const page = putPage(store, aPageIdentity(), aFetchedPage({ body: megabytes(1) }));
+    await expect(page).rejects.toThrow(/^Cannot write .*\/dev\/full \(ENOTDIR\).*follows from maxPageBytes/);
+    const document = store.putDocument('nightly/manifest.json', Readable.from(['x'.repeat(1024 * 1024)]));
     await expect(document).rejects.toThrow(/^Cannot write .* has too many pages.*start with --restart$/);
+    vi.unstubAllEnvs();
   });
 
   it('has a generic content type if the one of the service is too long for S3', async () => {
@@ -138,7 +137,7 @@ describe('storing a page', () => {
     ] as const) {
       const { s3, store } = aMockedStore();
       const contentType = 'application/xml;charset=UTF-8;note='.padEnd(length, 'x');
-      await store.put(aPageIdentity(), aFetchedPage({ contentType }));
+      await putPage(store, aPageIdentity(), aFetchedPage({ contentType }));
       expect(theOnlyPut(s3).ContentType).toBe(isKept ? contentType : 'application/octet-stream');
     }
   });
@@ -146,7 +145,7 @@ describe('storing a page', () => {
   it('has the storage class and the tags of the settings', async () => {
     const tags = { team: 'finance & co', 'cost=center': 'Köln 1+1', empty: '' };
     const { s3, store } = aMockedStore({ objects: { storageClass: 'STANDARD_IA', tags } });
-    await store.put(aPageIdentity(), aFetchedPage());
+    await putPage(store, aPageIdentity(), aFetchedPage());
     const put = theOnlyPut(s3);
     expect(put.StorageClass).toBe('STANDARD_IA');
     expect(put.Tagging).toBe('team=finance%20%26%20co&cost%3Dcenter=K%C3%B6ln%201%2B1&empty=');
@@ -165,7 +164,7 @@ describe('storing a page', () => {
     const { s3, store } = aMockedStore();
     const cursor = asCursor(text);
     const identity = aPageIdentity({ page: 2, cursor });
-    const { page } = await store.put(identity, aFetchedPage({ nextCursor: cursor }));
+    const { page } = await putPage(store, identity, aFetchedPage({ nextCursor: cursor }));
 
     const [inObject, inPage] = s3.commandCalls(PutObjectCommand).map(({ args: [{ input }] }) => input);
     const folder = identity.key.slice(0, identity.key.lastIndexOf('/'));
@@ -225,7 +224,7 @@ describe('storing a page', () => {
     const documentRoot = `{${'n'.repeat(191)}}reports`;
     const transferredBytes = Number.MAX_SAFE_INTEGER;
     const parts = { nextCursor: cursor, transferredBytes, reports: 999_999_999, documentRoot };
-    await store.put(identity, aFetchedPage(parts));
+    await putPage(store, identity, aFetchedPage(parts));
 
     const { Metadata = {} } = theOnlyPut(s3);
     expect(fieldsOf(Metadata)).toMatchObject({ cursor, documentRoot });
@@ -241,7 +240,7 @@ describe('storing a page', () => {
     it('encrypts a page, a manifest and the pointer to it with the key', async () => {
       const { s3, store } = aMockedStore({ kmsKeyArn });
       s3.on(GetObjectCommand).rejects(s3Error('NoSuchKey', 404));
-      await store.put(aPageIdentity(), aFetchedPage());
+      await putPage(store, aPageIdentity(), aFetchedPage());
       await store.putDocument('manifest.json', Readable.from(['{}']));
       await store.putLatest('latest.json', aLatest(), async () => true);
       const puts = s3.commandCalls(PutObjectCommand).map(({ args: [{ input }] }) => input);
@@ -262,7 +261,7 @@ describe('storing a page', () => {
       s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
       s3.on(UploadPartCommand).resolves({ ETag: '"part"' });
       s3.on(CompleteMultipartUploadCommand).resolves({});
-      await store.put(aPageIdentity(), aFetchedPage({ body: megabytes(9) }));
+      await putPage(store, aPageIdentity(), aFetchedPage({ body: megabytes(9) }));
       const [created, ...others] = s3.commandCalls(CreateMultipartUploadCommand);
       expect(others).toEqual([]);
       expect(created?.args[0].input).toMatchObject(encryption);
@@ -271,7 +270,7 @@ describe('storing a page', () => {
 
   it('leaves the encryption to the bucket without a key', async () => {
     const { s3, store } = aMockedStore();
-    await store.put(aPageIdentity(), aFetchedPage());
+    await putPage(store, aPageIdentity(), aFetchedPage());
     expect(Object.keys(theOnlyPut(s3)).filter((name) => /SSE|Encryption|BucketKey/.test(name))).toEqual([]);
   });
 
@@ -286,7 +285,7 @@ describe('storing a page', () => {
     const body = megabytes(20);
     const identity = aPageIdentity();
 
-    const put = await store.put(identity, aFetchedPage({ body }));
+    const put = await putPage(store, identity, aFetchedPage({ body }));
 
     expect(put.stored).toBe(true);
     const [created] = s3.commandCalls(CreateMultipartUploadCommand);
@@ -325,7 +324,7 @@ describe('storing a page', () => {
     s3.on(UploadPartCommand).callsFake(({ PartNumber }) => ({ ETag: `"${PartNumber}"` }));
     s3.on(CompleteMultipartUploadCommand).resolves({});
 
-    await store.put(aPageIdentity(), aFetchedPage({ body: megabytes(7) }));
+    await putPage(store, aPageIdentity(), aFetchedPage({ body: megabytes(7) }));
 
     const sizes = s3.commandCalls(UploadPartCommand).map(({ args: [{ input }] }) => (input.Body as Buffer).length);
     expect(sizes.map((size) => size / 1024 / 1024).sort((a, b) => b - a)).toEqual([5, 2]);
@@ -352,7 +351,7 @@ it('uploads two pages in parts at the same time, because each takes memory, and 
   s3.on(AbortMultipartUploadCommand).callsFake(end);
   s3.on(CompleteMultipartUploadCommand).callsFake(end);
   const puts = [6, 6, 7, 7, 7].map((size, index) =>
-    store.put(aPageIdentity({ page: index + 1 }), aFetchedPage({ body: megabytes(size) })),
+    putPage(store, aPageIdentity({ page: index + 1 }), aFetchedPage({ body: megabytes(size) })),
   );
   const results = await Promise.allSettled(puts);
   expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled', 'fulfilled', 'fulfilled']);
@@ -367,7 +366,7 @@ describe('a failed upload', () => {
       yield megabytes(20);
       throw brokenBody;
     }
-    await expect(store.put(aPageIdentity(), aFetchedPage({ body: body() }))).rejects.toBe(brokenBody);
+    await expect(putPage(store, aPageIdentity(), aFetchedPage({ body: body() }))).rejects.toBe(brokenBody);
     expect(commandsSent(s3)).toEqual([]);
   });
 
@@ -375,7 +374,7 @@ describe('a failed upload', () => {
     const { s3, store } = aMockedStore();
     const slowDown = s3Error('SlowDown', 503);
     s3.on(PutObjectCommand).rejects(slowDown);
-    await expect(store.put(aPageIdentity(), aFetchedPage())).rejects.toBe(slowDown);
+    await expect(putPage(store, aPageIdentity(), aFetchedPage())).rejects.toBe(slowDown);
   });
 
   it('is aborted, and its parts are not completed', async () => {
@@ -386,7 +385,7 @@ describe('a failed upload', () => {
     s3.on(UploadPartCommand, { PartNumber: 2 }).rejects(slowDown);
     const identity = aPageIdentity();
 
-    await expect(store.put(identity, aFetchedPage({ body: megabytes(20) }))).rejects.toBe(slowDown);
+    await expect(putPage(store, identity, aFetchedPage({ body: megabytes(20) }))).rejects.toBe(slowDown);
 
     const aborted = s3.commandCalls(AbortMultipartUploadCommand).map(({ args: [{ input }] }) => input);
     expect(aborted).toEqual([{ Bucket: 'bucket', Key: `all/reports/${identity.key}`, UploadId: 'upload' }]);
@@ -403,7 +402,7 @@ describe('a failed upload', () => {
     s3.on(UploadPartCommand).rejects(slowDown);
     s3.on(AbortMultipartUploadCommand).rejects(s3Error(name, 404));
 
-    await expect(store.put(aPageIdentity(), aFetchedPage({ body: megabytes(20) }))).rejects.toBe(slowDown);
+    await expect(putPage(store, aPageIdentity(), aFetchedPage({ body: megabytes(20) }))).rejects.toBe(slowDown);
     expect(s3.commandCalls(AbortMultipartUploadCommand)).toHaveLength(1);
   });
 });
@@ -417,7 +416,10 @@ describe('a page that exists', () => {
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
     s3.on(HeadObjectCommand).resolves(existing);
 
-    expect(await store.put(identity, aFetchedPage({ body: 'second' }))).toEqual({ stored: false, page: storedPage });
+    expect(await putPage(store, identity, aFetchedPage({ body: 'second' }))).toEqual({
+      stored: false,
+      page: storedPage,
+    });
     expect(commandsSent(s3)).toEqual(['PutObjectCommand', 'HeadObjectCommand']);
   });
 
@@ -438,7 +440,7 @@ describe('a page that exists', () => {
       const { s3, store } = aMockedStore();
       s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
       s3.on(HeadObjectCommand).resolves(object);
-      expect(await store.put(compressed, aFetchedPage({ body: 'first' }))).toEqual({
+      expect(await putPage(store, compressed, aFetchedPage({ body: 'first' }))).toEqual({
         stored: false,
         page: { ...page, revision: '1' },
       });
@@ -473,7 +475,7 @@ describe('a page that exists', () => {
     });
     s3.on(HeadObjectCommand).callsFake(() => ({ Metadata: written?.Metadata, ContentLength: written?.ContentLength }));
 
-    const put = await store.put(identity, aFetchedPage({ body: 'second' }));
+    const put = await putPage(store, identity, aFetchedPage({ body: 'second' }));
     expect(put).toMatchObject({ stored: true, page: { sha256: sha256Of('second') } });
   });
 
@@ -484,7 +486,7 @@ describe('a page that exists', () => {
     s3.on(CompleteMultipartUploadCommand).rejects(s3Error('PreconditionFailed', 412));
     s3.on(HeadObjectCommand).resolves(existing);
 
-    expect(await store.put(identity, aFetchedPage({ body: megabytes(9) }))).toEqual({
+    expect(await putPage(store, identity, aFetchedPage({ body: megabytes(9) }))).toEqual({
       stored: false,
       page: storedPage,
     });
@@ -503,7 +505,7 @@ describe('a page that exists', () => {
     const body = megabytes(9);
     s3.on(HeadObjectCommand).callsFake(() => ({ Metadata: metadata, ContentLength: body.length }));
 
-    expect(await store.put(identity, aFetchedPage({ body }))).toMatchObject({ stored: true });
+    expect(await putPage(store, identity, aFetchedPage({ body }))).toMatchObject({ stored: true });
   });
 
   it('may still be in the making: a conflict is retried with the whole body', async () => {
@@ -511,7 +513,7 @@ describe('a page that exists', () => {
     s3.on(PutObjectCommand).rejectsOnce(s3Error('ConditionalRequestConflict', 409)).resolves({});
     s3.on(HeadObjectCommand).rejects(s3Error('NotFound', 404));
 
-    expect(await store.put(identity, aFetchedPage({ body: 'whole' }))).toMatchObject({ stored: true });
+    expect(await putPage(store, identity, aFetchedPage({ body: 'whole' }))).toMatchObject({ stored: true });
     const bodies = s3.commandCalls(PutObjectCommand).map(({ args: [{ input }] }) => input.Body);
     expect(bodies).toEqual([Buffer.from('whole'), Buffer.from('whole')]);
   });
@@ -522,7 +524,7 @@ describe('a page that exists', () => {
     s3.on(PutObjectCommand).rejects(conflict);
     s3.on(HeadObjectCommand).rejects(s3Error('NotFound', 404));
 
-    await expect(store.put(identity, aFetchedPage())).rejects.toBe(conflict);
+    await expect(putPage(store, identity, aFetchedPage())).rejects.toBe(conflict);
     expect(s3.commandCalls(PutObjectCommand)).toHaveLength(6);
   });
 
@@ -562,7 +564,7 @@ describe('a page that exists', () => {
     };
     await expect(store.find(storedPage.key)).rejects.toMatchObject(conflict);
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
-    await expect(store.put(identity, aFetchedPage())).rejects.toMatchObject(conflict);
+    await expect(putPage(store, identity, aFetchedPage())).rejects.toMatchObject(conflict);
   });
 });
 

@@ -322,7 +322,7 @@ describe('a deployed stack', () => {
     });
     aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: 'a-key' });
     await using client = await service.connect(() => undefined);
-    expect(Object.keys(client)).toEqual(['fetchPage']);
+    expect(Object.keys(client)).toEqual(['fetch']);
   });
 });
 

@@ -4,13 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { LoopState } from '../../../lib/core/model.ts';
-import type { FetchedPage, PageRequest, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
+import type { PageRequest, ReceivedPage, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import { type HeldSlot, withinSlot } from '../../../lib/core/slots/held-slot.ts';
+import { discard } from '../../../lib/core/steps/upper-bound.ts';
 import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
-import { aFetchedPage, anExportRequest, at, collect } from '../../support/builders.ts';
+import { aFetchedPage, anExportRequest, at, collect, withSpools } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
 import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
@@ -32,110 +33,39 @@ async function settled(): Promise<void> {
 }
 
 describe('the service within a slot', () => {
-  /** A service whose requests and bodies proceed only as the test says, and that ignores signals. */
+  /** A service whose pages are complete only when the test says so, and that ignores signals. */
   function aService() {
     const sent: string[] = [];
-    const responses = new Map<string, PromiseWithResolvers<FetchedPage>>();
-    const sendRequest = async ({ label }: PageRequest): Promise<FetchedPage> => {
+    const responses = new Map<string, PromiseWithResolvers<ReceivedPage>>();
+    const send: ReportService['fetch'] = async ({ label }) => {
       sent.push(label);
-      const response = Promise.withResolvers<FetchedPage>();
+      const response = Promise.withResolvers<ReceivedPage>();
       responses.set(label, response);
       return await response.promise;
     };
     const slot: HeldSlot = { take: async () => {}, release: async () => {} };
-    const requestPage = withinSlot(sendRequest, slot);
+    const fetchWithin = withinSlot(send, slot);
     const fetch = (label: string, signal?: AbortSignal) => {
-      const fetched = requestPage(aRequest(label), signal);
+      const fetched = fetchWithin(aRequest(label), { sink: discard, signal });
       fetched.catch(() => {});
       return fetched;
     };
-    const respond = (label: string, page = aFetchedPage()) => responses.get(label)?.resolve(page);
+    const respond = (label: string, page: ReceivedPage = aFetchedPage()) => responses.get(label)?.resolve(page);
     const fail = (label: string, error: Error) => responses.get(label)?.reject(error);
     return { sent, fetch, respond, fail };
   }
 
-  it('sends a request once the body of the page before it has ended', async () => {
-    const { sent, fetch, respond } = aService();
-    const [one, two] = [fetch('one'), fetch('two')];
-    await settled();
-    expect(sent).toEqual(['one']);
-    respond('one', aFetchedPage({ body: [Buffer.from('a'), Buffer.from('b')] }));
-    const body = (await one).body[Symbol.asyncIterator]();
-    await body.next();
-    await body.next();
-    await settled();
-    expect(sent).toEqual(['one']);
-    expect(await body.next()).toMatchObject({ done: true });
-    await settled();
-    expect(sent).toEqual(['one', 'two']);
-    respond('two');
-    await collect((await two).body);
-  });
-
-  it('passes the page on as it is', async () => {
-    const { fetch, respond } = aService();
-    const fetched = fetch('one');
-    await settled();
-    const original = aFetchedPage({ body: 'abc', reports: 3 });
-    respond('one', original);
-    const page = await fetched;
-    expect(page).toEqual({ ...original, body: expect.anything() });
-    expect(Buffer.concat(await collect(page.body)).toString()).toBe('abc');
-    expect(page.received().reports).toBe(3);
-  });
-
-  it('sends requests in the order of their calls', async () => {
+  it('sends requests in the order of their calls, each once the page before it is complete', async () => {
     const { sent, fetch, respond } = aService();
     const labels = ['one', 'two', 'three', 'four'];
     const pages = labels.map((label) => fetch(label));
     for (const [index, label] of labels.entries()) {
       await settled();
       expect(sent).toEqual(labels.slice(0, index + 1));
-      respond(label);
-      const page = await pages[index];
-      if (page !== undefined) await collect(page.body);
+      const page = aFetchedPage();
+      respond(label, page);
+      expect(await pages[index]).toBe(page);
     }
-  });
-
-  const endings: [string, (page: FetchedPage, abort: () => void) => Promise<unknown>][] = [
-    ['is closed before it is read', async ({ body }) => await body[Symbol.asyncIterator]().return?.()],
-    [
-      'is closed after its first chunk',
-      async ({ body }) => {
-        for await (const _ of body) return;
-      },
-    ],
-    ['is never read, because its request is aborted', async (_, abort) => abort()],
-  ];
-  it.each(endings)('sends the next request if the body of a page %s', async (_, finish) => {
-    const { sent, fetch, respond } = aService();
-    const cancellation = new AbortController();
-    const one = fetch('one', cancellation.signal);
-    void fetch('two');
-    await settled();
-    respond('one', aFetchedPage({ body: [Buffer.from('a'), Buffer.from('b')] }));
-    const page = await one;
-    await settled();
-    expect(sent).toEqual(['one']);
-    await finish(page, () => cancellation.abort());
-    await settled();
-    expect(sent).toEqual(['one', 'two']);
-  });
-
-  it('sends the next request if the body of a page fails', async () => {
-    const { sent, fetch, respond } = aService();
-    const one = fetch('one');
-    void fetch('two');
-    await settled();
-    const reset = new Error('connection reset');
-    async function* body(): AsyncGenerator<Uint8Array> {
-      yield Buffer.from('a');
-      throw reset;
-    }
-    respond('one', aFetchedPage({ body: body() }));
-    await expect(one.then((page) => collect(page.body))).rejects.toBe(reset);
-    await settled();
-    expect(sent).toEqual(['one', 'two']);
   });
 
   it('sends the next request if a request fails', async () => {
@@ -150,24 +80,10 @@ describe('the service within a slot', () => {
     expect(sent).toEqual(['one', 'two']);
   });
 
-  it('sends the next request if the response arrives after the request was aborted', async () => {
-    const { sent, fetch, respond } = aService();
-    const cancellation = new AbortController();
-    void fetch('one', cancellation.signal);
-    void fetch('two');
-    await settled();
-    cancellation.abort();
-    await settled();
-    expect(sent).toEqual(['one']);
-    respond('one');
-    await settled();
-    expect(sent).toEqual(['one', 'two']);
-  });
-
   it('does not send a request that is aborted while it waits, and sends those after it in order', async () => {
     const { sent, fetch, respond } = aService();
     const cancellation = new AbortController();
-    const one = fetch('one');
+    void fetch('one');
     const two = fetch('two', cancellation.signal);
     void fetch('three');
     await settled();
@@ -177,7 +93,6 @@ describe('the service within a slot', () => {
     await settled();
     expect(sent).toEqual(['one']);
     respond('one');
-    await collect((await one).body);
     await settled();
     expect(sent).toEqual(['one', 'three']);
     const ignored = fetch('four', cancellation.signal);
@@ -227,62 +142,54 @@ function aCountedExport(failure: Failure | undefined) {
   const pageOf = ({ label }: PageRequest) => Number(/^page (\d+) /.exec(label)?.[1]);
 
   const service: ReportService = {
-    async fetchPage(request, signal) {
+    async fetch(request, options) {
+      const { signal, sink } = options;
       signal?.throwIfAborted();
       open.add(request);
       stats.mostOpen = Math.max(stats.mostOpen, open.size);
       const close = () => open.delete(request);
       signal?.addEventListener('abort', close);
+      async function* counted(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+        for await (const chunk of body) {
+          await settledSoon();
+          reach('the first chunk of the body', pageOf(request));
+          signal?.throwIfAborted();
+          yield chunk;
+        }
+        await settledSoon();
+        reach('the end of the body', pageOf(request));
+        signal?.throwIfAborted();
+      }
       try {
         await settledSoon();
         reach('the request', pageOf(request));
         reach('the request, with a Retry-After of a second', pageOf(request));
         signal?.throwIfAborted();
-        const page = await bench.service.fetchPage(request);
-        return { ...page, body: countedBody(page.body, request, close, signal) };
-      } catch (error) {
+        return await bench.service.fetch(request, { ...options, sink: (body) => sink(counted(body)) });
+      } finally {
         close();
-        throw error;
       }
     },
   };
-  async function* countedBody(
-    body: FetchedPage['body'],
-    request: PageRequest,
-    close: () => void,
-    signal: AbortSignal | undefined,
-  ): AsyncGenerator<Uint8Array> {
-    try {
-      for await (const chunk of body) {
-        await settledSoon();
-        reach('the first chunk of the body', pageOf(request));
-        signal?.throwIfAborted();
-        yield chunk;
-      }
-      await settledSoon();
-      reach('the end of the body', pageOf(request));
-      signal?.throwIfAborted();
-    } finally {
-      close();
-    }
-  }
 
-  const store: StepDependencies['store'] = {
-    ...bench.store,
-    async put(identity, page) {
-      reach('the store, before it reads the body', identity.page);
-      async function* body() {
-        for await (const chunk of page.body) {
-          reach('the store, after a chunk of the body', identity.page);
+  const store = withSpools(bench.store, ({ fill, put }, { page }) => ({
+    async fill(body) {
+      reach('the store, before it reads the body', page);
+      async function* chunks() {
+        for await (const chunk of body) {
+          reach('the store, after a chunk of the body', page);
           yield chunk;
         }
       }
-      const stored = await bench.store.put(identity, { ...page, body: body() });
-      await settledSoon();
-      reach('the store, after the body', identity.page);
-      return stored;
+      await fill(chunks());
     },
-  };
+    async put(received) {
+      const result = await put(received);
+      await settledSoon();
+      reach('the store, after the body', page);
+      return result;
+    },
+  }));
   const log: StepDependencies['log'] = {
     ...bench.log,
     async append(entry) {
@@ -350,21 +257,19 @@ describe('the page pipeline within a slot', () => {
   it('requests the next page while the one before is being stored, but not while it is being received', async () => {
     const { deps, bench, invocation } = aCountedExport(undefined);
     const gates = { body: Promise.withResolvers<void>(), store: Promise.withResolvers<void>() };
-    const store: StepDependencies['store'] = {
-      ...deps.store,
-      async put(identity, page) {
-        async function* body() {
-          if (identity.page === 1) await gates.body.promise;
-          yield* page.body;
-          if (identity.page === 1) await gates.store.promise;
-        }
-        return await deps.store.put(identity, { ...page, body: body() });
+    const store = withSpools(deps.store, ({ fill, put }, { page }) => ({
+      async fill(body) {
+        if (page === 1) await gates.body.promise;
+        await fill(body);
       },
-    };
+      async put(received) {
+        if (page === 1) await gates.store.promise;
+        return await put(received);
+      },
+    }));
     const invoked = invoke({ ...deps, store }, { maxInFlight: 2, signal: invocation.signal });
     await settled();
     expect(bench.service.requests).toHaveLength(1);
-    bench.advance(5_000);
     gates.body.resolve();
     await settled();
     expect(bench.service.requests).toHaveLength(2);
@@ -372,12 +277,6 @@ describe('the page pipeline within a slot', () => {
     gates.store.resolve();
     await unlessStuck(invoked);
     expect(await loggedPages(bench)).toEqual(allPages);
-    // The wait for the body of the first page is no latency of the service.
-    const { active } = await bench.state();
-    const entries = active === undefined ? [] : await collect(bench.log.entries(active));
-    const [first, second] = entries.map(({ timing }) => timing);
-    expect(first).toEqual({ requestedAt: '2026-11-20T02:00:00Z', latencyMs: 0 });
-    expect(second).toEqual({ requestedAt: '2026-11-20T02:00:05Z', latencyMs: 0 });
   });
 
   it('would have two requests open without a slot', async () => {

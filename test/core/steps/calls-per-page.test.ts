@@ -48,8 +48,8 @@ async function callsOfOnePage(limits: Partial<RunLimits>): Promise<Calls> {
 describe('one more page of a run', () => {
   it('costs one request, one write to the store, and one write to and two reads of the page log', async () => {
     expect(await callsOfOnePage({ pagesPerInvocation: 1 })).toEqual({
-      'service.fetchPage': 1,
-      'store.put': 1,
+      'service.fetch': 1,
+      'store.spool': 1,
       'log.append': 1,
       'log.exportState': 1,
       'log.last': 1,
@@ -58,8 +58,8 @@ describe('one more page of a run', () => {
 
   it('saves a read of the page log where one invocation exports several pages', async () => {
     expect(await callsOfOnePage({ pagesPerInvocation: 25 })).toEqual({
-      'service.fetchPage': 1,
-      'store.put': 1,
+      'service.fetch': 1,
+      'store.spool': 1,
       'log.append': 1,
       'log.exportState': 1,
     });
@@ -68,9 +68,9 @@ describe('one more page of a run', () => {
 
 it('a run of one page costs a fixed number of calls around the page', async () => {
   expect(await callsOfRun(1, { pagesPerInvocation: 1 })).toEqual({
-    'service.fetchPage': 1,
+    'service.fetch': 1,
     'store.find': 1,
-    'store.put': 1,
+    'store.spool': 1,
     'store.list': 1,
     // The manifest and the summary of the run.
     'store.putDocument': 2,

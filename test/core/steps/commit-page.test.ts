@@ -5,7 +5,7 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import type { StoredPage } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
 import { runExecution } from '../../../lib/local/execution.ts';
-import { aFetchedPage, aRunId } from '../../support/builders.ts';
+import { aFetchedPage, aRunId, withSpools } from '../../support/builders.ts';
 import { anExportBench, type Bench, reportIdsOf } from '../../support/export/export-bench.ts';
 import { cursorAt } from '../../support/export/scripted-service.ts';
 import { manifestKeyOf } from '../../support/builders.ts';
@@ -100,14 +100,15 @@ describe('an object stored under a page’s key', () => {
 
   /** A store in which existing pages have been changed in this way. */
   const changedBy = ({ store }: Bench, changed: Partial<StoredPage>): PageStore => ({
-    ...store,
+    ...withSpools(store, ({ put }) => ({
+      async put(received) {
+        const { stored, page } = await put(received);
+        return { stored, page: stored ? page : { ...page, ...changed } };
+      },
+    })),
     async find(key) {
       const page = await store.find(key);
       return page && { ...page, ...changed };
-    },
-    async put(identity, fetched) {
-      const { stored, page } = await store.put(identity, fetched);
-      return { stored, page: stored ? page : { ...page, ...changed } };
     },
   });
 

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportRequest } from '../../../lib/core/model.ts';
-import type { FetchedPage, PageRequest, PageStore, ReportService } from '../../../lib/core/ports.ts';
+import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import { watermarkAfter } from '../../../lib/core/steps/watermark.ts';
 import {
   anExportDefinition,
@@ -14,6 +14,7 @@ import {
   at,
   manifestKeyOf,
   sha256Of,
+  withSpools,
 } from '../../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
@@ -35,9 +36,11 @@ function withCursorsInBodies(service: ReportService): ReportService & { readonly
   const requests: PageRequest[] = [];
   return {
     requests,
-    async fetchPage(request, signal): Promise<FetchedPage> {
+    async fetch(request, options) {
       requests.push(request);
-      return { ...(await service.fetchPage(request, signal)), nextCursor: undefined };
+      const received = await service.fetch(request, { ...options, onNextCursor: undefined });
+      options.onNextCursor?.(received.nextCursor);
+      return received;
     },
   };
 }
@@ -58,15 +61,13 @@ describe('a cursor in the body', () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { pagesPerInvocation: 25 } });
     const service = withCursorsInBodies(bench.service);
     let left = times;
-    async function fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage> {
-      const page = await service.fetchPage(request, signal);
-      async function* body() {
-        yield* page.body;
-        if (request.cursor !== null && (left -= 1) >= 0) throw new ExportError('CursorRejectedError', 'expired');
-      }
-      return { ...page, body: body() };
-    }
-    Object.assign(bench.deps, { service: { ...service, fetchPage } });
+    const fetch: ReportService['fetch'] = async (request, options) => {
+      const received = await service.fetch(request, { ...options, onNextCursor: undefined });
+      if (request.cursor !== null && (left -= 1) >= 0) throw new ExportError('CursorRejectedError', 'expired');
+      options.onNextCursor?.(received.nextCursor);
+      return received;
+    };
+    Object.assign(bench.deps, { service: { ...service, fetch } });
     expect(await bench.start()).toMatchObject(expected);
     expect(service.requests.filter(({ cursor }) => cursor === null).length).toBe(2);
   });
@@ -75,22 +76,17 @@ describe('a cursor in the body', () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { pagesPerInvocation: 25 } });
     const service = withCursorsInBodies(bench.service);
     const events: string[] = [];
-    const store: PageStore = {
-      ...bench.store,
-      async put(identity, page) {
-        async function* body() {
-          events.push(`page ${identity.page} is requested`);
-          yield* page.body;
-        }
-        const beforeVisible: typeof page.beforeVisible = async (received) => {
-          const visible = page.beforeVisible?.(received);
-          await new Promise((resolve) => setTimeout(resolve, 5));
-          events.push(`page ${identity.page} becomes visible`);
-          await visible;
-        };
-        return await bench.store.put(identity, { ...page, body: body(), beforeVisible });
+    const store = withSpools(bench.store, ({ fill, put }, { page }) => ({
+      async fill(body) {
+        events.push(`page ${page} is requested`);
+        await fill(body);
       },
-    };
+      async put(received) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        events.push(`page ${page} becomes visible`);
+        return await put(received);
+      },
+    }));
     Object.assign(bench.deps, { service, store });
     await bench.start();
     expect(events.slice(0, 2)).toEqual(['page 1 is requested', 'page 2 is requested']);

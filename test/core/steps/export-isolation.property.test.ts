@@ -70,9 +70,9 @@ function recordAccess(log: PageLog, store: PageStore) {
       ofKey(key);
       return store.find(key);
     },
-    put(identity, page) {
+    spool(identity) {
       ofKey(identity.key);
-      return store.put(identity, page);
+      return store.spool(identity);
     },
     putDocument(key, chunks) {
       ofKey(key);

@@ -110,7 +110,7 @@ describe('ExportPage', () => {
       {
         ...bench.deps,
         service: {
-          async fetchPage() {
+          async fetch() {
             throw new ExportError('CursorRejectedError', 'the cursor is unknown');
           },
         },

@@ -3,18 +3,11 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { Invocation, LoopState } from '../../../lib/core/model.ts';
-import type {
-  PageLog,
-  PageRequest,
-  PageStore,
-  ReportService,
-  Runtime,
-  StepDependencies,
-} from '../../../lib/core/ports.ts';
+import type { PageLog, PageRequest, ReportService, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { aFetchedPage, collect } from '../../support/builders.ts';
+import { aFetchedPage, collect, putPage, withSpools } from '../../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../../support/export/export-bench.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
@@ -47,30 +40,26 @@ function slowStore(bench: Bench) {
   const calls: string[] = [];
   const held = new Map<number, PromiseWithResolvers<void>>();
   const gateOf = (page: number) => held.get(page) ?? held.set(page, Promise.withResolvers<void>()).get(page);
-  const store: PageStore = {
-    ...bench.store,
-    async put(identity, page) {
-      calls.push(`page ${identity.page} arrives`);
-      async function* body() {
-        yield* page.body;
-        calls.push(`page ${identity.page} is received`);
-        await gateOf(identity.page)?.promise;
-      }
-      const put = await bench.store.put(identity, { ...page, body: body() });
-      calls.push(`page ${identity.page} is stored`);
-      return put;
+  const store = withSpools(bench.store, ({ fill, put }, { page }) => ({
+    async fill(body) {
+      calls.push(`page ${page} arrives`);
+      await fill(body);
+      calls.push(`page ${page} is received`);
+      await gateOf(page)?.promise;
     },
-  };
+    async put(received) {
+      const result = await put(received);
+      calls.push(`page ${page} is stored`);
+      return result;
+    },
+  }));
   return { store, calls, release: (page: number) => gateOf(page)?.resolve() };
 }
 /** The service, except that the body of the page at `cursor` fails as `fail` does. */
 const failingBody = (bench: Bench, cursor: PageRequest['cursor'], fail: () => Promise<never>): ReportService => ({
-  async fetchPage(request) {
-    const page = await bench.service.fetchPage(request);
-    async function* body(): AsyncGenerator<Uint8Array> {
-      yield await fail();
-    }
-    return request.cursor === cursor ? { ...page, body: body() } : page;
+  async fetch(request, options) {
+    if (request.cursor !== cursor) return await bench.service.fetch(request, options);
+    return await bench.service.fetch(request, { ...options, sink: fail });
   },
 });
 const untilAborted = (_: number, signal?: AbortSignal) =>
@@ -148,14 +137,12 @@ describe('an invocation of several pages', () => {
 
   it('stores no page after one that cannot be stored', async () => {
     const bench = manyPages();
-    const full: PageStore = {
-      ...bench.store,
-      async put(identity, page) {
-        if (identity.page !== 2) return await bench.store.put(identity, page);
-        for await (const _ of page.body);
-        throw new Error('the disk is full');
+    const full = withSpools(bench.store, ({ put }, { page }) => ({
+      async put(received) {
+        if (page === 2) throw new Error('the disk is full');
+        return await put(received);
       },
-    };
+    }));
     await expect(invoke(bench, { store: full })).rejects.toThrow('the disk is full');
     expect(await loggedPages(bench)).toEqual([1]);
     expect([...bench.store.objects.keys()]).toHaveLength(1);
@@ -359,17 +346,16 @@ describe('an invocation of several pages', () => {
   it('continues with the next cursor of the page that another attempt has stored', async () => {
     const bench = manyPages({ reports: someReports(4) });
     let others = 0;
-    const conflicting: PageStore = {
-      ...bench.store,
-      async put(identity, page) {
+    const conflicting = withSpools(bench.store, ({ put }, identity) => ({
+      async put(received) {
         if (identity.page === 1 && others++ === 0) {
           // Another attempt is faster, and received another cursor: that of the last page.
           const body = '<reports><report id="r1"/><report id="r2"/></reports>';
-          await bench.store.put(identity, aFetchedPage({ body, reports: 2, nextCursor: cursorAt(3) }));
+          await putPage(bench.store, identity, aFetchedPage({ body, reports: 2, nextCursor: cursorAt(3) }));
         }
-        return await bench.store.put(identity, page);
+        return await put(received);
       },
-    };
+    }));
     expect(await invoke(bench, { store: conflicting })).toMatchObject({ next: 'finish' });
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(3)]);
     const { active } = await bench.state();

@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { sliceOf } from '../../../lib/core/slices.ts';
+import { discard } from '../../../lib/core/steps/upper-bound.ts';
 import { createPageRequests } from '../../../lib/core/steps/page-requests.ts';
 import { aFetchedPage, aPageIdentity, aRun } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
@@ -34,16 +35,13 @@ function someRequests(script: Script) {
   return { requests: createPageRequests(deps, run, sliceOf(run, 1), { retryAfterDeadline }), latencies };
 }
 
-describe('the latency of the service', () => {
-  it('is that of the successful request alone: waits for a slot and for Retry-After do not count', async () => {
-    const { requests, latencies } = someRequests((_, count) => {
-      if (count === 1) throw throttled(5);
-      return aFetchedPage();
-    });
-    const { timing } = await requests.request(aPageIdentity(), signal);
-    expect(timing).toEqual({ requestedAt: '2026-11-20T02:00:11.040Z', latencyMs: 40 });
-    expect(latencies).toEqual([40]);
+it('reports the latency of each page that was received', async () => {
+  const { requests, latencies } = someRequests((_, count) => {
+    if (count === 1) throw throttled(5);
+    return aFetchedPage();
   });
+  await requests.fetch(aPageIdentity(), { sink: discard, signal });
+  expect(latencies).toEqual([40]);
 });
 
 describe('the Retry-After of several requests', () => {
@@ -57,7 +55,9 @@ describe('the Retry-After of several requests', () => {
     const run = aRun();
     const requests = createPageRequests(bench.deps, run, sliceOf(run, 1), {});
     await Promise.all(
-      answers.slice().map(() => expect(requests.request(aPageIdentity(), signal)).rejects.toThrow('busy')),
+      answers
+        .slice()
+        .map(() => expect(requests.fetch(aPageIdentity(), { sink: discard, signal })).rejects.toThrow('busy')),
     );
     expect(requests.pendingBackoff()?.retryAfterSeconds).toBeCloseTo(600, 6);
   });
@@ -73,10 +73,12 @@ describe('the Retry-After of several requests', () => {
     const backoff = { until: 0 };
     const requestsOf = (slice: number, retryAfterDeadline: number) =>
       createPageRequests(bench.deps, run, sliceOf(run, slice), { retryAfterDeadline }, backoff);
-    await expect(requestsOf(1, 0).request(aPageIdentity(), signal)).rejects.toThrow('busy');
-    await expect(requestsOf(2, 0).request(aPageIdentity(), signal)).rejects.toThrow('for another page');
+    await expect(requestsOf(1, 0).fetch(aPageIdentity(), { sink: discard, signal })).rejects.toThrow('busy');
+    await expect(requestsOf(2, 0).fetch(aPageIdentity(), { sink: discard, signal })).rejects.toThrow(
+      'for another page',
+    );
     expect(bench.service.requests).toHaveLength(1);
-    await requestsOf(2, bench.deps.runtime.monotonicNow() + 60_000).request(aPageIdentity(), signal);
+    await requestsOf(2, bench.deps.runtime.monotonicNow() + 60_000).fetch(aPageIdentity(), { sink: discard, signal });
     expect(bench.slept).toEqual([5_000]);
   });
 
@@ -86,7 +88,9 @@ describe('the Retry-After of several requests', () => {
       cancellation.abort('no longer needed');
       throw throttled(600);
     });
-    await expect(requests.request(aPageIdentity(), cancellation.signal)).rejects.toBe('no longer needed');
+    await expect(requests.fetch(aPageIdentity(), { sink: discard, signal: cancellation.signal })).rejects.toBe(
+      'no longer needed',
+    );
     expect(requests.pendingBackoff()?.retryAfterSeconds).toBeCloseTo(600, 6);
   });
 });

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { boundedDefinition, boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import type { ExportDefinition, LoopState, RunResult } from '../../../lib/core/model.ts';
-import type { PageRequest } from '../../../lib/core/ports.ts';
+import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
@@ -77,17 +77,17 @@ describe('a run with several slices', () => {
 
   it('walks as many slices at the same time as it is told, the oldest first', async () => {
     const bench = aBench();
-    const fetchPage = bench.service.fetchPage.bind(bench.service);
+    const { fetch } = bench.service;
     const walked: number[] = [];
     let [now, most] = [0, 0];
-    const service = {
-      async fetchPage(request: PageRequest, signal?: AbortSignal) {
+    const service: ReportService = {
+      async fetch(request, options) {
         if (request.cursor === null && !isProof(request)) walked.push(sliceIn(request));
         now += 1;
         most = Math.max(most, now);
         await new Promise(setImmediate);
         now -= 1;
-        return await fetchPage(request, signal);
+        return await fetch(request, options);
       },
     };
     Object.assign(bench.deps, { service });

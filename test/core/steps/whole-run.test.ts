@@ -951,7 +951,7 @@ describe('a cursor that the service rejects or repeats', () => {
     });
     const service: typeof bench.service = {
       requests: [],
-      async fetchPage() {
+      async fetch() {
         requests += 1;
         if (requests === 2) release();
         await bothRequested;

@@ -2,8 +2,9 @@
 
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { DifferentContentError, objectToStore, readPage } from '../../../lib/core/storage/compression.ts';
-import { aFetchedPage, aPageIdentity, collect, randomBody, sha256Of } from '../../support/builders.ts';
+import { DifferentContentError, fillWithPage, readPage } from '../../../lib/core/storage/compression.ts';
+import type { Spool } from '../../../lib/core/storage/spool.ts';
+import { collect, randomBody, sha256Of } from '../../support/builders.ts';
 
 /** Random chunks of 64 KiB, and what has become of them. */
 function aContent(chunks: number) {
@@ -19,16 +20,20 @@ function aContent(chunks: number) {
 }
 
 describe('the object of a compressed page', () => {
+  const gzip = { compression: 'gzip' } as const;
+
   it('is a gzip file that depends on the content alone, not on its chunks', async () => {
     const page = randomBody(300_000);
     const chunksOf = async function* (size: number) {
       for (let start = 0; start < page.length; start += size) yield page.subarray(start, start + size);
     };
-    const objects = [];
+    const objects: Buffer[] = [];
+    const fill: Spool['fill'] = async (chunks) => {
+      objects.push(Buffer.concat(await collect(chunks as AsyncIterable<Uint8Array>)));
+      return { bytes: 1, sha256: 'that of the object' };
+    };
     for (const size of [300_000, 65_536, 777]) {
-      const object = objectToStore(aPageIdentity({ compression: 'gzip' }), aFetchedPage({ body: chunksOf(size) }));
-      objects.push(Buffer.concat(await collect(object.chunks)));
-      expect(object.metadata({ bytes: 1, sha256: 'that of the object' })).toMatchObject({
+      expect(await fillWithPage({ fill }, gzip, chunksOf(size))).toEqual({
         bytes: page.length,
         sha256: sha256Of(page),
         compression: 'gzip',
@@ -40,20 +45,18 @@ describe('the object of a compressed page', () => {
     expect(new Set(objects.map(sha256Of)).size).toBe(1);
   });
 
-  it('is compressed only as fast as it is read', async () => {
+  it('is compressed only as fast as it is stored, and ends the response if that fails', async () => {
     const { state, content } = aContent(1_000);
-    for await (const _ of objectToStore(aPageIdentity({ compression: 'gzip' }), aFetchedPage({ body: content }))
-      .chunks) {
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      break;
-    }
+    const full = new Error('the disk is full');
+    const fill: Spool['fill'] = async (chunks) => {
+      for await (const _ of chunks) {
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        throw full;
+      }
+      return { bytes: 0, sha256: '' };
+    };
+    await expect(fillWithPage({ fill }, gzip, content)).rejects.toBe(full);
     expect(state.read).toBeLessThan(20);
-  });
-
-  it('ends the iteration of its content, and with it the response, if it is not read to its end', async () => {
-    const { state, content } = aContent(1_000);
-    for await (const _ of objectToStore(aPageIdentity({ compression: 'gzip' }), aFetchedPage({ body: content })).chunks)
-      break;
     expect(state.isEnded).toBe(true);
   });
 });

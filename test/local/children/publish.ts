@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { asCursor, asRunId } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
-import { aFetchedPage, aLatest, aPageIdentity } from '../../support/builders.ts';
+import { aFetchedPage, aLatest, aPageIdentity, putPage } from '../../support/builders.ts';
 
 const run = asRunId('20261120T020000Z-1f3a5c');
 const folder = `reports/run=${run}`;
@@ -23,7 +23,7 @@ export const latestKey = 'reports/latest.json';
 export const latest = aLatest({ export: 'reports', run, manifest: manifestKey });
 
 export async function publish(store: PageStore) {
-  const { stored, page } = await store.put(identity, aFetchedPage({ body, nextCursor: asCursor('next') }));
+  const { stored, page } = await putPage(store, identity, aFetchedPage({ body, nextCursor: asCursor('next') }));
   await store.putDocument(manifestKey, chunksOf(manifest));
   await store.putLatest(latestKey, latest, async () => true);
   return { stored, page };
@@ -61,19 +61,35 @@ function printEachStep(root: string, killBefore: number): void {
     process.stdout.write(`${step} ${paths.map(nameOf).join(' to ')}\n`);
   };
 
-  const { openSync, closeSync, fdatasync, fsync, fsyncSync, linkSync, mkdirSync, renameSync, rmSync, writev } = fs;
+  const { open, rm } = fs.promises;
+  Object.assign(fs.promises, {
+    async open(...[path, flags]: Parameters<typeof open>) {
+      if (flags === 'wx') print('create', path);
+      const file = await open(path, flags);
+      const sync = file.sync.bind(file);
+      const writeFile = file.writeFile.bind(file);
+      return Object.assign(file, {
+        async writeFile(data: Uint8Array) {
+          print('write', path);
+          await writeFile(data);
+        },
+        async sync() {
+          print('sync', path);
+          await sync();
+          print('synced', path);
+        },
+      });
+    },
+    async rm(path: string, options: fs.RmOptions) {
+      print('remove', path);
+      await rm(path, options);
+    },
+  });
+
+  const { openSync, closeSync, fdatasync, fsyncSync, linkSync, mkdirSync, renameSync } = fs;
   const opened = new Map<number, unknown>();
-  const printBeforeAndAfter = (sync: typeof fs.fsync, descriptor: number, done: fs.NoParamCallback) => {
-    const path = opened.get(descriptor);
-    print(sync === fdatasync ? 'sync data' : 'sync', path);
-    sync(descriptor, (error) => {
-      if (error === null) print(sync === fdatasync ? 'synced data' : 'synced', path);
-      done(error);
-    });
-  };
   Object.assign(fs, {
     openSync(...[path, flags]: Parameters<typeof openSync>) {
-      if (flags === 'wx') print('create', path);
       const descriptor = openSync(path, flags);
       opened.set(descriptor, path);
       return descriptor;
@@ -82,15 +98,12 @@ function printEachStep(root: string, killBefore: number): void {
       opened.delete(descriptor);
       closeSync(descriptor);
     },
-    writev(...[descriptor, ...more]: Parameters<typeof writev>) {
-      print('write', opened.get(descriptor));
-      writev(descriptor, ...more);
-    },
     fdatasync(descriptor: number, done: fs.NoParamCallback) {
-      printBeforeAndAfter(fdatasync, descriptor, done);
-    },
-    fsync(descriptor: number, done: fs.NoParamCallback) {
-      printBeforeAndAfter(fsync, descriptor, done);
+      print('sync data', opened.get(descriptor));
+      fdatasync(descriptor, (error) => {
+        if (error === null) print('synced data', opened.get(descriptor));
+        done(error);
+      });
     },
     fsyncSync(descriptor: number) {
       print('sync', opened.get(descriptor));
@@ -107,10 +120,6 @@ function printEachStep(root: string, killBefore: number): void {
     linkSync(from: string, to: string) {
       print('link', from, to);
       linkSync(from, to);
-    },
-    rmSync(path: string, options: fs.RmOptions) {
-      print('remove', path);
-      rmSync(path, options);
     },
   });
   syncBuiltinESMExports();

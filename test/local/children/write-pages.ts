@@ -7,7 +7,7 @@
 import { fileURLToPath } from 'node:url';
 import { asCursor, asRunId } from '../../../lib/core/model.ts';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
-import { aFetchedPage, aPageIdentity, inRandomChunks } from '../../support/builders.ts';
+import { aFetchedPage, aPageIdentity, inRandomChunks, putPage } from '../../support/builders.ts';
 
 /** Every second page is compressed. */
 export const identityOf = (folder: string, page: number) =>
@@ -30,7 +30,11 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const store = createDirectoryPageStore(root);
   for (let page = 1; ; page++) {
     const body = inRandomChunks(bodyOf(writer, page), 8_192);
-    const put = await store.put(identityOf(folder, page), aFetchedPage({ body, nextCursor: cursorOf(writer, page) }));
+    const put = await putPage(
+      store,
+      identityOf(folder, page),
+      aFetchedPage({ body, nextCursor: cursorOf(writer, page) }),
+    );
     process.stdout.write(`${page} ${put.page.sha256}\n`);
   }
 }

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { type PageMetadata } from '../../../lib/core/model.ts';
 import { createPageMetadataFile } from '../../../lib/local/files/page-metadata.ts';
-import { aCursor, aFetchedPage, aPageIdentity, aRunFolder, at, sha256Of } from '../../support/builders.ts';
+import { aCursor, aFetchedPage, aPageIdentity, aRunFolder, at, sha256Of, putPage } from '../../support/builders.ts';
 import { directoryStore } from '../../support/export/directory-store.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
@@ -180,7 +180,7 @@ describe('page metadata', () => {
       const folders = Array.from({ length: 40 }, () => aRunFolder());
       const keys: string[] = [];
       for (const folder of folders) {
-        const { page } = await store.put(aPageIdentity({ folder }), aFetchedPage());
+        const { page } = await putPage(store, aPageIdentity({ folder }), aFetchedPage());
         keys.push(page.key);
       }
       const files = folders.map((folder) => join(directory.path, folder, '.page-metadata.sqlite'));

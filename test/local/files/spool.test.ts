@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import { withSpooledFile } from '../../../lib/local/files/spool.ts';
+import { createSpoolFile } from '../../../lib/local/files/spool.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 it('writes nothing into the file that reuses its descriptor after it was abandoned', async () => {
@@ -18,14 +18,10 @@ it('writes nothing into the file that reuses its descriptor after it was abandon
     for (let task = 0; task < 8; task += 1) busy.push(promisify(pbkdf2)('', '', 100_000, 64, 'sha512'));
     yield Buffer.alloc(1_000, 'y');
   }
-  const rejection = new Error('the predecessor was not stored');
-  await expect(
-    withSpooledFile(
-      async () => directory.path,
-      chunks(),
-      () => Promise.reject(rejection),
-    ),
-  ).rejects.toBe(rejection);
+  {
+    await using file = createSpoolFile(directory.path);
+    await file.fill(chunks());
+  }
 
   const others = Array.from({ length: 5 }, (_, index) => openSync(join(directory.path, `other-${index}`), 'wx'));
   await Promise.all(busy);

@@ -95,7 +95,9 @@ describe('a new project', () => {
       baseUrl: 'https://api.example.com',
       api: { next: { from: 'body' } },
     });
-    expect(await readFile(join(project, 'README.md'), 'utf8')).toContain('report-exporter plan --settings report-exporter.json --request');
+    expect(await readFile(join(project, 'README.md'), 'utf8')).toContain(
+      'report-exporter plan --settings report-exporter.json --request',
+    );
     const { scripts } = await readJson(project, 'package.json');
     expect(scripts.start).toBe('report-exporter local --settings report-exporter.json');
     expect(await init(join(project, 'other'), '--api', '--vendor', 'ACME')).toMatchObject({

@@ -10,6 +10,7 @@ import { generatedReports } from '../../../lib/service/simulator/generated-repor
 import type { SimulatorOptions } from '../../support/service/simulator.ts';
 import { startSimulator } from '../../support/service/simulator.ts';
 import { clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service/service-client.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 const now = () => Date.parse('2026-11-20T02:00:00Z');
 
@@ -31,10 +32,10 @@ async function fetchAll(client: ReportService, size?: number) {
   const pages: { reports: number | null; sha256: string }[] = [];
   let cursor: Cursor | null = null;
   do {
-    const page = await client.fetchPage(requestFor(cursor, size));
+    const page = await fetchPage(client, requestFor(cursor, size));
     const body = await readPage(page);
-    pages.push({ reports: page.received().reports, sha256: createHash('sha256').update(body).digest('hex') });
-    cursor = page.received().nextCursor;
+    pages.push({ reports: page.reports, sha256: createHash('sha256').update(body).digest('hex') });
+    cursor = page.nextCursor;
   } while (cursor !== null);
   return pages;
 }
@@ -67,13 +68,13 @@ describe('a run', () => {
     const counts: (number | null)[] = [];
     let cursor: Cursor | null = null;
     do {
-      expect((await failureOf(client.fetchPage(requestFor(cursor)).then(readPage))).name).toBe(
+      expect((await failureOf(fetchPage(client, requestFor(cursor)).then(readPage))).name).toBe(
         'ServiceUnavailableError',
       );
-      const page = await client.fetchPage(requestFor(cursor));
+      const page = await fetchPage(client, requestFor(cursor));
       await readPage(page);
-      counts.push(page.received().reports);
-      cursor = page.received().nextCursor;
+      counts.push(page.reports);
+      cursor = page.nextCursor;
     } while (cursor !== null);
     expect(counts).toEqual([10, 10, 5]);
   });
@@ -96,7 +97,7 @@ describe('a run', () => {
     await using simulator = await simulate({ faults });
     await using client = clientFor({ url: simulator.baseUrl });
     for (const [name] of lies) {
-      expect((await failureOf(client.fetchPage(requestFor()).then(readPage))).name).toBe(name);
+      expect((await failureOf(fetchPage(client, requestFor()).then(readPage))).name).toBe(name);
     }
     const pages = await fetchAll(client);
     expect(pages.map(({ reports }) => reports)).toEqual([10, 10, 5]);

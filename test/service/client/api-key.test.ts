@@ -12,6 +12,7 @@ import {
   pageRequest,
   readPage,
 } from '../../support/service/service-client.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 /** A key that was rotated at its origin: `get` returns the old one until `refresh` is called. */
 function rotatedKey(old: string, rotated: string): ApiKeySource & { refreshed: number } {
@@ -36,8 +37,8 @@ describe('a rejected API key', () => {
     await using server = await startRawServer(rejection(status), rawResponse());
     const apiKey = rotatedKey('the-old-key', 'the-new-key');
     await using client = clientFor(server, { apiKey });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
-    await readPage(client.fetchPage(pageRequest()));
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
+    await readPage(fetchPage(client, pageRequest()));
     expect(server.requests.map(({ headers }) => headers['X-SERVICE-API-KEY'])).toEqual([
       'the-old-key',
       'the-new-key',
@@ -49,7 +50,7 @@ describe('a rejected API key', () => {
   it('is not sent again if it has not changed', async () => {
     await using server = await startRawServer(rejection(401, 'who are you?'));
     await using client = clientFor(server, { apiKey: fixedApiKey('the-only-key') });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringContaining('Response: who are you?'),
@@ -63,7 +64,7 @@ describe('a rejected API key', () => {
       rejection(403, 'neither the-old-key nor the-new-key will do'),
     );
     await using client = clientFor(server, { apiKey: rotatedKey('the-old-key', 'the-new-key') });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringMatching(/Response: \[not shown: it contains the API key\]$/),
@@ -75,7 +76,7 @@ describe('a rejected API key', () => {
   it('leaves no open connection', async () => {
     await using server = await startRawServer(unfinishedRejection, rawResponse({ headers: { connection: 'close' } }));
     await using client = clientFor(server, { apiKey: rotatedKey('a', 'b') });
-    await readPage(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 });
@@ -86,9 +87,9 @@ describe('a source of API keys', () => {
     const failure = new Error('The secret does not exist');
     const get = async () => 'the-old-key';
     await using first = clientFor(server, { apiKey: { get: () => Promise.reject(failure), refresh: get } });
-    await expect(first.fetchPage(pageRequest())).rejects.toBe(failure);
+    await expect(fetchPage(first, pageRequest())).rejects.toBe(failure);
     await using second = clientFor(server, { apiKey: { get, refresh: () => Promise.reject(failure) } });
-    await expect(second.fetchPage(pageRequest())).rejects.toBe(failure);
+    await expect(fetchPage(second, pageRequest())).rejects.toBe(failure);
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
@@ -96,7 +97,7 @@ describe('a source of API keys', () => {
     await using server = await startRawServer(rawResponse());
     const never = () => new Promise<string>(() => {});
     await using client = clientFor(server, { apiKey: { get: never, refresh: never }, totalTimeout: 30 });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('30 ms in total'),
@@ -109,7 +110,7 @@ describe('a source of API keys', () => {
     const get = async () => keys.shift() ?? 'three';
     await using client = clientFor(server, { apiKey: { get, refresh: get } });
     for (let page = 1; page <= 3; page += 1) {
-      await readPage(client.fetchPage(pageRequest()));
+      await readPage(fetchPage(client, pageRequest()));
       await nextTurn();
     }
     expect(server.requests.map(({ headers }) => headers['X-SERVICE-API-KEY'])).toEqual(['one', 'two', 'three']);
@@ -125,10 +126,10 @@ describe('a rotated API key', () => {
       rawResponse({ headers: { 'x-service-cursor': '1588888888888,the-former-key' } }),
     );
     await using client = clientFor(server, { apiKey: rotatedKey('the-former-key', 'the-new-key') });
-    await readPage(client.fetchPage(pageRequest()));
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error.message).toMatch(/Response: \[not shown: it contains the API key\]$/);
-    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ContractError' });
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'ContractError' });
   });
 
   it('is forgotten after five more keys, so that the number of keys to search for is bounded', async () => {
@@ -138,7 +139,7 @@ describe('a rotated API key', () => {
     const get = async () => unused.shift() ?? '';
     await using client = clientFor(server, { apiKey: { get, refresh: get } });
     const messages = [];
-    while (unused.length > 0) messages.push((await failureOf(client.fetchPage(pageRequest()))).message);
+    while (unused.length > 0) messages.push((await failureOf(fetchPage(client, pageRequest()))).message);
     expect(messages.map((message) => message.includes(String(keys[0])))).toEqual([...Array(5).fill(false), true]);
   });
 });
@@ -147,7 +148,7 @@ describe('an API key that an HTTP header cannot carry', () => {
   it.each(['', ' ', 'key\n', ' key', 'key\r\nX-Other: 1', 'kéy', 'k\u0000y'])('is not sent: %j', async (key) => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server, { apiKey: fixedApiKey(key) });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringContaining('API key') });
     expect(server.requests).toEqual([]);
   });

@@ -8,6 +8,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { startRawServer } from '../../support/service/raw-server.ts';
 import { clientFor, pageRequest, readPage } from '../../support/service/service-client.ts';
 import { startTlsServer } from '../../support/service/tls-server.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -27,10 +28,10 @@ describe('an idle connection', () => {
     await using server = await startRawServer(page(...headers));
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     await using client = clientFor(server);
-    await readPage(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
     await nextTurn();
     vi.advanceTimersByTime(keptMs);
-    await readPage(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1]);
     await nextTurn();
     vi.advanceTimersByTime(keptMs + moreMs);
@@ -55,7 +56,7 @@ describe('a new connection', () => {
     await using server = await startTlsServer(closing, { minVersion: version, maxVersion: version });
     await using client = clientFor(server);
     for (let pages = 0; pages < 4; pages += 1) {
-      await readPage(client.fetchPage(pageRequest()));
+      await readPage(fetchPage(client, pageRequest()));
       await nextTurn();
       collectGarbage();
       await nextTurn();

@@ -5,7 +5,7 @@ import * as zlib from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { type ContentEncoding, decode } from '../../../lib/service/client/content-encoding.ts';
-import { collect } from '../../support/builders.ts';
+import { collect, fetchPage } from '../../support/builders.ts';
 import { cases, fc, test } from '../../support/property.ts';
 import { encoders, encodings, gzipWithAllFields } from '../../support/service/encoded-bodies.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
@@ -209,17 +209,17 @@ describe('a compressed page', () => {
     const body = encode(document);
     await using server = await startRawServer(rawResponse({ headers: { 'content-encoding': name }, body }));
     await using client = clientFor(server);
-    const page = await client.fetchPage(pageRequest());
+    const page = await fetchPage(client, pageRequest());
     expect(await readPage(page)).toBe(document);
-    expect(page.received().reports).toBe(10_000);
-    expect(page.received().transferredBytes).toBe(body.length);
-    expect(page.received().excerpt()).toMatch(/^<reports><report id="1">Grüße/);
+    expect(page.reports).toBe(10_000);
+    expect(page.transferredBytes).toBe(body.length);
+    expect(page.excerpt()).toMatch(/^<reports><report id="1">Grüße/);
   });
 
   it('says nothing about the bytes that travelled if it was not compressed', async () => {
     await using server = await startRawServer(rawResponse({ headers: { 'content-encoding': 'identity' } }));
     await using client = clientFor(server);
-    expect(await client.fetchPage(pageRequest())).not.toHaveProperty('transferredBytes');
+    expect((await fetchPage(client, pageRequest())).transferredBytes).toBeUndefined();
   });
 
   it.each([
@@ -236,7 +236,7 @@ describe('a compressed page', () => {
   ] as const)('is refused by its headers, unread: %j', async (headers, problem) => {
     await using server = await startRawServer(rawResponse({ headers, body: encoders.gzip('<r/>') }));
     await using client = clientFor(server);
-    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject(invalid(problem));
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject(invalid(problem));
   });
 
   it('is refused if the settings do not allow it', async () => {
@@ -244,7 +244,7 @@ describe('a compressed page', () => {
       rawResponse({ headers: { 'content-encoding': 'gzip' }, body: encoders.gzip('<r/>') }),
     );
     await using client = clientFor(server, { compression: false });
-    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject(
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject(
       invalid('content encoding "gzip"; only identity is accepted'),
     );
     expect(server.requests[0]?.headers['accept-encoding']).toBe('identity');
@@ -260,8 +260,8 @@ describe('a compressed page', () => {
     );
     await using client = clientFor(server);
     const request = pageRequest({ format: 'TEXT' });
-    expect(await readPage(client.fetchPage(request))).toBe('any text');
-    expect(await failureOf(readPage(client.fetchPage(request)))).toMatchObject(truncated);
+    expect(await readPage(fetchPage(client, request))).toBe('any text');
+    expect(await failureOf(readPage(fetchPage(client, request)))).toMatchObject(truncated);
   });
 
   it.each(encodings)('is limited by its decoded size: %s', async (encoding) => {
@@ -272,8 +272,8 @@ describe('a compressed page', () => {
       });
     await using server = await startRawServer(response(93), response(94));
     await using client = clientFor(server, { maxPageBytes: 100 });
-    expect(await readPage(client.fetchPage(pageRequest()))).toHaveLength(100);
-    expect(await failureOf(readPage(client.fetchPage(pageRequest())))).toMatchObject({
+    expect(await readPage(fetchPage(client, pageRequest()))).toHaveLength(100);
+    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringContaining('sent more than 100 bytes'),
     });
@@ -287,21 +287,21 @@ describe('a compressed page', () => {
       socket.write(Buffer.concat([Buffer.from('transfer-encoding: chunked\r\n\r\n'), body]));
     });
     await using client = clientFor(server, { maxPageBytes: 4_000 });
-    expect(await failureOf(readPage(client.fetchPage(pageRequest())))).toMatchObject({ name: 'ConfigurationError' });
+    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject({ name: 'ConfigurationError' });
   });
 
   it('must be a well-formed document like any other', async () => {
     const body = encoders.gzip('<r><a></r>');
     await using server = await startRawServer(rawResponse({ headers: { 'content-encoding': 'gzip' }, body }));
     await using client = clientFor(server);
-    expect(await failureOf(readPage(client.fetchPage(pageRequest())))).toMatchObject(invalid('not a well-formed XML'));
+    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject(invalid('not a well-formed XML'));
   });
 
   it('is unavailable if the connection closes before its stated length', async () => {
     const response = rawResponse({ headers: { 'content-encoding': 'gzip' }, body: encoders.gzip(document) });
     await using server = await startRawServer((socket) => void socket.end(response.subarray(0, -4)));
     await using client = clientFor(server);
-    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+    const error = await failureOf(readPage(fetchPage(client, pageRequest())));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('closed the conn'),
@@ -313,7 +313,7 @@ describe('a compressed page', () => {
     await using server = await startRawServer((socket) => void socket.write(response.subarray(0, -4)));
     await using client = clientFor(server);
     const caller = new AbortController();
-    const reading = readPage(client.fetchPage(pageRequest(), caller.signal));
+    const reading = readPage(fetchPage(client, pageRequest(), caller.signal));
     const reason = new Error('Ctrl-C');
     setImmediate(() => caller.abort(reason));
     await expect(reading).rejects.toBe(reason);
@@ -326,7 +326,7 @@ describe('a compressed error response', () => {
     const body = encoders[encoding](`the database is away ${'again '.repeat(1_000)}`);
     await using server = await startRawServer(rawResponse({ status: 500, headers, body }));
     await using client = clientFor(server);
-    expect((await failureOf(client.fetchPage(pageRequest()))).message).toContain(
+    expect((await failureOf(fetchPage(client, pageRequest()))).message).toContain(
       'Response: the database is away again',
     );
   });
@@ -336,7 +336,7 @@ describe('a compressed error response', () => {
     const body = encoders.gzip(`the key is ${trickyApiKey}`);
     await using server = await startRawServer(rawResponse({ status: 500, headers, body }));
     await using client = clientFor(server);
-    expect((await failureOf(client.fetchPage(pageRequest()))).message).toContain('not shown: it contains the API key');
+    expect((await failureOf(fetchPage(client, pageRequest()))).message).toContain('not shown: it contains the API key');
   });
 
   it.each([
@@ -346,7 +346,7 @@ describe('a compressed error response', () => {
     const headers = { 'content-encoding': encoding, 'content-type': 'text/plain' };
     await using server = await startRawServer(rawResponse({ status: 500, headers, body }));
     await using client = clientFor(server);
-    expect((await failureOf(client.fetchPage(pageRequest()))).message).toMatch(
+    expect((await failureOf(fetchPage(client, pageRequest()))).message).toMatch(
       /responded with 500 for page 1 of run R$/,
     );
   });

@@ -17,6 +17,7 @@ import * as fault from '../../support/service/faults.ts';
 import type { Fault, FaultScript } from '../../support/service/faults.ts';
 import { clientFor } from '../../support/service/service-client.ts';
 import { type Simulator, startSimulator } from '../../support/service/simulator.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 const apiKey = 'a user:a p4ssw0rd/+="&';
 const types = ['in/voice', 'größe & "co"'] as const;
@@ -124,14 +125,9 @@ interface Page {
 /** Three formats have each ID twice: in a field, and in the XML. */
 const idsIn = (body: Buffer): readonly string[] => [...new Set(body.toString().match(/report-\d+-end/g))];
 
-async function fetchPage(client: ReportService, request: PageRequest): Promise<Page> {
-  const page = await client.fetchPage(request);
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of page.body) chunks.push(chunk);
-  const body = Buffer.concat(chunks);
-  const ids = idsIn(body);
-  const sha256 = createHash('sha256').update(body).digest('hex');
-  return { ids, reports: page.received().reports, sha256, cursor: page.received().nextCursor };
+async function fetchIds(client: ReportService, request: PageRequest): Promise<Page> {
+  const { body, reports, nextCursor: cursor } = await fetchPage(client, request);
+  return { ids: idsIn(body), reports, sha256: createHash('sha256').update(body).digest('hex'), cursor };
 }
 
 async function fetchAll(
@@ -141,7 +137,7 @@ async function fetchAll(
   const pages: Page[] = [];
   let cursor: Cursor | null = null;
   do {
-    const page = await fetchPage(client, requestFor(cursor));
+    const page = await fetchIds(client, requestFor(cursor));
     pages.push(page);
     ({ cursor } = page);
     if (pages.length > 50) throw new Error('there is no last page');
@@ -248,12 +244,12 @@ describe('for any description, reports and request', () => {
           };
           await using simulator = await simulate({ faults });
           await using client = connect(simulator);
-          const isRefused = await fetchPage(client, requestFor(cursor)).then(
+          const isRefused = await fetchIds(client, requestFor(cursor)).then(
             () => false,
             (error: unknown) => error instanceof ExportError,
           );
           expect(isRefused).toBe(next !== undefined);
-          const page: Page = await fetchPage(client, requestFor(cursor));
+          const page: Page = await fetchIds(client, requestFor(cursor));
           ids.push(...page.ids);
           ({ cursor } = page);
         } while (cursor !== null);

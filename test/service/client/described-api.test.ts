@@ -30,6 +30,7 @@ import { apiSchema } from '../../../lib/settings/api-settings.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import { clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service/service-client.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 const body = { from: 'body', at: '/next', to: { query: 'cursor' } };
 const link = { from: 'link' };
@@ -52,7 +53,7 @@ const typeOf = (api: { readonly page: { readonly format: string } }) =>
   ] ?? 'application/pdf';
 
 /** What the client requests of an API with these parts, and what it makes of the response. */
-async function fetchPage(parts: object, response: Parts | Buffer | undefined, request: RequestParts = {}, path = '') {
+async function fetchFrom(parts: object, response: Parts | Buffer | undefined, request: RequestParts = {}, path = '') {
   const api = apiOf(parts);
   const type = typeOf(api);
   const bytes = Buffer.isBuffer(response)
@@ -69,19 +70,18 @@ async function fetchPage(parts: object, response: Parts | Buffer | undefined, re
     ...(since !== undefined && { since: since as Instant }),
     until: until as Instant | undefined,
   };
-  const page = await client.fetchPage(sent).catch((error: unknown) => {
+  const page = await fetchPage(client, sent).catch((error: unknown) => {
     throw Object.assign(error as Error, { url: server.url });
   });
-  const text = await readPage(page);
   const [received] = server.requests;
-  return { received, next: page.received().nextCursor, reports: page.received().reports, text, url: server.url };
+  return { received, next: page.nextCursor, reports: page.reports, text: page.body.toString(), url: server.url };
 }
 
 const ok: Parts = { body: '{"data":[],"next":null}' };
 const received = async (parts: object, request?: RequestParts, path?: string) => {
   const { page = json } = parts as { page?: { format: string } };
   const response = page.format === 'xml' ? { body: '<r/>' } : ok;
-  return (await fetchPage(parts, response, request, path)).received;
+  return (await fetchFrom(parts, response, request, path)).received;
 };
 
 describe('a first request that is rejected', () => {
@@ -90,7 +90,7 @@ describe('a first request that is rejected', () => {
   /** The message, without its beginning. The response says when it was sent. */
   const messageOf = async (status: number, time: string, parts: object = described, request: RequestParts = {}) => {
     const response = { status, body: '', headers: { date: `Fri, 20 Nov 2026 ${time} GMT` } };
-    const { message } = await failureOf(fetchPage(parts, response, request));
+    const { message } = await failureOf(fetchFrom(parts, response, request));
     return message.replace(/^.*: the request was rejected\. /, '');
   };
   const until = { until: '2026-11-20T02:30:00Z' };
@@ -468,7 +468,7 @@ describe('the next page', () => {
       'a',
     ],
   ])('%s', async (_, parts, response, cursor, request) => {
-    expect((await fetchPage(parts, response, request)).next).toBe(cursor);
+    expect((await fetchFrom(parts, response, request)).next).toBe(cursor);
   });
 
   it('is at an absolute URL, also if its path has two slashes', async () => {
@@ -483,13 +483,11 @@ describe('the next page', () => {
         );
       });
       await using client = clientFor(server, { api: apiOf({ next: link }) });
-      const fetched = await client.fetchPage(pageRequest());
-      await readPage(fetched);
-      expect(fetched.received().nextCursor).toBe(path);
+      const fetched = await fetchPage(client, pageRequest());
+      expect(fetched.nextCursor).toBe(path);
       // The next page is requested there, and its links lead on from there.
-      const second = await client.fetchPage(pageRequest({ cursor: asCursor(path) }));
-      await readPage(second);
-      expect([second.received().nextCursor, server.requests[1]?.target]).toEqual([path, path]);
+      const second = await fetchPage(client, pageRequest({ cursor: asCursor(path) }));
+      expect([second.nextCursor, server.requests[1]?.target]).toEqual([path, path]);
     }
   });
 
@@ -679,7 +677,7 @@ describe('the next page', () => {
       'the DOCTYPE has declarations',
     ],
   ])('is a ContractError if it %s', async (_, parts, response, message, request) => {
-    expect(await failureOf(fetchPage(parts, response, request))).toMatchObject({
+    expect(await failureOf(fetchFrom(parts, response, request))).toMatchObject({
       name: 'ContractError',
       message: expect.stringContaining(message),
     });
@@ -696,7 +694,7 @@ describe('the next page', () => {
     });
     const start = head.subarray(0, head.indexOf('\r\n\r\n') + 4);
     const response = Buffer.concat([start, chunk('{"data":[]}'), Buffer.from(`0\r\n${trailer}\r\n\r\n`)]);
-    expect(await failureOf(fetchPage(parts, response))).toMatchObject({
+    expect(await failureOf(fetchFrom(parts, response))).toMatchObject({
       name: 'ContractError',
       message: expect.stringContaining('follows the body'),
     });
@@ -735,7 +733,7 @@ describe('a rejected cursor', () => {
     ['in a page', { ...rejecting, page: json }, data('"error":{"code":"expired"}')],
     ['where the next page is a link', { ...rejecting, next: { ...link, rejected: rejecting.next.rejected } }, expired],
   ])('is a CursorRejectedError: %s', async (_, parts, response) => {
-    expect(await failureOf(fetchPage(parts, response, sent('/t')))).toMatchObject({
+    expect(await failureOf(fetchFrom(parts, response, sent('/t')))).toMatchObject({
       name: 'CursorRejectedError',
       message: expect.stringContaining('no longer accepts the cursor'),
     });
@@ -748,7 +746,7 @@ describe('a rejected cursor', () => {
     ['in a document that is cut off', rejecting, { body: '{"error":{"code":"expired"}' }, sent('t')],
     ['without a description', {}, expired, sent('t')],
   ])('is a ContractError %s', async (_, parts, response, request) => {
-    expect(await failureOf(fetchPage(parts, response, request))).toMatchObject({ name: 'ContractError' });
+    expect(await failureOf(fetchFrom(parts, response, request))).toMatchObject({ name: 'ContractError' });
   });
 });
 
@@ -810,7 +808,7 @@ describe('a page', () => {
     ],
     ['with a key that objects inherit', {}, data('"__proto__":{"next":"a"}'), 0, null],
   ])('%s', async (_, parts, response, reports, next) => {
-    const fetched = await fetchPage(parts, response);
+    const fetched = await fetchFrom(parts, response);
     expect(fetched).toMatchObject({ reports, next });
   });
 
@@ -818,9 +816,9 @@ describe('a page', () => {
     const api = apiOf(noContent());
     await using server = await startRawServer(rawResponse({ status: 204, body: '', headers: {} }));
     await using client = clientFor(server, { api });
-    const page = await client.fetchPage(pageRequest({ api: apiOfRequest({ api }) }));
+    const page = await fetchPage(client, pageRequest({ api: apiOfRequest({ api }) }));
     expect(await readPage(page)).toBe('');
-    expect(page.received()).toMatchObject({ contentType: 'application/json', documentRoot: null });
+    expect(page).toMatchObject({ contentType: 'application/json', documentRoot: null });
   });
 
   it('of CSV has the document root of its first row', async () => {
@@ -829,9 +827,8 @@ describe('a page', () => {
       rawResponse({ headers: { 'content-type': 'text/csv' }, body: 'id,text\n' }),
     );
     await using client = clientFor(server, { api });
-    const page = await client.fetchPage(pageRequest({ api: apiOfRequest({ api }) }));
-    await readPage(page);
-    expect([page.received().documentRoot, page.received().documentRootText()]).toEqual(['columns id,text', 'id,text']);
+    const page = await fetchPage(client, pageRequest({ api: apiOfRequest({ api }) }));
+    expect([page.documentRoot, page.documentRootText()]).toEqual(['columns id,text', 'id,text']);
   });
 
   const html = '<!DOCTYPE html><html><body>Log in</body></html>';
@@ -887,7 +884,7 @@ describe('a page', () => {
     ['a list that is not ready', {}, { ...ok, status: 202 }, 'status 202'],
     ['a partial response', {}, { ...ok, status: 206 }, 'partial response'],
   ])('is a ContractError: %s', async (_, parts, response, message, request) => {
-    expect(await failureOf(fetchPage(parts, response, request))).toMatchObject({
+    expect(await failureOf(fetchFrom(parts, response, request))).toMatchObject({
       name: 'ContractError',
       message: expect.stringContaining(message),
     });

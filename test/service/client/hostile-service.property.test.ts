@@ -6,7 +6,6 @@
 import { SaxesParser } from 'saxes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ExportError, errorNames } from '../../../lib/core/errors.ts';
-import type { FetchedPage } from '../../../lib/core/ports.ts';
 import { cases, fc, test } from '../../support/property.ts';
 import { searchForSecrets } from '../../support/secret-search.ts';
 import { tooDeep } from '../../support/service/hostile-bodies.ts';
@@ -15,6 +14,7 @@ import { type RawServer, rawResponse, startRawServer } from '../../support/servi
 import { type ParsedResponse, parseResponse } from '../../support/service/reference-parser.ts';
 import { aCursor, backoff, clientFor, pageRequest } from '../../support/service/service-client.ts';
 import { createVirtualClock } from '../../support/virtual-clock.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 const keys = { old: 'S3cr3t/key+with="odd"&<chars>  \\%42', rotated: 'an0ther-key/of=the same' };
 const maxPageBytes = 64 * 1024;
@@ -51,17 +51,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-interface Accepted {
-  readonly page: FetchedPage;
-  readonly body: Buffer;
-}
-
-async function read(fetching: Promise<FetchedPage>): Promise<Accepted> {
-  const page = await fetching;
-  const chunks: Uint8Array[] = [];
-  for await (const piece of page.body) chunks.push(piece);
-  return { page, body: Buffer.concat(chunks) };
-}
+type Accepted = Awaited<ReturnType<typeof fetchPage>>;
 
 /** Requests a page, then the next one over the same client. */
 async function fetchTwice(response: HostileResponse, parsed: ParsedResponse, isXml: boolean) {
@@ -74,7 +64,7 @@ async function fetchTwice(response: HostileResponse, parsed: ParsedResponse, isX
     maxPageBytes,
     apiKey: { get: async () => keys.old, refresh: async () => keys.rotated },
   });
-  const first = read(client.fetchPage(pageRequest(isXml ? {} : { format: 'JSON' }))).catch((error: unknown) => error);
+  const first = fetchPage(client, pageRequest(isXml ? {} : { format: 'JSON' })).catch((error: unknown) => error);
   // The deadline ends a response without an end. Any other response must end without it.
   if (response.ending === 'stay open' && !parsed.strict) {
     let settled = false;
@@ -86,7 +76,7 @@ async function fetchTwice(response: HostileResponse, parsed: ParsedResponse, isX
     await clock.advance(totalTimeoutMs);
   }
   const outcome = await first;
-  const next = await read(client.fetchPage(pageRequest({ cursor: aCursor }))).catch((error: unknown) => error);
+  const next = await fetchPage(client, pageRequest({ cursor: aCursor })).catch((error: unknown) => error);
   return { outcome, next, sleepers: clock.sleepers() };
 }
 
@@ -161,7 +151,7 @@ describe('any response', () => {
         expect(response.ending !== 'reset' && isValidPage(parsed, isXml)).toBe(false);
       } else {
         accepted += 1;
-        const { page, body } = outcome as Accepted;
+        const { body, ...page } = outcome as Accepted;
         expect(parsed.status).toSatisfy((status: number) => status >= 200 && status < 300 && status !== 206);
         expect(body.toString('latin1')).toBe(parsed.body?.toString('latin1'));
         expect(page.nextCursor === null ? [] : [page.nextCursor]).toEqual(parsed.headers.get('x-service-cursor') ?? []);
@@ -169,7 +159,7 @@ describe('any response', () => {
         else expect(parsed.headers.has('content-length') || parsed.headers.has('transfer-encoding')).toBe(true);
         expect(parsed.headers.get('content-encoding')?.join() ?? '').toMatch(/^(identity)?$/);
         expect(body.length).toBeLessThanOrEqual(maxPageBytes);
-        expect(page.received().contentType).toBe(
+        expect(page.contentType).toBe(
           parsed.headers.get('content-type')?.join(', ').trim() || 'application/octet-stream',
         );
       }

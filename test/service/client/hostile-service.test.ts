@@ -5,7 +5,6 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { constants, deflateRawSync, gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { FetchedPage } from '../../../lib/core/ports.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
   aCursor,
@@ -17,6 +16,7 @@ import {
   trickyApiKey,
 } from '../../support/service/service-client.ts';
 import { createVirtualClock } from '../../support/virtual-clock.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -53,10 +53,10 @@ describe('a gzip bomb', () => {
     await using server = await startRawServer(flood.respond);
     await using client = clientFor(server, { maxPageBytes: 1_000 * mebibyte });
     let bytes = 0;
-    const reading = async () => {
-      for await (const part of (await client.fetchPage(json)).body) bytes += part.length;
+    const sink = async (body: AsyncIterable<Uint8Array>) => {
+      for await (const part of body) bytes += part.length;
     };
-    expect(await failureOf(reading())).toMatchObject({
+    expect(await failureOf(client.fetch(json, { sink }))).toMatchObject({
       name: 'ContractError',
       message: expect.stringContaining('set compression to false'),
     });
@@ -70,7 +70,7 @@ describe('a gzip bomb', () => {
     const flood = flooding(head('content-encoding: gzip', 'transfer-encoding: chunked'), chunk(bomb));
     await using server = await startRawServer(flood.respond);
     await using client = clientFor(server, { maxPageBytes: 1_000 * mebibyte });
-    expect(await failureOf(readPage(client.fetchPage(json)))).toMatchObject({
+    expect(await failureOf(readPage(fetchPage(client, json)))).toMatchObject({
       name: 'ContractError',
       message: expect.stringContaining('it continues after its end'),
     });
@@ -80,7 +80,7 @@ describe('a gzip bomb', () => {
   it('without a content-encoding is rejected at its first bytes, which are not XML', async () => {
     await using server = await startRawServer(rawResponse({ body: bomb }));
     await using client = clientFor(server);
-    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+    const error = await failureOf(readPage(fetchPage(client, pageRequest())));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('not UTF-8') });
   });
 
@@ -92,7 +92,7 @@ describe('a gzip bomb', () => {
     });
     await using server = await startRawServer(response);
     await using client = clientFor(server);
-    expect((await failureOf(client.fetchPage(pageRequest()))).message).toMatch(/Response: x{200}$/);
+    expect((await failureOf(fetchPage(client, pageRequest()))).message).toMatch(/Response: x{200}$/);
   });
 });
 
@@ -109,7 +109,7 @@ describe('an XML bomb', () => {
     await using server = await startRawServer(rawResponse({ body }));
     await using client = clientFor(server);
     const before = process.memoryUsage().heapUsed;
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(body);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(body);
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(64 * mebibyte);
   });
 
@@ -122,7 +122,7 @@ describe('an XML bomb', () => {
       `<r xmlns:xi="http://www.w3.org/2001/XInclude">&e;&f;<xi:include href="${url}/x"/></r>`;
     await using server = await startRawServer(rawResponse({ body }));
     await using client = clientFor(server);
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(body);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(body);
     expect({ requests: other.requests, open: other.open }).toEqual({ requests: [], open: 0 });
   });
 });
@@ -148,7 +148,7 @@ describe('endless headers', () => {
     Error.stackTraceLimit = 0;
     await using server = await startRawServer(`${opening.replace(/\r\n\r\n$/, '\r\n')}${endless}\r\n\r\n`);
     await using client = clientFor(server);
-    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+    const error = await failureOf(readPage(fetchPage(client, pageRequest())));
     expect(error).toMatchObject({
       name: 'ContractError',
       message: expect.stringContaining('more than 16384 bytes of headers'),
@@ -169,7 +169,7 @@ describe('an endless response', () => {
     await using server = await startRawServer(flood.respond);
     const clock = createVirtualClock();
     await using client = clientFor(server, { clock, totalTimeout: totalTimeoutMs });
-    const failing = failureOf(readPage(client.fetchPage(pageRequest())));
+    const failing = failureOf(readPage(fetchPage(client, pageRequest())));
     await expect.poll(() => flood.sent, backoff).toBeGreaterThan(4 * mebibyte);
     await clock.advance(totalTimeoutMs);
     expect(await failing).toMatchObject({
@@ -184,7 +184,7 @@ describe('an endless response', () => {
     const flood = flooding(`${head('transfer-encoding: chunked')}3\r\n<r>\r\n`, chunk('x').toString().repeat(1_000));
     await using server = await startRawServer(flood.respond);
     await using client = clientFor(server, { maxPageBytes: 100_000 });
-    expect(await failureOf(readPage(client.fetchPage(pageRequest())))).toMatchObject({
+    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringContaining('more than 100000 bytes'),
     });
@@ -224,7 +224,7 @@ describe('a response of one byte per second', () => {
     const clock = createVirtualClock();
     await using client = clientFor(server, { clock, totalTimeout: 240_000 });
     let failed: Error | undefined;
-    const failing = failureOf(readPage(client.fetchPage(pageRequest()))).then((error) => {
+    const failing = failureOf(readPage(fetchPage(client, pageRequest()))).then((error) => {
       failed = error;
     });
     await expect.poll(() => socket, backoff).toBeDefined();
@@ -257,8 +257,8 @@ describe('a redirect to another host', () => {
       };
       await using server = await startRawServer(rawResponse({ status, headers, body: '' }), rawResponse());
       await using client = clientFor(server);
-      expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'RequestRejectedError' });
-      await readPage(client.fetchPage(pageRequest({ cursor: aCursor })));
+      expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'RequestRejectedError' });
+      await readPage(fetchPage(client, pageRequest({ cursor: aCursor })));
       expect({ requests: other.requests, open: other.open }).toEqual({ requests: [], open: 0 });
       expect(server.requests).toHaveLength(2);
     },
@@ -271,8 +271,8 @@ describe('an unsolicited response', () => {
   it('after another response is not mistaken for the next page', async () => {
     await using server = await startRawServer(Buffer.concat([numbered('1'), numbered('smuggled')]), numbered('2'));
     await using client = clientFor(server);
-    expect(await readPage(client.fetchPage(pageRequest()))).toContain('n="1"');
-    expect(await readPage(client.fetchPage(pageRequest({ cursor: aCursor })))).toContain('n="2"');
+    expect(await readPage(fetchPage(client, pageRequest()))).toContain('n="1"');
+    expect(await readPage(fetchPage(client, pageRequest({ cursor: aCursor })))).toContain('n="2"');
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 2]);
   });
 
@@ -283,9 +283,9 @@ describe('an unsolicited response', () => {
       socket.write(numbered('unsolicited'));
     });
     await using client = clientFor(server);
-    expect(await readPage(client.fetchPage(pageRequest()))).toContain('n="1"');
+    expect(await readPage(fetchPage(client, pageRequest()))).toContain('n="1"');
     await expect.poll(() => server.open, backoff).toBe(0);
-    expect(await readPage(client.fetchPage(pageRequest({ cursor: aCursor })))).toContain('n="2"');
+    expect(await readPage(fetchPage(client, pageRequest({ cursor: aCursor })))).toContain('n="2"');
   });
 
   it('before the request was read is checked like any other', async () => {
@@ -294,7 +294,7 @@ describe('an unsolicited response', () => {
     }).listen(0, '127.0.0.1');
     await once(hasty, 'listening');
     await using client = clientFor({ url: `http://127.0.0.1:${(hasty.address() as AddressInfo).port}` });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(['ContractError', 'ServiceUnavailableError']).toContain(error.name);
     hasty.close();
   });
@@ -305,7 +305,7 @@ describe('a service that accepts the connection and sends nothing', () => {
     await using server = await startRawServer(() => {});
     const clock = createVirtualClock();
     await using client = clientFor(server, { clock, totalTimeout: 240_000 });
-    const fetching: Promise<FetchedPage> = client.fetchPage(pageRequest());
+    const fetching = fetchPage(client, pageRequest());
     const failing = failureOf(fetching);
     await expect.poll(() => server.requests.length, backoff).toBe(1);
     await clock.advance(239_999);

@@ -20,6 +20,7 @@ import {
   pageRequest,
   readPage,
 } from '../../support/service/service-client.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 const clientSecret = 'S3cr3t+of/the=client "x" 0123456789';
 const path = '/v1/reports';
@@ -110,7 +111,7 @@ describe('client credentials', () => {
     await using bench = await start();
     let now = Date.parse('2026-11-20T02:00:00Z');
     await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret), now: () => now });
-    const read = () => client.fetchPage(request).then(readPage);
+    const read = () => fetchPage(client, request).then(readPage);
     await Promise.all([read(), read(), read()]);
     await read();
     expect(bench.tokenRequests).toHaveLength(1);
@@ -127,14 +128,14 @@ describe('client credentials', () => {
     const rejected = new Set<string>();
     await using bench = await start({ isValid: (token) => rejected.size > 0 || !rejected.add(token) });
     await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
-    await readPage(client.fetchPage(request));
+    await readPage(fetchPage(client, request));
     expect(bench.tokenRequests).toHaveLength(2);
   });
 
   it('fail the run if the service rejects every token', async () => {
     await using bench = await start({ isValid: () => false });
     await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
-    const error = await failureOf(client.fetchPage(request));
+    const error = await failureOf(fetchPage(client, request));
     expect(error.name).toBe('ConfigurationError');
     expect(bench.tokens).toHaveLength(2);
     for (const token of bench.tokens) expectNoKey(error, token);
@@ -146,7 +147,7 @@ describe('client credentials', () => {
       api: bench.api,
       apiKey: secretsOf('the-secret-before-0123456789', clientSecret),
     });
-    await readPage(client.fetchPage(request));
+    await readPage(fetchPage(client, request));
     expect(bench.tokenRequests).toHaveLength(2);
   });
 
@@ -154,7 +155,7 @@ describe('client credentials', () => {
     await using bench = await start();
     const wrong = 'not-the-secret-0123456789';
     await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(wrong) });
-    const error = await failureOf(client.fetchPage(request));
+    const error = await failureOf(fetchPage(client, request));
     expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringContaining('invalid_client') });
     expectNoKey(error, wrong);
     expect(bench.tokens).toEqual([]);
@@ -210,7 +211,7 @@ describe('client credentials', () => {
         answerToken: (_request, response) => response.writeHead(status, headers).end(body),
       });
       await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
-      const error = await failureOf(client.fetchPage(request));
+      const error = await failureOf(fetchPage(client, request));
       expect(error).toMatchObject(expected);
       expectNoKey(error, clientSecret);
       expect(bench.tokens).toEqual([]);
@@ -224,9 +225,9 @@ describe('client credentials', () => {
     });
     let now = 0;
     await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret), now: () => now });
-    await readPage(client.fetchPage(request));
+    await readPage(fetchPage(client, request));
     now = 10 ** 12;
-    await readPage(client.fetchPage(request));
+    await readPage(fetchPage(client, request));
     expect(bench.tokenRequests).toHaveLength(1);
   });
 
@@ -237,8 +238,8 @@ describe('client credentials', () => {
         response.end(`{"access_token":"a-token","token_type":"bearer","expires_in":${seconds}}`),
     });
     await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
-    await readPage(client.fetchPage(request));
-    await readPage(client.fetchPage(request));
+    await readPage(fetchPage(client, request));
+    await readPage(fetchPage(client, request));
     expect(bench.tokenRequests).toHaveLength(2);
   });
 
@@ -251,8 +252,8 @@ describe('client credentials', () => {
     });
     await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
     const caller = new AbortController();
-    const aborted = client.fetchPage(request, caller.signal);
-    const other = client.fetchPage(request);
+    const aborted = fetchPage(client, request, caller.signal);
+    const other = fetchPage(client, request);
     await expect.poll(() => waiting.length, backoff).toBe(1);
     const reason = new Error('no more time');
     caller.abort(reason);
@@ -268,7 +269,7 @@ describe('client credentials', () => {
     await closed[Symbol.asyncDispose]();
     const api = { ...bench.api, auth: { ...bench.api.auth, tokenUrl: `${closed.url}/token` } };
     await using client = clientFor(bench.service, { api, apiKey: secretsOf(clientSecret) });
-    expect(await failureOf(client.fetchPage(request))).toMatchObject({
+    expect(await failureOf(fetchPage(client, request))).toMatchObject({
       name: 'ServiceUnreachableError',
       message: expect.stringMatching(
         /^Authorization server .* refused the connection \(ECONNREFUSED\) for an access token\. .*auth\.tokenUrl/,
@@ -308,7 +309,7 @@ describe('the authorization server', () => {
       { url: server.namedUrl },
       { api: apiWith(tokenUrl), apiKey: secretsOf(clientSecret), network: networkOf({ proxy: { origin: proxy.url } }) },
     );
-    const error = await failureOf(distrustful.fetchPage(request));
+    const error = await failureOf(fetchPage(distrustful, request));
     expect(error).toMatchObject({
       name: 'ServiceUnreachableError',
       message: expect.stringMatching(/^Authorization server .* a certificate that is not trusted .* set tls\.ca/),
@@ -318,7 +319,7 @@ describe('the authorization server', () => {
       { url: server.namedUrl },
       { api: apiWith(`${server.namedUrl}/token`), apiKey: secretsOf(clientSecret), network },
     );
-    await readPage(client.fetchPage(request));
+    await readPage(fetchPage(client, request));
     expect(server.requests.map((each) => each.client)).toEqual(['exporter', 'exporter']);
     expect(server.requests.map(({ headers }) => String(headers.authorization).split(' ')[0])).toEqual([
       'Basic',
@@ -341,7 +342,7 @@ describe('the authorization server', () => {
       { ca: authority.cert, clientCertificate: authority.issue({ name: 'exporter' }) },
     );
     await using client = clientFor(service, { api: apiWith(tokenUrl), apiKey: secretsOf(clientSecret), network });
-    const page = readPage(client.fetchPage(request)).finally(() => {
+    const page = readPage(fetchPage(client, request)).finally(() => {
       login.closeAllConnections();
       login.close();
     });

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
 import { apiFor, requestPath } from '../../../lib/service/client/request.ts';
 import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
-import { at } from '../../support/builders.ts';
+import { at, fetchPage } from '../../support/builders.ts';
 import { fc } from '../../support/property.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
@@ -21,7 +21,7 @@ describe('the request', () => {
   it('is a POST of JSON with the API key in the vendor’s header', async () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server, { vendor: 'ACME' });
-    await readPage(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
     const [request] = server.requests;
     expect(request).toMatchObject({ method: 'POST', target: '/v1/report/export' });
     expect(request?.headers).toMatchObject({
@@ -36,7 +36,7 @@ describe('the request', () => {
   it('names the user agent of the settings', async () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server, { userAgent: 'acme-exporter/2 (finance)' });
-    await readPage(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
     expect(server.requests[0]?.headers['user-agent']).toBe('acme-exporter/2 (finance)');
   });
 
@@ -51,7 +51,7 @@ describe('the request', () => {
   it('has whole seconds, as the contract shows, also if the watermark has milliseconds', async () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
-    await readPage(client.fetchPage({ ...pageRequest(), since: at('2026-11-20T02:00:00.999Z') }));
+    await readPage(fetchPage(client, { ...pageRequest(), since: at('2026-11-20T02:00:00.999Z') }));
     expect(JSON.parse(server.requests[0]?.body ?? '').filter).toEqual({ date: { gte: '2026-11-20T02:00:00Z' } });
   });
 
@@ -63,7 +63,7 @@ describe('the request', () => {
       const filter = { kind: 'a', date: { zone: 'UTC' } };
       for (const cursor of [null, aCursor]) {
         const until = at('2026-11-20T03:00:00Z');
-        await readPage(client.fetchPage({ ...pageRequest({ filter, cursor }), until }));
+        await readPage(fetchPage(client, { ...pageRequest({ filter, cursor }), until }));
       }
       const bodies = server.requests.map(({ body }) => JSON.parse(body).filter);
       const date = { zone: 'UTC', gte: '2026-11-20T02:00:00Z', before: '2026-11-20T03:00:00Z' };
@@ -77,9 +77,9 @@ describe('the request', () => {
   it('has no upper bound if the run has none, or the service has no condition for one', async () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server, { filterUntil: 'date.lt' });
-    await readPage(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
     await using other = clientFor(server);
-    await readPage(other.fetchPage({ ...pageRequest(), until: at('2026-11-20T03:00:00Z') }));
+    await readPage(fetchPage(other, { ...pageRequest(), until: at('2026-11-20T03:00:00Z') }));
     const filter = { date: { gte: '2026-11-20T02:00:00Z' } };
     expect(server.requests.map(({ body }) => JSON.parse(body).filter)).toEqual([filter, filter]);
   });
@@ -87,7 +87,7 @@ describe('the request', () => {
   it('names both bounds if the service rejects the first one', async () => {
     await using server = await startRawServer(rawResponse({ status: 400, body: '' }));
     await using client = clientFor(server, { filterUntil: 'date.lt' });
-    const { message } = await failureOf(client.fetchPage({ ...pageRequest(), until: at('2026-11-20T03:00:00Z') }));
+    const { message } = await failureOf(fetchPage(client, { ...pageRequest(), until: at('2026-11-20T03:00:00Z') }));
     expect(message).toContain('Check its fields: filter.date.gte, filter.date.lt, format, container');
   });
 
@@ -95,7 +95,7 @@ describe('the request', () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
     await readPage(
-      client.fetchPage(pageRequest({ size: 7, filter: { kind: 'a', date: { lt: '2027-01-01T00:00:00Z' } } })),
+      fetchPage(client, pageRequest({ size: 7, filter: { kind: 'a', date: { lt: '2027-01-01T00:00:00Z' } } })),
     );
     expect(JSON.parse(server.requests[0]?.body ?? '')).toEqual({
       filter: { kind: 'a', date: { lt: '2027-01-01T00:00:00Z', gte: '2026-11-20T02:00:00Z' } },
@@ -108,7 +108,7 @@ describe('the request', () => {
   it.each(['/', '/reporting', '/reporting/', '/reporting//'])('extends the path of the base URL: %s', async (path) => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor({ url: `${server.url}${path}` });
-    await readPage(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
     expect(server.requests[0]?.target).toBe(`${path.replace(/\/+$/, '')}/v1/report/export`);
   });
 
@@ -116,7 +116,7 @@ describe('the request', () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
     for (let page = 1; page <= 5; page += 1) {
-      await readPage(client.fetchPage(pageRequest()));
+      await readPage(fetchPage(client, pageRequest()));
       // undici releases a connection one turn of the event loop after the body ends.
       await nextTurn();
     }
@@ -128,8 +128,8 @@ describe('the cursor', () => {
   it('is sent in the query with its comma as %2C, in an otherwise identical request', async () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
-    await readPage(client.fetchPage(pageRequest({ size: 3 })));
-    await readPage(client.fetchPage(pageRequest({ size: 3, cursor: aCursor })));
+    await readPage(fetchPage(client, pageRequest({ size: 3 })));
+    await readPage(fetchPage(client, pageRequest({ size: 3, cursor: aCursor })));
     const [first, second] = server.requests;
     expect(second?.target).toBe('/v1/report/export?cursor=1588888888888%2C550e8400-e29b-41d4-a716-446655440000');
     expect(second?.body).toBe(first?.body);
@@ -139,8 +139,8 @@ describe('the cursor', () => {
   it('is sent in the body unchanged, and not in the query', async () => {
     await using server = await startRawServer(rawResponse());
     await using client = clientFor(server, { cursorIn: 'body' });
-    await readPage(client.fetchPage(pageRequest({ size: 3 })));
-    await readPage(client.fetchPage(pageRequest({ size: 3, cursor: aCursor })));
+    await readPage(fetchPage(client, pageRequest({ size: 3 })));
+    await readPage(fetchPage(client, pageRequest({ size: 3, cursor: aCursor })));
     const [first, second] = server.requests;
     expect(second?.target).toBe('/v1/report/export');
     expect(JSON.parse(second?.body ?? '')).toEqual({ ...JSON.parse(first?.body ?? ''), cursor: aCursor });

@@ -14,6 +14,8 @@ import {
   readPage,
   trickyApiKey,
 } from '../../support/service/service-client.ts';
+import { fetchPage } from '../../support/builders.ts';
+import type { ApiKeySource } from '../../../lib/service/client/api-key.ts';
 
 type Parts = NonNullable<Parameters<typeof rawResponse>[0]>;
 
@@ -21,7 +23,7 @@ type Parts = NonNullable<Parameters<typeof rawResponse>[0]>;
 async function fetchResponse(parts: Parts, request = pageRequest(), options: Parameters<typeof clientFor>[1] = {}) {
   await using server = await startRawServer(rawResponse(parts));
   await using client = clientFor(server, options);
-  const page = await client.fetchPage(request);
+  const page = await fetchPage(client, request);
   return { page, text: await readPage(page) };
 }
 
@@ -39,8 +41,8 @@ describe('a page', () => {
       { monotonicNow: () => 0 },
     );
     expect(text).toBe(body);
-    expect(page.received().reports).toBe(3);
-    expect(page.received()).toMatchObject({
+    expect(page.reports).toBe(3);
+    expect(page).toMatchObject({
       contentType: 'application/xml;charset=UTF-8',
       nextCursor: null,
       serviceTime: '2026-11-20T02:00:07Z',
@@ -50,43 +52,61 @@ describe('a page', () => {
   it('has the document root of its root element, and an excerpt', async () => {
     const body = '<a:reports xmlns:a="urn:a">\n<a:report/></a:reports>';
     const { page } = await fetchResponse({ body });
-    expect(page.received().documentRoot).toBe('{urn:a}reports');
-    expect(page.received().documentRootText()).toBe('{urn:a}reports');
-    expect(page.received().excerpt()).toBe('<a:reports xmlns:a="urn:a"> <a:report/></a:reports>');
+    expect(page.documentRoot).toBe('{urn:a}reports');
+    expect(page.documentRootText()).toBe('{urn:a}reports');
+    expect(page.excerpt()).toBe('<a:reports xmlns:a="urn:a"> <a:report/></a:reports>');
   });
 
   it('has a short excerpt, without the API key', async () => {
     const body = `<error key="${Buffer.from(trickyApiKey).toString('hex')}">${'x'.repeat(100_000)}</error>`;
     const { page } = await fetchResponse({ body });
-    expect(page.received().excerpt()).not.toContain(Buffer.from(trickyApiKey).toString('hex'));
-    expect(page.received().excerpt().length).toBeLessThanOrEqual(200);
+    expect(page.excerpt()).not.toContain(Buffer.from(trickyApiKey).toString('hex'));
+    expect(page.excerpt().length).toBeLessThanOrEqual(200);
   });
 
   it('has a name of its root element for messages, without a part of the API key', async () => {
     const options = { apiKey: fixedApiKey('S3cr3t-key-with-odd') };
     const { page } = await fetchResponse({ body: '<r xmlns="urn:s3cr3tkey"/>' }, pageRequest(), options);
-    expect(page.received().documentRoot).toBe('{urn:s3cr3tkey}r');
-    expect(page.received().documentRootText()).toBe('[not shown: it contains the API key]');
+    expect(page.documentRoot).toBe('{urn:s3cr3tkey}r');
+    expect(page.documentRootText()).toBe('[not shown: it contains the API key]');
   });
 
   it('may contain no reports', async () => {
     const { page } = await fetchResponse({ body: '<reports/>' });
-    expect(page.received().reports).toBe(0);
+    expect(page.reports).toBe(0);
   });
 
-  it('is known only after its body has been read', async () => {
-    await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server);
-    const page = await client.fetchPage(pageRequest());
-    expect(() => page.received()).toThrow('Read the body of page 1 of run R to its end');
+  it('has the time of its request, and how long its headers took, without what was read before and after', async () => {
+    let now = Date.UTC(2026, 10, 20, 2);
+    const waiting = (ms: number) => {
+      now += ms;
+    };
+    const apiKey: ApiKeySource = {
+      async get() {
+        waiting(3_000);
+        return 'key';
+      },
+      refresh: async () => 'key',
+    };
+    await using server = await startRawServer(async (socket) => {
+      waiting(40);
+      const response = rawResponse();
+      socket.write(response.subarray(0, -20));
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      waiting(7_000);
+      socket.write(response.subarray(-20));
+    });
+    await using client = clientFor(server, { apiKey, now: () => now, monotonicNow: () => now });
+    const { timing } = await fetchPage(client, pageRequest());
+    expect(timing).toEqual({ requestedAt: '2026-11-20T02:00:03Z', latencyMs: 40 });
   });
 
   it('in a format other than XML passes through unchecked, with any content type', async () => {
     const { page, text } = await fetchResponse({ body: '<not xml', headers: { 'content-type': 'x/y; z' } }, json);
     expect(text).toBe('<not xml');
-    expect(page.received().reports).toBeNull();
-    expect(page.received().documentRoot).toBeNull();
-    expect(page.received().contentType).toBe('x/y; z');
+    expect(page.reports).toBeNull();
+    expect(page.documentRoot).toBeNull();
+    expect(page.contentType).toBe('x/y; z');
   });
 
   it('in a container is not checked as XML either', async () => {
@@ -94,8 +114,8 @@ describe('a page', () => {
       { body: 'PK', headers: { 'content-type': '' } },
       pageRequest({ container: 'ZIP' }),
     );
-    expect(page.received().reports).toBeNull();
-    expect(page.received().contentType).toBe('application/octet-stream');
+    expect(page.reports).toBeNull();
+    expect(page.contentType).toBe('application/octet-stream');
   });
 });
 
@@ -123,7 +143,7 @@ describe('the service time', () => {
     const { page } = await fetchResponse({ headers: { date: header } }, pageRequest(), {
       monotonicNow: clockOf(1_000_000, 1_000_000 + elapsedMs),
     });
-    expect(page.received().serviceTime).toBe(expected);
+    expect(page.serviceTime).toBe(expected);
   });
 
   it.each([-60_000, 3_600_000])(
@@ -133,13 +153,13 @@ describe('the service time', () => {
         now: clockOf(1_000_000, 1_000_000 + setMs),
         monotonicNow: clockOf(5_000, 35_000),
       });
-      expect(page.received().serviceTime).toBe('2026-11-20T02:00:10Z');
+      expect(page.serviceTime).toBe('2026-11-20T02:00:10Z');
     },
   );
 
   it('is unknown without a date', async () => {
     const { page } = await fetchResponse({});
-    expect(page.received().serviceTime).toBeNull();
+    expect(page.serviceTime).toBeNull();
   });
 });
 
@@ -226,7 +246,7 @@ describe('the content type of an XML page', () => {
     'application/xml;charset=US-ASCII',
   ])('may be %s', async (type) => {
     const { page } = await fetchResponse({ headers: { 'content-type': type } });
-    expect(page.received().contentType).toBe(type);
+    expect(page.contentType).toBe(type);
   });
 
   it.each(['text/html', 'application/json', 'application/xml;charset=ISO-8859-1', 'application/xhtml+xml', 'xml', ''])(
@@ -275,7 +295,7 @@ describe('the framing and encoding of a response', () => {
       'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ncontent-length: 101\r\n\r\n',
     );
     await using client = clientFor(server, { maxPageBytes: 100 });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({
       name: 'ConfigurationError',
       message:
@@ -325,7 +345,7 @@ describe('a status', () => {
   it('of 404 names the URL, which may be wrong', async () => {
     await using server = await startRawServer(rawResponse({ status: 404, body: '' }));
     await using client = clientFor({ url: `${server.url}/reports/` });
-    expect((await failureOf(client.fetchPage(pageRequest()))).message).toBe(
+    expect((await failureOf(fetchPage(client, pageRequest()))).message).toBe(
       'Report service responded with 404 for page 1 of run R: ' +
         `${server.url}/reports/v1/report/export does not exist. Check the base URL`,
     );
@@ -345,7 +365,7 @@ describe('a status', () => {
   it.each([404, 410, 422])('of %i for a cursor names the URL, without its query', async (status) => {
     await using server = await startRawServer(rawResponse({ status, body: '' }));
     await using client = clientFor({ url: `${server.url}/reports/` });
-    expect((await failureOf(client.fetchPage(pageRequest({ cursor: aCursor })))).message).toBe(
+    expect((await failureOf(fetchPage(client, pageRequest({ cursor: aCursor })))).message).toBe(
       `Report service responded with ${status} for page 2 of run R: ` +
         `POST ${server.url}/reports/v1/report/export no longer accepts the cursor`,
     );
@@ -449,7 +469,7 @@ describe('an error message', () => {
       }
     });
     await using client = clientFor(server);
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error.message).toContain('responded with 500');
     await expect.poll(() => server.open, backoff).toBe(0);
   });
@@ -465,7 +485,7 @@ describe('an endless error response', () => {
         if (!socket.write(chunk('again '.repeat(1_000)))) await once(socket, 'drain').catch(() => {});
     });
     await using client = clientFor(server);
-    expect((await failureOf(client.fetchPage(pageRequest()))).message).toContain('again again');
+    expect((await failureOf(fetchPage(client, pageRequest()))).message).toContain('again again');
     // The size of the buffers, but not what arrives within two seconds.
     expect(await closed).toBeLessThan(16 * 1024 * 1024);
   });
@@ -569,7 +589,7 @@ describe('an informational response before the final one', () => {
   it('of 103 is skipped', async () => {
     await using server = await startRawServer(precededBy('103 Early Hints\r\nx-service-cursor: not-this'));
     await using client = clientFor(server);
-    const page = await client.fetchPage(pageRequest());
+    const page = await fetchPage(client, pageRequest());
     expect(page.nextCursor).toBeNull();
     expect(await readPage(page)).toContain('<reports>');
   });
@@ -577,7 +597,7 @@ describe('an informational response before the final one', () => {
   it('of 100, which undici rejects, fails with ServiceUnavailableError', async () => {
     await using server = await startRawServer(precededBy('100 Continue'));
     await using client = clientFor(server);
-    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
   });
 });
 
@@ -585,9 +605,9 @@ describe('the connection after an error', () => {
   it('is reused if the body was short', async () => {
     await using server = await startRawServer(rawResponse({ status: 503, body: 'short' }), rawResponse());
     await using client = clientFor(server);
-    await failureOf(client.fetchPage(pageRequest()));
+    await failureOf(fetchPage(client, pageRequest()));
     await nextTurn();
-    await readPage(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1]);
   });
 
@@ -595,7 +615,7 @@ describe('the connection after an error', () => {
     const start = rawResponse({ status: 503, framing: 'chunked', body: 'x'.repeat(8192) }).subarray(0, -5);
     await using server = await startRawServer(start);
     await using client = clientFor(server);
-    await failureOf(client.fetchPage(pageRequest()));
+    await failureOf(fetchPage(client, pageRequest()));
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
@@ -604,7 +624,7 @@ describe('the connection after an error', () => {
       'HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 9999\r\n\r\n<html>',
     );
     await using client = clientFor(server);
-    await failureOf(client.fetchPage(pageRequest()));
+    await failureOf(fetchPage(client, pageRequest()));
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 });

@@ -17,6 +17,7 @@ import {
   readPage,
   trickyApiKey,
 } from '../../support/service/service-client.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 /** A source that returns the current value of `network`, and counts its refreshes. */
 function aSource(network: ServiceNetwork, next = network): NetworkSource & { refreshes: number } {
@@ -47,9 +48,9 @@ describe('through a proxy, the client', () => {
     const network = aSource({ proxy: through(proxy), ca: service.authority.cert });
     await using client = clientFor({ url: service.namedUrl }, { network });
 
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
     await nextTurn();
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
 
     const authority = `${privateHost}:${new URL(service.url).port}`;
     // The second request reuses the tunnel.
@@ -70,8 +71,8 @@ describe('through a proxy, the client', () => {
     await using proxy = await startProxy({ target: service });
     const network = aSource({ proxy: through(proxy), ca: service.authority.cert });
     await using client = clientFor({ url: service.namedUrl }, { network });
-    await readPage(client.fetchPage(pageRequest()));
-    await readPage(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
     expect(service.resumed).toEqual([false, true]);
     expect(proxy.requests).toHaveLength(2);
   });
@@ -81,7 +82,7 @@ describe('through a proxy, the client', () => {
     await using proxy = await startProxy({ target: service, credentials: () => `exporter:${password}` });
     const network = aSource({ proxy: through(proxy, true), ca: service.authority.cert });
     await using client = clientFor({ url: service.namedUrl }, { network });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
     expect(Object.keys(service.requests[0]?.headers ?? {}).filter((name) => name.startsWith('proxy'))).toEqual([]);
   });
 
@@ -92,7 +93,7 @@ describe('through a proxy, the client', () => {
     const former = { proxy: { origin: proxy.url, credentials: { ...credentials, password: 'former' } }, ca };
     const network = aSource(former, { proxy: through(proxy, true), ca });
     await using client = clientFor({ url: service.namedUrl }, { network });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
     expect(network.refreshes).toBe(1);
     expect(proxy.requests).toHaveLength(2);
   });
@@ -113,7 +114,7 @@ describe('through a proxy, the client', () => {
     await using proxy = await startProxy({ target: service, credentials: () => 'somebody:else' });
     const network = aSource({ proxy: through(proxy, withCredentials), ca: service.authority.cert });
     await using client = clientFor({ url: service.namedUrl }, { network });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringMatching(message) as unknown });
     expectNoKey(error, password);
     expect(proxy.requests).toHaveLength(1);
@@ -130,7 +131,7 @@ describe('through a proxy, the client', () => {
     await using service = await startPrivateService();
     await using proxy = await startProxy({ target: service, reject: status });
     await using client = clientFor({ url: service.namedUrl }, { network: aSource({ proxy: through(proxy, true) }) });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({ name, message: expect.stringMatching(message) as unknown });
     expect(error.message).toContain(`Proxy ${proxy.url}`);
     expect(error.cause).toMatchObject({ name: 'ProxyError', code: `PROXY_RESPONDED_${status}` });
@@ -144,7 +145,7 @@ describe('through a proxy, the client', () => {
     await once(server.close(), 'close');
     const network = aSource({ proxy: { origin, credentials } });
     await using client = clientFor({ url: 'https://reports.internal.example' }, { network });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({
       name: 'ServiceUnreachableError',
       message: expect.stringContaining(`Proxy ${origin} cannot be reached for page 1`) as unknown,
@@ -157,14 +158,14 @@ describe('through a proxy, the client', () => {
     await using service = await startPrivateService();
     await using proxy = await startProxy({ target: service, reject: (socket) => void socket.destroy() });
     await using client = clientFor({ url: service.namedUrl }, { network: aSource({ proxy: through(proxy) }) });
-    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
   });
 
   it('says that it is not a proxy if it does not speak HTTP', async () => {
     await using service = await startPrivateService();
     await using proxy = await startProxy({ target: service, reject: (socket) => void socket.end('SSH-2.0-x\r\n') });
     await using client = clientFor({ url: service.namedUrl }, { network: aSource({ proxy: through(proxy) }) });
-    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({
       name: 'ServiceUnreachableError',
       message: expect.stringMatching(/is not an HTTP proxy: .*Check proxyUrl/) as unknown,
     });
@@ -177,7 +178,7 @@ describe('through a proxy, the client', () => {
       { url: service.namedUrl },
       { network: aSource({ proxy: through(proxy) }), connectTimeout: 50 },
     );
-    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('(ETIMEDOUT)') as unknown,
     });
@@ -192,9 +193,10 @@ describe('through a proxy, the client', () => {
     await using proxy = await startProxy({ target: service });
     const network = aSource({ proxy: through(proxy), ca: service.authority.cert });
     await using client = clientFor({ url: service.namedUrl }, { network });
-    const page = await client.fetchPage(pageRequest());
-    proxy.cut();
-    expect((await failureOf(readPage(page))).name).toBe('ServiceUnavailableError');
+    const sink = async (body: AsyncIterable<Uint8Array>) => {
+      for await (const _ of body) proxy.cut();
+    };
+    expect((await failureOf(client.fetch(pageRequest(), { sink }))).name).toBe('ServiceUnavailableError');
   });
 
   it('uses a proxy over TLS, whose certificate it verifies', async () => {
@@ -207,7 +209,7 @@ describe('through a proxy, the client', () => {
       { url: service.namedUrl },
       { network: aSource({ proxy: through(proxy, true), ca }) },
     );
-    const error = await failureOf(distrustful.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(distrustful, pageRequest()));
     expect(error.message).toMatch(
       /^Proxy https:.* cannot be reached .*\((SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_VERIFY_LEAF_SIGNATURE)\)/,
     );
@@ -215,14 +217,14 @@ describe('through a proxy, the client', () => {
 
     const network = aSource({ proxy: through(proxy, true), ca: ca + authority.cert });
     await using client = clientFor({ url: service.namedUrl }, { network });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
   });
 
   it('opens a tunnel for http, too: the proxy never rewrites a request', async () => {
     await using service = await startRawServer(rawResponse());
     await using proxy = await startProxy({ target: service });
     await using client = clientFor(service, { network: aSource({ proxy: through(proxy) }) });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
     expect(proxy.requests).toMatchObject([{ authority: new URL(service.url).host }]);
     expect(service.requests).toMatchObject([{ target: '/v1/report/export' }]);
   });
@@ -232,21 +234,21 @@ describe('with a private certificate authority, the client', () => {
   it('trusts the service with it, and names the setting without it', async () => {
     await using service = await startPrivateService();
     await using distrustful = clientFor(service);
-    const error = await failureOf(distrustful.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(distrustful, pageRequest()));
     expect(error.message).toMatch(/\b(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_VERIFY_LEAF_SIGNATURE)\b.*set tls\.ca/);
     expect(service.requests).toEqual([]);
 
     await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
   });
 
   it('trusts any of several, and no other authority', async () => {
     await using service = await startPrivateService();
     const other = createAuthority({ name: 'Another CA' });
     await using client = clientFor(service, { network: aSource({ ca: other.cert + service.authority.cert }) });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
     await using distrustful = clientFor(service, { network: aSource({ ca: other.cert }) });
-    expect((await failureOf(distrustful.fetchPage(pageRequest()))).message).toContain('tls.ca');
+    expect((await failureOf(fetchPage(distrustful, pageRequest()))).message).toContain('tls.ca');
   });
 
   it.each([
@@ -255,7 +257,7 @@ describe('with a private certificate authority, the client', () => {
   ])('rejects a certificate of the service that %s, whose error code it keeps', async (_, options, code) => {
     await using service = await startPrivateService(options);
     await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({ message: expect.stringContaining(code) as unknown, cause: { code } });
     // Another authority would not help.
     expect(error.message).not.toContain('tls.ca');
@@ -270,7 +272,7 @@ describe('with a client certificate, the client', () => {
     const { cert: ca } = service.authority;
     const clientCertificate = service.authority.issue({ name: 'exporter' });
     await using client = clientFor(service, { network: aSource({ ca, clientCertificate }) });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
     expect(service.requests).toMatchObject([{ client: 'exporter' }]);
   });
 
@@ -281,7 +283,7 @@ describe('with a client certificate, the client', () => {
     const clientCertificate = { ...service.authority.issue({ name: 'exporter', passphrase }), passphrase };
     const network = aSource({ proxy: through(proxy), ca: service.authority.cert, clientCertificate });
     await using client = clientFor({ url: service.namedUrl }, { network });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
     expect(service.requests).toMatchObject([{ client: 'exporter' }]);
   });
 
@@ -292,7 +294,7 @@ describe('with a client certificate, the client', () => {
     const current = service.authority.issue({ name: 'current' });
     const network = aSource({ ca, clientCertificate: former }, { ca, clientCertificate: current });
     await using client = clientFor(service, { network });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
     expect(service.requests).toMatchObject([{ client: 'current' }]);
     expect(network.refreshes).toBe(1);
   });
@@ -311,7 +313,7 @@ describe('with a client certificate, the client', () => {
     const ca = authority.cert;
     const network = aSource({ ca, clientCertificate: former }, { ca, clientCertificate: current });
     await using client = clientFor(service, { network });
-    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
     expect(service.requests.map(({ client: name }) => name)).toEqual(['former', 'current']);
   });
 
@@ -336,7 +338,7 @@ describe('with a client certificate, the client', () => {
       );
       for (const client of [direct, proxied]) {
         await using _ = client;
-        const error = await failureOf(client.fetchPage(pageRequest()));
+        const error = await failureOf(fetchPage(client, pageRequest()));
         // Three attempts before the first page of a run; later an outage. If the server's alert arrives in time, it is sure.
         const isSure = /_ALERT_CERTIFICATE_REQUIRED/.test(error.message);
         expect(error.name).toBe(isSure ? 'ConfigurationError' : 'ServiceUnreachableError');
@@ -349,7 +351,7 @@ describe('with a client certificate, the client', () => {
   it('names the certificate if the connection is reset right after the handshake', async () => {
     await using service = await startPrivateService({ listener: () => service.reset() });
     await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({ name: 'ServiceUnreachableError', cause: { code: 'ECONNRESET' } });
     expect(error.message).toMatch(remedy);
   });
@@ -364,9 +366,9 @@ describe('with a client certificate, the client', () => {
       },
     });
     await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
-    await readPage(client.fetchPage(pageRequest()));
+    await readPage(fetchPage(client, pageRequest()));
     await nextTurn();
-    const error = await failureOf(client.fetchPage(pageRequest()));
+    const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error.name).toBe('ServiceUnavailableError');
     expect(error.message).not.toContain('certificate');
     expect(service.resumed).toHaveLength(1);
@@ -395,7 +397,7 @@ describe('with a client certificate, the client', () => {
       const clientCertificate = createAuthority({ name: 'Former CA' }).issue({ name: 'former' });
       const network = aSource({ proxy: through(proxy), clientCertificate });
       await using client = clientFor({ url: 'https://reports.internal.example' }, { network });
-      const error = await failureOf(client.fetchPage(pageRequest()));
+      const error = await failureOf(fetchPage(client, pageRequest()));
       expect(error.name).toBe('ConfigurationError');
       expect(error.message).toMatch(
         /client certificate.*\(ERR_SSL_.*tls\.clientCertificateSecret.*tls\.clientCertificate/,
@@ -416,6 +418,6 @@ describe('with a client certificate, the client', () => {
       },
     };
     await using client = clientFor(service, { network });
-    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnreachableError' });
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'ServiceUnreachableError' });
   });
 });

@@ -6,13 +6,14 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { Pool } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { clientFor, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
+import { clientFor, failureOf, pageRequest } from '../../support/service/service-client.ts';
 import { startTlsServer } from '../../support/service/tls-server.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 /** The error of a request for the first page. */
 async function failureAt(url: string, options: Parameters<typeof clientFor>[1] = {}) {
   await using client = clientFor({ url }, options);
-  return await failureOf(client.fetchPage(pageRequest()));
+  return await failureOf(fetchPage(client, pageRequest()));
 }
 
 /** A connection pool whose name server answers every look-up with this error. */
@@ -123,10 +124,10 @@ describe('an outage', () => {
     });
     const dispatcher = new Pool(server.url);
     await using client = clientFor(server, { createPool: () => dispatcher });
-    const page = await client.fetchPage(pageRequest());
-    const reading = failureOf(readPage(page));
-    await dispatcher.destroy(broken);
-    expect(await reading).toMatchObject({
+    const sink = async (body: AsyncIterable<Uint8Array>) => {
+      for await (const _ of body) await dispatcher.destroy(broken);
+    };
+    expect(await failureOf(client.fetch(pageRequest(), { sink }))).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringMatching(/^Report service closed the connection after \d+ bytes of page 1/),
     });

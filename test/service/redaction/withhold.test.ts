@@ -15,6 +15,7 @@ import {
   readPage,
   trickyApiKey,
 } from '../../support/service/service-client.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 const hex = (character: string) => character.charCodeAt(0).toString(16).padStart(2, '0');
 const escapeEach = (text: string, escape: (character: string) => string) => Array.from(text, escape).join('');
@@ -165,7 +166,7 @@ describe('a long key', () => {
       await using server = await startRawServer(...responses);
       await using client = clientFor(server, { apiKey: fixedApiKey(key) });
       for (const _ of responses) {
-        const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+        const error = await failureOf(readPage(fetchPage(client, pageRequest())));
         for (const start of [0, 50, 150, 1_000, 8_000]) expectNoKey(error, key.slice(start, start + 40));
       }
       expect(server.requests).toHaveLength(responses.length);
@@ -293,7 +294,7 @@ describe("a key that occurs in the exporter's own words", () => {
     await using server = await startRawServer(rawResponse(response));
     const messageFor = async (apiKey: string) => {
       await using client = clientFor(server, { apiKey: fixedApiKey(apiKey), ...settings });
-      return (await failureOf(readPage(client.fetchPage(pageRequest())))).message;
+      return (await failureOf(readPage(fetchPage(client, pageRequest())))).message;
     };
     const other = await messageFor('xW7-a-much-longer-key');
     expect(other).toMatch(/^Report service (sent|responded)/);

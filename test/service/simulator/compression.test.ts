@@ -7,6 +7,7 @@ import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { generatedReports } from '../../../lib/service/simulator/generated-reports.ts';
 import { startSimulator } from '../../../lib/service/simulator/simulator.ts';
 import { clientFor, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
+import { fetchPage } from '../../support/builders.ts';
 
 const apiKey = 'key-of-the-simulator';
 const now = () => Date.parse('2026-11-20T03:00:00Z');
@@ -61,9 +62,9 @@ describe('a response of the simulator', () => {
     await using plain = await aSimulator({ compression: false });
     const read = async (service: { readonly baseUrl: string }) => {
       await using client = clientFor({ url: service.baseUrl }, { apiKey: fixedApiKey(apiKey) });
-      const page = await client.fetchPage(pageRequest());
+      const page = await fetchPage(client, pageRequest());
       const body = await readPage(page);
-      return { body, transferredBytes: page.received().transferredBytes };
+      return { body, transferredBytes: page.transferredBytes };
     };
     const [compressed, uncompressed] = [await read(simulator), await read(plain)];
     expect(compressed.body).toBe(uncompressed.body);
@@ -71,7 +72,7 @@ describe('a response of the simulator', () => {
     expect(uncompressed.transferredBytes).toBeUndefined();
 
     await using stranger = clientFor({ url: simulator.baseUrl });
-    expect((await failureOf(stranger.fetchPage(pageRequest()))).message).toContain(
+    expect((await failureOf(fetchPage(stranger, pageRequest()))).message).toContain(
       'Check the API key. Response: {"error"',
     );
   });

@@ -30,12 +30,11 @@ export const mutants: readonly Mutant[] = [
     name: 'a page is logged before it is stored',
     violates: 'a page is stored before it is logged',
     at: 'lib/aws/s3/page-store.ts#put',
-    replace: 'const { created, ...info } = await createObject(',
+    replace: 'const { created, ...info } = await create(',
     with: `const early = { ContentLength: body.bytes, Metadata: metadata };
-      const late = { contentType, metadata, encryption, partBytes };
-      void runtime.sleep(50).then(() => createObject(objectAt(key), body, late, runtime)).catch(() => {});
+      void runtime.sleep(50).then(() => create(key, body, { contentType, metadata })).catch(() => {});
       if (body.bytes > 0) return { stored: true, page: await readPage(key, early, received.nextCursor) };
-      const { created, ...info } = await createObject(`,
+      const { created, ...info } = await create(`,
   },
   {
     name: 'a log entry is written without a condition',
@@ -47,8 +46,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a prefetched page is stored before its predecessor',
     violates: 'pages are stored in order',
-    at: 'lib/core/steps/commit-page.ts#storePage',
-    replace: 'await predecessorStored',
+    at: 'lib/core/steps/page-pipeline.ts#fetchAndStore',
+    replace: 'await mayStore',
     with: 'undefined',
     also: [
       {
@@ -82,12 +81,12 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a truncated body is accepted',
     violates: 'a page is stored byte for byte',
-    at: 'lib/service/client/response-body.ts#readChecked',
+    at: 'lib/service/client/response-body.ts#encodedChunks',
     replace: 'throw translate(error, transferredBytes);',
-    with: 'return { done: true, value: undefined } as const;',
+    with: '',
     also: [
       {
-        at: 'lib/service/client/response-body.ts#readChecked',
+        at: 'lib/service/client/response-body.ts#chunks',
         replace: 'assertNoProblem(check?.end());',
         with: '',
       },
@@ -107,7 +106,7 @@ export const mutants: readonly Mutant[] = [
     violates: 'no PageConflictError occurs',
     at: 'lib/core/steps/commit-page.ts#storePage',
     replace: 'return { ...page, timing: null };',
-    with: 'return { ...page, nextCursor: fetched.received().nextCursor, timing: null };',
+    with: 'return { ...page, nextCursor: received.nextCursor, timing: null };',
   },
   {
     name: 'a refused cursor starts the run over although its page is stored',
@@ -135,7 +134,7 @@ export const mutants: readonly Mutant[] = [
     with: 'await runtime.sleep(waitMs / 2, signal);',
     also: [
       {
-        at: 'lib/core/steps/page-requests.ts#requestNoted',
+        at: 'lib/core/steps/page-requests.ts#fetchNoted',
         replace: 'Math.max(backoff.until, monotonicNow() + seconds * 1_000)',
         with: 'Math.max(backoff.until, monotonicNow() + seconds * 500)',
       },
@@ -147,8 +146,8 @@ export const mutants: readonly Mutant[] = [
     name: 'a slot is returned before its pages are requested',
     violates: 'no more pages are requested at once than maxConcurrentPages',
     at: 'lib/core/slots/held-slot.ts#withinSlot',
-    replace: 'const page = await requestPage(request, signal);',
-    with: 'await slot.release();\nconst page = await requestPage(request, signal);',
+    replace: 'return await fetch(request, options);',
+    with: 'await slot.release();\nreturn await fetch(request, options);',
   },
   {
     name: 'a slot is taken although none is free',
@@ -308,9 +307,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the root element of a page is compared after the page is stored',
     violates: 'every page has the root element of the service',
-    at: 'lib/core/steps/commit-page.ts#storePage',
-    replace: 'assertRootOfResponse(identity, received, await predecessorStored)',
-    with: 'void (await predecessorStored)',
+    at: 'lib/core/steps/page-pipeline.ts#fetchAndStore',
+    replace: 'assertRootOfResponse(identity, received, await mayStore);',
+    with: 'await mayStore;',
   },
   {
     name: 'page 1 of the next run may have another root element',

@@ -3,8 +3,6 @@
 // The client loads these when it needs them, which takes real time. Here, time passes only when nothing is left to do.
 import '../../../lib/service/formats/json.ts';
 import '../../../lib/service/formats/ndjson.ts';
-import { createHash } from 'node:crypto';
-import { Readable } from 'node:stream';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { S3Client } from '@aws-sdk/client-s3';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
@@ -16,7 +14,6 @@ import { failRunHandler } from '../../../functions/fail-run.ts';
 import { finishRunHandler } from '../../../functions/finish-run.ts';
 import type { Platform } from '../../../lib/aws/lambda/platform.ts';
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
-import type { Spool } from '../../../lib/aws/s3/spool.ts';
 import { functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
 import { type FunctionEnvironment, type FunctionSettings, stepVariables } from '../../../lib/settings/environment.ts';
 import type { Compression } from '../../../lib/core/model.ts';
@@ -161,18 +158,8 @@ function createPlatform(
       return new SimulatedNetwork(endpoints, container, timeouts);
     },
     inflate: inflateAtOnce,
-    spool: memorySpool,
     compress: compressAtOnce(world.rng(`zlib of ${container.id}`).pick([0, 1, 6])),
     partBytes,
     maxInFlight,
   };
 }
-
-/** Keeps a body in memory until it is uploaded: virtual time cannot wait for a disk. */
-const memorySpool: Spool = async (chunks, use) => {
-  const all: Buffer[] = [];
-  for await (const chunk of chunks) all.push(Buffer.from(chunk));
-  const body = Buffer.concat(all);
-  const sha256 = createHash('sha256').update(body).digest('hex');
-  return use({ bytes: body.length, sha256, read: () => Readable.from(body.length === 0 ? [] : [body]) });
-};

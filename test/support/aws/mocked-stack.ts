@@ -193,9 +193,7 @@ export function mockStack(content: StackContent): MockedAws {
   const { services, states = {}, entries = [], running = [], described = [] } = content;
   const { schedules: changeSchedules = (each) => each, changeItem = (item) => item } = content;
   const idOf = ({ pk, sk }: Item) => `${pk?.S} ${sk?.S}`;
-  const stored = Object.entries(states).flatMap(([service, list]) =>
-    list.map((state) => toStateItem(service, state)),
-  );
+  const stored = Object.entries(states).flatMap(([service, list]) => list.map((state) => toStateItem(service, state)));
   const items = new Map(stored.map((item) => [idOf(item), changeItem(item)]));
   const mocked = mockAws(services);
   mocked.dynamoDb.on(GetItemCommand).callsFake(({ Key = {} }: GetItemCommandInput) => ({ Item: items.get(idOf(Key)) }));

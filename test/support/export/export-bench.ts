@@ -88,7 +88,7 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
     clock: { now: Date.UTC(2026, 10, 20, 2), executions: 0, random: 0 },
     name: undefined,
   };
-  const service = scriptedService(options.reports ?? someReports(5), options.script);
+  const service = scriptedService(options.reports ?? someReports(5), options.script, () => clock.now);
   const events: ExportEvent[] = [];
   const slept: number[] = [];
   const running = new Set<string>();
@@ -168,7 +168,7 @@ export function asDeployedExport(bench: Bench, lastIncident?: Incident): Deploye
       keySource: 'a test',
       describeNetwork: async () => '',
       connect: async () => ({
-        fetchPage: (...request) => service.fetchPage(...request),
+        fetch: (...request) => service.fetch(...request),
         [Symbol.asyncDispose]: async () => {},
       }),
     },

@@ -9,7 +9,7 @@ import { asCursor, type Instant, type LatestPointer, zeroTotals } from '../../..
 import type { PageLog, PageStore, StepDependencies } from '../../../lib/core/ports.ts';
 import { filterSince } from '../../../lib/core/filter.ts';
 import { runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
-import { anExportDefinition, anExportRequest, at, collect, sha256Of, manifestKeyOf } from '../builders.ts';
+import { anExportDefinition, anExportRequest, at, sha256Of, manifestKeyOf, fetchPage } from '../builders.ts';
 import type { Manifest } from './export-bench.ts';
 import { scriptedService, someReports } from './scripted-service.ts';
 import { applyEdit, type StorageEdit, type StoredItem } from './storage-edits.ts';
@@ -155,13 +155,12 @@ async function expectTrueManifest(
   for (const { page, key, bytes, sha256, reports, cursor } of manifest.pages) {
     const begunAt = manifest.startedAt as Instant;
     const pageRequest = { request, since: from, begunAt, cursor: cursor === null ? null : asCursor(cursor), label: '' };
-    const fetched = await service.fetchPage(pageRequest);
-    const body = Buffer.concat(await collect(fetched.body));
+    const { body, ...fetched } = await fetchPage(service, pageRequest);
     expect({ page, bytes, sha256, reports }).toEqual({
       page: totals.pages + 1,
       bytes: body.length,
       sha256: sha256Of(body),
-      reports: fetched.received().reports,
+      reports: fetched.reports,
     });
     const object = objects.get(key);
     expect({ key, stored: object?.length }).toEqual({ key, stored: bytes });

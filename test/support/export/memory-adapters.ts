@@ -16,8 +16,10 @@ import {
   type StoreReader,
 } from '../../../lib/core/ports.ts';
 import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
-import { objectToStore } from '../../../lib/core/storage/compression.ts';
+import { fillWithPage, pageMetadata, type PageObject } from '../../../lib/core/storage/compression.ts';
+import type { Spool } from '../../../lib/core/storage/spool.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
+import { collect, sha256Of } from '../builders.ts';
 import { compressAtOnce } from './compress-at-once.ts';
 
 /** Called before and after every effect. An error that it throws simulates a crash at that point. */
@@ -40,25 +42,31 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
     async find(key) {
       return pages.get(key);
     },
-    async put(identity, page) {
+    spool(identity) {
       const { key } = identity;
-      const object = objectToStore(identity, page, compress);
-      const chunks: Uint8Array[] = [];
-      for await (const chunk of object.chunks) chunks.push(chunk);
-      const body = Buffer.concat(chunks);
-      await page.beforeVisible?.(page.received());
-      const existing = pages.get(key);
-      if (existing !== undefined) return { stored: false, page: existing };
-      const sha256 = createHash('sha256').update(body).digest('hex');
-      const stored: StoredPage = {
-        ...object.metadata({ bytes: body.length, sha256 }),
-        revision: revisionOf(body.toString('latin1')),
+      let body: Buffer;
+      let object: PageObject;
+      const fill: Spool['fill'] = async (chunks) => {
+        body = Buffer.concat(await collect(chunks as AsyncIterable<Uint8Array>));
+        return { bytes: body.length, sha256: sha256Of(body) };
       };
-      crash('before the page is stored');
-      pages.set(key, stored);
-      objects.set(key, body.toString('latin1'));
-      crash('after the page is stored');
-      return { stored: true, page: stored };
+      return {
+        async fill(chunks) {
+          object = await fillWithPage({ fill }, identity, chunks, compress);
+        },
+        async put(received) {
+          const existing = pages.get(key);
+          if (existing !== undefined) return { stored: false, page: existing };
+          const text = body.toString('latin1');
+          const stored: StoredPage = { ...pageMetadata(identity, object, received), revision: revisionOf(text) };
+          crash('before the page is stored');
+          pages.set(key, stored);
+          objects.set(key, text);
+          crash('after the page is stored');
+          return { stored: true, page: stored };
+        },
+        async [Symbol.asyncDispose]() {},
+      };
     },
     async putDocument(key, chunks) {
       let text = '';

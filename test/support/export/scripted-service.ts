@@ -2,8 +2,9 @@
 
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor } from '../../../lib/core/model.ts';
-import type { FetchedPage, PageRequest, ReportService } from '../../../lib/core/ports.ts';
-import { aFetchedPage, at } from '../builders.ts';
+import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
+import { aFetchedPage, at, type FetchedPage, respondWith } from '../builders.ts';
 
 export interface ScriptedReport {
   readonly id: string;
@@ -43,14 +44,24 @@ export const someReports = (count: number): ScriptedReport[] =>
 /** The service honors the upper bound. */
 const upperBoundOf = ({ until }: PageRequest): number => (until === undefined ? Infinity : Date.parse(until));
 
-export function scriptedService(reports: readonly ScriptedReport[], script: Script = () => undefined): ScriptedService {
+export function scriptedService(
+  reports: readonly ScriptedReport[],
+  script: Script = () => undefined,
+  now: () => number = () => Date.UTC(2026, 10, 20, 2),
+): ScriptedService {
   const requests: PageRequest[] = [];
   return {
     requests,
-    async fetchPage(request) {
+    async fetch(request, options) {
       requests.push(request);
+      const requestedAt = now();
+      const respond = (page: FetchedPage) =>
+        respondWith(
+          { ...page, timing: { requestedAt: instantOf(requestedAt), latencyMs: now() - requestedAt } },
+          options,
+        );
       const scripted = script(request, requests.length);
-      if (scripted !== undefined) return scripted;
+      if (scripted !== undefined) return await respond(scripted);
       const until = upperBoundOf(request);
       const matching = reports.filter(({ date }) => {
         const ms = Date.parse(date);
@@ -59,12 +70,10 @@ export function scriptedService(reports: readonly ScriptedReport[], script: Scri
       const position = request.cursor === null ? 0 : Number.parseInt(request.cursor.split('-').at(-1) ?? '', 16);
       const end = position + (request.request.size ?? 100);
       const page = matching.slice(position, end);
-      return aFetchedPage({
-        body: pageXml(page),
-        reports: page.length,
-        nextCursor: end < matching.length ? cursorAt(end) : null,
-        serviceTime: at('2026-11-20T01:59:59Z'),
-      });
+      const nextCursor = end < matching.length ? cursorAt(end) : null;
+      const serviceTime = at('2026-11-20T01:59:59Z');
+      const parts = { body: pageXml(page), reports: page.length, nextCursor, serviceTime };
+      return await respond(aFetchedPage(parts));
     },
   };
 }

@@ -5,9 +5,9 @@ import { expect } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
-import type { FetchedPage, PageRequest } from '../../../lib/core/ports.ts';
+import type { PageRequest } from '../../../lib/core/ports.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import { anExportRequest } from '../builders.ts';
+import { anExportRequest, type fetchPage } from '../builders.ts';
 import {
   type ClientOptions,
   type ClientSettings,
@@ -64,11 +64,9 @@ export function pageRequest({
   };
 }
 
-export async function readPage(page: FetchedPage | Promise<FetchedPage>): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of (await page).body) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
-}
+type Fetched = Awaited<ReturnType<typeof fetchPage>>;
+
+export const readPage = async (page: Fetched | Promise<Fetched>): Promise<string> => (await page).body.toString();
 
 /** For `expect.poll`: long enough for a busy machine, with a short interval. */
 export const backoff = { timeout: 10_000, interval: 5 };
