@@ -4,7 +4,7 @@
  */
 
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { bundleWithSourceMaps } from '../lib/cdk/code/bundling.ts';
@@ -28,11 +28,13 @@ function compile(): void {
   execFileSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
 }
 
-/** The page of the run report, its styles and its script. */
+/** The page of the run report with its styles and its script, and the files of a new project. */
 function copyAssets(): void {
-  for (const file of globSync('lib/operator/**/*.{css,html,js}', { cwd: root })) {
+  for (const file of globSync('lib/operator/run-report/*.{css,html,js}', { cwd: root })) {
     copyFileSync(join(root, file), join(dist, file));
   }
+  const templates = 'lib/operator/templates';
+  cpSync(join(root, templates), join(dist, templates), { recursive: true });
 }
 
 /** With source maps, but without the sources in them: they translate a stack trace into files and lines. */

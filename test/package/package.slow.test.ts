@@ -79,6 +79,7 @@ describe('the tarball', () => {
       /^docs\/images\/[a-z-]+\.(png|svg)$/,
       /^dist\/(bin|lib)\/[a-z0-9/-]+\.(js|d\.ts)$/,
       /^dist\/lib\/operator\/run-report\/page\.(css|html)$/,
+      /^dist\/lib\/operator\/templates\/(project|api|export-service)\/[a-z-]+(\.[a-z]+)?$/i,
       new RegExp(`^dist/functions/(${stepNames.join('|')})/index\\.js(\\.map)?$`),
       /^dist\/functions\/THIRD-PARTY-LICENSES\.txt$/,
     ];

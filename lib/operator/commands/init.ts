@@ -1,6 +1,6 @@
 /** `report-exporter init`: writes a project that deploys exports, from nothing. */
 
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import { shellQuote, toPrintable } from '../../core/sanitize.ts';
@@ -9,7 +9,6 @@ import { createDirectory, describeFileSystemError } from '../../local/durable-fs
 import { type CommandContext, exitStatuses, reportError } from '../context.ts';
 import { plural } from '../output/format.ts';
 import { textStyleFor } from '../output/terminal.ts';
-import { projectFiles } from '../project/project-files.ts';
 import { checkService, collectProblems } from '../run-options.ts';
 
 export interface InitOptions {
@@ -71,36 +70,42 @@ function readProject(
   options: InitOptions,
   usageErrors: readonly string[],
 ): Files {
-  const { baseUrl, vendor, api = false, packageFolder } = options;
+  const { api = false, vendor = 'ACME', packageFolder } = options;
+  const { baseUrl = api ? 'https://api.example.com' : 'https://reports.example.com' } = options;
   const problems = [...usageErrors];
   if (directory === undefined || directory === '') {
     problems.push('directory: must be given, such as init my-exports; for this directory: init .');
   }
-  if (api && vendor !== undefined) problems.push('--vendor: has no meaning with --api');
+  if (api && options.vendor !== undefined) problems.push('--vendor: has no meaning with --api');
   checkService(options, problems);
   const source = collectProblems(() => findPackage(options), problems);
   if (source === undefined || problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
   const { engines, devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));
-  const caret = (name: string) => `^${devDependencies[name]}`;
-  const { reportExporter: _, ...featureFlags } = readJson<CdkJson>(join(packageFolder, 'cdk.json')).context;
-  const { version, tarball } = source;
-  const project = projectFiles({
+  const { context } = readJson<{ readonly context: object }>(join(packageFolder, 'cdk.json'));
+  const service = serviceNameOf(vendor);
+  const values = {
+    ...devDependencies,
     name: packageName(basename(folder)),
-    serviceName: serviceNameOf(vendor),
-    baseUrl: baseUrl ?? (api ? 'https://api.example.com' : 'https://reports.example.com'),
-    vendor: api ? undefined : (vendor ?? 'ACME'),
     node: engines.node,
-    versions: {
-      'report-exporter': version,
-      'aws-cdk': caret('aws-cdk'),
-      'aws-cdk-lib': caret('aws-cdk-lib'),
-      constructs: caret('constructs'),
-    },
-    featureFlags,
-  });
-  // A path outside the project would exist on this machine only.
-  const isCopied = tarball !== undefined && dirname(tarball) !== folder;
-  return isCopied ? { ...project, [basename(tarball)]: readFileSync(tarball) } : project;
+    oldestNode: engines.node.replace('>=', ''),
+    package: source.version,
+    simulate: api ? '' : ' --simulate',
+    service,
+    outputPrefix: outputPrefix(service),
+    baseUrl,
+    vendor,
+  };
+  const templates = { ...readTemplates('project'), ...readTemplates(api ? 'api' : 'export-service') };
+  const { 'README.md': readme = '', gitignore = '', 'service.md': ofService = '', ...others } = templates;
+  const files = { ...others, 'README.md': readme.replace('{{service.md}}', ofService), '.gitignore': gitignore };
+  const { tarball } = source;
+  return {
+    ...Object.fromEntries(Object.entries(files).map(([name, template]) => [name, fill(template, values)])),
+    // With the feature flags of CDK that the package is developed with.
+    'cdk.json': `${JSON.stringify({ app: 'node app.js', context }, null, 2)}\n`,
+    // A path outside the project would exist on this machine only.
+    ...(tarball !== undefined && dirname(tarball) !== folder && { [basename(tarball)]: readFileSync(tarball) }),
+  };
 }
 
 interface PackageJson {
@@ -109,11 +114,16 @@ interface PackageJson {
   readonly devDependencies: Readonly<Record<string, string>>;
 }
 
-interface CdkJson {
-  readonly context: Readonly<Record<string, unknown>>;
+const readJson = <Value>(file: string): Value => JSON.parse(readFileSync(file, 'utf8')) as Value;
+
+function readTemplates(name: 'project' | 'export-service' | 'api'): Readonly<Record<string, string>> {
+  const folder = join(import.meta.dirname, '../templates', name);
+  return Object.fromEntries(readdirSync(folder).map((file) => [file, readFileSync(join(folder, file), 'utf8')]));
 }
 
-const readJson = <Value>(file: string): Value => JSON.parse(readFileSync(file, 'utf8')) as Value;
+/** Replaces each `{{name}}` by its value, as JSON escapes it. */
+const fill = (template: string, values: Readonly<Record<string, string>>): string =>
+  template.replaceAll(/\{\{([\w-]+)\}\}/g, (_, name: string) => JSON.stringify(values[name]).slice(1, -1));
 
 interface PackageSource {
   /** As in a package.json. */
@@ -192,10 +202,14 @@ const reservedNames: ReadonlySet<string> = new Set([
 ]);
 
 /** `ACME` → `acme`. A vendor whose name is no name of a service gets a general one. */
-function serviceNameOf(vendor = 'ACME'): string {
+function serviceNameOf(vendor: string): string {
   const name = serviceNameSchema.safeParse(vendor.toLowerCase());
   return name.success ? name.data : 'reports';
 }
+
+/** As the outputs of the stack begin: `eu-reports` → `EuReports`. */
+const outputPrefix = (serviceName: string): string =>
+  serviceName.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase());
 
 function writeNewFiles(folder: string, files: Files): void {
   const existing = Object.keys(files).filter((name) => existsSync(join(folder, name)));
