@@ -75,16 +75,27 @@ export interface SlicesStatus extends SliceCounts {
   readonly setAside: readonly SetAsideSlice[];
 }
 
-/** An export, its newest run and its bounded runs. Without a run, its values are null and its totals 0. */
-export interface ExportStatus extends RunTotals {
-  readonly export: string;
-  /** The name of its service in a stack; the address of its service in a directory. */
-  readonly service: string;
+/** What a state says of its newest run. Without a run, its values are null and its totals 0. */
+interface NewestRun extends RunTotals {
   /**
    * `failed`: the newest run has failed, and the next start resumes it, or begins a new one if it can never complete; or the
    * newest start has begun no run. `damaged` is known only if runs are read. `never`: no run has completed or is unfinished.
    */
-  readonly state: ActiveRunStatus['state'] | 'completed' | 'damaged' | 'never';
+  readonly state: Exclude<RunState, 'empty' | 'abandoned'> | 'never';
+  readonly run: RunId | null;
+  readonly since: Instant | null;
+  readonly startedAt: Instant | null;
+  /** null unless the run is unfinished and has several slices. */
+  readonly slices: SlicesStatus | null;
+  /** Why the newest run or start has failed; null if it has not. */
+  readonly lastFailure: RunFailure | null;
+}
+
+/** An export, its newest run and its bounded runs. */
+export interface ExportStatus extends NewestRun {
+  readonly export: string;
+  /** The name of its service in a stack; the address of its service in a directory. */
+  readonly service: string;
   /** Whether its schedule is enabled, and its newest completed run is older than `freshnessSeconds`, or there is none. */
   readonly stale: boolean;
   /** The maximum age of the newest completed run; null if it has none. */
@@ -95,17 +106,10 @@ export interface ExportStatus extends RunTotals {
   readonly reportsEverySeconds: number | null;
   /** Whether no completed run has had reports for `reportsEverySeconds` or longer. */
   readonly reportsOverdue: boolean;
-  readonly run: RunId | null;
-  readonly since: Instant | null;
-  readonly startedAt: Instant | null;
-  /** null unless the newest run is unfinished and has several slices. */
-  readonly slices: SlicesStatus | null;
   readonly watermark: Instant | null;
   /** When the newest completed run was completed. */
   readonly completedAt: Instant | null;
   readonly schedule: ScheduleState;
-  /** Why the newest run or start has failed; null if it has not. */
-  readonly lastFailure: RunFailure | null;
   /** Why the newest start has begun no run, in a directory; null if it has. */
   readonly failedStart: RunFailure | null;
   /** Count neither for `state` nor for `stale`. */
@@ -195,7 +199,12 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
   const boundedStates = await readBoundedStates(deployed);
   const reportsEveryMs = definition.expect?.reportsEveryMs;
   const active = state?.active && (await activeRunStatus(deployed, state.active));
-  const runs = maxRuns === 0 ? undefined : await readRuns(deployed, state, { active, boundedStates }, maxRuns);
+  const runs: RunStatus[] = [];
+  if (maxRuns > 0) {
+    for await (const run of listRuns(deployed, state, { active, boundedStates })) {
+      if (runs.push(run) >= maxRuns) break;
+    }
+  }
   const schedule = await deployed.readSchedule();
   const completedAt = state?.lastCompleted?.completedAt ?? null;
   const ageMs = completedAt === null ? Number.POSITIVE_INFINITY : now - epochMsOf(completedAt);
@@ -215,7 +224,7 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
     completedAt,
     schedule,
     bounded: await boundedRuns(deployed, boundedStates),
-    ...(runs && { runs }),
+    runs: maxRuns === 0 ? undefined : runs,
   };
 }
 
@@ -239,11 +248,10 @@ export const readBoundedRuns = async (deployed: DeployedExport): Promise<Bounded
 
 /** The error of a command that acts on the newest regular run, if there is none. `purpose` is for example `to verify`. */
 export async function noRunError(deployed: DeployedExport, purpose: string): Promise<ExportError> {
-  const { completed } = await readBoundedRuns(deployed);
-  const problem =
-    completed === 0
-      ? `no run ${purpose} yet`
-      : 'no regular run yet. Choose a bounded one with --run: runs --bounded lists them';
+  const states = [...(await readBoundedStates(deployed)).values()];
+  const problem = states.some(({ lastCompleted }) => lastCompleted !== undefined)
+    ? 'no regular run yet. Choose a bounded one with --run: runs --bounded lists them'
+    : `no run ${purpose} yet`;
   return new ExportError('ConfigurationError', `Export ${deployed.name} has ${problem}`);
 }
 
@@ -251,10 +259,7 @@ async function boundedRuns(deployed: DeployedExport, byRun: BoundedStates): Prom
   const states = [...new Set(byRun.values())];
   const isUnfinished = ({ active, lastAbandoned }: ExportState) => (active ?? lastAbandoned) !== undefined;
   const completed = states.filter((state) => !isUnfinished(state));
-  const newest = completed.reduce<ExportState | undefined>(
-    (one, other) => (one === undefined || completedMs(other) > completedMs(one) ? other : one),
-    undefined,
-  );
+  const [newest] = completed.toSorted((one, other) => completedMs(other) - completedMs(one));
   const unfinished = await mapConcurrently(states.filter(isUnfinished), concurrency, (state) =>
     boundedRun(deployed, state),
   );
@@ -279,25 +284,6 @@ async function boundedRun(deployed: DeployedExport, state: ExportState): Promise
   return { ...newest, ...bounds, completedAt, series };
 }
 
-async function readRuns(
-  deployed: DeployedExport,
-  state: ExportState | undefined,
-  known: KnownRuns,
-  maxRuns: number,
-): Promise<readonly RunStatus[]> {
-  const runs: RunStatus[] = [];
-  for await (const run of listRuns(deployed, state, known)) {
-    runs.push(run);
-    if (runs.length >= maxRuns) break;
-  }
-  return runs;
-}
-
-type NewestRun = Pick<
-  ExportStatus,
-  'state' | 'run' | 'since' | 'startedAt' | 'slices' | 'lastFailure' | keyof RunTotals
->;
-
 function newestRun(
   { active: activeRun, lastAbandoned, lastCompleted }: Partial<ExportState> = {},
   active: ActiveRunStatus | undefined,
@@ -321,20 +307,14 @@ function newestRun(
   return { state: 'never', run: null, since: null, startedAt: null, ...zeroTotals, ...none };
 }
 
-/** What has been read already of the runs to list. */
-interface KnownRuns {
-  readonly active?: ActiveRunStatus | undefined;
-  readonly boundedStates?: BoundedStates | undefined;
-}
-
 /**
  * The runs of the export that the page log still has, newest first. Without bounded runs: where they begin and end says nothing about
- * the others. Of one that was abandoned, that is no longer known.
+ * the others. Of one that was abandoned, that is no longer known. What has been read already is not read again.
  */
 export async function* listRuns(
   deployed: DeployedExport,
   state: ExportState | undefined,
-  { active, boundedStates }: KnownRuns = {},
+  { active, boundedStates }: { readonly active?: ActiveRunStatus; readonly boundedStates?: BoundedStates } = {},
 ): AsyncGenerator<RunStatus> {
   const activeRun = state?.active;
   const bounded = boundedStates ?? (await readBoundedStates(deployed));
@@ -425,9 +405,9 @@ async function activeRunStatus({ log, executions }: DeployedExport, run: Run): P
     run: run.run,
     state: isRunning ? 'running' : run.lastFailure === undefined ? 'interrupted' : 'failed',
     since: run.since,
-    ...(run.until === undefined ? {} : { until: run.until }),
-    ...(run.bounded === undefined ? {} : { bounded: run.bounded }),
-    ...(run.slices === undefined ? {} : { slices: { ...progress.counts, setAside } }),
+    until: run.until,
+    bounded: run.bounded,
+    slices: run.slices && { ...progress.counts, setAside },
     startedAt: run.startedAt,
     completedAt: null,
     serviceStartedAt: null,
@@ -503,9 +483,9 @@ async function pastRunStatus(
     run: last.run,
     state,
     since,
-    ...(until === undefined ? {} : { until }),
-    ...(isBounded || bounds !== undefined ? { bounded: true } : {}),
-    ...(count === undefined ? {} : { slices: { done: count, count, setAside: [] } }),
+    until,
+    bounded: isBounded || bounds !== undefined ? true : undefined,
+    slices: count === undefined ? undefined : { done: count, count, setAside: [] },
     startedAt: published?.startedAt ?? startOf(last.run),
     completedAt,
     serviceStartedAt: published?.serviceStartedAt ?? (isEmpty && last.page === 1 ? last.serviceTime : null),

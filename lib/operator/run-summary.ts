@@ -4,7 +4,7 @@ import { isExportError } from '../core/errors.ts';
 import { type RunTotals, zeroTotals } from '../core/model.ts';
 import type { Retry, RunEnd } from '../target/target.ts';
 import type { ExportEvent, SliceCounts } from '../core/ports.ts';
-import { findRetrier, stepNames } from '../core/state-machine/retry-policy.ts';
+import { findRetrier } from '../core/state-machine/retry-policy.ts';
 import { exitStatuses } from './context.ts';
 import { plural, sliceCounts, totals } from './output/format.ts';
 import { errorLines, type TextStyle, withProblemCount } from './output/terminal.ts';
@@ -97,13 +97,12 @@ export interface StartSummary {
   readonly next: string;
 }
 
-/** `lastRetry` is the newest one of the step that failed, as far as it was announced, `maxAttempts` the limit that the start was given. */
+/** `lastRetry` is the newest one of the step that failed, as far as it was announced. */
 export function summarizeRun(
   outcome: StartOutcome,
   observed: ObservedRun,
   { help, watch }: NextCommands,
   lastRetry?: Retry,
-  maxAttempts?: number,
 ): StartSummary {
   const unfinished = { ...observed, watermark: null, manifest: null };
   switch (outcome.status) {
@@ -136,7 +135,7 @@ export function summarizeRun(
       return {
         exitStatus: exitStatuses.failed,
         json,
-        next: `${gaveUp(name, lastRetry, maxAttempts)}${next}`.trimEnd(),
+        next: `${gaveUp(name, lastRetry)}${next}`.trimEnd(),
       };
     }
     case 'error': {
@@ -155,25 +154,11 @@ const usageError = (json: RunJson, help: string): StartSummary => ({
   next: `For help: ${help}`,
 });
 
-/**
- * The retries of an error that the retry policy names; 0 if that depends on the step, which is unknown here. Timeouts are
- * such errors, and `States.Timeout` is also the name for the time limit of the whole execution, which is not retried.
- */
-function retriesInEveryStep(error: string): number {
-  const retriers = stepNames.map((step) => findRetrier(error, step));
-  const [retries = 0, ...others] = new Set(
-    retriers.map((retrier) => (retrier?.ErrorEquals.includes(error) === true ? retrier.MaxAttempts : 0)),
-  );
-  return others.length === 0 ? retries : 0;
-}
-
-/** Says that the retries are used up. A run that fails with an error of the retry policy has had all its retries. */
-function gaveUp(error: string, lastRetry: Retry | undefined, maxAttempts = Number.POSITIVE_INFINITY): string {
-  const wasLast = lastRetry?.error === error && lastRetry.attempt === lastRetry.maxAttempts;
-  const policy = Math.min(retriesInEveryStep(error), maxAttempts - 1);
-  // The page may have been retried after other errors, too.
-  const retries = wasLast || policy > 0 ? Math.max(policy, lastRetry?.attempt ?? 0) : 0;
-  return retries === 0 ? '' : `Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}. `;
+/** Says that the retries of the step are used up, as far as they were announced. A permanent error has none. */
+function gaveUp(error: string, lastRetry: Retry | undefined): string {
+  const isRetried = lastRetry !== undefined && (findRetrier(error, lastRetry.state)?.MaxAttempts ?? 0) > 0;
+  if (!isRetried) return '';
+  return `Gave up after ${lastRetry.attempt} ${lastRetry.attempt === 1 ? 'retry' : 'retries'}. `;
 }
 
 /** If the failed execution no longer owned the run, another one may have published it by now. */

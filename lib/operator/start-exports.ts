@@ -166,7 +166,7 @@ async function observeStart(
     help: `${program} ${command} --help`,
     watch: `${program} status ${exportName} ${startable.option} --watch`,
   };
-  const summary = summarizeRun(outcome, observed, next, lastRetry, maxAttempts);
+  const summary = summarizeRun(outcome, observed, next, lastRetry);
   // A caller that waits for the end of a run must not take a run that is still in progress for one that has ended.
   const stoppedWatching = follow && summary.json.status === 'started';
   return stoppedWatching ? { ...summary, exitStatus: exitStatuses.interrupted } : summary;

@@ -18,7 +18,6 @@ import {
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, StartExecutionCommand, type StartExecutionCommandInput } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { runProgram } from '../../bin/program.ts';
 import { toEntryItem, toStateItem } from '../../lib/aws/dynamodb/items.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -101,35 +100,6 @@ describe('status', () => {
       DescribeExecution: 1,
       Query: 102,
     });
-  });
-
-  it('shows them on a terminal in lines that fit', async () => {
-    let stdout = '';
-    const status = await runProgram(['status', '--stack', stackName], {
-      env: {},
-      stdin: process.stdin,
-      stdout: { isTTY: true, columns: 80, rows: 24, write: (text: string) => (stdout += text) },
-      stderr: { write: () => true },
-      signal: new AbortController().signal,
-      program: 'npx report-exporter',
-    });
-    expect(status).toBe(0);
-    const shown = stdout
-      .replaceAll(/\x1b\[\d+m/g, '')
-      .trimEnd()
-      .split('\n');
-    // It scrolls, so that all exports are shown.
-    expect(shown).toHaveLength(1 + 100 + 3);
-    expect(shown.slice(0, 2)).toEqual([
-      expect.stringMatching(/^EXPORT {5}STATE {6}COMPLETED {2}/),
-      expect.stringMatching(/^acme-59 {4}failed {5}never {6}.*RequestRejectedError: /),
-    ]);
-    expect(shown.slice(-3)).toEqual([
-      '',
-      '100 exports: 1 failed, 1 running, 98 completed',
-      '→ for details: npx report-exporter status <export> --stack ReportExporter',
-    ]);
-    for (const line of shown) expect(line.length).toBeLessThanOrEqual(80);
   });
 
   it('shows the only export of a stack in detail', async () => {

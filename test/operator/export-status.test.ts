@@ -8,7 +8,6 @@ import { readExportStatus } from '../../lib/operator/run-status.ts';
 import { at } from '../support/builders.ts';
 import { anExportBench, asDeployedExport, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
-import { manifestKeyOf } from '../support/builders.ts';
 
 const scheduled: ScheduleState = { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'UTC' };
 
@@ -64,40 +63,6 @@ describe('the status of an export', () => {
       slices: null,
       bounded: { unfinished: [], completed: 0, newest: null },
     });
-  });
-
-  it('has the newest completed run, and when it was completed, as in its manifest', async () => {
-    const bench = anExportBench({ reports: someReports(5), size: 2 });
-    const end = await bench.start();
-    if (end.status !== 'completed') throw new Error(end.status);
-    const manifest = bench.manifest(manifestKeyOf(end.result));
-    expect(await statusIn(bench)).toMatchObject({
-      state: 'completed',
-      run: end.result.run,
-      since: '1970-01-01T00:00:00Z',
-      startedAt: '2026-11-20T02:00:00Z',
-      pages: 3,
-      reports: 5,
-      bytes: end.result.bytes,
-      watermark: end.result.watermark,
-      completedAt: manifest.completedAt,
-      lastFailure: null,
-    });
-  });
-
-  it('distinguishes unfinished runs that run, have failed, and were interrupted', async () => {
-    const { bench } = aBench('RequestRejectedError');
-    await bench.start();
-    const { active } = await bench.state();
-    const lastFailure = { error: 'RequestRejectedError', message: 'no', at: '2026-11-20T02:00:00Z' };
-    const run = { run: active?.run, pages: 1, reports: 2, completedAt: null };
-    expect(await statusIn(bench)).toMatchObject({ state: 'failed', lastFailure, ...run });
-    expect(await statusIn(bench, { isRunning: true })).toMatchObject({ state: 'running', ...run });
-    const state = await bench.state();
-    if (state.active === undefined) throw new Error('there is no unfinished run');
-    const { lastFailure: _, ...interrupted } = state.active;
-    await bench.log.replaceState({ ...state, version: state.version + 1, active: interrupted });
-    expect(await statusIn(bench)).toMatchObject({ state: 'interrupted', lastFailure: null, ...run });
   });
 
   it('does not hide a run that was abandoned because it can never complete, until the next one begins', async () => {

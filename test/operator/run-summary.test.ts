@@ -98,46 +98,31 @@ describe('an interrupted run', () => {
 describe('a run that failed', () => {
   const outage = { error: 'ServiceUnavailableError', message: 'Report service answered 503 for page 8' };
 
-  it('says that it gave up after the last retry', () => {
+  const retry = { state: 'ExportPage', ...outage, attempt: 20, maxAttempts: 20 };
+
+  it('says after how many retries it gave up', () => {
     const failed = { ...unknownRun, ...outage, run: observed.run as never, pages: 7, reports: 70, bytes: 7_000 };
-    expect(textOf(summarizeRun({ status: 'failed', failed }, observed, next))).toBe(
+    expect(textOf(summarizeRun({ status: 'failed', failed }, observed, next, retry))).toBe(
       'Error: Run 20261120T020000Z-1f3a5c failed after 7 pages, 70 reports, 7 kB:\n' +
         '  ServiceUnavailableError: Report service answered 503 for page 8\n' +
         'Gave up after 20 retries. Run again to resume after page 7.\n',
     );
   });
 
-  it('says so for an error that is not in the retry policy, if its last retry was announced', () => {
-    const failed = { ...unknownRun, error: 'TypeError', message: 'x is not a function' };
-    const retry = { state: 'ExportPage', error: 'TypeError', message: 'x', attempt: 8, maxAttempts: 8 };
-    const withRetries = summarizeRun({ status: 'failed', failed }, observed, next, retry);
-    expect(withRetries.next).toBe('Gave up after 8 retries. Run again to resume after page 7.');
-    const midway = summarizeRun({ status: 'failed', failed }, observed, next, { ...retry, attempt: 7 });
-    expect(midway.next).toBe('Run again to resume after page 7.');
+  it.each([
+    ['there was none', 'ServiceUnavailableError', undefined],
+    ['the error is one that is not retried', 'CursorRejectedError', retry],
+  ])('does not say so if %s', (_, error, lastRetry) => {
+    const failed = { ...unknownRun, error, message: '' };
+    expect(summarizeRun({ status: 'failed', failed }, observed, next, lastRetry).next).toBe(
+      'Run again to resume after page 7.',
+    );
   });
 
   it('does not advise to resume if the message says that a restart may be needed', () => {
     const failed = { ...unknownRun, error: 'ContractError', message: 'not valid XML. Start with --restart' };
-    expect(summarizeRun({ status: 'failed', failed }, observed, next).next).toBe('Gave up after 2 retries.');
+    expect(summarizeRun({ status: 'failed', failed }, observed, next).next).toBe('');
   });
-
-  it('counts the retries that the start allowed', () => {
-    const failed = { ...unknownRun, ...outage };
-    const summaryWith = (maxAttempts: number) =>
-      summarizeRun({ status: 'failed', failed }, observed, next, undefined, maxAttempts).next;
-    expect(summaryWith(2)).toBe('Gave up after 1 retry. Run again to resume after page 7.');
-    expect(summaryWith(1)).toBe('Run again to resume after page 7.');
-    expect(summaryWith(100)).toMatch(/^Gave up after 20 retries\. /);
-  });
-
-  // How often a timeout is retried depends on the step.
-  it.each(['ConfigurationError', 'States.Timeout', 'Sandbox.Timedout', 'ExecutionAborted'])(
-    'does not say so for %s',
-    (error) => {
-      const summary = summarizeRun({ status: 'failed', failed: { ...unknownRun, error, message: '' } }, observed, next);
-      expect(summary.next).toBe('Run again to resume after page 7.');
-    },
-  );
 });
 
 describe('a run whose failure could not be recorded', () => {

@@ -12,7 +12,8 @@ import {
   type TargetOptions,
 } from '../context.ts';
 import { bytes, coarseDuration } from '../output/format.ts';
-import { type Cell, type TextStyle, tableLines, textStyleFor } from '../output/terminal.ts';
+import { type Column, exportTable } from '../output/export-table.ts';
+import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { parseWholeNumber } from '../run-options.ts';
 
 export interface RunsOptions extends TargetOptions {
@@ -63,49 +64,33 @@ function linesOf(runs: readonly ListedRun[], { json, bounded }: RunsOptions, sty
   if (json === true) return runs.map((run) => JSON.stringify(run));
   if (runs.length === 0) return [bounded === true ? 'No published bounded runs.' : 'No published runs.'];
   const hasUntil = runs.some(({ until }) => until !== undefined);
-  const ofRuns = allColumns.filter(({ heading }) => hasUntil || heading !== 'UNTIL');
-  const columns: readonly RunColumn[] = bounded === true ? boundedColumns : ofRuns;
-  const headings = columns.map(({ heading, alignRight = false }) => ({
-    text: heading,
-    style: 'dim' as const,
-    alignRight,
-  }));
-  const rows = runs.map((listed) =>
-    columns.map(({ text, alignRight = false }): Cell => ({ text: text(listed), alignRight })),
-  );
-  return tableLines([headings, ...rows], style);
+  const required =
+    bounded === true ? boundedColumns : hasUntil ? runColumns : runColumns.filter((each) => each !== until);
+  const columns = { required, optional: [], noteOf: () => '' };
+  return exportTable(runs, columns, { now: 0, style, columns: Number.POSITIVE_INFINITY });
 }
 
-interface RunColumn {
-  readonly heading: string;
-  readonly alignRight?: true;
-  readonly text: (run: ListedRun) => string;
-}
+const column = (heading: string, text: (listed: ListedRun) => string, alignRight?: boolean): Column<ListedRun> => ({
+  heading,
+  alignRight,
+  cell: (listed) => ({ text: text(listed) }),
+});
 
-const run: RunColumn = { heading: 'RUN', text: (listed) => listed.run };
-const amounts: readonly RunColumn[] = [
-  { heading: 'PAGES', alignRight: true, text: ({ pages }) => pages.toLocaleString('en') },
-  { heading: 'REPORTS', alignRight: true, text: ({ reports }) => reports?.toLocaleString('en') ?? '–' },
-  { heading: 'BYTES', alignRight: true, text: (listed) => bytes(listed.bytes) },
+const run = column('RUN', (listed) => listed.run);
+const since = column('SINCE', (listed) => listed.since);
+const until = column('UNTIL', (listed) => listed.until ?? '–');
+const amounts = [
+  column('PAGES', ({ pages }) => pages.toLocaleString('en'), true),
+  column('REPORTS', ({ reports }) => reports?.toLocaleString('en') ?? '–', true),
+  column('BYTES', (listed) => bytes(listed.bytes), true),
 ];
-const bounds: readonly RunColumn[] = [
-  { heading: 'SINCE', text: ({ since }) => since },
-  { heading: 'UNTIL', text: ({ until = '–' }) => until },
-];
-const allColumns: readonly RunColumn[] = [
-  { heading: 'SEQUENCE', alignRight: true, text: ({ sequence }) => String(sequence) },
+const runColumns = [
+  column('SEQUENCE', ({ sequence }) => String(sequence), true),
   run,
   ...amounts,
-  ...bounds,
-  { heading: 'COMPLETED', text: ({ completedAt }) => completedAt },
-  {
-    heading: 'TOOK',
-    text: ({ startedAt, completedAt }) => coarseDuration(epochMsOf(completedAt) - epochMsOf(startedAt)),
-  },
+  since,
+  until,
+  column('COMPLETED', ({ completedAt }) => completedAt),
+  column('TOOK', ({ startedAt, completedAt }) => coarseDuration(epochMsOf(completedAt) - epochMsOf(startedAt))),
 ];
-const boundedColumns = [
-  ...bounds,
-  run,
-  ...amounts,
-  { heading: 'MANIFEST', text: ({ location }: ListedRun) => location },
-];
+const boundedColumns = [since, until, run, ...amounts, column('MANIFEST', ({ location }) => location)];

@@ -48,7 +48,7 @@ export function exportTable<Row>(
 }
 
 /** A heading, and the rows. */
-export function rowsOf<Row>(rows: readonly Row[], columns: readonly Column<Row>[], now: number): Cell[][] {
+function rowsOf<Row>(rows: readonly Row[], columns: readonly Column<Row>[], now: number): Cell[][] {
   return [
     columns.map(({ heading, alignRight }) => ({ text: heading, style: 'dim', alignRight })),
     ...rows.map((row) => columns.map(({ cell, alignRight }) => ({ ...cell(row, now), alignRight }))),

@@ -1,7 +1,8 @@
 /** The status of exports: a line for each, or one of them with its newest runs. */
 
 import { stripVTControlCharacters } from 'node:util';
-import type { Incident, ScheduleState } from '../../target/target.ts';
+import type { RunFailure } from '../../core/model.ts';
+import type { ScheduleState } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import {
@@ -17,9 +18,9 @@ import {
   type SlicesStatus,
   type StatusEntry,
 } from '../run-status.ts';
-import { type Column, countKinds, type ExportColumns, exportTable, rowsOf } from './export-table.ts';
-import { bytes, coarseDuration, plural, relativeTime } from './format.ts';
-import { type Cell, columnGap, columnWidths, ellipsize, type TextStyle, tableLines, wrapText } from './terminal.ts';
+import { type Column, countKinds, type ExportColumns, exportTable } from './export-table.ts';
+import { bytes, coarseDuration, plural, relativeTime, sliceCounts } from './format.ts';
+import { type Cell, ellipsize, type TextStyle, wrapText } from './terminal.ts';
 
 export interface StatusTableOptions {
   readonly now: number;
@@ -39,7 +40,8 @@ export interface StatusTableOptions {
 export function statusLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
   const [only] = entries;
   if (only === undefined) return ['No exports yet.'];
-  return 'runs' in only ? exportLines(only, only.runs, options) : overviewLines(entries, options);
+  const isOverview = 'error' in only || only.runs === undefined;
+  return isOverview ? overviewLines(entries, options) : exportLines(only, only.runs ?? [], options);
 }
 
 function overviewLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
@@ -113,16 +115,21 @@ const optionalColumns: readonly Column<StatusEntry>[] = [
   { heading: 'SCHEDULE', cell: readable(({ schedule }) => scheduleText(schedule)) },
 ];
 
-const runColumns: readonly Column<RunStatus>[] = [
-  { heading: 'RUN', cell: ({ run }) => ({ text: run }) },
-  { heading: 'STATE', cell: ({ state }) => stateCell(state) },
-  { heading: 'PAGES', alignRight: true, cell: ({ pages }) => ({ text: pages.toLocaleString('en') }) },
-  { heading: 'REPORTS', alignRight: true, cell: (run) => ({ text: reportsText(run) }) },
-  { heading: 'BYTES', alignRight: true, cell: (run) => ({ text: bytes(run.bytes) }) },
-  { heading: 'SINCE', cell: ({ since }) => ({ text: since ?? '–' }) },
-  { heading: 'STARTED', cell: ({ startedAt }, now) => ({ text: relativeTime(epochMsOf(startedAt), now) }) },
-  { heading: 'TOOK', cell: (run, now) => ({ text: tookText(run, now) }) },
-];
+const runColumns: ExportColumns<RunStatus> = {
+  required: [
+    { heading: 'RUN', cell: ({ run }) => ({ text: run }) },
+    { heading: 'STATE', cell: ({ state }) => stateCell(state) },
+    { heading: 'PAGES', alignRight: true, cell: ({ pages }) => ({ text: pages.toLocaleString('en') }) },
+    { heading: 'REPORTS', alignRight: true, cell: (run) => ({ text: reportsText(run) }) },
+  ],
+  optional: [
+    { heading: 'BYTES', alignRight: true, cell: (run) => ({ text: bytes(run.bytes) }) },
+    { heading: 'STARTED', cell: ({ startedAt }, now) => ({ text: relativeTime(epochMsOf(startedAt), now) }) },
+    { heading: 'TOOK', cell: (run, now) => ({ text: tookText(run, now) }) },
+    { heading: 'SINCE', cell: ({ since }) => ({ text: since ?? '–' }) },
+  ],
+  noteOf: () => '',
+};
 
 function tookText({ state, startedAt, completedAt }: RunStatus, now: number): string {
   const endedMs = completedAt === null ? (state === 'running' ? now : undefined) : epochMsOf(completedAt);
@@ -174,95 +181,62 @@ export function noteOf(entry: StatusEntry, now: number): string {
 
 /** How far a run has come. */
 const placeText = ({ pages, slices }: Pick<ExportStatus, 'pages' | 'slices'>): string =>
-  slices === null ? plural(pages, 'page') : `${slicesText(slices)}, ${plural(pages, 'page')}`;
-
-const slicesText = ({ done, count }: SlicesStatus): string =>
-  `${done.toLocaleString('en')} of ${plural(count, 'slice')}`;
+  slices === null ? plural(pages, 'page') : `${sliceCounts(slices)}, ${plural(pages, 'page')}`;
 
 /** On one line, whatever the service returned. */
 export const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
 
 const maxErrorLength = 300;
+const shortError = ({ error, message }: Pick<RunFailure, 'error' | 'message'>): string =>
+  truncate(errorText(error, message), maxErrorLength);
 
-/** An export, a table of its runs, its bounded runs, and what to do about a run that is unfinished. Only commands are longer than a line. */
-function exportLines(status: ExportStatus, runs: readonly RunStatus[] = [], options: StatusTableOptions): string[] {
-  const { now, style, program, option, columns } = options;
-  const { export: name, watermark, completedAt, schedule, bounded } = status;
-  const facts = [
-    completedAt === null ? 'never completed' : `completed ${relativeTime(epochMsOf(completedAt), now)}`,
-    `watermark ${watermark ?? 'none'}`,
-    schedule.kind === 'manual' && schedule.awsSchedule === undefined
-      ? 'no schedule'
-      : `schedule ${scheduleText(schedule)}`,
-  ];
+/** A text, which is wrapped between words; or a command for some purpose, which is not, so that it can be copied. */
+type Detail = string | readonly [purpose: string, command: string];
+
+/** An export, a table of its runs, and what to know and do about those that are unfinished or damaged, and about its bounded runs. */
+function exportLines(status: ExportStatus, runs: readonly RunStatus[], options: StatusTableOptions): string[] {
+  const { program, option, columns } = options;
+  const { export: name } = status;
+  const indented = (details: readonly Detail[]) =>
+    details.flatMap((each) =>
+      typeof each === 'string'
+        ? wrapText(`  ${each}`, columns, '    ')
+        : hintLines(...each, columns - 2).map((line) => `  ${line}`),
+    );
+  const command = (verb: string, more = '') => `${program} ${verb} ${name} ${more}${option}`;
   const [newest] = runs;
-  const wrapped = (lines: readonly string[]) => lines.flatMap((line) => wrapText(line, columns, '    '));
   return [
-    ...factLines(name, facts, options),
-    ...wrapped(status.reportsOverdue ? [`  ${style('yellow', overdueReports(status, now))}`] : []),
+    ...factLines(status, options),
+    ...indented(overdueReports(status, options)),
     ...(newest === undefined
-      ? ['  no runs yet', `  → ${program} start ${name} ${option}`]
-      : [
-          ...runTable(runs, { ...options, columns: columns - 2 }).map((line) => `  ${line}`),
-          ...wrapped(newestRunLines(newest, options)),
-          ...resumeLines(newest, options),
-        ]),
-    ...damagedRunLines(runs, options),
-    ...boundedLines(name, bounded, options),
-    ...wrapped(failedStartLines(status, options)),
+      ? ['  no runs yet', `  → ${command('start')}`]
+      : exportTable(runs, runColumns, { ...options, columns: columns - 2 }).map((line) => `  ${line}`)),
+    ...indented([
+      ...(newest === undefined ? [] : newestRunDetails(newest, options, command)),
+      ...runs.filter(({ state }) => state === 'damaged').flatMap((run) => damagedRunDetails(run, command)),
+      ...status.bounded.unfinished.flatMap((run) => boundedRunDetails(run, options, command)),
+      ...completedBounded(status.bounded, options),
+      ...failedStartDetails(status, options),
+    ]),
   ].map((line) => line.trimEnd());
 }
 
-function failedStartLines({ failedStart }: ExportStatus, { now, style }: StatusTableOptions): string[] {
-  if (failedStart === null) return [];
-  const { at, error, message } = failedStart;
-  const text = truncate(errorText(error, message), maxErrorLength);
-  return [`  ${style('red', 'last start failed')} ${relativeTime(epochMsOf(at), now)}: ${text}`];
-}
-
-/** Unfinished ones, each with what to do about it; of the others, of which a series may have hundreds, the newest. */
-function boundedLines(
-  name: string,
-  { unfinished, completed, newest }: BoundedRuns,
-  { now, style, program, option, columns }: StatusTableOptions,
-): string[] {
-  const wrapped = (lines: readonly string[]) => lines.flatMap((line) => wrapText(line, columns, '    '));
-  const boundsOf = ({ since, until }: BoundedRun) => `${since} to ${until}`;
-  const lines = unfinished.flatMap((run) => {
-    const { state, since, until, series, slices, lastFailure } = run;
-    const failure = lastFailure === null ? '' : `: ${errorText(lastFailure.error, lastFailure.message)}`;
-    const stateText = style(state === 'failed' ? 'red' : state === 'running' ? 'cyan' : 'yellow', state);
-    const each = series === null ? '' : ` --each ${series.each}`;
-    const start = `${program} start ${name} --since ${since} --until ${series?.until ?? until}${each} ${option}`;
-    return [
-      ...wrapped([
-        `  bounded run ${boundsOf(run)} ${stateText}, ${placeText(run)}${truncate(failure, maxErrorLength)}`,
-        ...setAsideLines(slices),
-      ]),
-      ...(state === 'running' ? [] : hintLines('to resume', start, columns - 2).map((line) => `  ${line}`)),
-    ];
-  });
-  if (newest === null) return lines;
-  const ago = newest.completedAt === null ? '' : `, ${relativeTime(epochMsOf(newest.completedAt), now)}`;
-  const done = `  ${plural(completed, 'bounded run')} completed, the last one ${boundsOf(newest)}${ago}`;
-  return [...lines, ...wrapped([done])];
-}
-
-/** Why slices were not exported to their end. */
-const setAsideLines = (slices: SlicesStatus | null | undefined): string[] =>
-  (slices?.setAside ?? []).map(
-    ({ slice, error, message }) => `  slice ${slice} is set aside: ${errorText(error, message)}`,
-  );
+/** A command of this program about the export: `command('verify', '--run X ')`. */
+type CommandAbout = (verb: string, more?: string) => string;
 
 /** `nightly  completed 3 h ago · watermark …`: in one line, or with some of them in lines below. */
 function factLines(
-  name: string,
-  [first = '', ...others]: readonly string[],
-  { style, columns }: StatusTableOptions,
+  { export: name, completedAt, watermark, schedule }: ExportStatus,
+  { now, style, columns }: StatusTableOptions,
 ): readonly string[] {
+  const scheduled = scheduleText(schedule);
+  const completed = completedAt === null ? 'never completed' : `completed ${relativeTime(epochMsOf(completedAt), now)}`;
   const lines: string[] = [];
-  let line = `${style('bold', name)}  ${first}`;
-  for (const fact of others) {
+  let line = `${style('bold', name)}  ${completed}`;
+  for (const fact of [
+    `watermark ${watermark ?? 'none'}`,
+    scheduled === '–' ? 'no schedule' : `schedule ${scheduled}`,
+  ]) {
     const longer = `${line} · ${fact}`;
     const fits = stripVTControlCharacters(longer).length <= columns;
     if (!fits) lines.push(line);
@@ -271,63 +245,72 @@ function factLines(
   return [...lines, line];
 }
 
-/** Left out, in this order, until the rest fits. */
-const optionalRunColumns: readonly string[] = ['SINCE', 'BYTES', 'TOOK', 'STARTED'];
-
-function runTable(
-  runs: readonly RunStatus[],
-  { now, style, columns }: Pick<StatusTableOptions, 'now' | 'style' | 'columns'>,
-): string[] {
-  let shown = runColumns;
-  for (const optional of optionalRunColumns) {
-    const widths = columnWidths(rowsOf(runs, shown, now));
-    if (widths.reduce((sum, width) => sum + width + columnGap, -columnGap) <= columns) break;
-    shown = shown.filter(({ heading }) => heading !== optional);
-  }
-  return tableLines(rowsOf(runs, shown, now), style, columns);
-}
-
-function overdueReports({ lastReportsAt, reportsEverySeconds }: ExportStatus, now: number): string {
+function overdueReports(
+  { reportsOverdue, lastReportsAt, reportsEverySeconds }: ExportStatus,
+  { now, style }: StatusTableOptions,
+): readonly Detail[] {
+  if (!reportsOverdue) return [];
   const agoMs = lastReportsAt === null ? 0 : now - epochMsOf(lastReportsAt);
   const every = coarseDuration((reportsEverySeconds ?? 0) * 1_000);
-  return `no completed run has had reports for ${coarseDuration(agoMs)}; expected within ${every} (expect.reportsEvery)`;
+  const text = `no completed run has had reports for ${coarseDuration(agoMs)}; expected within ${every} (expect.reportsEvery)`;
+  return [style('yellow', text)];
 }
 
 /** Only the newest run of an export can be unfinished. */
-function newestRunLines(run: RunStatus, { now, style }: StatusTableOptions): string[] {
-  const { state, lastIncident, lastPageAt, slices } = run;
+function newestRunDetails(
+  { state, lastIncident, lastPageAt, slices }: RunStatus,
+  { now, style }: StatusTableOptions,
+  command: CommandAbout,
+): readonly Detail[] {
   if (state === 'completed') return [];
-  const lines = slices === undefined ? [] : [`  ${slicesText(slices)} done`, ...setAsideLines(slices)];
-  if (state === 'running' && lastPageAt !== null) lines.push(`  last page ${relativeTime(epochMsOf(lastPageAt), now)}`);
+  const details: Detail[] = slices === undefined ? [] : [`${sliceCounts(slices)} done`, ...setAsideDetails(slices)];
+  if (state === 'running' && lastPageAt !== null) {
+    details.push(`last page ${relativeTime(epochMsOf(lastPageAt), now)}`);
+  }
   if (lastIncident !== null) {
     const label = style('yellow', lastIncident.kind === 'wait' ? 'last wait' : 'last error');
     const when = relativeTime(epochMsOf(lastIncident.at), now);
-    lines.push(`  ${label} ${when}: ${truncate(describeIncident(lastIncident), maxErrorLength)}`);
+    const isWait = lastIncident.kind === 'wait';
+    const what = isWait ? `the service sent Retry-After: ${lastIncident.seconds} s` : shortError(lastIncident);
+    details.push(`${label} ${when}: ${what}`);
   }
-  return lines;
+  if (state === 'failed' || state === 'interrupted') details.push(['to resume', command('start')]);
+  return details;
 }
 
-function resumeLines({ export: name, state }: RunStatus, { program, option, columns }: StatusTableOptions): string[] {
-  if (state !== 'failed' && state !== 'interrupted') return [];
-  return hintLines('to resume', `${program} start ${name} ${option}`, columns - 2).map((line) => `  ${line}`);
+const damagedRunDetails = ({ run }: RunStatus, command: CommandAbout): readonly Detail[] => [
+  `run ${run} was published, but its manifest is missing or was changed`,
+  ['to see what', command('verify', `--run ${run} `)],
+];
+
+const boundsText = ({ since, until }: BoundedRun) => `${since} to ${until}`;
+
+function boundedRunDetails(run: BoundedRun, { style }: StatusTableOptions, command: CommandAbout): readonly Detail[] {
+  const { state, since, until, series, slices, lastFailure } = run;
+  const stateText = style(state === 'failed' ? 'red' : state === 'running' ? 'cyan' : 'yellow', state);
+  const failure = lastFailure === null ? '' : `: ${shortError(lastFailure)}`;
+  const each = series === null ? '' : `--each ${series.each} `;
+  const start = command('start', `--since ${since} --until ${series?.until ?? until} ${each}`);
+  return [
+    `bounded run ${boundsText(run)} ${stateText}, ${placeText(run)}${failure}`,
+    ...(slices === null ? [] : setAsideDetails(slices)),
+    ...(state === 'running' ? [] : [['to resume', start] as const]),
+  ];
 }
 
-function damagedRunLines(
-  runs: readonly RunStatus[],
-  { program, option, columns }: StatusTableOptions,
-): readonly string[] {
-  return runs
-    .filter(({ state }) => state === 'damaged')
-    .flatMap(({ export: name, run }) => [
-      ...wrapText(`  run ${run} was published, but its manifest is missing or was changed`, columns, '    '),
-      ...hintLines('to see what', `${program} verify ${name} --run ${run} ${option}`, columns - 2).map(
-        (line) => `  ${line}`,
-      ),
-    ]);
+/** A series may have hundreds: the newest one stands for all. */
+function completedBounded({ completed, newest }: BoundedRuns, { now }: StatusTableOptions): readonly Detail[] {
+  if (newest === null) return [];
+  const ago = newest.completedAt === null ? '' : `, ${relativeTime(epochMsOf(newest.completedAt), now)}`;
+  return [`${plural(completed, 'bounded run')} completed, the last one ${boundsText(newest)}${ago}`];
 }
 
-function describeIncident(incident: Incident): string {
-  return incident.kind === 'wait'
-    ? `the service sent Retry-After: ${incident.seconds} s`
-    : `${incident.error}: ${incident.message.replaceAll(/\s+/g, ' ')}`;
+/** Why slices were not exported to their end. */
+const setAsideDetails = ({ setAside }: SlicesStatus): readonly Detail[] =>
+  setAside.map(({ slice, error, message }) => `slice ${slice} is set aside: ${errorText(error, message)}`);
+
+function failedStartDetails({ failedStart }: ExportStatus, { now, style }: StatusTableOptions): readonly Detail[] {
+  if (failedStart === null) return [];
+  const when = relativeTime(epochMsOf(failedStart.at), now);
+  return [`${style('red', 'last start failed')} ${when}: ${shortError(failedStart)}`];
 }

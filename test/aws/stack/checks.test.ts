@@ -92,9 +92,8 @@ describe('doctor checks that alarms arrive', () => {
       /not authorized/,
     ],
   ] as const)('%s', async (_, attributes, state, message) => {
-    const remedy = state === 'ok' ? null : expect.stringMatching(/./);
-    expect(await check('alarms', { attributes })).toEqual([
-      { check: 'alarms', export: null, state, message: expect.stringMatching(message), remedy },
+    expect(await check('alarms', { attributes })).toMatchObject([
+      { check: 'alarms', export: null, state, message: expect.stringMatching(message) },
     ]);
   });
 
