@@ -99,19 +99,6 @@ describe('what a start says about bounds and slices', () => {
         '--until: must not be after 2026-11-20T12:00:00Z, which is now: later reports would never be exported',
     });
   });
-
-  it('is refused if a series has too many runs', async () => {
-    await expect(find([], { ...quarter, each: 'PT1M' })).rejects.toMatchObject({
-      message: '--each: results in more than 1000 runs. Choose a longer one',
-    });
-  });
-
-  it('needs requests with an upper bound', async () => {
-    const unbounded = { dates: { unitMs: 1_000 } };
-    await expect(find([], january, unbounded)).rejects.toThrow(/cannot have runs with an upper bound/);
-    await expect(find([], { parallel: 2 }, unbounded)).rejects.toThrow(/cannot have slices/);
-    expect(await find([], { parallel: 1 }, unbounded)).toBeUndefined();
-  });
 });
 
 describe('a checked start', () => {

@@ -10,7 +10,7 @@ import { describe, expect, it } from 'vitest';
 import { followExecution, readFollowStart } from '../../../lib/aws/step-functions/follow-run.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { stateNameOfRun } from '../../../lib/core/bounded-runs.ts';
-import { asRunId, type Run } from '../../../lib/core/model.ts';
+import { asRunId, type ExportState, type Run } from '../../../lib/core/model.ts';
 import type { Retry } from '../../../lib/target/target.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { aPageEntry, anExportDefinition, aRun, aRunResult, at } from '../../support/builders.ts';
@@ -55,6 +55,10 @@ function aFollowedRun(input: object = {}) {
     if (events instanceof Error) throw events;
     return { events };
   });
+  const change = async (update: (state: Partial<ExportState>) => Partial<ExportState>, stateName = 'nightly') => {
+    const state = (await log.exportState(stateName)) ?? { export: stateName, sequence: 1, version: 0 };
+    await log.replaceState({ ...state, ...update(state), version: state.version + 1 });
+  };
   const fixture = {
     log,
     descriptions,
@@ -66,50 +70,24 @@ function aFollowedRun(input: object = {}) {
     messages,
     interrupt: () => interruption.abort(),
     /** Writes the export state as BeginRun does. */
-    async claim(changes: Partial<Run> = {}) {
+    claim: (changes: Partial<Run> = {}) => {
       const active = aRun({ export: 'nightly', run: id, startedBy: first, execution: first, ...changes });
-      const stateName = stateNameOfRun(active);
-      const version = ((await log.exportState(stateName))?.version ?? 0) + 1;
-      await log.replaceState({ export: stateName, sequence: 1, version, active });
+      return change(() => ({ active }), stateNameOfRun(active));
     },
-    /** Writes the export state as FinishRun does. */
-    async release() {
-      const {
-        active: _,
-        version = 0,
-        ...state
-      } = (await log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
-      await log.replaceState({ ...state, version: version + 1 });
+    /** As FinishRun does. */
+    publish: (execution: string) => {
+      const lastCompleted = { execution, completedAt: at('2026-11-20T02:10:00Z'), result };
+      return change(() => ({ active: undefined, lastCompleted }));
     },
-    async publish(execution: string) {
-      const {
-        active: _,
-        version = 0,
-        ...state
-      } = (await log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
-      await log.replaceState({
-        ...state,
-        version: version + 1,
-        lastCompleted: { execution, completedAt: at('2026-11-20T02:10:00Z'), result },
-      });
-    },
-    /** Writes the export state as FailRun does for a run that can never complete. */
-    async abandon(failure: { error: string; message: string }) {
-      const {
-        active,
-        version = 0,
-        ...state
-      } = (await log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
-      if (active === undefined) throw new Error('There is no run');
-      const totals = { pages: 2, reports: null, bytes: 200 };
-      const lastAbandoned = {
-        run: active.run,
-        since: active.since,
-        ...totals,
-        failure: { ...failure, at: at('2026-11-20T02:05:00Z') },
-      };
-      await log.replaceState({ ...state, version: version + 1, lastAbandoned });
-    },
+    /** As FailRun does for a run that can never complete. */
+    abandon: (failure: { error: string; message: string }) =>
+      change(({ active = aRun() }) => {
+        const { run, since } = active;
+        const abandoned = { run, since, pages: 2, reports: null, bytes: 200 };
+        const lastAbandoned = { ...abandoned, failure: { ...failure, at: at('2026-11-20T02:05:00Z') } };
+        return { active: undefined, lastAbandoned };
+      }),
+    change,
     /** The newest events in the history of the execution, newest first as Step Functions returns them. */
     happened(...newest: readonly HistoryEvent[]) {
       const known = histories.get(first);
@@ -196,7 +174,7 @@ describe('following a run', () => {
         await run.page(3, { timing: null });
       },
       async () => {
-        await run.release();
+        await run.publish(first);
         run.end(first, result);
       },
     ]);
@@ -337,8 +315,7 @@ describe('following a run', () => {
     await unseen.abandon({ error: 'CursorRejectedError', message });
     unseen.descriptions.set(first, failure);
     expect(await unseen.follow([])).toMatchObject({ failed: { run: null } });
-    const { version = 0, ...state } = (await unseen.log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
-    await unseen.log.replaceState({ ...state, version: version + 1, recentExecutions: [first] });
+    await unseen.change(() => ({ recentExecutions: [first] }));
     expect(await unseen.follow([])).toEqual({ status: 'failed', failed });
   });
 
@@ -542,15 +519,6 @@ describe('following a run with slices', () => {
       { event: 'slice-set-aside', slice: 2, error: 'ContractError', message: 'not XML' },
       { event: 'slice-restarted', slice: 3, attempt: 2 },
     ]);
-  });
-
-  it('reports a failure with the totals of all of them', async () => {
-    const run = aFollowedRun();
-    await run.claim({ slices });
-    await run.page(1, nextPage(1, 1, true));
-    await run.page(1, nextPage(2, 1));
-    run.descriptions.set(first, { status: 'ABORTED' });
-    expect(await run.follow([])).toMatchObject({ status: 'failed', failed: { run: id, pages: 2, resumable: true } });
   });
 });
 

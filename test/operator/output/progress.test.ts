@@ -43,32 +43,67 @@ function aDisplay(isTTY = false, options: { readonly countsDown?: boolean; reado
   };
 }
 
+const fresh = aRunId();
+const until = at('2026-11-20T02:30:00Z');
+const sliced = { until, slices: { done: 3, count: 64 } };
+const ofSlice = { export: 'daily', run, slice: 7 };
+const ofRun = { export: 'daily', run };
+const part = aRunResult({
+  ...ofRun,
+  since: at('2026-01-01T00:00:00Z'),
+  until: at('2026-02-01T00:00:00Z'),
+  pages: 3,
+  bytes: 1_000,
+  bounded: true,
+});
+const rest = { export: 'daily', since: at('2026-02-01T00:00:00Z'), until: at('2026-03-01T00:00:00Z'), each: 'month' };
+
 describe('the progress of a run', () => {
-  it('says which run exports what, and since when', () => {
-    const display = aDisplay();
-    display.onEvent(started);
-    expect(display.lines()).toEqual([`Run ${run}: exporting "daily" since 2026-11-20T02:00:00Z`]);
-  });
-
-  it('says after which page a run resumes', () => {
-    const display = aDisplay();
-    display.onEvent({ ...started, event: 'run-resumed', page: 146, pages: 145 });
-    display.onEvent({ ...started, event: 'run-resumed' });
-    expect(display.lines()).toEqual([
+  it.each<[ExportEvent, string]>([
+    [started, `Run ${run}: exporting "daily" since 2026-11-20T02:00:00Z`],
+    [
+      { ...started, ...sliced },
+      `Run ${run}: exporting "daily" since 2026-11-20T02:00:00Z until 2026-11-20T02:30:00Z in 64 slices`,
+    ],
+    [
+      { ...started, event: 'run-resumed', page: 146, pages: 145 },
       `Resuming run ${run} after page 145 (since 2026-11-20T02:00:00Z)`,
-      `Resuming run ${run} at page 1 (since 2026-11-20T02:00:00Z)`,
-    ]);
-  });
-
-  it('says why a run starts over, and how long it waits for the service', () => {
-    const display = aDisplay();
-    const fresh = aRunId();
-    display.onEvent({ event: 'run-restarted', export: 'daily', run: fresh, abandoned: run, reason: 'cursor rejected' });
-    display.onEvent({ event: 'service-asked-to-wait', export: 'daily', run, page: 9, seconds: 60, inside: false });
-    expect(display.lines()).toEqual([
+    ],
+    [{ ...started, event: 'run-resumed' }, `Resuming run ${run} at page 1 (since 2026-11-20T02:00:00Z)`],
+    [
+      { ...started, event: 'run-resumed', ...sliced, page: 146, pages: 145 },
+      `Resuming run ${run} after 145 pages (since 2026-11-20T02:00:00Z until 2026-11-20T02:30:00Z in 64 slices)`,
+    ],
+    [
+      { event: 'run-restarted', export: 'daily', run: fresh, abandoned: run, reason: 'cursor rejected' },
       `Starting over as run ${fresh}, because run ${run} cannot continue: cursor rejected`,
+    ],
+    [
+      { event: 'slice-restarted', ...ofSlice, attempt: 2, reason: 'responded with 410' },
+      'Slice 7 starts over (attempt 2), because responded with 410',
+    ],
+    [
+      { event: 'slice-set-aside', ...ofSlice, error: 'ContractError', message: 'not XML' },
+      'Slice 7 waits while the others continue: ContractError: not XML',
+    ],
+    [
+      { event: 'service-asked-to-wait', ...ofRun, page: 9, seconds: 60, inside: false },
       'Waiting 60 s before page 9 (Retry-After)',
-    ]);
+    ],
+    [
+      { event: 'service-asked-to-wait', ...ofSlice, page: 3, seconds: 9, inside: true },
+      'Waiting 9 s before page 3 of slice 7 (Retry-After)',
+    ],
+    [
+      { event: 'run-completed', ...part, rest },
+      `Completed: 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z (3 pages, 250 reports, 1 kB, run ${run})`,
+    ],
+    // The summary says how the last run of a series ended.
+    [{ event: 'run-completed', ...part }, ''],
+  ])('has a line for %j', (event, line) => {
+    const display = aDisplay();
+    display.onEvent(event);
+    expect(display.lines().join()).toBe(line);
   });
 
   it('shows at most one page per minute in a log, with the time, and the rate once it is known', () => {
@@ -125,18 +160,6 @@ describe('the progress of a run with slices', () => {
     slices: { done, count: 64 },
   });
 
-  it('says how many there are, and until when', () => {
-    const display = aDisplay();
-    const until = at('2026-11-20T02:30:00Z');
-    const slices = { done: 3, count: 64 };
-    display.onEvent({ ...started, until, slices });
-    display.onEvent({ ...started, event: 'run-resumed', until, slices, page: 146, pages: 145 });
-    expect(display.lines()).toEqual([
-      `Run ${run}: exporting "daily" since 2026-11-20T02:00:00Z until 2026-11-20T02:30:00Z in 64 slices`,
-      `Resuming run ${run} after 145 pages (since 2026-11-20T02:00:00Z until 2026-11-20T02:30:00Z in 64 slices)`,
-    ]);
-  });
-
   it('shows the slices that are done, the totals, and the time that is left once one is done', () => {
     const display = aDisplay();
     display.onEvent({ ...started, slices: { done: 0, count: 64 } });
@@ -162,31 +185,6 @@ describe('the progress of a run with slices', () => {
       '62 of 64 slices · 418 pages · 4,180 reports · 418 kB · 2 min left',
     ]);
   });
-
-  it('says which slice starts over, waits while the others continue, or waits for the service', () => {
-    const display = aDisplay(false, { quiet: true });
-    const about = { export: 'daily', run, slice: 7 };
-    display.onEvent({ event: 'slice-restarted', ...about, attempt: 2, reason: 'responded with 410' });
-    display.onEvent({ event: 'slice-set-aside', ...about, error: 'ContractError', message: 'not XML' });
-    display.onEvent({ event: 'service-asked-to-wait', ...about, page: 3, seconds: 9, inside: true });
-    expect(display.lines()).toEqual([
-      'Slice 7 starts over (attempt 2), because responded with 410',
-      'Slice 7 waits while the others continue: ContractError: not XML',
-      'Waiting 9 s before page 3 of slice 7 (Retry-After)',
-    ]);
-  });
-
-  it('says which part of a series has completed, and leaves the last one to the summary', () => {
-    const display = aDisplay();
-    const bounds = { since: at('2026-01-01T00:00:00Z'), until: at('2026-02-01T00:00:00Z') };
-    const result = aRunResult({ export: 'daily', run, ...bounds, pages: 3, reports: 250, bytes: 1_000, bounded: true });
-    const rest = { export: 'daily', since: bounds.until, until: at('2026-03-01T00:00:00Z'), each: 'month' };
-    display.onEvent({ event: 'run-completed', ...result, rest });
-    display.onEvent({ event: 'run-completed', ...result });
-    expect(display.lines()).toEqual([
-      `Completed: 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z (3 pages, 250 reports, 1 kB, run ${run})`,
-    ]);
-  });
 });
 
 describe('a retry', () => {
@@ -195,27 +193,20 @@ describe('a retry', () => {
   });
 
   const retry = { state: 'ExportPage', error: 'ServiceUnavailableError', message: '503', attempt: 3, maxAttempts: 20 };
-  const lineOf = (more: { readonly delaySeconds?: number; readonly maxDelaySeconds?: number }) => {
+
+  it.each([
+    [{ delaySeconds: 8.2 }, 'Retrying in 8 s'],
+    [{ delaySeconds: 0.04 }, 'Retrying now'],
+    [{ delaySeconds: 0.05 }, 'Retrying in 0.1 s'],
+    [{ maxDelaySeconds: 8 }, 'Retrying within 8 s'],
+    [{}, 'Retrying'],
+  ])('with %j says the delay, which attempt it is, and of how many', (delay, text) => {
+    vi.useFakeTimers();
     const display = aDisplay();
-    display.onRetry({ ...retry, ...more });
-    return display.lines();
-  };
-
-  it('says the delay, which attempt it is, and of how many', () => {
-    expect(lineOf({ delaySeconds: 8.2 })).toEqual(['Retrying in 8 s (attempt 4 of 21): ServiceUnavailableError: 503']);
-  });
-
-  it('says "now" instead of a delay of 0.0 s', () => {
-    expect(lineOf({ delaySeconds: 0.04 })).toEqual(['Retrying now (attempt 4 of 21): ServiceUnavailableError: 503']);
-    expect(lineOf({ delaySeconds: 0.05 })).toEqual([
-      'Retrying in 0.1 s (attempt 4 of 21): ServiceUnavailableError: 503',
-    ]);
-  });
-
-  it('says the maximum of a delay that is random', () => {
-    expect(lineOf({ maxDelaySeconds: 8 })).toEqual([
-      'Retrying within 8 s (attempt 4 of 21): ServiceUnavailableError: 503',
-    ]);
+    display.onRetry({ ...retry, ...delay });
+    // It does not count down in a pipe.
+    vi.advanceTimersByTime(10_000);
+    expect(display.lines()).toEqual([`${text} (attempt 4 of 21): ServiceUnavailableError: 503`]);
   });
 
   describe('on a terminal', () => {
@@ -262,18 +253,6 @@ describe('a retry', () => {
       display.pass(10_000);
       expect(display.output()).toBe(line);
     });
-  });
-
-  it('does not count down in a pipe', () => {
-    vi.useFakeTimers();
-    const display = aDisplay();
-    display.onRetry({ ...retry, delaySeconds: 8 });
-    vi.advanceTimersByTime(10_000);
-    expect(display.lines()).toEqual(['Retrying in 8 s (attempt 4 of 21): ServiceUnavailableError: 503']);
-  });
-
-  it('says nothing of a delay that is over', () => {
-    expect(lineOf({})).toEqual(['Retrying (attempt 4 of 21): ServiceUnavailableError: 503']);
   });
 });
 
