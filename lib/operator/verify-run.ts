@@ -5,7 +5,15 @@
 
 import { hash } from 'node:crypto';
 import { secondOf } from '../core/filter.ts';
-import { addPage, type Run, type RunTotals, type StoredCursor, type StoredPage, zeroTotals } from '../core/model.ts';
+import {
+  addPage,
+  type Bounds,
+  type Run,
+  type RunTotals,
+  type StoredCursor,
+  type StoredPage,
+  zeroTotals,
+} from '../core/model.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
   boundedSummaryKey,
@@ -27,50 +35,74 @@ import {
   readRunSummary,
 } from '../core/storage/published-runs.ts';
 import {
-  conflictFinding,
+  differentTotals,
   type Expected,
   type ExpectedChain,
   type ExpectedPage,
-  type ExpectedPagesDependencies,
+  type Finding,
+  Findings,
   pagesOfLog,
   pagesOfManifest,
+  type VerifiedStores,
 } from './expected-pages.ts';
 
-export interface VerifyDependencies extends ExpectedPagesDependencies {
+export interface VerifyDependencies extends VerifiedStores {
   /** Called with the size of each page once it is verified, in any order. */
   readonly onPage: (bytes: number) => void;
 }
 
 export interface VerifiedRun extends RunTotals {
+  readonly run: string;
+  readonly published: boolean;
+  /** null: it is no bounded run, or not published. */
+  readonly bounds: Bounds | null;
   /** What could not be verified, and why that is not a finding. */
   readonly notes: readonly string[];
+  /** The first 100. */
+  readonly findings: readonly Finding[];
+  readonly findingCount: number;
 }
 
-/** How many objects are read at once. */
-const concurrency = 8;
+/**
+ * Verifies the pages of a run and its folder. Of a published one, also its manifest and its summary, and the pointer to the newest run;
+ * of an unfinished one, its log.
+ */
+export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun | Run): Promise<VerifiedRun> {
+  const findings = new Findings();
+  const isPublished = 'manifest' in subject;
+  const { totals, notes } = isPublished
+    ? await verifyPublished(deps, subject, findings)
+    : await verifyPages(deps, subject, pagesOfLog(deps, subject, findings), false, findings);
+  const { run, since, until, bounded } = isPublished ? subject.header : subject;
+  return {
+    run,
+    published: isPublished,
+    bounds: isPublished && bounded && until !== undefined ? { since, until } : null,
+    ...totals,
+    notes: isPublished ? notes : [...notes, 'The run is not published yet'],
+    findings: findings.found,
+    findingCount: findings.count,
+  };
+}
 
-/** Verifies a published run: its manifest, log, pages, folder and summary, and the pointer to the newest run. */
-export async function verifyPublishedRun(deps: VerifyDependencies, published: PublishedRun): Promise<VerifiedRun> {
+async function verifyPublished(
+  deps: VerifyDependencies,
+  published: PublishedRun,
+  findings: Findings,
+): Promise<VerifiedPages> {
   const { header, manifest } = published;
   const run: RunKeyParts = { ...header, request: header };
-  const verified = await verifyPages(deps, run, pagesOfManifest(deps, run, published), true);
-  const report = (message: string) =>
-    deps.onFinding({ page: null, message: `${deps.store.locate(manifest)}: ${message}` });
-  for (const problem of headerProblems(header, manifest)) report(problem);
-  for (const field of ['pages', 'reports', 'bytes'] as const) {
-    if (header.totals[field] !== verified[field]) {
-      report(`its totals have ${header.totals[field]} ${field}, but its pages add up to ${verified[field]}`);
-    }
+  const verified = await verifyPages(deps, run, pagesOfManifest(deps, run, published, findings), true, findings);
+  for (const problem of [
+    ...headerProblems(header, manifest),
+    ...differentTotals('its totals have', header.totals, verified.totals),
+  ]) {
+    findings.report(null, `${deps.store.locate(manifest)}: ${problem}`);
   }
-  await verifySummary(deps, published);
-  await verifyPointer(deps, published);
+  for (const verify of [verifySummary, verifyPointer]) {
+    await verify(deps, published, findings).catch((error: unknown) => findings.reportConflict(null, error));
+  }
   return verified;
-}
-
-/** Verifies an unfinished run: its log, the pages in it, and its folder. */
-export async function verifyUnpublishedRun(deps: VerifyDependencies, run: Run): Promise<VerifiedRun> {
-  const verified = await verifyPages(deps, run, pagesOfLog(deps, run), false);
-  return { ...verified, notes: [...verified.notes, 'The run is not published yet'] };
 }
 
 /** Where the header contradicts itself or the manifest's own key. */
@@ -88,12 +120,21 @@ function headerProblems(header: PublishedRun['header'], manifest: string): strin
   ];
 }
 
+interface VerifiedPages {
+  readonly totals: RunTotals;
+  readonly notes: readonly string[];
+}
+
+/** How many objects are read at once. */
+const concurrency = 8;
+
 async function verifyPages(
   deps: VerifyDependencies,
   run: RunKeyParts,
   pages: AsyncGenerator<ExpectedPage, Expected>,
   isPublished: boolean,
-): Promise<VerifiedRun> {
+  findings: Findings,
+): Promise<VerifiedPages> {
   let totals = zeroTotals;
   let expected: Expected = { notes: [], chains: [] };
   // Each worker takes the next page as soon as it has finished one. The generator serializes the calls of `next`.
@@ -106,70 +147,58 @@ async function verifyPages(
       }
       const { page } = next.value;
       totals = { pages: totals.pages + 1, ...addPage(totals, page) };
-      await verifyObject(deps, run, next.value, isPublished);
+      const problem = await findProblem(deps, run, next.value, isPublished).catch((error: unknown) =>
+        findings.reportConflict(page.page, error),
+      );
+      if (problem !== undefined) findings.report(page.page, `${deps.store.locate(page.key)} ${problem}`);
       deps.onPage(page.bytes);
     }
   };
   await Promise.all(Array.from({ length: concurrency }, work));
-  const leftovers = await reportUnexpectedPages(deps, run, expected.chains, isPublished);
-  return { ...totals, notes: [...expected.notes, ...leftovers] };
+  const leftovers = await reportUnexpectedPages(deps, run, expected.chains, isPublished, findings);
+  return { totals, notes: [...expected.notes, ...leftovers] };
 }
 
-async function verifyObject(
-  { store, onFinding }: VerifyDependencies,
-  run: RunKeyParts,
-  expected: ExpectedPage,
-  isPublished: boolean,
-): Promise<void> {
-  const { page } = expected;
-  const report = (message: string) => onFinding({ page: page.page, message: `${store.locate(page.key)} ${message}` });
-  try {
-    const chunks = await store.read(page.key);
-    if (chunks === undefined) return report('is missing');
-    for await (const _ of readPage(page, chunks));
-    const stored = await store.find(page.key);
-    const problem =
-      stored && (metadataProblem(run, expected, stored) ?? revisionProblem(expected, stored, isPublished));
-    if (problem !== undefined) report(problem);
-  } catch (error) {
-    if (error instanceof DifferentContentError) return report(error.message);
-    onFinding(conflictFinding(page.page, error));
-  }
-}
-
-/** Where the metadata of the object contradicts the manifest or the log; undefined if it does not. */
-function metadataProblem(
+/** Where the object of a page, or its metadata, contradicts the manifest or the log; undefined if it does not. */
+async function findProblem(
+  { store }: VerifyDependencies,
   { run }: RunKeyParts,
   { page, entry, ref, isLast }: ExpectedPage,
-  stored: StoredPage,
-): string | undefined {
-  const isOfChain = stored.slice === ref?.slice && stored.attempt === ref?.attempt;
-  if (stored.run !== run || stored.page !== ref?.page || !isOfChain) {
-    return `has the metadata of ${describePage(stored)} of run ${stored.run}`;
+  isPublished: boolean,
+): Promise<string | undefined> {
+  try {
+    const chunks = await store.read(page.key);
+    if (chunks === undefined) return 'is missing';
+    for await (const _ of readPage(page, chunks));
+  } catch (error) {
+    if (error instanceof DifferentContentError) return error.message;
+    throw error;
   }
-  if (stored.bytes !== page.bytes || stored.sha256 !== page.sha256)
-    return 'has the SHA-256 of other content in its metadata';
-  if (stored.reports !== page.reports) return `has ${stored.reports} reports in its metadata, not ${page.reports}`;
-  if (entry !== undefined && stored.documentRoot !== entry.documentRoot)
-    return 'has another document root in its metadata';
-  if (stored.transferredBytes !== page.transferredBytes) return 'has another transferredBytes in its metadata';
-  if (!isSameCursor(stored.cursor, page.cursor)) return 'has another cursor in its metadata';
-  if ((stored.nextCursor === null) !== isLast) {
-    return isLast ? 'has a next cursor in its metadata, but is the last page' : 'has no next cursor in its metadata';
-  }
-  if (entry !== undefined && !isSameCursor(stored.nextCursor, entry.nextCursor)) {
-    return 'has another next cursor in its metadata';
-  }
-  return undefined;
-}
-
-/**
- * After a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was copied in other parts. Then the
- * SHA-256 decides, which has been compared. A run that is not published needs the revisions that were logged.
- */
-function revisionProblem({ entry }: ExpectedPage, { revision }: StoredPage, isPublished: boolean): string | undefined {
-  if (isPublished || entry === undefined || revision === entry.revision) return undefined;
-  return `was replaced: its revision is ${revision}, but ${entry.revision} was logged`;
+  const stored = await store.find(page.key);
+  if (stored === undefined) return undefined;
+  const { revision } = stored;
+  const isPage = stored.page === ref?.page && stored.slice === ref.slice && stored.attempt === ref.attempt;
+  const problems: readonly (readonly [string, boolean])[] = [
+    [`has the metadata of ${describePage(stored)} of run ${stored.run}`, stored.run !== run || !isPage],
+    ['has the SHA-256 of other content in its metadata', stored.bytes !== page.bytes || stored.sha256 !== page.sha256],
+    [`has ${stored.reports} reports in its metadata, not ${page.reports}`, stored.reports !== page.reports],
+    ['has another document root in its metadata', entry !== undefined && stored.documentRoot !== entry.documentRoot],
+    ['has another transferredBytes in its metadata', stored.transferredBytes !== page.transferredBytes],
+    ['has another cursor in its metadata', !isSameCursor(stored.cursor, page.cursor)],
+    ['has a next cursor in its metadata, but is the last page', isLast && stored.nextCursor !== null],
+    ['has no next cursor in its metadata', !isLast && stored.nextCursor === null],
+    [
+      'has another next cursor in its metadata',
+      entry !== undefined && !isSameCursor(stored.nextCursor, entry.nextCursor),
+    ],
+    // After a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was copied in other parts. Then the
+    // SHA-256 decides, which has been compared. A run that is not published needs the revisions that were logged.
+    [
+      `was replaced: its revision is ${revision}, but ${entry?.revision} was logged`,
+      !isPublished && entry !== undefined && revision !== entry.revision,
+    ],
+  ];
+  return problems.find(([, applies]) => applies)?.[0];
 }
 
 /** A cursor may be stored as its hash. */
@@ -186,133 +215,102 @@ const cursorHash = (cursor: NonNullable<StoredCursor>): string =>
  * of earlier attempts of slices: as those of an abandoned run, they are left over.
  */
 async function reportUnexpectedPages(
-  deps: VerifyDependencies,
+  { store }: VerifyDependencies,
   run: RunKeyParts,
   chains: readonly ExpectedChain[],
   isPublished: boolean,
+  findings: Findings,
 ): Promise<readonly string[]> {
-  const { store, onFinding } = deps;
-  const known = new Map(chains.map((each) => [each.chain.slice, each]));
+  const known = new Map(chains.map((chain) => [chain.slice, chain]));
+  // A slice may have begun since the log was read.
+  const chainOf = ({ slice, attempt }: PageRef) => known.get(slice) ?? { slice, attempt, pages: 0, nextCursor: null };
   const further: (readonly [PageRef, string])[] = [];
   let leftovers = 0;
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
     if (page === undefined) continue;
-    const { chain, pages } = known.get(page.slice) ?? { chain: page, pages: 0 };
+    const { attempt, pages } = chainOf(page);
     // A slice of a run that is not published may have started over since its log was read.
-    const isOther = isPublished ? (page.attempt ?? 1) < (chain.attempt ?? 1) : page.attempt !== chain.attempt;
+    const isOther = isPublished ? (page.attempt ?? 1) < (attempt ?? 1) : page.attempt !== attempt;
     if (isOther) leftovers += 1;
-    else if (page.attempt !== chain.attempt || page.page > pages) further.push([page, key]);
+    else if (page.attempt !== attempt || page.page > pages) further.push([page, key]);
   }
   // Found after all pages are listed: the run may have progressed since its log was read.
   const lastPages = new Map<number | undefined, number>();
   for (const [page, key] of further) {
-    const { slice } = page;
-    const { chain, pages } = known.get(slice) ?? { chain: { ...page, export: run.export, run: run.run }, pages: 0 };
-    const last = lastPages.get(slice) ?? (isPublished ? pages : await findLastPage(deps, run, { chain, pages }));
-    lastPages.set(slice, last);
+    const chain = chainOf(page);
+    const last =
+      lastPages.get(page.slice) ?? (isPublished ? chain.pages : await findLastPage(store, run, chain, findings));
+    lastPages.set(page.slice, last);
     if (page.attempt === chain.attempt && page.page <= last) continue;
-    onFinding({
-      page: page.page,
-      message: `${store.locate(key)} exists, but neither the manifest nor the log includes it`,
-    });
+    findings.report(page.page, `${store.locate(key)} exists, but neither the manifest nor the log includes it`);
   }
   const text = leftovers === 1 ? '1 page of an earlier attempt' : `${leftovers} pages of earlier attempts`;
   return leftovers === 0 ? [] : [`${text} of slices left over in its folder: the run does not contain them`];
 }
 
 /**
- * The last page of a slice of an unfinished run. Pages may be stored that are not logged yet, each following its predecessor. If
- * the first of them that does not follow is unreadable, it is reported and counts as the last page.
+ * The last page of a slice of an unfinished run. Pages may be stored that are not logged yet, or were not when the log was read, each
+ * requested with the cursor of its predecessor. The first one that is unreadable is reported, and counts as the last page.
  */
-async function findLastPage(deps: VerifyDependencies, run: RunKeyParts, expected: ExpectedChain): Promise<number> {
-  let { page, cursor } = await lastLoggedPage(deps, expected);
-  while (cursor !== null || page === 0) {
-    page += 1;
-    const ref = { slice: expected.chain.slice, attempt: expected.chain.attempt, page };
+async function findLastPage(
+  store: VerifyDependencies['store'],
+  run: RunKeyParts,
+  { slice, attempt, pages, nextCursor }: ExpectedChain,
+  findings: Findings,
+): Promise<number> {
+  let cursor = nextCursor;
+  for (let page = pages + 1; cursor !== null || page === 1; page += 1) {
+    let stored: StoredPage | undefined;
     try {
-      const stored = await deps.store.find(pageKey(run, ref));
-      if (stored === undefined || !follows(stored, run, ref, cursor)) return page - 1;
-      cursor = stored.nextCursor;
+      stored = await store.find(pageKey(run, { slice, attempt, page }));
     } catch (error) {
-      deps.onFinding(conflictFinding(page, error));
+      findings.reportConflict(page, error);
       return page;
     }
+    const isNext =
+      stored?.run === run.run && stored.page === page && stored.slice === slice && stored.attempt === attempt;
+    if (stored === undefined || !isNext || !isSameCursor(stored.cursor, cursor)) return page - 1;
+    cursor = stored.nextCursor;
+    pages = page;
   }
-  return page;
-}
-
-/** `cursor` is undefined if it is unknown. */
-function follows(
-  stored: StoredPage,
-  { run }: RunKeyParts,
-  { page, slice, attempt }: PageRef,
-  cursor: StoredCursor | undefined,
-): boolean {
-  const isPage = stored.page === page && stored.slice === slice && stored.attempt === attempt;
-  return stored.run === run && isPage && (cursor === undefined || isSameCursor(stored.cursor, cursor));
-}
-
-/** The last page that was logged or verified. `cursor` is the next one: null for none, undefined if unknown. */
-async function lastLoggedPage(
-  { log }: VerifyDependencies,
-  { chain, pages }: ExpectedChain,
-): Promise<{ readonly page: number; readonly cursor: StoredCursor | undefined }> {
-  const unknown = { page: pages, cursor: pages === 0 ? null : undefined };
-  try {
-    const last = await log.last(chain);
-    if (last === undefined || last.page < pages) return unknown;
-    return { page: last.page, cursor: last.repeats ? null : last.nextCursor };
-  } catch (error) {
-    // It was reported when the entries were verified.
-    conflictFinding(null, error);
-    return unknown;
-  }
+  return pages;
 }
 
 /** `run.json`, or `bounded.json`, repeats the header of the manifest. */
 async function verifySummary(
-  { store, onFinding }: VerifyDependencies,
+  { store }: VerifyDependencies,
   { header, manifest }: PublishedRun,
+  findings: Findings,
 ): Promise<void> {
-  const report = (message: string) => onFinding({ page: null, message });
-  const { bounded = false } = header;
-  const key = bounded ? boundedSummaryKey(header) : runSummaryKey(header);
+  const key = header.bounded ? boundedSummaryKey(header) : runSummaryKey(header);
   const address = store.locate(key);
-  try {
-    const summary = await (bounded ? readBoundedSummary(store, key) : readRunSummary(store, key));
-    if (summary === undefined) return report(`${address} is missing, so tables of runs lack this run`);
-    const { totals, ...expected } = header;
-    const stated: Record<string, unknown> = { ...expected, ...totals, manifest };
-    const different = Object.entries(summary).filter(([field, value]) => field in stated && value !== stated[field]);
-    for (const [field, value] of different) {
-      report(`${address} has the ${field} ${JSON.stringify(value)}, but the manifest ${JSON.stringify(stated[field])}`);
-    }
-  } catch (error) {
-    onFinding(conflictFinding(null, error));
+  const summary = await (header.bounded ? readBoundedSummary(store, key) : readRunSummary(store, key));
+  if (summary === undefined) return findings.report(null, `${address} is missing, so tables of runs lack this run`);
+  const { totals, ...expected } = header;
+  const stated: Record<string, unknown> = { ...expected, ...totals, manifest };
+  for (const [field, value] of Object.entries(summary)) {
+    if (!(field in stated) || value === stated[field]) continue;
+    const [found, wanted] = [value, stated[field]].map((each) => JSON.stringify(each));
+    findings.report(null, `${address} has the ${field} ${found}, but the manifest ${wanted}`);
   }
 }
 
-/** `latest.json` may point to a newer run than the verified one, but not to an older one. */
+/** `latest.json` may point to a newer run than the verified one, but not to an older one, and never to a bounded one. */
 async function verifyPointer(
-  { store, onFinding }: VerifyDependencies,
+  { store }: VerifyDependencies,
   { header, manifest }: PublishedRun,
+  findings: Findings,
 ): Promise<void> {
-  // `latest.json` never points to a bounded run.
   if (header.bounded) return;
-  const report = (message: string) => onFinding({ page: null, message });
   const address = store.locate(latestKey(header.export));
-  try {
-    const pointer = await readLatestPointer(store, header.export);
-    if (pointer === undefined) return report(`${address} is missing`);
-    const { sequence, run } = pointer;
-    const pointsHere = sequence === header.sequence && run === header.run && pointer.manifest === manifest;
-    const isSameRun = sequence === header.sequence || run === header.run;
-    if (sequence < header.sequence || (isSameRun && !pointsHere)) {
-      const problem = sequence > header.sequence ? 'but with another sequence' : 'which is older than this run';
-      report(`${address} points to run ${run} at ${pointer.manifest}, ${problem}`);
-    }
-  } catch (error) {
-    onFinding(conflictFinding(null, error));
+  const pointer = await readLatestPointer(store, header.export);
+  if (pointer === undefined) return findings.report(null, `${address} is missing`);
+  const { sequence, run } = pointer;
+  const pointsHere = sequence === header.sequence && run === header.run && pointer.manifest === manifest;
+  const isSameRun = sequence === header.sequence || run === header.run;
+  if (sequence < header.sequence || (isSameRun && !pointsHere)) {
+    const problem = sequence > header.sequence ? 'but with another sequence' : 'which is older than this run';
+    findings.report(null, `${address} points to run ${run} at ${pointer.manifest}, ${problem}`);
   }
 }

@@ -21,7 +21,7 @@ import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
 import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import { verifyPublishedRun } from '../../lib/operator/verify-run.ts';
+import { verifyRun } from '../../lib/operator/verify-run.ts';
 import { openPublishedRun } from '../../lib/core/storage/published-runs.ts';
 import { combineScripts, errorResponse, type FaultScript, onPage } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -161,12 +161,9 @@ async function verify({ aws, bucket }: Deployment, run?: string) {
   const s3 = createS3Client(aws.env);
   const store = createS3PageStore({ client: s3, bucket, prefix: 'all/', runtime: systemRuntime });
   const log = createDynamoPageLog({ client: dynamoDb, table: aws.table, service: 'acme', runtime: systemRuntime });
-  const findings: string[] = [];
   const published = await openPublishedRun(store, 'nightly', run);
-  const { notes, pages } = await verifyPublishedRun(
-    { store, log, onFinding: ({ message }) => findings.push(message), onPage: () => undefined },
-    published,
-  );
+  const { notes, pages, ...found } = await verifyRun({ store, log, onPage: () => undefined }, published);
+  const findings = found.findings.map(({ message }) => message);
   dynamoDb.destroy();
   s3.destroy();
   return { run: published.header.run, findings, notes, pages };

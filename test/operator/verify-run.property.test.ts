@@ -3,8 +3,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { ExportError, isExportError } from '../../lib/core/errors.ts';
 import type { Cursor, PageEntry, Run } from '../../lib/core/model.ts';
-import type { Finding } from '../../lib/operator/expected-pages.ts';
-import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../../lib/operator/verify-run.ts';
+import { type VerifiedRun, verifyRun } from '../../lib/operator/verify-run.ts';
 import type { PageIdentity } from '../../lib/core/ports.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
 import { openPublishedRun } from '../../lib/core/storage/published-runs.ts';
@@ -21,14 +20,9 @@ async function aPublishedRun(compression?: 'gzip'): Promise<Bench> {
   return bench;
 }
 
-async function verify(
-  bench: Bench,
-  log: Bench['log'] = bench.log,
-): Promise<VerifiedRun & { readonly findings: Finding[] }> {
-  const findings: Finding[] = [];
-  const deps = { store: bench.store, log, onFinding: (finding: Finding) => findings.push(finding), onPage: () => {} };
-  const verified = await verifyPublishedRun(deps, await openPublishedRun(bench.store, bench.deps.definition.name));
-  return { ...verified, findings };
+async function verify(bench: Bench, log: Bench['log'] = bench.log, run?: string): Promise<VerifiedRun> {
+  const published = await openPublishedRun(bench.store, bench.deps.definition.name, run);
+  return await verifyRun({ store: bench.store, log, onPage() {} }, published);
 }
 const keyOf = ({ store }: Bench, ends: string) => [...store.objects.keys()].find((key) => key.endsWith(ends)) ?? '';
 const pageOf = (bench: Bench, page: number) =>
@@ -62,18 +56,7 @@ describe('verifying an unchanged run', () => {
     const first = bench.store.objects.get(keyOf(bench, 'latest.json')) ?? '';
     bench.advance(60_000);
     await bench.start();
-    const findings: Finding[] = [];
-    const deps = {
-      store: bench.store,
-      log: bench.log,
-      onFinding: (finding: Finding) => findings.push(finding),
-      onPage() {},
-    };
-    await verifyPublishedRun(
-      deps,
-      await openPublishedRun(bench.store, bench.deps.definition.name, JSON.parse(first).run),
-    );
-    expect(findings).toEqual([]);
+    expect((await verify(bench, bench.log, JSON.parse(first).run)).findings).toEqual([]);
   });
 
   it('finds nothing if its since has milliseconds, and its requests whole seconds', async () => {
@@ -239,11 +222,7 @@ describe('verifying a changed run', () => {
     const bench = await aPublishedRun();
     const run = await openPublishedRun(bench.store, bench.deps.definition.name);
     bench.store.objects.delete(keyOf(bench, 'latest.json'));
-    const findings: Finding[] = [];
-    await verifyPublishedRun(
-      { store: bench.store, log: bench.log, onFinding: (finding) => findings.push(finding), onPage() {} },
-      run,
-    );
+    const { findings } = await verifyRun({ ...bench, onPage() {} }, run);
     expect(findings).toEqual([{ page: null, message: expect.stringMatching(/latest\.json is missing$/) }]);
   });
 
@@ -398,22 +377,18 @@ describe('verifying an unfinished run', () => {
     expect((await bench.start()).status).toBe('failed');
     const { active } = await bench.state();
     if (active === undefined) throw new Error('there is no unfinished run');
-    const findings: Finding[] = [];
-    const verify = () =>
-      verifyUnpublishedRun(
-        { store: bench.store, log: bench.log, onFinding: (finding) => findings.push(finding), onPage() {} },
-        active,
-      );
+    const verify = async (changed: Partial<Pick<Bench, 'store' | 'log'>> = {}) =>
+      await verifyRun({ store: bench.store, log: bench.log, onPage() {}, ...changed }, active);
     /** Stores a page as an invocation does that is interrupted before it logs the page. */
     const store = async (page: number, cursor: Cursor | null, changed: Partial<PageIdentity> = {}) => {
       const identity = { key: pageKey(active, { page }), run: active.run, page, cursor, ...changed };
       await putPage(bench.store, identity, aFetchedPage({ nextCursor: page < 9 ? cursorAt(100 + page) : null }));
     };
-    return { bench, active, findings, verify, store };
+    return { bench, active, verify, store };
   }
 
   it('accepts pages that the run stores in the meantime', async () => {
-    const { bench, active, findings, store } = await anUnfinishedRun();
+    const { bench, active, verify, store } = await anUnfinishedRun();
     const pages: PageEntry[] = [];
     for await (const entry of bench.log.entries(active)) pages.push(entry);
     // The entries were read before the last page was logged, and the folder already has the page after it.
@@ -424,37 +399,33 @@ describe('verifying an unfinished run', () => {
       },
     };
     await store(pages.length + 1, pages.at(-1)?.nextCursor ?? null);
-    const onFinding = (finding: Finding) => findings.push(finding);
-    await verifyUnpublishedRun({ store: bench.store, log, onFinding, onPage() {} }, active);
-    expect(findings).toEqual([]);
+    expect((await verify({ log })).findings).toEqual([]);
   });
 
   it('reports a page that was replaced by one with the same bytes, which is not published', async () => {
-    const { bench, active, findings } = await anUnfinishedRun();
+    const { bench, verify } = await anUnfinishedRun();
     const log = logWith(bench, (entries) => changed(entries, 2, { revision: 'other' }));
-    const onFinding = (finding: Finding) => findings.push(finding);
-    await verifyUnpublishedRun({ store: bench.store, log, onFinding, onPage() {} }, active);
-    expect(findings).toEqual([
+    expect((await verify({ log })).findings).toEqual([
       { page: 2, message: expect.stringMatching(/was replaced: its revision is .*, but other was logged/) },
     ]);
   });
 
   it('verifies the pages it has, and notes that it is not published', async () => {
-    const { findings, verify } = await anUnfinishedRun();
-    expect(await verify()).toMatchObject({ pages: 2, reports: 4, notes: [expect.stringContaining('not published')] });
-    expect(findings).toEqual([]);
+    const { verify } = await anUnfinishedRun();
+    const notes = [expect.stringContaining('not published')];
+    expect(await verify()).toMatchObject({ pages: 2, reports: 4, notes, findings: [] });
   });
 
   it('accepts stored pages that are not logged yet, each with the cursor of its predecessor', async () => {
-    const { findings, verify, store } = await anUnfinishedRun();
+    const { verify, store } = await anUnfinishedRun();
     await store(3, cursorAt(4));
     await store(4, cursorAt(103));
     await store(5, cursorAt(104));
-    await verify();
-    expect(findings).toEqual([]);
+    expect((await verify()).findings).toEqual([]);
     await store(7, cursorAt(106));
-    await verify();
-    expect(findings).toEqual([{ page: 7, message: expect.stringContaining('page-000007.xml exists') }]);
+    expect((await verify()).findings).toEqual([
+      { page: 7, message: expect.stringContaining('page-000007.xml exists') },
+    ]);
   });
 
   it.each([
@@ -463,22 +434,24 @@ describe('verifying an unfinished run', () => {
     ['another page', 3, cursorAt(4), { page: 9 }],
     ['no predecessor', 4, cursorAt(103), {}],
   ])('reports a stored page with %s', async (_, page, cursor, changed) => {
-    const { findings, verify, store } = await anUnfinishedRun();
+    const { verify, store } = await anUnfinishedRun();
     await store(page, cursor, changed);
-    await verify();
-    expect(findings).toEqual([{ page, message: expect.stringContaining(`page-00000${page}.xml exists`) }]);
+    expect((await verify()).findings).toEqual([
+      { page, message: expect.stringContaining(`page-00000${page}.xml exists`) },
+    ]);
   });
 
   it('reports a page after its last one', async () => {
-    const { findings, verify, store } = await anUnfinishedRun();
+    const { verify, store } = await anUnfinishedRun();
     await store(3, cursorAt(4));
     for (const page of [4, 5, 6, 7, 8, 9, 10]) await store(page, cursorAt(99 + page));
-    await verify();
-    expect(findings).toEqual([{ page: 10, message: expect.stringContaining('page-000010.xml exists') }]);
+    expect((await verify()).findings).toEqual([
+      { page: 10, message: expect.stringContaining('page-000010.xml exists') },
+    ]);
   });
 
   it('verifies its folder if its log cannot be read, however many pages there are', async () => {
-    const { bench, active, findings } = await anUnfinishedRun();
+    const { bench, active, verify } = await anUnfinishedRun();
     const unreadable = new ExportError('PageConflictError', 'The log was edited');
     const log: Bench['log'] = {
       ...bench.log,
@@ -500,13 +473,14 @@ describe('verifying an unfinished run', () => {
         }
       },
     };
-    await verifyUnpublishedRun({ store, log, onFinding: (finding) => findings.push(finding), onPage() {} }, active);
-    expect(findings).toHaveLength(200_001);
+    const { findings, findingCount } = await verify({ store, log });
+    expect(findingCount).toBe(200_001);
+    expect(findings).toHaveLength(100);
     expect(findings[0]?.message).toBe('The log was edited');
   });
 
   it('reports an unreadable page once, and the pages after it', async () => {
-    const { bench, active, findings, store } = await anUnfinishedRun();
+    const { bench, active, verify, store } = await anUnfinishedRun();
     for (const [page, cursor] of [
       [3, 4],
       [4, 103],
@@ -518,9 +492,7 @@ describe('verifying an unfinished run', () => {
       if (key === edited) throw new ExportError('PageConflictError', 'page 4 was edited');
       return await bench.store.find(key);
     };
-    const deps = { store: { ...bench.store, find }, log: bench.log, onPage() {} };
-    await verifyUnpublishedRun({ ...deps, onFinding: (finding) => findings.push(finding) }, active);
-    expect(findings).toEqual([
+    expect((await verify({ store: { ...bench.store, find } })).findings).toEqual([
       { page: 4, message: 'page 4 was edited' },
       { page: 5, message: expect.stringContaining('page-000005.xml exists') },
     ]);
@@ -540,10 +512,8 @@ describe('verifying an unfinished run', () => {
     });
     expect((await down.start()).status).toBe('failed');
     const { active } = await down.state();
-    const findings: Finding[] = [];
-    const deps = { store: down.store, log, onFinding: (finding: Finding) => findings.push(finding), onPage() {} };
-    expect(active && (await verifyUnpublishedRun(deps, active))).toMatchObject({ pages: 0 });
-    expect(findings).toEqual([]);
+    const deps = { store: down.store, log, onPage() {} };
+    expect(active && (await verifyRun(deps, active))).toMatchObject({ pages: 0, findings: [] });
   });
 });
 
@@ -567,13 +537,8 @@ describe('verifying a run with several slices', () => {
     return bench;
   }
   const manifestOf = (bench: Bench) => keyOf(bench, 'manifest.json');
-  async function verifySliced(bench: Bench, log: Bench['log'] = bench.log) {
-    const findings: Finding[] = [];
-    const deps = { store: bench.store, log, onFinding: (finding: Finding) => findings.push(finding), onPage: () => {} };
-    const run = /run=([^/]+)/.exec(manifestOf(bench))?.[1];
-    const published = await openPublishedRun(bench.store, bench.deps.definition.name, run);
-    return { ...(await verifyPublishedRun(deps, published)), findings };
-  }
+  const verifySliced = async (bench: Bench, log: Bench['log'] = bench.log) =>
+    await verify(bench, log, /run=([^/]+)/.exec(manifestOf(bench))?.[1]);
 
   it('finds nothing, and notes the pages of an earlier attempt', async () => {
     const bench = await aSlicedRun();
@@ -686,13 +651,11 @@ describe('verifying a run with several slices', () => {
     const states = await collect(bench.log.boundedStates(bench.deps.definition.name));
     const active = states[0]?.active;
     if (active === undefined) throw new Error('there is no unfinished run');
-    const findings: Finding[] = [];
-    const deps = { store: bench.store, log: bench.log, onFinding: (finding: Finding) => findings.push(finding) };
-    const verifyIt = () => verifyUnpublishedRun({ ...deps, onPage() {} }, active);
-    expect(await verifyIt()).toMatchObject({ pages: 3, reports: 6 });
-    expect(findings).toEqual([]);
+    const verifyIt = async () => await verifyRun({ store: bench.store, log: bench.log, onPage() {} }, active);
+    expect(await verifyIt()).toMatchObject({ pages: 3, reports: 6, findings: [] });
     bench.store.objects.set(pageKey(active, { slice: 2, attempt: 1, page: 3 }), '<r/>');
-    await verifyIt();
-    expect(findings).toEqual([{ page: 3, message: expect.stringContaining('page-0002-000003.xml exists') }]);
+    expect((await verifyIt()).findings).toEqual([
+      { page: 3, message: expect.stringContaining('page-0002-000003.xml exists') },
+    ]);
   });
 });

@@ -1,14 +1,11 @@
-/** `report-exporter verify`: reads a run again, from its manifest to its last byte, and reports what has changed; or one of each export. */
+/** `report-exporter verify`: reads runs again, from the manifest to the last byte, and reports what has changed. */
 
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import { type ExportState, type Instant, type RunResult, zeroTotals } from '../../core/model.ts';
-import { type DeployedExport, type Deployment, unreadableExport } from '../../target/target.ts';
-import type { Finding } from '../expected-pages.ts';
-import { findLoggedSlices, findStateOf, noRunError, readBoundedStates, stateWithoutManifest } from '../run-status.ts';
-import { type VerifiedRun, type VerifyDependencies, verifyPublishedRun, verifyUnpublishedRun } from '../verify-run.ts';
+import { type ExportState, type RunResult, zeroTotals } from '../../core/model.ts';
 import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
-import { findManifest, type PublishedRun, readLatestPointer } from '../../core/storage/published-runs.ts';
+import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
+import { type DeployedExport, unreadableExport } from '../../target/target.ts';
 import {
   allExports,
   type CommandContext,
@@ -18,19 +15,17 @@ import {
   runOnDeployment,
   type TargetOptions,
 } from '../context.ts';
-import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
 import { hintLines } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
-import { type VerifiedExport, type VerifiedRunJson, type VerifyRow, verifyTable } from '../output/verify-table.ts';
+import { statusOf, verifiedJson, verifiedLines, type VerifyRow, verifyTable } from '../output/verified-exports.ts';
+import { findLoggedSlices, findStateOf, noRunError, readBoundedStates, stateWithoutManifest } from '../run-status.ts';
+import { type VerifiedRun, type VerifyDependencies, verifyRun } from '../verify-run.ts';
 
 export interface VerifyOptions extends TargetOptions {
   readonly run?: string;
   readonly all?: boolean;
 }
-
-/** Further findings are only counted. */
-const maxFindings = 100;
 
 export async function verifyCommand(
   exportName: string | undefined,
@@ -38,161 +33,120 @@ export async function verifyCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { stdout, stderr, env } = context;
+  const { stdout, stderr, env, program } = context;
   const { all = false, json = false, run: runId } = options;
   const problems = [...usageErrors];
   if (all && exportName !== undefined) problems.push('--all: verifies every export; leave out the name of the export');
   if (all && runId !== undefined) problems.push('--run: selects one run; leave it out with --all');
   return await runOnDeployment(options, problems, context, async (deployment) => {
+    if (all) await allExports(deployment);
+    const exports = all ? await deployment.openAll() : [await openExport(deployment, exportName)];
     const counter = createPageCounter(stderr, 'Verified', systemRuntime.now);
-    if (all) {
-      const rows = await verifyAll(deployment, counter.add);
-      counter.end();
-      return await printAll(rows, deployment, json, context);
+    const rows: VerifyRow[] = [];
+    // One after the other: each reads several pages at the same time. One that cannot be read does not hide the others.
+    for (const each of exports) {
+      if ('error' in each) rows.push(each);
+      else {
+        const verified = verifyExport(each, runId, counter.add).then((runs) => ({ export: each.name, ...runs }));
+        const orError = (error: unknown) => unreadableExport(each.name, each.serviceName, error);
+        rows.push(await (all ? verified.catch(orError) : verified));
+      }
     }
-    const deployed = await openExport(deployment, exportName);
-    const verified = await verifyExport(deployed, runId, counter.add);
     counter.end();
-    const [newest] = verified;
-    if (newest === undefined) throw await noRunError(deployed, 'to verify');
-    const output = json ? stderr : stdout;
-    const style = textStyleFor(output, env);
-    output.write(verified.map((each) => formatResult(each, each === newest, style)).join(''));
-    const result = resultOf(deployed.name, verified);
-    if (json) stdout.write(`${JSON.stringify(result)}\n`);
-    return result.status === 'failed' ? exitStatuses.failed : exitStatuses.ok;
-  });
-}
+    const [only] = exports;
+    const isNone = rows.some((row) => statusOf(row) === 'none');
+    if (!all && isNone && only !== undefined && !('error' in only)) throw await noRunError(only, 'to verify');
 
-/** What was found in one run. */
-interface Verification {
-  readonly run: string;
-  readonly published: boolean;
-  /** Of a published bounded run. */
-  readonly bounds?: { readonly since: Instant; readonly until: Instant } | undefined;
-  readonly verified: VerifiedRun;
-  /** At most `maxFindings`. */
-  readonly findings: readonly Finding[];
-  readonly findingCount: number;
+    const hasFailed = rows.some((row) => ['failed', 'unreadable'].includes(statusOf(row)));
+    if (json) {
+      const exportsJson = rows.map(verifiedJson);
+      const result = all ? { status: hasFailed ? 'failed' : 'ok', exports: exportsJson } : exportsJson[0];
+      await print(stdout, `${JSON.stringify(result)}\n`);
+      return hasFailed ? exitStatuses.failed : exitStatuses.ok;
+    }
+    const style = textStyleFor(stdout, env);
+    const columns = stdout.columns || 80;
+    const command = `${program} verify <export> ${deployment.option}`;
+    const hasBounded = rows.some((row) => 'boundedRuns' in row && row.boundedRuns > 0);
+    const hints = [
+      ...(hasFailed ? hintLines('for details', command, columns) : []),
+      ...(hasBounded ? hintLines('bounded runs, which are left out', `${command} --run <id>`, columns) : []),
+    ];
+    const lines = all
+      ? [...verifyTable(rows, { now: systemRuntime.now(), style, columns }), ...hints.map((line) => style('dim', line))]
+      : rows.flatMap((row) => verifiedLines(row, style));
+    await print(stdout, `${lines.join('\n')}\n`);
+    return hasFailed ? exitStatuses.failed : exitStatuses.ok;
+  });
 }
 
 /**
  * Verifies the run `runId`, or else the newest published run, or else the unfinished one. If the newest published run has no reports, also
- * the newest one that has some. Empty if there is no run yet.
+ * the newest one that has some. Without a run, there is none yet. Without `runId`, bounded runs are only counted.
  */
 async function verifyExport(
   deployed: DeployedExport,
   runId: string | undefined,
   onPage: (bytes: number) => void,
-): Promise<readonly Verification[]> {
+): Promise<{ readonly runs: readonly VerifiedRun[]; readonly boundedRuns: number }> {
   const { store, log, name } = deployed;
-  const given = runId === undefined ? undefined : parseRunId(runId);
-  const state = given === undefined ? await log.exportState(name) : await findStateOf(deployed, given);
-  const { active, lastCompleted } = state ?? {};
-  const wanted =
-    runId === undefined
-      ? await findNewestRun(store, name, lastCompleted?.result)
-      : { run: runId, manifest: manifestKeyFromRunId(name, runId) };
-  const published = wanted && (await findManifest(store, wanted.manifest));
-  if (published !== undefined) {
-    const found = await verifyPublished(deployed, published, onPage);
-    const isEmpty = runId === undefined && found.verified.reports === 0;
-    const older = isEmpty ? await verifyNewestWithReports(deployed, found.run, lastCompleted, onPage) : undefined;
-    return older === undefined ? [found] : [found, older];
+  const deps = { store, log, onPage };
+  if (runId !== undefined) return { runs: [await verifyNamed(deployed, runId, deps)], boundedRuns: 0 };
+  const bounded = await readBoundedStates(deployed);
+  const boundedRuns = [...bounded].filter(([run, state]) => state.lastCompleted?.result.run === run).length;
+  const { active, lastCompleted } = (await log.exportState(name)) ?? {};
+  const newest = await findNewestRun(store, name, lastCompleted?.result);
+  if (newest === undefined) return { runs: active === undefined ? [] : [await verifyRun(deps, active)], boundedRuns };
+  const published = await findManifest(store, newest.manifest);
+  if (published === undefined) return { runs: [withoutManifest(deployed, newest.run)], boundedRuns };
+  const found = await verifyRun(deps, published);
+  if (found.reports !== 0) return { runs: [found], boundedRuns };
+
+  for await (const last of log.runs(name)) {
+    // Of several slices, it is the last page of one.
+    const isKnownEmpty = last.slice === undefined && last.totals.reports === 0;
+    if (last.run === newest.run || bounded.has(last.run) || isKnownEmpty) continue;
+    const older = await findManifest(store, manifestKeyFromRunId(name, last.run));
+    if (older === undefined) {
+      const slices = await findLoggedSlices(log, last);
+      const outcome = await stateWithoutManifest(deployed, last, { slices, lastCompleted });
+      if (outcome === 'damaged') return { runs: [found, withoutManifest(deployed, last.run)], boundedRuns };
+    } else if (older.header.bounded !== true && older.header.totals.reports !== 0) {
+      return { runs: [found, await verifyRun(deps, older)], boundedRuns };
+      // Leaving the loop closes the file.
+    } else for await (const _ of older.pages) break;
   }
-  if (active !== undefined && (wanted === undefined || runId === active.run)) {
-    const verified = await verification(active.run, onPage, async (observer) =>
-      verifyUnpublishedRun({ store, log, ...observer }, active),
-    );
-    return [{ ...verified, published: false }];
-  }
-  if (wanted === undefined) return [];
-  const run = { export: name, run: parseRunId(wanted.run) };
-  const outcome =
-    runId === undefined
-      ? 'damaged'
-      : await stateWithoutManifest(deployed, run, { slices: await findLoggedSlices(log, run), lastCompleted });
-  if (outcome === 'damaged') return [withoutManifest(deployed, wanted.run)];
-  if (outcome === 'empty') {
-    throw new ExportError(
-      'ConfigurationError',
-      `Run ${runId} of export ${name} found no reports, and was not published because publishEmptyRuns is false`,
-    );
-  }
+  return { runs: [found], boundedRuns };
+}
+
+/** @throws ConfigurationError if the run was not published, and is not the unfinished one */
+async function verifyNamed(deployed: DeployedExport, runId: string, deps: VerifyDependencies): Promise<VerifiedRun> {
+  const { store, log, name } = deployed;
+  const run = parseRunId(runId);
+  const manifest = manifestKeyFromRunId(name, runId);
+  const published = await findManifest(store, manifest);
+  if (published !== undefined) return await verifyRun(deps, published);
+  const { active, lastCompleted }: Partial<ExportState> = (await findStateOf(deployed, run)) ?? {};
+  if (active?.run === run) return await verifyRun(deps, active);
+  const ref = { export: name, run };
+  const slices = await findLoggedSlices(log, ref);
+  const outcome = await stateWithoutManifest(deployed, ref, { slices, lastCompleted });
+  if (outcome === 'damaged') return withoutManifest(deployed, runId);
   const unfinished =
     active === undefined ? '' : `. The unfinished run is ${active.run}, at ${store.locate(manifestKey(active))}`;
   throw new ExportError(
     'ConfigurationError',
-    `Run ${runId} of export ${name} has no manifest at ${store.locate(wanted.manifest)}: it was abandoned, or it never existed${unfinished}`,
+    outcome === 'empty'
+      ? `Run ${runId} of export ${name} found no reports, and was not published because publishEmptyRuns is false`
+      : `Run ${runId} of export ${name} has no manifest at ${store.locate(manifest)}: it was abandoned, or it never existed${unfinished}`,
   );
-}
-
-/** The newest published run before the run `newest` that has reports, without bounded ones; undefined if the page log has none. */
-async function verifyNewestWithReports(
-  deployed: DeployedExport,
-  newest: string,
-  lastCompleted: ExportState['lastCompleted'],
-  onPage: (bytes: number) => void,
-): Promise<Verification | undefined> {
-  const { log, store, name } = deployed;
-  const bounded = await readBoundedStates(deployed);
-  for await (const last of log.runs(name)) {
-    // Of several slices, it is the last page of one.
-    const isKnownEmpty = last.slice === undefined && last.totals.reports === 0;
-    if (last.run === newest || bounded.has(last.run) || isKnownEmpty) continue;
-    const published = await findManifest(store, manifestKeyFromRunId(name, last.run));
-    if (published === undefined) {
-      const slices = await findLoggedSlices(log, last);
-      const outcome = await stateWithoutManifest(deployed, last, { slices, lastCompleted });
-      if (outcome === 'damaged') return withoutManifest(deployed, last.run);
-      continue;
-    }
-    if (published.header.bounded !== true && published.header.totals.reports !== 0) {
-      return await verifyPublished(deployed, published, onPage);
-    }
-    // Leaving the loop closes the file.
-    for await (const _ of published.pages) break;
-  }
-  return undefined;
-}
-
-async function verifyPublished(
-  { store, log }: DeployedExport,
-  published: PublishedRun,
-  onPage: (bytes: number) => void,
-): Promise<Verification> {
-  const { run, since, until, bounded } = published.header;
-  const verified = await verification(run, onPage, async (observer) =>
-    verifyPublishedRun({ store, log, ...observer }, published),
-  );
-  return { ...verified, bounds: bounded && until !== undefined ? { since, until } : undefined };
-}
-
-async function verification(
-  run: string,
-  onPage: (bytes: number) => void,
-  verify: (observer: Pick<VerifyDependencies, 'onPage' | 'onFinding'>) => Promise<VerifiedRun>,
-): Promise<Verification> {
-  const findings: Finding[] = [];
-  let findingCount = 0;
-  const onFinding = (finding: Finding) => {
-    findingCount += 1;
-    if (findings.length < maxFindings) findings.push(finding);
-  };
-  const verified = await verify({ onPage, onFinding });
-  return { run, published: true, verified, findings, findingCount };
 }
 
 /** The run was published, so its missing manifest is damage, not a wrong argument. */
-function withoutManifest({ store, name }: DeployedExport, run: string): Verification {
+function withoutManifest({ store, name }: DeployedExport, run: string): VerifiedRun {
   const message = `${store.locate(manifestKeyFromRunId(name, run))} is missing: the manifest of a published run`;
-  return {
-    run,
-    published: true,
-    verified: { ...zeroTotals, notes: [] },
-    findings: [{ page: null, message }],
-    findingCount: 1,
-  };
+  const findings = [{ page: null, message }];
+  return { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
 }
 
 /**
@@ -214,81 +168,4 @@ async function findNewestRun(
   if (newest !== undefined) for await (const _ of newest.pages) break;
   const isNewer = pointer === undefined || (newest !== undefined && newest.header.sequence > pointer.sequence);
   return isNewer ? { run, manifest } : pointer;
-}
-
-function resultOf(exportName: string, [newest, older]: readonly Verification[]): VerifiedExport {
-  const isDamaged = (newest?.findingCount ?? 0) + (older?.findingCount ?? 0) > 0;
-  return {
-    status: newest === undefined ? 'none' : isDamaged ? 'failed' : 'ok',
-    export: exportName,
-    ...(newest && runJson(newest)),
-    newestWithReports: older === undefined ? null : runJson(older),
-  };
-}
-
-function runJson({ run, published, verified, findings, findingCount }: Verification): VerifiedRunJson {
-  return { run, published, ...verified, findings, findingCount };
-}
-
-function formatResult(
-  { run, published, bounds, verified, findings, findingCount }: Verification,
-  isNewest: boolean,
-  style: ReturnType<typeof textStyleFor>,
-): string {
-  const which = isNewest ? '' : ', the newest run with reports';
-  const runLabel = `${published ? '' : 'unfinished '}run ${run} (${totals(verified)})${which}`;
-  const lines =
-    findingCount === 0
-      ? [`${style('green', 'Verified:')} ${runLabel}`]
-      : [
-          `${style('red', 'Verification failed:')} ${plural(findingCount, 'problem')} in ${runLabel}`,
-          ...findings.map(({ message }) => `  ${message}`),
-          ...(findingCount > findings.length
-            ? [`  and ${plural(findingCount - findings.length, 'more problem')}`]
-            : []),
-          'Do not rely on this run. Restore the original objects, from a bucket version or a backup, or export the same',
-          bounds === undefined
-            ? 'reports in a new run: start it with a --since at or before the one of this run.'
-            : `reports again: start with --since ${bounds.since} --until ${bounds.until} --again.`,
-        ];
-  return `${[...lines, ...verified.notes.map((note) => style('dim', `  ${note}`))].join('\n')}\n`;
-}
-
-/** Verifies one export after the other: each reads several pages at the same time. One that cannot be read does not hide the others. */
-async function verifyAll(deployment: Deployment, onPage: (bytes: number) => void): Promise<readonly VerifyRow[]> {
-  await allExports(deployment);
-  const rows: VerifyRow[] = [];
-  for (const opened of await deployment.openAll()) {
-    if ('error' in opened) {
-      rows.push(opened);
-      continue;
-    }
-    const { name, serviceName } = opened;
-    rows.push(
-      await verifyExport(opened, undefined, onPage).then(
-        (verified) => resultOf(name, verified),
-        (error: unknown) => unreadableExport(name, serviceName, error),
-      ),
-    );
-  }
-  return rows;
-}
-
-async function printAll(
-  rows: readonly VerifyRow[],
-  { option }: Deployment,
-  json: boolean,
-  { stdout, env, program }: CommandContext,
-): Promise<number> {
-  const now = systemRuntime.now();
-  const hasFailed = rows.some((row) => 'error' in row || row.status === 'failed');
-  const lines = () => {
-    if (json) return [JSON.stringify({ status: hasFailed ? 'failed' : 'ok', exports: rows })];
-    const style = textStyleFor(stdout, env);
-    const columns = stdout.columns || 80;
-    const hint = hasFailed ? hintLines('for details', `${program} verify <export> ${option}`, columns) : [];
-    return [...verifyTable(rows, { now, style, columns }), ...hint.map((line) => style('dim', line))];
-  };
-  await print(stdout, `${lines().join('\n')}\n`);
-  return hasFailed ? exitStatuses.failed : exitStatuses.ok;
 }

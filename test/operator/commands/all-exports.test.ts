@@ -130,6 +130,20 @@ describe('verify', () => {
     for (const line of lines.slice(0, -1)) expect(line.length).toBeLessThanOrEqual(80);
   });
 
+  it('says with --all that bounded runs are left out', async () => {
+    const out = await aDirectory();
+    const local = ['local', '--out', out];
+    const words = ['verify', '--all', '--out', out];
+    expect(await runInProcess(local)).toMatchObject({ status: 0 });
+    expect((await runInProcess(words)).stdout).not.toContain('bounded');
+    expect(await runInProcess([...local, '--since', '2026-01-01', '--until', '2026-01-02'])).toMatchObject({
+      status: 0,
+    });
+    const { status, stdout } = await runInProcess(words);
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/1 ok\n→ bounded runs, which are left out:\s.* verify <export> --out .* --run <id>\n$/);
+  });
+
   it('takes no name and no run with --all', async () => {
     const ended = await runInProcess(['verify', 'daily', '--all', '--run', '20261120T020000Z-1f3a5c']);
     expect(ended).toMatchObject({
