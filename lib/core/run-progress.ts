@@ -83,5 +83,5 @@ export function walkedSlices({ slices, begun, done }: RunProgress): WalkedSlices
 /** The fields of the loop state that depend on how far the run has come. */
 export const loopOf = (run: Run, progress: RunProgress): Pick<LoopState, 'page' | 'slices'> => ({
   page: progress.totals.pages + 1,
-  ...(run.slices === undefined ? {} : { slices: walkedSlices(progress) }),
+  slices: run.slices && walkedSlices(progress),
 });

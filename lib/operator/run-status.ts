@@ -476,7 +476,6 @@ async function pastRunStatus(
   const { pages, reports, bytes } = published ?? sumTotals(slices.map(totalsOf));
   const bounds = exportState && parseBoundedStateName(exportState.export)?.bounds;
   const { since = null, until } = published ?? emptyResult?.result ?? bounds ?? {};
-  const isBounded = published !== undefined && ('bounded' in published || 'boundedVersion' in published);
   const count = published !== undefined && 'slices' in published ? published.slices?.length : undefined;
   return {
     export: last.export,
@@ -484,7 +483,7 @@ async function pastRunStatus(
     state,
     since,
     until,
-    bounded: isBounded || bounds !== undefined ? true : undefined,
+    bounded: published?.bounded || bounds !== undefined ? true : undefined,
     slices: count === undefined ? undefined : { done: count, count, setAside: [] },
     startedAt: published?.startedAt ?? startOf(last.run),
     completedAt,

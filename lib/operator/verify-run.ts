@@ -16,7 +16,6 @@ import {
 } from '../core/model.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
-  boundedSummaryKey,
   describePage,
   latestKey,
   manifestKey,
@@ -25,15 +24,10 @@ import {
   type PageRef,
   type RunKeyParts,
   runFolder,
-  runSummaryKey,
+  summaryKey,
   startOf,
 } from '../core/storage/keys.ts';
-import {
-  type PublishedRun,
-  readLatestPointer,
-  readBoundedSummary,
-  readRunSummary,
-} from '../core/storage/published-runs.ts';
+import { type PublishedRun, readLatestPointer, readSummary } from '../core/storage/published-runs.ts';
 import {
   differentTotals,
   type Expected,
@@ -283,9 +277,9 @@ async function verifySummary(
   { header, manifest }: PublishedRun,
   findings: Findings,
 ): Promise<void> {
-  const key = header.bounded ? boundedSummaryKey(header) : runSummaryKey(header);
+  const key = summaryKey(header);
   const address = store.locate(key);
-  const summary = await (header.bounded ? readBoundedSummary(store, key) : readRunSummary(store, key));
+  const summary = await readSummary(store, key);
   if (summary === undefined) return findings.report(null, `${address} is missing, so tables of runs lack this run`);
   const { totals, ...expected } = header;
   const stated: Record<string, unknown> = { ...expected, ...totals, manifest };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { asRunId } from '../../lib/core/model.ts';
-import { boundedSummaryKey, latestKey, manifestKey, pageKey } from '../../lib/core/storage/keys.ts';
+import { latestKey, manifestKey, pageKey, summaryKey } from '../../lib/core/storage/keys.ts';
 import {
   type Deployment,
   deploy,
@@ -250,7 +250,7 @@ describe('the bucket policy', () => {
   const pages = [{ page: 1 }, { page: 1_000_000 }, { page: 1, slice: 3, attempt: 2 }];
   const writtenOnce = [
     manifestKey(run),
-    boundedSummaryKey(run),
+    summaryKey({ ...run, bounded: true }),
     ...pages.map((page) => pageKey({ ...run, request }, page)),
   ];
 

@@ -196,10 +196,9 @@ describe('the function that copies runs', () => {
 
   it('copies nothing of a bounded run, whose event is one of the export', async () => {
     const server = await openServer(() => undefined, slicedPages);
-    const { watermark: _, runVersion: _version, ...summary } = run;
     const bounds = { bounded: true, until: '2026-11-19T12:00:00Z' };
     server.objects.delete(`/source/p/${folder}/run.json`);
-    const bounded = JSON.stringify({ boundedVersion: 1, ...summary, until: bounds.until });
+    const bounded = JSON.stringify({ ...run, ...bounds, watermark: null });
     server.objects.set(`/source/p/${folder}/bounded.json`, bounded);
     const event = { ...detail, result: { ...run, ...bounds, watermark: null } };
     expect(await invoke('aws/copy-run.ts', server.endpoint, event)).toEqual([]);

@@ -76,5 +76,5 @@ function nameFromCode(error: unknown): void {
 function runAndPageOf(input: unknown): { readonly run?: unknown; readonly page?: unknown } {
   if (typeof input !== 'object' || input === null) return {};
   const { run, page } = input as { run?: unknown; page?: unknown };
-  return { ...(run === undefined ? {} : { run }), ...(page === undefined ? {} : { page }) };
+  return { run, page };
 }

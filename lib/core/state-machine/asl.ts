@@ -23,7 +23,6 @@ export interface TaskState {
   readonly Comment: string;
   readonly Resource: string;
   readonly Parameters: Template;
-  readonly ResultSelector?: Template;
   readonly ResultPath?: string | null;
   readonly OutputPath?: string;
   readonly TimeoutSeconds: number;

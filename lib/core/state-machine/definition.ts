@@ -31,12 +31,7 @@ export { type StepName, stepNames };
 
 /** Creates a value for each step. */
 export function byStep<Value>(make: (step: StepName) => Value): Readonly<Record<StepName, Value>> {
-  return {
-    BeginRun: make('BeginRun'),
-    ExportPage: make('ExportPage'),
-    FinishRun: make('FinishRun'),
-    FailRun: make('FailRun'),
-  };
+  return Object.fromEntries(stepNames.map((step) => [step, make(step)])) as Record<StepName, Value>;
 }
 
 export type StateName =
@@ -108,24 +103,17 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         SecondsPath: '$.waitSeconds',
         Next: 'ExportPage',
       },
-      ContinueInNewExecution: {
-        Type: 'Task',
-        Comment:
-          'The history of an execution is limited to 25,000 events, so a long run continues in another one. Retries start the same one',
-        Resource: integration(binding, 'states:startExecution'),
-        Parameters: {
-          'StateMachineArn.$': '$$.StateMachine.Id',
+      ContinueInNewExecution: startExecution(
+        binding,
+        'The history of an execution is limited to 25,000 events, so a long run continues in another one. Retries start the same one',
+        {
           // As `continuationName` below.
           'Name.$':
             "States.Format('{}-{}-{}', States.ArrayGetItem(States.StringSplit($.export, '/'), 0), $.run, States.MathAdd($.executionNumber, 1))",
           Input: { 'export.$': '$.export', 'continues.$': '$$.Execution.Id', 'waits.$': '$.waits' },
         },
-        ResultPath: null,
-        TimeoutSeconds: 60,
-        Retry: [{ ErrorEquals: [alreadyStarted], MaxAttempts: 0 }, retryAnything],
-        Catch: [{ ErrorEquals: [alreadyStarted], Next: 'Continued' }, failRun],
-        Next: 'Continued',
-      },
+        'Continued',
+      ),
       FinishRun: step(binding, 'FinishRun', 'Publishes the manifest, then moves the watermark', 'IsPublished'),
       IsPublished: {
         Type: 'Choice',
@@ -146,22 +134,13 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
       },
       AnnounceCompleted: announceCompleted(binding, 'Completed'),
       AnnouncePart: announceCompleted(binding, 'StartNextPart'),
-      StartNextPart: {
-        Type: 'Task',
-        Comment: 'The run is part of a series: starts the next one. Retries start the same execution',
-        Resource: integration(binding, 'states:startExecution'),
-        Parameters: {
-          'StateMachineArn.$': '$$.StateMachine.Id',
-          // As `nextPartName` below.
-          'Name.$': "States.Format('{}-{}-next', $.export, $.run)",
-          'Input.$': '$.rest',
-        },
-        ResultPath: null,
-        TimeoutSeconds: 60,
-        Retry: [{ ErrorEquals: [alreadyStarted], MaxAttempts: 0 }, retryAnything],
-        Catch: [{ ErrorEquals: [alreadyStarted], Next: 'Completed' }, failRun],
-        Next: 'Completed',
-      },
+      StartNextPart: startExecution(
+        binding,
+        'The run is part of a series: starts the next one. Retries start the same execution',
+        // As `nextPartName` below.
+        { 'Name.$': "States.Format('{}-{}-next', $.export, $.run)", 'Input.$': '$.rest' },
+        'Completed',
+      ),
       UnknownAction: {
         Type: 'Pass',
         Comment:
@@ -260,6 +239,24 @@ function step(
     Next: next,
   };
 }
+
+/** Starts the execution that the parameters name, once. */
+const startExecution = (
+  binding: DefinitionSubstitutions,
+  comment: string,
+  parameters: Template,
+  next: StateName,
+): TaskState => ({
+  Type: 'Task',
+  Comment: comment,
+  Resource: integration(binding, 'states:startExecution'),
+  Parameters: { 'StateMachineArn.$': '$$.StateMachine.Id', ...parameters },
+  ResultPath: null,
+  TimeoutSeconds: 60,
+  Retry: [{ ErrorEquals: [alreadyStarted], MaxAttempts: 0 }, retryAnything],
+  Catch: [{ ErrorEquals: [alreadyStarted], Next: next }, failRun],
+  Next: next,
+});
 
 function integration({ partition }: DefinitionSubstitutions, name: string): string {
   return `arn:${partition}:states:::${name}`;

@@ -9,7 +9,7 @@
  */
 
 import { assertBoundable, boundedDefinition, partsOf } from '../bounded-runs.ts';
-import { ExportError, isExportError } from '../errors.ts';
+import { ExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import {
   type ExportDefinition,
@@ -60,7 +60,7 @@ export async function beginRun(
   if (decision.act === 'skip') {
     const { reason, done } = decision;
     emit({ event: 'run-skipped', export: definition.name, reason });
-    return { next: 'skip', export: stateName, reason, ...(done === undefined ? {} : { done }) };
+    return { next: 'skip', export: stateName, reason, done };
   }
   const { act, run } = decision;
   const progress = act === 'start' ? progressOf(run, 0, []) : decision.progress;
@@ -70,9 +70,9 @@ export async function beginRun(
     export: run.export,
     run: run.run,
     since: run.since,
-    ...(run.until === undefined ? {} : { until: run.until }),
-    ...(run.bounded === undefined ? {} : { bounded: run.bounded }),
-    ...(slices === undefined ? {} : { slices: progress.counts }),
+    until: run.until,
+    bounded: run.bounded,
+    slices: slices && progress.counts,
     executionNumber: run.executionNumber,
     page,
     ...progress.totals,
@@ -83,7 +83,7 @@ export async function beginRun(
     run: run.run,
     executionNumber: run.executionNumber,
     page,
-    ...(slices === undefined ? {} : { slices }),
+    slices,
     iterations: 0,
     waits: input.waits ?? 0,
   };
@@ -98,19 +98,23 @@ export async function definitionFor(
   input: StartInput,
   execution: string,
 ): Promise<ExportDefinition> {
-  const { since, until, each, again } = input;
   // A start may name the state of a bounded run as its export.
   assertBoundable(definition, input.continues === undefined ? { ...input, ...definition.bounds } : {}, runtime.now());
-  if (since === undefined || until === undefined || definition.bounds !== undefined) return definition;
-  const parts = each === undefined ? [{ since, until }] : partsOf({ since, until }, each);
-  const definitions = parts.map((bounds) => boundedDefinition(definition, bounds));
-  for (const bounded of definitions) {
+  const parts = boundedParts(definition, input);
+  for (const bounded of parts) {
     const state = await log.exportState(bounded.stateName);
-    const isLeft = state?.lastCompleted === undefined || state.active !== undefined || again === true;
+    const isLeft = state?.lastCompleted === undefined || state.active !== undefined || input.again === true;
     // The execution has completed this one, so it begins no other.
     if (isLeft || hasHadRun(state, execution)) return bounded;
   }
-  return definitions.at(-1) ?? definition;
+  return parts.at(-1) ?? definition;
+}
+
+/** The bounded runs that a start exports, the oldest first. None if it is a regular start, or names the state of one bounded run. */
+function boundedParts(definition: ExportDefinition, { since, until, each }: StartInput): readonly ExportDefinition[] {
+  if (since === undefined || until === undefined || definition.bounds !== undefined) return [];
+  const parts = each === undefined ? [{ since, until }] : partsOf({ since, until }, each);
+  return parts.map((bounds) => boundedDefinition(definition, bounds));
 }
 
 /** What the execution with this start input has begun: of a series, the run that it owns. */
@@ -119,26 +123,18 @@ export async function startedDefinition(
   input: unknown,
   execution: string,
 ): Promise<ExportDefinition> {
-  let parsed: StartInput;
+  let parts: readonly ExportDefinition[];
   try {
-    parsed = parseStartInput(input);
+    parts = boundedParts(definition, parseStartInput(input));
   } catch {
+    // BeginRun has refused such an input.
     return definition;
   }
-  const { since, until, each } = parsed;
-  if (since === undefined || until === undefined || definition.bounds !== undefined) return definition;
-  try {
-    const parts = each === undefined ? [{ since, until }] : partsOf({ since, until }, each);
-    for (const bounds of parts) {
-      const bounded = boundedDefinition(definition, bounds);
-      if ((await log.exportState(bounded.stateName))?.active?.execution === execution) return bounded;
-    }
-    return boundedDefinition(definition, { since, until });
-  } catch (error) {
-    // BeginRun has refused such bounds.
-    if (isExportError(error, 'ConfigurationError')) return definition;
-    throw error;
+  for (const bounded of parts) {
+    if ((await log.exportState(bounded.stateName))?.active?.execution === execution) return bounded;
   }
+  const [first, last] = [parts[0]?.bounds, parts.at(-1)?.bounds];
+  return first && last ? boundedDefinition(definition, { since: first.since, until: last.until }) : definition;
 }
 
 /** What an execution does, before it is recorded. */
@@ -233,11 +229,14 @@ function slicesOfStart(
 /** A start that continues a series need not repeat how that was started. With `again`, it would begin with the first run again. */
 function seriesOf({ until, each, again, parallel, slice }: StartInput, before?: Series): Series | undefined {
   if (until === undefined || each === undefined) return undefined;
-  const given = Object.fromEntries(
-    Object.entries({ again, parallel, slice }).filter(([, value]) => value !== undefined),
-  );
   const known = before?.until === until && before.each === each ? before : undefined;
-  return { ...known, until, each, ...given };
+  return {
+    until,
+    each,
+    again: again ?? known?.again,
+    parallel: parallel ?? known?.parallel,
+    slice: slice ?? known?.slice,
+  };
 }
 
 const skip = (reason: string, done?: true) => ({
@@ -264,21 +263,19 @@ async function start(
   if (until !== undefined && epochMsOf(until) <= epochMsOf(since)) {
     return skip(`a run that ends at ${until}, which is now less the lag, has nothing to export since ${since}`);
   }
-  const { startedAt } = identity;
   const chosen = { parallel: input.parallel ?? slicing.parallel, lengthMs: input.slice ?? slicing.lengthMs };
-  const slices = chooseSlices({ since, until, startedAt }, chosen, dates.unitMs, state.lastCompleted);
-  const series = seriesOf(input);
+  const period = { since, until, startedAt: identity.startedAt };
   const run: Run = {
     export: definition.name,
     ...identity,
     since,
-    ...(until === undefined ? {} : { until }),
-    ...(bounds === undefined ? {} : { bounded: true }),
-    ...(series === undefined ? {} : { series }),
+    until,
+    bounded: bounds === undefined ? undefined : true,
+    series: seriesOf(input),
     lagMs,
-    ...(slices === undefined ? {} : { slices }),
+    slices: chooseSlices(period, chosen, dates.unitMs, state.lastCompleted),
     request,
-    ...(compression === undefined ? {} : { compression }),
+    compression,
     startedBy: execution,
     execution,
     executionNumber: 1,

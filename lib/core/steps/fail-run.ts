@@ -59,15 +59,14 @@ export async function failRun(
     const resumable = !isFinal && !hasTooFewReports(definition, active, progress);
     const failure = { error, message, at: instantOf(runtime.now()) };
     const { run, since, until, bounded } = active;
-    const ofRun = { since, ...(until === undefined ? {} : { until }), ...(bounded === undefined ? {} : { bounded }) };
     return {
       change: resumable
         ? { ...state, active: { ...active, lastFailure: failure } }
         : { ...idle, lastAbandoned: { run, since, ...totals, failure } },
-      result: { ...about, run, ...ofRun, ...totals, resumable },
+      result: { ...about, run, since, until, bounded, ...totals, resumable },
     };
   });
-  emit({ event: 'run-failed', ...(page === undefined ? {} : { page }), ...failed });
+  emit({ event: 'run-failed', page, ...failed });
   return failed;
 }
 

@@ -14,14 +14,8 @@ import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expec
 import { type ExportState, type Instant, type Run, type RunId, type RunResult } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
 import { sliceOf } from '../slices.ts';
-import { boundedSummaryKey, latestKey, manifestKey, runSummaryKey } from '../storage/keys.ts';
-import {
-  boundedSummaryChunks,
-  type CompletedRun,
-  manifestChunks,
-  type RunContent,
-  runSummaryChunks,
-} from '../storage/manifest.ts';
+import { latestKey, manifestKey, summaryKey } from '../storage/keys.ts';
+import { type CompletedRun, manifestChunks, type RunContent, summaryChunks } from '../storage/manifest.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
 import { ownedRun, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
@@ -50,11 +44,7 @@ export async function finishRun(deps: FinishRunDependencies, command: FinishRunC
   const isExpecting = deps.definition.expect?.reportsEveryMs !== undefined;
   const ms = isExpecting ? msWithoutReports(completed, epochMsOf(completedAt)) : undefined;
   // Emitted again on a retry: the invocation that completed the run may have ended before its event was recorded.
-  deps.emit({
-    event: 'run-completed',
-    ...result,
-    ...(ms === undefined ? {} : { secondsWithoutReports: ms / 1_000 }),
-  });
+  deps.emit({ event: 'run-completed', ...result, secondsWithoutReports: ms === undefined ? undefined : ms / 1_000 });
   return result;
 }
 
@@ -83,18 +73,18 @@ async function publishOnce(deps: FinishRunDependencies, command: FinishRunComman
 async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
   const { definition, store, log } = deps;
   const { run, content } = await setCompletion(deps, command);
-  const { completion, until } = run;
+  const { completion } = run;
   const manifest = manifestKey(run);
   const result: RunResult = {
     export: run.export,
     run: run.run,
     since: run.since,
-    ...(until === undefined ? {} : { until }),
-    ...(run.bounded === undefined ? {} : { bounded: run.bounded }),
+    until: run.until,
+    bounded: run.bounded,
     watermark: completion.watermark ?? null,
     ...content.totals,
     manifest: completion.isPublished ? manifest : null,
-    ...restOfSeries(run),
+    rest: restOfSeries(run),
   };
   const chunks = manifestChunks(run, content, withDistinctCursors(storedEntries(deps, run), log));
   try {
@@ -107,12 +97,10 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     }
     throw error;
   }
-  if (completion.isPublished && run.bounded && until !== undefined) {
-    // `latest.json` stays: a reader of the newest run does not look for a bounded one, which may be years ago.
-    await store.putDocument(boundedSummaryKey(run), boundedSummaryChunks({ ...run, until }, content, manifest));
-  } else if (completion.isPublished) {
-    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, content, manifest));
-    await updateLatestPointer(deps, run, manifest);
+  if (completion.isPublished) {
+    await store.putDocument(summaryKey(run), summaryChunks(run, content, manifest));
+    // A reader of the newest run does not look for a bounded one, which may be years ago.
+    if (!run.bounded) await updateLatestPointer(deps, run, manifest);
   }
 
   return updateState(log, definition.stateName, (state) => {
@@ -134,12 +122,10 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
 }
 
 /** What starts the next run of the series that `run` is part of, if there is one. */
-function restOfSeries({ export: name, until, series }: Run): Pick<RunResult, 'rest'> {
-  if (until === undefined || series === undefined || epochMsOf(until) >= epochMsOf(series.until)) return {};
-  const { slice, ...rest } = series;
-  return {
-    rest: { export: name, since: until, ...rest, ...(slice === undefined ? {} : { slice: `PT${slice / 1_000}S` }) },
-  };
+function restOfSeries({ export: name, until, series }: Run): RunResult['rest'] {
+  if (until === undefined || series === undefined || epochMsOf(until) >= epochMsOf(series.until)) return undefined;
+  const slice = series.slice && `PT${series.slice / 1_000}S`;
+  return { export: name, since: until, ...series, slice: slice || undefined };
 }
 
 /** The next start exports the slice from its beginning. Its completion is decided again then. */

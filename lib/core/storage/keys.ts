@@ -58,10 +58,10 @@ export const describePage = ({ page, slice }: PageRef): string =>
 /** The page of `run` that has the key `key`; undefined if no page has, for example because it is the manifest's. */
 export function pageAt(run: RunKeyParts, key: string): PageRef | undefined {
   const [, slice, attempt = '1', number] = /\/page-(?:(\d{4})(?:\.(\d{1,6}))?-)?(\d{6,15})\.[^/]*$/.exec(key) ?? [];
-  const page: PageRef = {
-    page: Number(number),
-    ...(slice === undefined ? {} : { slice: Number(slice), attempt: Number(attempt) }),
-  };
+  const page: PageRef =
+    slice === undefined
+      ? { page: Number(number) }
+      : { page: Number(number), slice: Number(slice), attempt: Number(attempt) };
   return page.page > 0 && key === pageKey(run, page) ? page : undefined;
 }
 
@@ -77,17 +77,12 @@ export function manifestAddress(
   return manifest === null ? null : store.locate(manifest);
 }
 
-/** The object with the summary of a published run, for tables of runs. */
-export function runSummaryKey(run: RunLocation): string {
-  return `${runFolder(run)}/run.json`;
-}
-
 /**
- * The object with the summary of a published bounded run. Such runs have no `run.json`: they are published in any order, and
- * a consumer that reads runs in the order of their sequence would miss some.
+ * The object with the summary of a published run, for tables of runs. A bounded run has no `run.json`: such runs are published in any
+ * order, and a consumer that reads runs in the order of their sequence would miss some.
  */
-export function boundedSummaryKey(run: RunLocation): string {
-  return `${runFolder(run)}/bounded.json`;
+export function summaryKey(run: RunLocation & Pick<Run, 'bounded'>): string {
+  return `${runFolder(run)}/${run.bounded ? 'bounded' : 'run'}.json`;
 }
 
 /** The manifest's key of a run of which only the ID is known. @throws ConfigurationError if `run` is not a run ID */

@@ -103,6 +103,6 @@ function invalid(address: string, reason: string, cause?: unknown): ExportError 
   return new ExportError(
     'PageConflictError',
     `The manifest ${address} does not match what this exporter wrote: ${reason}. Restore it, and do not rely on its run until then`,
-    cause === undefined ? {} : { cause },
+    { cause },
   );
 }

@@ -24,12 +24,7 @@ import { filterOf } from '../filter.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { compressedFormOf } from './compression.ts';
 import { describePage, pageKey, type RunKeyParts } from './keys.ts';
-import type { BoundedSummary, RunSummary } from './published-schemas.ts';
-
-/** Consumers check this first. An incompatible change gets a new number. */
-const manifestVersion = 1;
-const runVersion = 1;
-const boundedVersion = 1;
+import type { ManifestHeader, RunSummary } from './published-schemas.ts';
 
 /** A run whose manifest can be written: it no longer changes. */
 export type CompletedRun = Run & { readonly completion: RunCompletion };
@@ -51,27 +46,7 @@ export async function* manifestChunks(
   content: RunContent,
   entries: AsyncIterable<PageEntry>,
 ): AsyncGenerator<string> {
-  const header = {
-    manifestVersion,
-    export: run.export,
-    run: run.run,
-    sequence: run.sequence,
-    since: run.since,
-    ...(run.until === undefined ? {} : { until: run.until }),
-    ...(run.bounded === undefined ? {} : { bounded: run.bounded }),
-    filter: filterOf(run.request, run.since),
-    format: run.request.format,
-    container: run.request.container,
-    ...(run.request.api.pagination === undefined ? {} : { api: run.request.api }),
-    ...(run.compression === undefined ? {} : { compression: run.compression }),
-    size: run.request.size ?? null,
-    source: run.request.source,
-    startedAt: run.startedAt,
-    completedAt: run.completion.at,
-    ...serviceTimes(content),
-    totals: content.totals,
-    ...(run.slices === undefined ? {} : { slices: listedSlices(run, content) }),
-  };
+  const header = manifestHeader(run, content);
   yield `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "pages": [`;
   let number = 0;
   let index = 0;
@@ -119,8 +94,33 @@ export async function* manifestChunks(
   yield '\n  ]\n}\n';
 }
 
-const listedSlices = (run: Run, { slices }: RunContent) =>
-  slicesOf(run).map(({ since, until }, index) => ({ since, until: until ?? null, ...totalsOf(slices[index]?.last) }));
+function manifestHeader(run: CompletedRun, content: RunContent): ManifestHeader {
+  const { request } = run;
+  const slices = slicesOf(run).map(({ since, until = null }, index) => {
+    return { since, until, ...totalsOf(content.slices[index]?.last) };
+  });
+  return {
+    manifestVersion: 1,
+    export: run.export,
+    run: run.run,
+    sequence: run.sequence,
+    since: run.since,
+    until: run.until,
+    bounded: run.bounded,
+    filter: filterOf(request, run.since) as ManifestHeader['filter'],
+    format: request.format,
+    container: request.container,
+    api: request.api.pagination === undefined ? undefined : { ...request.api, pagination: request.api.pagination },
+    compression: run.compression,
+    size: request.size ?? null,
+    source: request.source,
+    startedAt: run.startedAt,
+    completedAt: run.completion.at,
+    ...serviceTimes(content),
+    totals: content.totals,
+    slices: run.slices && slices,
+  };
+}
 
 /** The earliest of first pages, and the latest of last ones. */
 function serviceTimes({ slices }: RunContent) {
@@ -134,54 +134,32 @@ function serviceTimes({ slices }: RunContent) {
   };
 }
 
-/** The text of `run.json`: one line, so that every engine that reads lines of JSON reads many of them as a table. */
-export async function* runSummaryChunks(
-  run: CompletedRun,
-  content: RunContent,
-  manifest: string,
-): AsyncGenerator<string> {
-  const summary = {
-    runVersion,
-    export: run.export,
-    run: run.run,
-    sequence: run.sequence,
-    since: run.since,
-    ...(run.until === undefined ? {} : { until: run.until }),
+/**
+ * The text of `run.json`, or of `bounded.json`: one line, so that every engine that reads lines of JSON reads many of them as a table. It
+ * repeats the header of the manifest.
+ */
+export async function* summaryChunks(run: CompletedRun, content: RunContent, manifest: string): AsyncGenerator<string> {
+  const header = manifestHeader(run, content);
+  const summary: RunSummary = {
+    runVersion: 1,
+    export: header.export,
+    run: header.run,
+    sequence: header.sequence,
+    since: header.since,
+    until: header.until,
+    bounded: header.bounded,
     watermark: run.completion.watermark ?? null,
-    ...commonSummary(run, content, manifest),
-  } satisfies RunSummary;
-  yield `${JSON.stringify(summary)}\n`;
-}
-
-/** The text of `bounded.json`, as of `run.json`. */
-export async function* boundedSummaryChunks(
-  run: CompletedRun & { readonly until: Instant },
-  content: RunContent,
-  manifest: string,
-): AsyncGenerator<string> {
-  const summary = {
-    boundedVersion,
-    export: run.export,
-    since: run.since,
-    until: run.until,
-    run: run.run,
-    sequence: run.sequence,
-    ...commonSummary(run, content, manifest),
-  } satisfies BoundedSummary;
-  yield `${JSON.stringify(summary)}\n`;
-}
-
-function commonSummary(run: CompletedRun, content: RunContent, manifest: string) {
-  return {
-    startedAt: run.startedAt,
-    completedAt: run.completion.at,
-    ...serviceTimes(content),
-    format: run.request.format,
-    container: run.request.container,
-    source: run.request.source,
-    ...content.totals,
+    startedAt: header.startedAt,
+    completedAt: header.completedAt,
+    serviceStartedAt: header.serviceStartedAt,
+    serviceCompletedAt: header.serviceCompletedAt,
+    format: header.format,
+    container: header.container,
+    source: header.source,
+    ...header.totals,
     manifest,
   };
+  yield `${JSON.stringify(summary)}\n`;
 }
 
 /**

@@ -3,15 +3,9 @@
 import type { z } from 'zod';
 import { ExportError, isExportError } from '../errors.ts';
 import type { RunRef, StoreReader } from '../ports.ts';
-import { latestKey, manifestKeyFromRunId, parseRunId, runLocation, runSummaryKey, boundedSummaryKey } from './keys.ts';
+import { latestKey, manifestKeyFromRunId, parseRunId, runLocation, summaryKey } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
-import {
-  latestSchema,
-  type RunSummary,
-  runSummarySchema,
-  type BoundedSummary,
-  boundedSummarySchema,
-} from './published-schemas.ts';
+import { latestSchema, type RunSummary, runSummarySchema } from './published-schemas.ts';
 
 /** Read access to documents, such as manifests and summaries, and to the folders they are in. */
 export type DocumentReader = Pick<StoreReader, 'read' | 'listFolders' | 'locate'>;
@@ -71,14 +65,9 @@ export async function readLatestPointer(store: DocumentReader, exportName: strin
   return await readSmallDocument(store, latestKey(exportName), pointerSchema, repair);
 }
 
-/** The content of the `run.json` at `key`; undefined if there is none. @throws PageConflictError if it was changed */
-export async function readRunSummary(store: DocumentReader, key: string): Promise<RunSummary | undefined> {
+/** The summary at `key`; undefined if there is none. @throws PageConflictError if it was changed */
+export async function readSummary(store: DocumentReader, key: string): Promise<RunSummary | undefined> {
   return await readSmallDocument(store, key, runSummarySchema, 'Restore it from a bucket version or a backup');
-}
-
-/** The content of the `bounded.json` at `key`; undefined if there is none. @throws PageConflictError if it was changed */
-export async function readBoundedSummary(store: DocumentReader, key: string): Promise<BoundedSummary | undefined> {
-  return await readSmallDocument(store, key, boundedSummarySchema, 'Restore it from a bucket version or a backup');
 }
 
 /**
@@ -88,11 +77,11 @@ export async function readBoundedSummary(store: DocumentReader, key: string): Pr
 export async function findSummary(
   store: DocumentReader,
   { export: exportName, run }: RunRef,
-): Promise<RunSummary | BoundedSummary | 'unreadable' | undefined> {
+): Promise<RunSummary | 'unreadable' | undefined> {
   const location = runLocation(exportName, run);
   try {
-    const summary = await readRunSummary(store, runSummaryKey(location));
-    return summary ?? (await readBoundedSummary(store, boundedSummaryKey(location)));
+    const summary = await readSummary(store, summaryKey(location));
+    return summary ?? (await readSummary(store, summaryKey({ ...location, bounded: true })));
   } catch (error) {
     if (isExportError(error, 'PageConflictError')) return 'unreadable';
     throw error;

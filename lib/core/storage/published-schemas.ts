@@ -1,5 +1,5 @@
 /**
- * The public formats: the manifest, `run.json`, `bounded.json`, `latest.json` and the two events. The JSON Schemas in
+ * The public formats: the manifest, the summary of a run, `latest.json` and the two events. The JSON Schemas in
  * `docs/schemas` are generated from here, and a test keeps them up to date.
  *
  * The schemas are exact about existing fields and allow additional ones, so that fields can be added later. An incompatible
@@ -12,14 +12,7 @@ import { runIdPattern } from './keys.ts';
 
 /** The names of the files in `docs/schemas`, without `.schema.json`. */
 export type PublishedName = keyof ReturnType<typeof published>;
-export const publishedNames = [
-  'manifest.v1',
-  'run.v1',
-  'bounded.v1',
-  'latest.v1',
-  'completed.v1',
-  'failed.v1',
-] as const;
+export const publishedNames = ['manifest.v1', 'run.v1', 'latest.v1', 'completed.v1', 'failed.v1'] as const;
 
 /** The JSON Schema (draft 2020-12) of the format. */
 export function jsonSchemaOf(name: PublishedName): object {
@@ -77,10 +70,8 @@ type Published<Name extends keyof ReturnType<typeof published>> = z.infer<Return
 
 /** The content of a manifest. */
 export type Manifest = Published<'manifest.v1'>;
-/** The content of `run.json`: the summary of a published run. */
+/** The content of `run.json`, or of `bounded.json`: the summary of a published run. */
 export type RunSummary = Published<'run.v1'>;
-/** The content of `bounded.json`: the summary of a published bounded run. */
-export type BoundedSummary = Published<'bounded.v1'>;
 /** The content of `latest.json`. */
 export type LatestPointer = Published<'latest.v1'>;
 /** The detail of a `Report Export Completed` event. */
@@ -206,6 +197,7 @@ export const runSummarySchema = z.object({
   sequence,
   since,
   until: until.optional(),
+  bounded: bounded.optional(),
   watermark,
   startedAt,
   completedAt,
@@ -217,10 +209,6 @@ export const runSummarySchema = z.object({
   ...totals,
   manifest,
 });
-
-export const boundedSummarySchema = runSummarySchema
-  .omit({ runVersion: true, watermark: true })
-  .extend({ boundedVersion: described(z.literal(1), 'The version of this schema.'), until });
 
 export const latestSchema = z.object({ export: exportName, run, sequence, completedAt, manifest });
 
@@ -270,14 +258,9 @@ function published() {
         description: 'Written after all pages. A run is published if and only if its manifest exists.',
       }),
     'run.v1': runSummarySchema.meta({
-      title: 'run.json',
+      title: 'run.json, or bounded.json',
       description:
-        'The summary of a published run, as one line of JSON beside its manifest. Written after the manifest and before `latest.json`.',
-    }),
-    'bounded.v1': boundedSummarySchema.meta({
-      title: 'bounded.json',
-      description:
-        'The summary of a published bounded run, as one line of JSON beside its manifest. Written after the manifest.',
+        'The summary of a published run, as one line of JSON beside its manifest. Written after the manifest and before `latest.json`. That of a bounded run is `bounded.json`.',
     }),
     'latest.v1': latestSchema.meta({
       title: 'latest.json',

@@ -15,10 +15,9 @@ import {
   missingManifest,
   type Pointer,
   readLatestPointer,
-  readRunSummary,
-  readBoundedSummary,
+  readSummary,
 } from './published-runs.ts';
-import type { RunSummary, BoundedSummary } from './published-schemas.ts';
+import type { RunSummary } from './published-schemas.ts';
 
 const concurrency = 16;
 
@@ -56,15 +55,15 @@ export async function* listBoundedRuns(
   store: DocumentReader,
   exportName: string,
   isWanted: (run: RunId) => boolean = () => true,
-): AsyncGenerator<BoundedSummary> {
-  const found: BoundedSummary[] = [];
+): AsyncGenerator<RunSummary> {
+  const found: RunSummary[] = [];
   let failure: unknown;
   for await (const day of store.listFolders(exportName)) {
     if (!day.startsWith(runsPrefix(exportName))) continue;
     const folders = await runFoldersIn(store, day, isWanted);
     const summaries = await mapConcurrently(folders, concurrency, async (folder) => {
       try {
-        const summary = await readBoundedSummary(store, `${folder}/bounded.json`);
+        const summary = await readSummary(store, `${folder}/bounded.json`);
         if (summary === undefined || (await exists(store, summary.manifest))) return summary;
         throw missingManifest(store.locate(summary.manifest));
       } catch (error) {
@@ -143,7 +142,7 @@ async function runFoldersIn(
 /** The run in `folder`; undefined if it is not published. */
 async function readRun(store: DocumentReader, folder: string): Promise<FoundRun | undefined> {
   try {
-    const summary = await readRunSummary(store, `${folder}/run.json`);
+    const summary = await readSummary(store, `${folder}/run.json`);
     if (summary === undefined) return undefined;
     if (runFolder(summary) === folder && manifestKey(summary) === summary.manifest) {
       return { sequence: summary.sequence, summary };

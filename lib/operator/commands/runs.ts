@@ -1,6 +1,6 @@
 /** `report-exporter runs`: the published runs of an export in order, as a table or JSON lines. */
 
-import type { BoundedSummary, RunSummary } from '../../core/storage/published-schemas.ts';
+import type { RunSummary } from '../../core/storage/published-schemas.ts';
 import { listBoundedRuns, listPublishedRuns } from '../../core/storage/run-list.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import {
@@ -58,7 +58,7 @@ export async function runsCommand(
 }
 
 /** `location` is the address of the manifest. */
-type ListedRun = (RunSummary | BoundedSummary) & { readonly location: string };
+type ListedRun = RunSummary & { readonly location: string };
 
 function linesOf(runs: readonly ListedRun[], { json, bounded }: RunsOptions, style: TextStyle): readonly string[] {
   if (json === true) return runs.map((run) => JSON.stringify(run));

@@ -1,7 +1,7 @@
 /** Which published runs are listed, in which order, and how much is read for it. The store is in memory. */
 
 import { describe, expect } from 'vitest';
-import { createRunId, latestKey, manifestKey, runFolder, runSummaryKey } from '../../../lib/core/storage/keys.ts';
+import { createRunId, latestKey, manifestKey, runFolder, summaryKey } from '../../../lib/core/storage/keys.ts';
 import type { RunSummary } from '../../../lib/core/storage/published-schemas.ts';
 import { listPublishedRuns, listBoundedRuns } from '../../../lib/core/storage/run-list.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
@@ -63,7 +63,7 @@ function addRun(store: MemoryStore, name: string, run: ARun): string {
     bytes: 10,
     manifest: manifestKey(location),
   };
-  store.objects.set(runSummaryKey(location), `${JSON.stringify(summary)}\n`);
+  store.objects.set(summaryKey(location), `${JSON.stringify(summary)}\n`);
   store.objects.set(summary.manifest, '{}');
   return folder;
 }
@@ -204,13 +204,10 @@ describe('a manifest that is missing', () => {
     const store = createMemoryStore();
     const folders = [1, 2, 3].map((day) => {
       const folder = addRun(store, name, { sequence: day, startedMs: noon + day });
-      const {
-        runVersion: _,
-        watermark: __,
-        ...summary
-      } = JSON.parse(store.objects.get(`${folder}/run.json`) ?? '') as RunSummary;
+      const summary = JSON.parse(store.objects.get(`${folder}/run.json`) ?? '') as RunSummary;
       store.objects.delete(`${folder}/run.json`);
-      store.objects.set(`${folder}/bounded.json`, JSON.stringify({ boundedVersion: 1, ...summary, ...bounds(day) }));
+      const bounded = { ...summary, ...bounds(day), bounded: true, watermark: null };
+      store.objects.set(`${folder}/bounded.json`, JSON.stringify(bounded));
       return folder;
     });
     store.objects.delete(`${folders[1]}/manifest.json`);

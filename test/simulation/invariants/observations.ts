@@ -213,12 +213,12 @@ export interface Manifest {
   }[];
 }
 
-/** The content of `run.json`, or of `bounded.json`, which has no watermark. */
+/** The content of `run.json`, or of `bounded.json`. */
 export interface RunSummary {
   readonly run: string;
   readonly sequence: number;
   readonly since: string;
-  readonly watermark?: string | null;
+  readonly watermark: string | null;
   readonly pages: number;
   readonly bytes: number;
   readonly reports: number | null;

@@ -270,7 +270,7 @@ function checkReports(
   }
 }
 
-/** Fields of `run.json` that the manifest has, too; and `until`, if the run has one. */
+/** Fields of `run.json` that the manifest has, too; and `until` and `bounded`, if the run has them. */
 const summaryFields = 15;
 
 /** A reader of the table of runs sees published runs only, each as its manifest describes it. */
@@ -285,13 +285,13 @@ function checkRunSummary({ world, prefix }: Observations, seen: Seen, key: strin
     return;
   }
   const header: Record<string, unknown> = { ...manifest, ...manifest.totals, manifest: summary.manifest };
-  const stated = Object.entries(summary).filter(([field]) => !/^(runVersion|boundedVersion|watermark)$/.test(field));
+  const stated = Object.entries(summary).filter(([field]) => !/^(runVersion|watermark)$/.test(field));
   const different = stated.filter(([field, value]) => value !== header[field]).map(([field]) => field);
   const isOneLine = text.indexOf('\n') === text.length - 1;
-  if (isBounded !== (manifest.bounded === true) || (isBounded && 'watermark' in summary)) {
+  if (isBounded !== (manifest.bounded === true) || (isBounded && summary.watermark !== null)) {
     world.violate('a bounded run changes nothing of its export', `${key} is the wrong summary for its run`);
   }
-  const fields = summaryFields + (manifest.until === undefined ? 0 : 1);
+  const fields = summaryFields + (manifest.until === undefined ? 0 : 1) + (isBounded ? 1 : 0);
   if (!isOneLine || different.length > 0 || stated.length !== fields) {
     world.violate('run.json agrees with its manifest', `${key}: ${different.join(', ')}`);
   }

@@ -284,7 +284,7 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/core/steps/finish-run.ts#publish',
     replace: 'if (completion.isPublished) await store.putDocument(manifest, chunks);',
     with: `if (completion.isPublished && !run.bounded) {
-        await store.putDocument(runSummaryKey(run), runSummaryChunks(run, content, manifest));
+        await store.putDocument(summaryKey(run), summaryChunks(run, content, manifest));
       }
       if (completion.isPublished) await store.putDocument(manifest, chunks);`,
   },
@@ -297,8 +297,8 @@ export const mutants: readonly Mutant[] = [
     also: [
       {
         at: 'lib/core/steps/finish-run.ts#publish',
-        replace: '} else if (completion.isPublished) {',
-        with: '} else if (completion.isPublished && run.bounded) {',
+        replace: 'if (completion.isPublished) {',
+        with: 'if (completion.isPublished && run.bounded) {',
       },
     ],
   },
@@ -450,10 +450,10 @@ export const mutants: readonly Mutant[] = [
     with: 'watermarkAfter',
   },
   {
-    name: 'latest.json points to a bounded run',
+    name: 'a bounded run is listed among the others',
     violates: 'a bounded run changes nothing of its export',
     at: 'lib/core/steps/finish-run.ts#publish',
-    replace: 'if (completion.isPublished && run.bounded && until !== undefined) {',
-    with: 'if (completion.isPublished && run.bounded && until === undefined) {',
+    replace: 'store.putDocument(summaryKey(run),',
+    with: 'store.putDocument(summaryKey({ ...run, bounded: undefined }),',
   },
 ];

@@ -327,8 +327,7 @@ async function runTask(
       };
       const result = await withTimeout(perform(call), state.TimeoutSeconds * 1_000, time, onTimeout);
       if (isOver()) return undefined;
-      const selected = state.ResultSelector ? resolveTemplate(state.ResultSelector, result, context) : result;
-      const output = setPath(data, state.ResultPath, selected);
+      const output = setPath(data, state.ResultPath, result);
       return { next: state.Next, data: state.OutputPath === undefined ? output : getPath(output, state.OutputPath) };
     } catch (error) {
       if (!(error instanceof TaskFailure)) throw error;
