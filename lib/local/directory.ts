@@ -19,13 +19,12 @@ import { exportDefinition } from '../settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';
 import { acquireExportLock, isExportLocked } from './lock.ts';
-import { noteFailedStart, observeRun } from './run-observer.ts';
 import { boundedLockName, isBoundedExecution, runLocally, stateFileIn } from './run.ts';
 import { isNameOfVariable, localService, withSimulatedBound } from './service.ts';
 import type { LocalExport, SavedSettings, SettingsSource } from './settings.ts';
 import { createLocalSlots } from './slots.ts';
 import { openSqlitePageLog } from './sqlite/page-log.ts';
-import { readRunNotes, type RunNotesReader } from './sqlite/run-notes.ts';
+import { noteFailedStart, readRunNotes, type RunNotesReader } from './sqlite/run-notes.ts';
 
 export interface LocalDeploymentOptions {
   readonly out: string;
@@ -118,7 +117,7 @@ export async function startLocalExport(
   // An export that has never run is added only if a file names it: the name in an option may be mistyped, and stays. And only a
   // run shows that the name of the variable is not the key itself.
   const mayAdd = source !== undefined && isNameOfVariable(settings.apiKeyEnv);
-  const noted = { exportName: settings.export.name, ...(mayAdd && { settings: toSave }) };
+  const noted = { exportName: settings.export.name, toAdd: mayAdd ? toSave : undefined };
   return await notingFailure(options, noted, request, startOptions, async () => {
     return await startRun(options, settings, request, startOptions, toSave);
   });
@@ -127,7 +126,7 @@ export async function startLocalExport(
 /** Resolves and rejects as `start` does. If that has begun no regular run, the reason is noted for `status`. */
 async function notingFailure(
   { out, runtime }: RunOptions,
-  noted: Parameters<typeof noteFailedStart>[1],
+  { exportName, toAdd }: { readonly exportName: string; readonly toAdd?: SavedSettings | undefined },
   { until }: StartRequest,
   { signal }: Pick<StartOptions, 'signal'>,
   start: () => Promise<RunEnd>,
@@ -135,7 +134,8 @@ async function notingFailure(
   const note = (error: string, message: string) => {
     if (signal.aborted || until !== undefined) return;
     const text = truncate(toPrintable(message), maxMessageLength);
-    noteFailedStart(stateFileIn(out), noted, { error, message: text, at: instantOf(runtime.now()) });
+    const failure = { error, message: text, at: instantOf(runtime.now()) };
+    noteFailedStart(stateFileIn(out), exportName, failure, toAdd);
   };
   try {
     const end = await start();
@@ -232,11 +232,11 @@ async function startRun(
   { out, env, runtime }: RunOptions,
   settings: LocalExport,
   startInput: StartRequest,
-  { signal, maxAttempts, ...listeners }: StartOptions,
+  { say, emit, onRetry, signal, maxAttempts }: StartOptions,
   settingsToSave?: SavedSettings,
 ): Promise<RunEnd> {
   const service = localService(settings, env, runtime);
-  await using client = await service.connect(listeners.say);
+  await using client = await service.connect(say);
   const { maxConcurrentPages } = settings.service;
   return await runLocally({
     definition: definitionOf(settings, service.address),
@@ -245,9 +245,10 @@ async function startRun(
     out,
     startInput,
     runtime,
+    emit,
+    onRetry,
     signal,
     maxAttempts,
-    openObserver: (stateFile) =>
-      observeRun(stateFile, listeners, { exportName: settings.export.name, settings: settingsToSave }),
+    settings: settingsToSave,
   });
 }

@@ -7,10 +7,12 @@ import type { EventSink, PageSlots, ReportService, Runtime } from '../core/ports
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { executionId, type ExecutionOptions, type ExecutionStart, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
+import type { SavedSettings } from './settings.ts';
 import { createSqlitePageLog } from './sqlite/page-log.ts';
+import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
 import { manifestAddress } from '../core/storage/keys.ts';
 
-export interface LocalRunOptions extends Omit<ExecutionOptions, 'onRetry'> {
+export interface LocalRunOptions extends ExecutionOptions {
   readonly definition: ExportDefinition;
   readonly service: ReportService;
   /** Absent: any number of pages may be requested at the same time. */
@@ -19,13 +21,9 @@ export interface LocalRunOptions extends Omit<ExecutionOptions, 'onRetry'> {
   readonly out: string;
   readonly startInput: StartRequest;
   readonly runtime: Runtime;
-  /** Called with the state file once this process holds the export's lock. The observer is closed at the end. */
-  readonly openObserver: (stateFile: string) => RunObserver;
-}
-
-export interface RunObserver extends Required<Pick<ExecutionOptions, 'onRetry'>> {
   readonly emit: EventSink;
-  close(): void;
+  /** Saved for later commands once the run has begun. Absent: they are saved already. */
+  readonly settings?: SavedSettings | undefined;
 }
 
 /** What the names of executions that export a bounded run begin with. No other name has a slash. */
@@ -44,9 +42,10 @@ export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
  * Begins a run, or resumes an unfinished one, and takes as many executions as it needs; of a series, all runs that are left. Resolves to
  * the outcome of the last run, including a failed one. While another process runs the export, the outcome is `skipped`.
  *
- * @throws ConfigurationError if the directory or the SQLite file cannot be used
+ * @throws ConfigurationError if the directory or the SQLite file cannot be used, or if the name of a new export differs from that of
+ *   another one only in case
  */
-export async function runLocally({ out, startInput, openObserver, ...run }: LocalRunOptions): Promise<RunEnd> {
+export async function runLocally({ out, startInput, settings, ...run }: LocalRunOptions): Promise<RunEnd> {
   const { definition, runtime } = run;
   const { name } = definition;
   const isBounded = startInput.until !== undefined;
@@ -60,16 +59,23 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
     const store = createDirectoryPageStore(out);
     const stateFile = stateFileIn(out);
     const log = createSqlitePageLog(stateFile);
-    let observer: RunObserver | undefined;
+    let notes: RunNotes | undefined;
     try {
-      observer = openObserver(stateFile);
-      const { emit, onRetry } = observer;
+      notes = openRunNotes(stateFile);
+      const { saveStart } = notes;
+      if (settings !== undefined) notes.assertDistinctName(name);
+      const emit: EventSink = (event) => {
+        // A start that is rejected must not change the settings of the next.
+        const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
+        if (hasBegun) saveStart(name, settings, event.bounded);
+        run.emit(event);
+      };
       // The lock excludes other processes, and this process runs its executions one after another.
       const executions = { isRunning: async () => false, hasEnded: async () => false };
       const deps = { ...run, emit, store, log, executions };
       let start: ExecutionStart = { name: named(runtime.randomHex(12)), input: startInput };
       for (;;) {
-        const outcome = await runExecution(deps, start, { ...run, onRetry });
+        const outcome = await runExecution(deps, start, run);
         if (outcome.status === 'continued') start = { ...outcome.next, name: named(outcome.next.name) };
         else if (outcome.status !== 'completed') return outcome;
         else if (outcome.result.rest === undefined) {
@@ -77,7 +83,7 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
         } else start = { name: named(runtime.randomHex(12)), input: outcome.result.rest };
       }
     } finally {
-      observer?.close();
+      notes?.close();
       log.close();
       store.close();
     }

@@ -38,11 +38,8 @@ async function runAt(
     startInput: {},
     runtime: { ...systemRuntime, sleep: async () => {} },
     maxAttempts,
-    openObserver: () => ({
-      emit: () => {},
-      onRetry: (retry) => retries.push(retry),
-      close() {},
-    }),
+    emit: () => {},
+    onRetry: (retry) => retries.push(retry),
   });
   return { end, retries };
 }

@@ -37,7 +37,8 @@ describe('a run whose service does not recover', () => {
         startInput: {},
         // The random part of each delay is zero.
         runtime: { ...systemRuntime, randomHex: (length) => '0'.repeat(length) },
-        openObserver: () => ({ emit, onRetry, close() {} }),
+        emit,
+        onRetry,
       });
     const open = async () => ({
       definition,

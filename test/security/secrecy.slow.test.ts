@@ -306,7 +306,8 @@ describe('a run on this machine', () => {
         out: out.path,
         startInput: { restart: true },
         runtime: { ...systemRuntime, sleep: async () => {} },
-        openObserver: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, close() {} }),
+        emit: progress.onEvent,
+        onRetry: progress.onRetry,
       });
       const summary = summarizeRun(outcome, unobservedRun('reports'), { help: 'help', watch: 'status' });
       stdout.write(formatSummary(summary, 0, (_, text) => text) + JSON.stringify(summary.json));

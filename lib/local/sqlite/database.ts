@@ -28,7 +28,7 @@ const busyTimeoutMs = 10_000;
  * Opens `file`, creating it and its directory if needed.
  * @throws ConfigurationError if it cannot be opened, has another format, or was written by a newer exporter
  */
-export function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync {
+function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
     const directory = resolve(dirname(file));
@@ -93,6 +93,8 @@ export function openSqliteReader(file: string, format: SqliteFormat): SqliteRead
 }
 
 export interface SqliteConnection extends SqliteReader {
+  /** Returns whether the statement has changed a row, which may not survive a power loss before the next `write`. */
+  readonly run: (sql: string, ...values: readonly SQLInputValue[]) => boolean;
   /** Resolves to whether the statement has changed a row. Either way, what the file then holds survives a power loss. */
   readonly write: (sql: string, ...values: readonly SQLInputValue[]) => Promise<boolean>;
 }
@@ -124,19 +126,22 @@ export function openForWriting(
     close();
     throw error;
   }
+  const run: SqliteConnection['run'] = (sql, ...values) =>
+    withSqliteErrors(file, () => prepare(sql).run(...values)).changes === 1;
   return {
     all: (sql, ...values) => withSqliteErrors(file, () => prepare(sql).all(...values)),
+    run,
     async write(sql, ...values) {
-      const { changes } = withSqliteErrors(file, () => prepare(sql).run(...values));
+      const hasChanged = run(sql, ...values);
       await walSync.flush();
-      return changes === 1;
+      return hasChanged;
     },
     close,
   };
 }
 
 /** Reads `file`, and opens it for writing with the first write: until then nothing is created, and it need not be writable. */
-export function openOnDemand(file: string, format: SqliteFormat): SqliteConnection {
+export function openOnDemand(file: string, format: SqliteFormat): Omit<SqliteConnection, 'run'> {
   const reader = openSqliteReader(file, format);
   let writer: SqliteConnection | undefined;
   return {

@@ -8,7 +8,6 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
@@ -22,15 +21,7 @@ import {
   toStoredRecord,
 } from '../../core/storage/stored-records.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
-import {
-  openForWriting,
-  openOnDemand,
-  openSqliteFile,
-  openSqliteReader,
-  type SqliteConnection,
-  type SqliteFormat,
-  type SqliteReader,
-} from './database.ts';
+import { openForWriting, openOnDemand, type SqliteConnection, type SqliteFormat } from './database.ts';
 
 const schema = `
   CREATE TABLE export_states (
@@ -57,7 +48,8 @@ const schema = `
   ) STRICT, WITHOUT ROWID;
 `;
 
-const format: SqliteFormat = {
+/** The file has the run notes, too. */
+export const pageLogFormat: SqliteFormat = {
   // "REXP"
   applicationId: 0x52455850,
   version: 7,
@@ -65,15 +57,6 @@ const format: SqliteFormat = {
   whenMovedAway: 'published pages stay, and the next run starts at the beginning',
   assertIntact: assertNotTruncated,
 };
-
-/**
- * Opens the page log's file, creating it and its directory if needed.
- * @throws ConfigurationError if it cannot be opened, is not a page log, was truncated, or was written by a newer version
- */
-export const openPageLogFile = (file: string): DatabaseSync => openSqliteFile(file, format);
-
-/** Reads the page log's file, and creates nothing. @throws ConfigurationError, here or on use, as `openPageLogFile` */
-export const readPageLogFile = (file: string): SqliteReader => openSqliteReader(file, format);
 
 /** SQLite takes a file of no byte, or of one, for a new database. Beside runs, it is one that has lost their watermarks. */
 function assertNotTruncated(file: string): void {
@@ -116,10 +99,10 @@ interface SqlitePageLog extends PageLog, RunHistory {
  *   not writable
  */
 export const createSqlitePageLog = (file: string): SqlitePageLog =>
-  pageLogOn(file, openForWriting(file, format, Object.values(sql)));
+  pageLogOn(file, openForWriting(file, pageLogFormat, Object.values(sql)));
 
 /** The page log in `file`, which exists. Nothing is created, and the file need not be writable, until something is written. */
-export const openSqlitePageLog = (file: string): SqlitePageLog => pageLogOn(file, openOnDemand(file, format));
+export const openSqlitePageLog = (file: string): SqlitePageLog => pageLogOn(file, openOnDemand(file, pageLogFormat));
 
 const columns = 'page, entry AS json, checksum';
 const ofChain = 'export = ? AND run = ? AND slice = ? AND attempt = ?';
@@ -148,7 +131,7 @@ const sql = {
 const keyOf = ({ export: exportName, run, slice = 0, attempt = 0 }: ChainRef) =>
   [exportName, run, slice, attempt] as const;
 
-function pageLogOn(file: string, { all, write, close }: SqliteConnection): SqlitePageLog {
+function pageLogOn(file: string, { all, write, close }: Omit<SqliteConnection, 'run'>): SqlitePageLog {
   const store: RecordStore = {
     name: file,
     repairHint: (stateName) =>

@@ -3,14 +3,15 @@
  * that failed since. No run depends on it.
  */
 
+import { readdirSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { RunFailure } from '../../core/model.ts';
 import { ExportError } from '../../core/errors.ts';
 import { settingsVersion } from '../../settings/environment.ts';
 import type { SavedSettings } from '../settings.ts';
-import type { SqliteReader } from './database.ts';
-import { withSqliteErrors } from './errors.ts';
-import { openPageLogFile, readPageLogFile } from './page-log.ts';
-import { deferSync } from './wal-sync.ts';
+import { fileSystemError, isFilePresent } from '../durable-fs.ts';
+import { openForWriting, openSqliteReader, type SqliteReader } from './database.ts';
+import { pageLogFormat } from './page-log.ts';
 
 /** What reading them needs. */
 export interface RunNotesReader {
@@ -24,6 +25,8 @@ export interface RunNotesReader {
 }
 
 export interface RunNotes extends RunNotesReader {
+  /** @throws ConfigurationError if another export of the directory has the same name but for its case */
+  assertDistinctName(exportName: string): void;
   /** Notes that a run has begun, and saves its settings if they are given. A bounded run leaves a failed start of a regular one. */
   saveStart(exportName: string, settings?: SavedSettings, isBounded?: boolean): void;
   /** An export that has never run is added if its settings are given. */
@@ -31,7 +34,7 @@ export interface RunNotes extends RunNotesReader {
 }
 
 /** The notes in the page log's file, which is not changed. @throws ConfigurationError, here or on use, as the page log does */
-export const readRunNotes = (file: string): RunNotesReader => notesIn(file, readPageLogFile(file));
+export const readRunNotes = (file: string): RunNotesReader => notesIn(file, openSqliteReader(file, pageLogFormat));
 
 function notesIn(file: string, { all, close }: SqliteReader): RunNotesReader {
   return {
@@ -57,42 +60,67 @@ function notesIn(file: string, { all, close }: SqliteReader): RunNotesReader {
 
 /** The notes in the page log's file. @throws ConfigurationError, here or on use, as the page log does */
 export function openRunNotes(file: string): RunNotes {
-  const database = openPageLogFile(file);
+  const connection = openForWriting(file, pageLogFormat);
   // Notes are written while pages arrive, on the thread that receives them. The page log's next write makes them durable.
-  deferSync(database);
-  const write = (sql: string, ...values: readonly string[]): void => {
-    withSqliteErrors(file, () => database.prepare(sql).run(...values));
-  };
-  const notes = notesIn(file, {
-    all: (sql, ...values) => withSqliteErrors(file, () => database.prepare(sql).all(...values)),
-    close() {
-      if (database.isOpen) database.close();
-    },
-  });
+  const { run } = connection;
+  const notes = notesIn(file, connection);
   return {
     ...notes,
-    saveStart(exportName, settings, isBounded = false) {
-      const forgetFailure = 'failed_start = NULL';
-      if (settings === undefined) {
-        if (!isBounded) write(`UPDATE exports SET ${forgetFailure} WHERE export = ?`, exportName);
-        return;
-      }
-      write(
-        `INSERT INTO exports (export, settings) VALUES (?, ?) ON CONFLICT DO UPDATE SET settings = excluded.settings${isBounded ? '' : `, ${forgetFailure}`}`,
-        exportName,
-        JSON.stringify(settings),
+    assertDistinctName(exportName) {
+      const out = dirname(file);
+      // The folders, too: a directory whose state was moved away keeps them.
+      const other = [...notes.exportNames(), ...namesIn(out)].find(
+        (existing) => existing !== exportName && existing.toLowerCase() === exportName.toLowerCase(),
+      );
+      if (other === undefined) return;
+      throw new ExportError(
+        'ConfigurationError',
+        `${exportName}: ${out} has the export ${other} already, and where file names ignore case, both would share a folder. ` +
+          'Choose a name that differs in more than case, or another directory',
       );
     },
-    saveFailedStart(exportName, failure, settings) {
-      const text = JSON.stringify(failure);
+    saveStart(exportName, settings, isBounded = false) {
       if (settings !== undefined) {
-        write(
-          'INSERT INTO exports (export, settings) VALUES (?, ?) ON CONFLICT DO NOTHING',
-          exportName,
-          JSON.stringify(settings),
-        );
+        const save =
+          'INSERT INTO exports (export, settings) VALUES (?, ?) ON CONFLICT DO UPDATE SET settings = excluded.settings';
+        run(save, exportName, JSON.stringify(settings));
       }
-      write('UPDATE exports SET failed_start = ? WHERE export = ?', text, exportName);
+      if (!isBounded) run('UPDATE exports SET failed_start = NULL WHERE export = ?', exportName);
+    },
+    saveFailedStart(exportName, failure, settings) {
+      if (settings !== undefined) {
+        const add = 'INSERT INTO exports (export, settings) VALUES (?, ?) ON CONFLICT DO NOTHING';
+        run(add, exportName, JSON.stringify(settings));
+      }
+      run('UPDATE exports SET failed_start = ? WHERE export = ?', JSON.stringify(failure), exportName);
     },
   };
+}
+
+/**
+ * Notes why a start has begun no run. An export that has never run is added if its settings are given. Best effort: that reason is the
+ * one to report, not why it could not be noted.
+ */
+export function noteFailedStart(file: string, exportName: string, failure: RunFailure, settings?: SavedSettings): void {
+  try {
+    // A directory without any export says so. One with an empty state would seem to be in order.
+    if (settings === undefined && !isFilePresent(file)) return;
+    const notes = openRunNotes(file);
+    try {
+      if (settings !== undefined) notes.assertDistinctName(exportName);
+      notes.saveFailedStart(exportName, failure, settings);
+    } finally {
+      notes.close();
+    }
+  } catch {
+    // Such as a directory that is not writable.
+  }
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory);
+  } catch (cause) {
+    throw fileSystemError('list', directory, cause);
+  }
 }

@@ -21,19 +21,13 @@ export interface WalSync {
 }
 
 /**
- * Lets the commits of this connection return before they survive a power loss. Any later `flush` of the same file or a
- * checkpoint makes them durable. Returns false where the file system has no WAL: commits keep waiting for the disk.
+ * Lets the commits of an open database in `file` return before they survive a power loss. Any later `flush` of the same file or a
+ * checkpoint makes them durable. Where the file system has no WAL, commits keep waiting for the disk.
  */
-export function deferSync(database: DatabaseSync): boolean {
-  const { journal_mode: mode } = database.prepare('PRAGMA journal_mode').get() ?? {};
-  if (mode !== 'wal') return false;
-  database.exec('PRAGMA synchronous = NORMAL');
-  return true;
-}
-
-/** For an open database in `file`. */
 export function openWalSync(database: DatabaseSync, file: string): WalSync {
-  if (!deferSync(database)) return { flush: async () => {}, close: () => {} };
+  const { journal_mode: mode } = database.prepare('PRAGMA journal_mode').get() ?? {};
+  if (mode !== 'wal') return { flush: async () => {}, close: () => {} };
+  database.exec('PRAGMA synchronous = NORMAL');
   let descriptor: number | undefined;
   return {
     async flush() {
