@@ -8,6 +8,7 @@ import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
 import { asDocumentRoot, rootOfColumns } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
+import type { PageTiming } from '../../core/model.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
@@ -19,7 +20,7 @@ import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { type Attempt, type CreatePool, createConnections, sendOver, withinDeadline } from './connection-pool.ts';
 import { type CreateInflate, readContentEncoding } from './content-encoding.ts';
-import { type Deadline, startDeadline, type Timeouts } from './deadline.ts';
+import { startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import { contractError, type Subject } from './errors.ts';
 import {
@@ -70,24 +71,18 @@ export interface ClientOptions {
 export type ReportServiceClient = ReportService & AsyncDisposable;
 
 /** One call of `fetch`: at most one request for each set of credentials, under one deadline. */
-interface Exchange {
+interface Exchange extends Attempt {
   readonly request: PageRequest;
   readonly subject: Subject;
   /** The keys that this call has sent. */
   readonly triedKeys: Set<string>;
-  readonly deadline: Deadline;
-  /** Turns an error of the connection into the error to throw. */
-  readonly translate: (error: unknown, subject: Subject, bytesRead?: number) => unknown;
 }
 
 interface Response extends Dispatcher.ResponseData {
   readonly api: RequestedApi;
   /** Path and query of the request. */
   readonly path: string;
-  /** By the clock, in milliseconds. */
-  readonly requestedAt: number;
-  /** From sending the request to receiving the headers. */
-  readonly elapsedMs: number;
+  readonly timing: PageTiming;
   /** What the request was sent with. */
   readonly pool: Dispatcher;
 }
@@ -124,15 +119,21 @@ export function serviceClient(
     const { signal } = options;
     signal?.throwIfAborted();
     const deadline = startDeadline(settings.totalTimeout, signal, clock);
-    const translate: Exchange['translate'] = (error, subject, bytesRead) =>
-      transportError(subject, error, { callerSignal: signal, deadline, timeouts: settings, isTls, bytesRead });
+    const triedKeys = new Set<string>();
+    const exchangeOf = (subject: Subject): Exchange => ({
+      request,
+      subject,
+      triedKeys,
+      deadline,
+      translate: (error, bytesRead) =>
+        transportError(subject, error, { callerSignal: signal, deadline, timeouts: settings, isTls, bytesRead }),
+    });
     const subject = { label: request.label, keys: recentKeys.keys };
-    const exchange: Exchange = { request, subject, triedKeys: new Set(), deadline, translate };
     let response: Response | undefined;
     try {
       const createCheck = await loadPageCheck(apiFor(settings, request.request));
-      response = await requestWithFreshCredentials(exchange);
-      const received: Exchange = { ...exchange, subject: withRequestId(subject, response.headers) };
+      response = await requestWithFreshCredentials(exchangeOf(subject));
+      const received = exchangeOf(withRequestId(subject, response.headers));
       if (isSuccess(response.statusCode)) return await receivePage(received, response, createCheck, options);
       const error = await rejection(received, response);
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
@@ -171,7 +172,7 @@ export function serviceClient(
     if (!isKeyRejected(response.statusCode)) return response;
     try {
       const refreshedKey = await fetchKey(exchange, () => keys.refresh());
-      const refreshedPool = await withinDeadline(attemptOf(exchange), () => connections.refresh());
+      const refreshedPool = await withinDeadline(exchange, () => connections.refresh());
       if (exchange.triedKeys.has(refreshedKey) && refreshedPool === response.pool) return response;
       response.body.destroy();
       return await send(exchange, refreshedKey);
@@ -183,13 +184,13 @@ export function serviceClient(
 
   async function fetchKey(exchange: Exchange, readKey: () => Promise<string>): Promise<string> {
     if (auth.kind === 'none') return '';
-    const key = await withinDeadline(attemptOf(exchange), readKey);
+    const key = await withinDeadline(exchange, readKey);
     assertValidApiKey(key);
     return key;
   }
 
   const send = (exchange: Exchange, key: string): Promise<Response> =>
-    sendOver(connections, attemptOf(exchange), (pool) => sendPageRequest(pool, exchange, key));
+    sendOver(connections, exchange, (pool) => sendPageRequest(pool, exchange, key));
 
   async function sendPageRequest(
     pool: Dispatcher,
@@ -201,14 +202,15 @@ export function serviceClient(
     const api = apiFor(settings, request.request);
     request.assertMaySend?.();
     const parts = httpRequest(base, api, request, settings, credentialHeaders(auth, key));
-    const requestedAt = clock.now();
+    const requestedAt = instantOf(clock.now());
     const sentAt = clock.monotonicNow();
     const response = await deadline.race(
       sendRequest.call(pool, { ...parts, origin: base.origin, signal: deadline.signal }),
     );
     // A body that is destroyed before it is read emits an error, which would end the process without a listener.
     response.body.on('error', () => {});
-    return { ...response, api, path: parts.path, requestedAt, elapsedMs: clock.monotonicNow() - sentAt, pool };
+    const timing = { requestedAt, latencyMs: Math.round(clock.monotonicNow() - sentAt) };
+    return { ...response, api, path: parts.path, timing, pool };
   }
 
   /** @throws ContractError if the response is not a complete page */
@@ -218,7 +220,7 @@ export function serviceClient(
     createCheck: CreatePageCheck,
     { sink, onNextCursor }: FetchOptions,
   ): Promise<ReceivedPage> {
-    const { api, path, statusCode, headers, trailers, body, requestedAt, elapsedMs } = response;
+    const { api, path, statusCode, headers, trailers, body, timing } = response;
     // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
     const hasNoContent = statusCode === 204 && api.page.empty?.status === 204 && request.cursor === null;
     if (settings.api !== undefined && statusCode !== 200 && !hasNoContent)
@@ -256,7 +258,7 @@ export function serviceClient(
       inflate,
       maxPageBytes,
       check,
-      translate: (error, bytesRead) => translate(error, subject, bytesRead),
+      translate,
     });
     assertNoLateCursor(subject, Object.keys(trailers), nextHeader(api));
     assertNoOther('trailer', Object.keys(trailers));
@@ -270,8 +272,8 @@ export function serviceClient(
     const toRoot = api.page.format === 'csv' ? rootOfColumns : asDocumentRoot;
     return {
       nextCursor,
-      serviceTime: readServiceTime(headers.date, elapsedMs),
-      timing: { requestedAt: instantOf(requestedAt), latencyMs: Math.round(elapsedMs) },
+      serviceTime: readServiceTime(headers.date, timing.latencyMs),
+      timing,
       contentType,
       transferredBytes: encoding === undefined ? undefined : transferredBytes,
       reports: isEmpty ? 0 : (check?.reports ?? null),
@@ -306,11 +308,6 @@ function assertPage(
   if (judged.problem !== undefined) throw contractError(subject, judged.problem);
   return judged;
 }
-
-const attemptOf = ({ deadline, translate, subject }: Exchange): Attempt => ({
-  deadline,
-  translate: (error) => translate(error, subject),
-});
 
 function parseBaseUrl(baseUrl: string): URL {
   const base = URL.parse(baseUrl);

@@ -62,8 +62,8 @@ export function createConnections(
 /** One request, under its deadline. */
 export interface Attempt {
   readonly deadline: Deadline;
-  /** Turns an error of the connection into the error to throw. */
-  readonly translate: (error: unknown) => unknown;
+  /** Turns an error of the connection into the error to throw. `bytesRead` counts those of the body; undefined before the headers. */
+  readonly translate: (error: unknown, bytesRead?: number) => unknown;
 }
 
 /** The result of `action`, within the deadline. Its own errors are rethrown. */
