@@ -39,7 +39,6 @@ export function exportPageHandler(
     const { environment, service: settings, objects, dynamoDb } = context;
     const { runtime, compress, partBytes, maxInFlight } = platform;
     const service = createService(context, platform);
-    const onLatency = (ms: number) => telemetry.count('ServiceLatency', ms);
     const store = createS3PageStore({
       client: platform.createClient(S3Client, s3ClientConfig(env)),
       bucket: environment.BUCKET_NAME,
@@ -69,7 +68,7 @@ export function exportPageHandler(
         const { definition, log } = context.dependenciesFor({ export: name });
         return await probeService({ definition, service, log, runtime }, since);
       }
-      const deps = { ...context.dependenciesFor(input), service, store, slots, onLatency };
+      const deps = { ...context.dependenciesFor(input), service, store, slots };
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
       const slices = loop.slices === undefined ? 1 : maxParallel;

@@ -41,7 +41,7 @@ export const metricUnits = {
   ReportsExported: 'Count',
   /** Bytes of exported and adopted pages. */
   BytesExported: 'Bytes',
-  /** Time from request to response headers, for each successful response. A failed one counts in FailedAttempts instead. */
+  /** Time from request to response headers, for each exported page. A failed request counts in FailedAttempts instead. */
   ServiceLatency: 'Milliseconds',
   /** Retry-After waits, within an invocation or in the Wait state. */
   Waits: 'Count',

@@ -282,6 +282,8 @@ interface PageProgress extends RunRef {
   readonly totalPages: number;
   readonly totalReports: number | null;
   readonly totalBytes: number;
+  /** From the request to the response headers. Absent for an adopted page. */
+  readonly latencyMs?: number | undefined;
 }
 
 /** Limits how many pages of a service are requested at the same time, over all its exports. */
@@ -317,6 +319,4 @@ export interface StepDependencies {
   readonly emit: EventSink;
   /** Absent: any number of pages may be requested at the same time. */
   readonly slots?: PageSlots | undefined;
-  /** Receives how long the response took to begin of each page that was received, in milliseconds. */
-  readonly onLatency?: ((ms: number) => void) | undefined;
 }

@@ -27,7 +27,6 @@ export interface Telemetry {
   /** Begins an invocation; `fields` are in each of its lines. */
   begin(fields: { readonly execution: unknown; readonly request: string }): void;
   readonly emit: EventSink;
-  count(metric: MetricName, value: number): void;
   /** Logs the error, with its stack, that ends the invocation. */
   failed(error: unknown, fields: { readonly run?: unknown; readonly page?: unknown }): void;
   /** Ends the invocation and publishes its metrics. */
@@ -113,7 +112,6 @@ export function createTelemetry(output: TelemetryOutput): Telemetry {
       }
       for (const [metric, value] of metricsOf(event)) count(metric, value);
     },
-    count,
     failed(error, fields) {
       if (isExportError(error, 'RunSupersededError')) {
         info('run-superseded', { ...fields, errorMessage: error.message });
@@ -158,7 +156,11 @@ function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])
     case 'run-failed':
       return [[event.export === null ? 'StartsRejected' : 'RunsFailed', 1]];
     case 'page-exported':
-      return [['PagesExported', 1], ...amountsOf(event)];
+      return [
+        ['PagesExported', 1],
+        ...(event.latencyMs === undefined ? [] : [['ServiceLatency', event.latencyMs] as const]),
+        ...amountsOf(event),
+      ];
     case 'page-adopted':
       return [['PagesAdopted', 1], ...amountsOf(event)];
     case 'service-asked-to-wait':

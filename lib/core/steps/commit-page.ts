@@ -103,6 +103,7 @@ export async function logPage(
     totalPages: entry.page,
     totalReports: entry.totals.reports,
     totalBytes: entry.totals.bytes,
+    latencyMs: unlogged.timing?.latencyMs,
   });
   const { export: exportName, run, page, emptyPages } = entry;
   if (emptyPages > 0 && emptyPages % emptyPagesPerWarning === 0) {

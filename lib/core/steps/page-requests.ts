@@ -12,10 +12,7 @@ import type { Slice } from '../slices.ts';
 import { type HeldSlot, holdSlot, withinSlot } from '../slots/held-slot.ts';
 import { describePage } from '../storage/keys.ts';
 
-export type PageRequestsDependencies = Pick<
-  StepDependencies,
-  'definition' | 'service' | 'runtime' | 'emit' | 'slots' | 'onLatency'
->;
+export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit' | 'slots'>;
 
 export interface PageRequests extends AsyncDisposable {
   /** The slot, for other requests to continue with, instead of disposing this. */
@@ -55,7 +52,7 @@ const maxInvocationMs = 900_000;
  * Disposing returns the slot.
  */
 export function createPageRequests(
-  { definition, service, runtime, emit, slots, onLatency }: PageRequestsDependencies,
+  { definition, service, runtime, emit, slots }: PageRequestsDependencies,
   run: Run,
   slice: Slice,
   { leaseMs = maxInvocationMs, retryAfterDeadline = 0 }: Invocation,
@@ -79,9 +76,7 @@ export function createPageRequests(
   const fetchNoted: ReportService['fetch'] = async (request, options) => {
     assertMaySend();
     try {
-      const received = await service.fetch({ ...request, assertMaySend }, options);
-      onLatency?.(received.timing.latencyMs);
-      return received;
+      return await service.fetch({ ...request, assertMaySend }, options);
     } catch (error) {
       const seconds = isExportError(error, 'ServiceThrottledError') ? error.retryAfterSeconds : undefined;
       if (seconds !== undefined) backoff.until = Math.max(backoff.until, monotonicNow() + seconds * 1_000);

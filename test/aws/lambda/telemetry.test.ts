@@ -59,7 +59,10 @@ describe('an event', () => {
       { event: 'run-completed', secondsWithoutReports: 0 },
       [{ ...ofExport, RunsCompleted: 1, SecondsWithoutReports: 0 }],
     ],
-    [{ event: 'page-exported', ...page }, [{ ...ofExport, PagesExported: 1, BytesExported: 100, ReportsExported: 7 }]],
+    [
+      { event: 'page-exported', ...page, latencyMs: 40 },
+      [{ ...ofExport, PagesExported: 1, ServiceLatency: 40, BytesExported: 100, ReportsExported: 7 }],
+    ],
     [{ event: 'page-adopted', ...page }, [{ ...ofExport, PagesAdopted: 1, BytesExported: 100, ReportsExported: 7 }]],
     [{ event: 'page-exported', ...page, reports: null }, [{ ...ofExport, PagesExported: 1, BytesExported: 100 }]],
     [

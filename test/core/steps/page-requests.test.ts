@@ -5,44 +5,13 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { sliceOf } from '../../../lib/core/slices.ts';
 import { discard } from '../../../lib/core/steps/upper-bound.ts';
 import { createPageRequests } from '../../../lib/core/steps/page-requests.ts';
-import { aFetchedPage, aPageIdentity, aRun } from '../../support/builders.ts';
+import { aPageIdentity, aRun } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
-import type { Script } from '../../support/export/scripted-service.ts';
 
 const throttled = (retryAfterSeconds: number | undefined) =>
   new ExportError('ServiceThrottledError', 'busy', { retryAfterSeconds });
 
 const { signal } = new AbortController();
-
-/** Each page takes 40 ms, and each slot 3 s. */
-function someRequests(script: Script) {
-  const bench = anExportBench({
-    script(request, count) {
-      bench.advance(40);
-      return script(request, count);
-    },
-  });
-  const slots = {
-    async acquire() {
-      bench.advance(3_000);
-      return { granted: true as const, grantedAt: bench.deps.runtime.now(), release: async () => {} };
-    },
-  };
-  const latencies: number[] = [];
-  const deps = { ...bench.deps, slots, onLatency: (ms: number) => latencies.push(ms) };
-  const retryAfterDeadline = bench.deps.runtime.monotonicNow() + 60_000;
-  const run = aRun();
-  return { requests: createPageRequests(deps, run, sliceOf(run, 1), { retryAfterDeadline }), latencies };
-}
-
-it('reports the latency of each page that was received', async () => {
-  const { requests, latencies } = someRequests((_, count) => {
-    if (count === 1) throw throttled(5);
-    return aFetchedPage();
-  });
-  await requests.fetch(aPageIdentity(), { sink: discard, signal });
-  expect(latencies).toEqual([40]);
-});
 
 describe('the Retry-After of several requests', () => {
   it('is the longest, whichever is the newest', async () => {
@@ -84,10 +53,14 @@ describe('the Retry-After of several requests', () => {
 
   it('includes that of a request which was cancelled meanwhile, and which rejects with the reason of that', async () => {
     const cancellation = new AbortController();
-    const { requests } = someRequests(() => {
-      cancellation.abort('no longer needed');
-      throw throttled(600);
+    const bench = anExportBench({
+      script() {
+        cancellation.abort('no longer needed');
+        throw throttled(600);
+      },
     });
+    const run = aRun();
+    const requests = createPageRequests(bench.deps, run, sliceOf(run, 1), {});
     await expect(requests.fetch(aPageIdentity(), { sink: discard, signal: cancellation.signal })).rejects.toBe(
       'no longer needed',
     );
