@@ -80,7 +80,11 @@ const runs: readonly (readonly [name: string, example: () => ExampleRun, texts: 
       'report-exporter verify nightly --run 20261120T020000Z-1f3a5c --out ./exports',
     ],
   ],
-  ['uncounted', uncountedRun, ['In progress.', 'Reports not counted', 'Adopted pages, without times 2', 'Last active']],
+  [
+    'uncounted',
+    uncountedRun,
+    ['In progress.', 'Reports not counted', 'Adopted pages, without times 2', 'Transfer Size 2026-'],
+  ],
   [
     'failed',
     failedRun,
@@ -152,6 +156,10 @@ describe('the run report', () => {
     await page.emulateMedia({ colorScheme: 'dark' });
     await expect.poll(async () => (await canvasOf(page, 'time-chart')).hash).not.toBe(before.hash);
     expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).toBe('rgb(20, 24, 28)');
+    await page.emulateMedia({ colorScheme: 'dark', media: 'print' });
+    expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).toBe('rgb(255, 255, 255)');
+    await expect.poll(async () => (await canvasOf(page, 'time-chart')).hash).toBe(before.hash);
+    await page.emulateMedia({ colorScheme: 'dark', media: null });
     await page.setViewportSize(displays.phone.viewport);
     await expect.poll(() => page.evaluate(findOverflow)).toEqual([]);
     expect((await canvasOf(page, 'time-chart')).painted).toBeGreaterThan(0.002);

@@ -192,8 +192,8 @@
     ['Longest', ({ maxLatency, timedPages }) => meanText(maxLatency, Math.sign(timedPages), formatDuration), 'number'],
     ['Transfer', ({ transfer, timedPages }) => meanText(transfer, timedPages, formatDuration), 'number'],
     ['Size', ({ bytes, pages }) => meanText(bytes, pages, formatBytes), 'number'],
-    ['Reports', ({ reports, pages }) => meanText(reports, pages, formatNumber), 'number'],
   ];
+  const reportsColumn = ['Reports', ({ reports, pages }) => meanText(reports, pages, formatNumber), 'number'];
 
   const maxDelayedRows = 100;
 
@@ -205,8 +205,9 @@
   function showPoints(run, points) {
     find('#points').hidden = false;
     const delayed = points.filter(({ failedAttempts, waited }) => failedAttempts > 0 || waited > 0);
-    fillTable(find('#all-pages'), pointColumns, pointsOf(run.groups));
-    fillTable(find('#delayed-pages'), pointColumns, delayed.slice(-maxDelayedRows));
+    const columns = run.reports === null ? pointColumns : [...pointColumns, reportsColumn];
+    fillTable(find('#all-pages'), columns, pointsOf(run.groups));
+    fillTable(find('#delayed-pages'), columns, delayed.slice(-maxDelayedRows));
     Object.assign(find('#delayed'), { hidden: delayed.length === 0, open: delayed.length <= 15 });
 
     const newest = points[points.length - 1];
