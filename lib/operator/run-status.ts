@@ -26,7 +26,6 @@ import type { ManifestHeader } from '../core/storage/published-schemas.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import {
   type DeployedExport,
-  type Deployment,
   type Incident,
   type ScheduleState,
   type UnreadableExport,
@@ -172,24 +171,22 @@ export function sortStatuses(entries: readonly StatusEntry[]): StatusEntry[] {
 
 const concurrency = 8;
 
-/** Every export by name, without its runs. Reads no manifests. */
-export const readStatuses = async (deployment: Deployment, now: number): Promise<readonly StatusEntry[]> =>
-  await mapConcurrently(await deployment.openAll(), concurrency, (opened) => readStatus(opened, 0, now));
-
-/** As {@link readExportStatus}. An export that cannot be read is a result, not an exception. */
-export async function readStatus(
-  opened: DeployedExport | UnreadableExport,
+/** The status of each export, with at most `maxRuns` of its newest runs. Without runs, no manifests are read. */
+export async function readStatuses(
+  exports: readonly (DeployedExport | UnreadableExport)[],
   maxRuns: number,
   now: number,
-): Promise<StatusEntry> {
-  if ('error' in opened) return opened;
-  try {
-    return await readExportStatus(opened, maxRuns, now);
-  } catch (error) {
-    // Any other error, such as a denied request, is not one of this export.
-    if (!isExportError(error, 'PageConflictError')) throw error;
-    return unreadableExport(opened.name, opened.serviceName, error);
-  }
+): Promise<readonly StatusEntry[]> {
+  return await mapConcurrently(exports, concurrency, async (opened) => {
+    if ('error' in opened) return opened;
+    try {
+      return await readExportStatus(opened, maxRuns, now);
+    } catch (error) {
+      // Any other error, such as a denied request, is not one of this export.
+      if (!isExportError(error, 'PageConflictError')) throw error;
+      return unreadableExport(opened.name, opened.serviceName, error);
+    }
+  });
 }
 
 /** The export with its newest runs, at most `maxRuns`; if that is 0, without them. */

@@ -67,17 +67,6 @@ const lines = ({ stdout }: CommandResult) => stdout.replace(/\n$/, '').split('\n
 const parseJson = ({ stdout }: CommandResult) => JSON.parse(stdout.trimEnd()) as Readonly<Record<string, unknown>>;
 
 describe('status', () => {
-  it('has no colors if stdout is not a terminal', async () => {
-    const { out, result, run: id } = await aCompletedRun();
-    const ended = await runOn(out, 'status');
-    const [ofExport, heading, ofRun, ...more] = lines(ended);
-    expect(more).toEqual([]);
-    expect(ofExport).toContain(`watermark ${result.watermark}`);
-    expect(heading).toMatch(/^ *RUN +STATE +PAGES +REPORTS/);
-    expect(ofRun).toMatch(new RegExp(`^ *${id} +completed +3 +5 `));
-    expect(ended.stdout + ended.stderr).not.toContain('\x1b');
-  });
-
   it('says why a run stopped, also as JSON', async () => {
     const { out, run: id } = await anUnfinishedRun();
     const { exports } = parseJson(await runOn(out, 'status', 'daily', '--json')) as { exports: unknown };
@@ -325,29 +314,6 @@ describe('runs', () => {
     expect(rows.map((row) => row.trim().split(/ +/)[1])).toEqual(runs.map(({ run }) => run));
   });
 
-  it('prints a table on a terminal', async () => {
-    const { out, runs } = await severalRuns();
-    const show = async (...args: string[]) => {
-      let stdout = '';
-      const status = await runProgram(['runs', ...args, '--out', out], {
-        env: { NO_COLOR: '1' },
-        stdin: process.stdin,
-        stdout: { isTTY: true, columns: 80, rows: 24, write: (text: string) => (stdout += text) },
-        stderr: { write: () => true },
-        signal: new AbortController().signal,
-        program: 'npx report-exporter',
-      });
-      expect(status).toBe(0);
-      return stdout.trimEnd().split('\n');
-    };
-    const [heading, ...rows] = await show();
-    expect(heading).toMatch(/^ *SEQUENCE +RUN +PAGES +REPORTS +BYTES +SINCE +COMPLETED +TOOK$/);
-    expect(rows.map((row) => row.trim().split(/ +/).slice(0, 4))).toEqual(
-      runs.map((run) => [run.sequence, run.run, run.pages, run.reports].map(String)),
-    );
-    expect(await show('--after', String(runs[2]?.sequence))).toEqual(['No published runs.']);
-  });
-
   it('prints the runs above a sequence, and says so if there are none', async () => {
     const { out, runs } = await severalRuns();
     const [first, , third] = runs;
@@ -576,14 +542,6 @@ describe('several exports in a directory', () => {
     expect(await exportAs('weekly')).toMatchObject({ status: 0 });
     return { out, service };
   }
-  const damage = (out: string, exportName: string) => {
-    const database = new DatabaseSync(join(out, 'state.sqlite'));
-    database
-      .prepare(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = ?`)
-      .run(exportName);
-    database.close();
-  };
-
   it('have an overview, the failed ones first; with a name, the details of one', async () => {
     const { out } = await threeExports();
     const { status, stdout, stderr } = await runOn(out, 'status');
@@ -623,39 +581,6 @@ describe('several exports in a directory', () => {
       status: 2,
       stderr: expect.stringContaining('--failed: selects among all exports'),
     });
-  });
-
-  it('are all shown if the state of one is damaged, and status exits with 1', async () => {
-    const { out } = await threeExports();
-    damage(out, 'weekly');
-    const ended = await runOn(out, 'status', '--failed', '--json');
-    expect(ended.status).toBe(1);
-    expect(parseJson(ended)).toMatchObject({
-      exports: [{ export: 'weekly', error: { name: 'PageConflictError' } }, { export: 'broken' }],
-    });
-  });
-
-  it('are started by name, one after the other, and the exit status is 1 if one fails', async () => {
-    const { out, service } = await threeExports();
-    damage(out, 'weekly');
-    const ended = await runOn(out, 'start', 'weekly', 'broken', '--json');
-    expect(ended.status).toBe(1);
-    expect(lines(ended).map((line) => JSON.parse(line))).toMatchObject([
-      { export: 'weekly', status: 'failed', error: { name: 'PageConflictError' } },
-      { export: 'broken', status: 'completed', pages: 3 },
-    ]);
-    expect(ended.stderr).toContain('Failed: weekly (PageConflictError: ');
-    expect(ended.stderr).toMatch(/\n2 exports: 1 failed, 1 completed\n/);
-
-    const since = '2026-11-20T00:00:04Z';
-    const before = service.exchanges.length;
-    const both = await runOn(out, 'start', 'broken', 'daily', '--since', since, '--json');
-    expect(both.status).toBe(0);
-    expect(lines(both).map((line) => JSON.parse(line))).toMatchObject([
-      { export: 'broken', status: 'completed', since, reports: 2 },
-      { export: 'daily', status: 'completed', since, reports: 2 },
-    ]);
-    expect(service.exchanges.length).toBeGreaterThan(before);
   });
 
   it('are all started with --all, by start and by local', async () => {

@@ -1,8 +1,8 @@
 /** `report-exporter status`: one export with its newest runs, or all exports; as a table or JSON. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import { type Deployment, unreadableExport } from '../../target/target.ts';
-import { needsAttention, readExportStatus, readStatuses, sortStatuses, type StatusEntry } from '../run-status.ts';
+import type { Deployment } from '../../target/target.ts';
+import { needsAttention, readStatuses, sortStatuses, type StatusEntry } from '../run-status.ts';
 import {
   BrokenPipe,
   type CommandContext,
@@ -73,18 +73,15 @@ async function watch(
   }
 }
 
-/** All exports; or one with its runs, if it is named or the only one. */
+/** All exports; one, with its runs, if it is named or the only one. */
 async function readEntries(
   deployment: Deployment,
   exportName: string | undefined,
   { failed, maxRuns }: { readonly failed: boolean; readonly maxRuns: number },
 ): Promise<readonly StatusEntry[]> {
-  const now = systemRuntime.now();
-  const read = async (name: string) => await readExportStatus(await deployment.open(name), maxRuns, now);
-  if (exportName !== undefined) return [await read(exportName)];
-  const [only, ...others] = failed ? [] : await deployment.exportNames();
-  if (only === undefined || others.length > 0) return await readStatuses(deployment, now);
-  return [await read(only).catch((error: unknown) => unreadableExport(only, null, error))];
+  const exports = exportName === undefined ? await deployment.openAll() : [await deployment.open(exportName)];
+  const isOverview = failed || exports.length > 1;
+  return await readStatuses(exports, isOverview ? 0 : maxRuns, systemRuntime.now());
 }
 
 async function printEntries(

@@ -2,7 +2,7 @@
 
 import { stripVTControlCharacters } from 'node:util';
 import type { RunFailure } from '../../core/model.ts';
-import type { ScheduleState } from '../../target/target.ts';
+import type { ScheduleState, UnreadableExport } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import {
@@ -36,12 +36,18 @@ export interface StatusTableOptions {
   readonly summary: string;
 }
 
-/** One export whose runs were read with these, or a line per export and a summary. */
+/** One export whose runs were read with these, or why it cannot be read; or a line per export and a summary. */
 export function statusLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
-  const [only] = entries;
+  const [only, ...others] = entries;
   if (only === undefined) return ['No exports yet.'];
+  if ('error' in only && others.length === 0) return unreadableLines(only, options);
   const isOverview = 'error' in only || only.runs === undefined;
   return isOverview ? overviewLines(entries, options) : exportLines(only, only.runs ?? [], options);
+}
+
+function unreadableLines({ export: name, error }: UnreadableExport, { style, columns }: StatusTableOptions): string[] {
+  const text = `${style('bold', name)}  ${style('red', 'unreadable')}: ${errorText(error.name, error.message)}`;
+  return [...wrapText(text, columns, '  ')];
 }
 
 function overviewLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {

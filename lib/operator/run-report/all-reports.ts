@@ -8,7 +8,7 @@ import { epochMsOf } from '../../core/timestamps.ts';
 import { createDirectory, describeFileSystemError } from '../../local/durable-fs.ts';
 import { type DeployedExport, type Deployment, type UnreadableExport, unreadableExport } from '../../target/target.ts';
 import { noteOf, scheduleText } from '../output/status-table.ts';
-import { categoryOf, readStatus, type RunStatus, sortStatuses, type StatusEntry } from '../run-status.ts';
+import { categoryOf, readStatuses, type RunStatus, sortStatuses, type StatusEntry } from '../run-status.ts';
 import { type ListedRun, type Origin, renderPage } from './render-page.ts';
 import { lastActivityOf, readRunData } from './run-data.ts';
 
@@ -47,9 +47,9 @@ export async function writeAllReports(
   const opened = exportName === undefined ? await deployment.openAll() : [await deployment.open(exportName)];
   writing(directory, () => createDirectory(directory));
   const runsOf = new Map<StatusEntry, readonly ListedRun[]>();
-  for (const deployed of opened) {
-    const entry = await readStatus(deployed, maxRuns, now);
-    runsOf.set(entry, 'error' in deployed || 'error' in entry ? [] : await writeRuns(deployed, entry.runs, options));
+  for (const [index, entry] of (await readStatuses(opened, maxRuns, now)).entries()) {
+    const deployed = opened[index] as DeployedExport;
+    runsOf.set(entry, 'error' in entry ? [] : await writeRuns(deployed, entry.runs, options));
   }
   const exports = sortStatuses([...runsOf.keys()]).map((entry) => ({
     name: entry.export,

@@ -37,7 +37,7 @@ async function statusesOf(content: StackContent) {
   aws?.restore();
   aws = mockStack(content);
   await using stack = await openMockedStack(runtime);
-  return await readStatuses(stack, runtime.now());
+  return await readStatuses(await stack.openAll(), 0, runtime.now());
 }
 
 const completed = (exportName: string) =>
@@ -126,6 +126,8 @@ describe('the exports of a stack', () => {
     aws = mockStack({ services: [{ name: 'acme', exports: ['daily', 'weekly'] }] });
     aws.dynamoDb.on(GetItemCommand).rejects(awsError('AccessDeniedException'));
     await using stack = await openMockedStack(runtime);
-    await expect(readStatuses(stack, runtime.now())).rejects.toMatchObject({ name: 'AccessDeniedException' });
+    await expect(readStatuses(await stack.openAll(), 0, runtime.now())).rejects.toMatchObject({
+      name: 'AccessDeniedException',
+    });
   });
 });
