@@ -243,6 +243,25 @@ describe('the source files', () => {
     expect(sizes.filter(({ files }) => files > maxFilesPerFolder)).toEqual([]);
   });
 
+  it('that status loads are neither the client of the service nor its simulator, which take long to load', () => {
+    const loaded = new Set(['commands/status.ts', 'context.ts'].map((file) => `lib/operator/${file}`));
+    loaded.add('lib/aws/stack/stack.ts').add('lib/local/directory.ts');
+    const packages = new Set<string>();
+    for (const file of loaded) {
+      const text = readFileSync(join(root, file), 'utf8');
+      for (const [, specifier = ''] of text.matchAll(/^(?:import|export) (?!type\b)[^;]*?from '([^']+)';/gm)) {
+        const target = importedFile({ file, specifier });
+        if (target === undefined) packages.add(specifier);
+        else loaded.add(target);
+      }
+    }
+    expect(loaded.size).toBeGreaterThan(50);
+    expect([...packages].filter((name) => name.startsWith('undici'))).toEqual([]);
+    expect([...loaded].filter((file) => /^lib\/service\/(client\/client|simulator|xml|formats)/.test(file))).toEqual(
+      [],
+    );
+  });
+
   it('of lib read neither environment variables nor arguments: entry points pass them in', () => {
     const isBuildScript = (file: string) => file === 'lib/service/xml/assembly/build.ts';
     const readers = sourceFiles('lib').filter(
