@@ -323,6 +323,7 @@ export function totalsOf(last: PageEntry | undefined): RunTotals {
   return last === undefined ? zeroTotals : { pages: last.page, reports: last.totals.reports, bytes: last.totals.bytes };
 }
 
+/** A start input that continues a series. */
 const seriesInputSchema = z.object({
   export: text,
   since: instant,
@@ -330,9 +331,6 @@ const seriesInputSchema = z.object({
   /** A duration. */
   slice: z.optional(text),
 });
-
-/** A start input that continues a series. */
-export type SeriesInput = Stored<typeof seriesInputSchema>;
 
 export const resultSchema = z.object({
   ...totals,
