@@ -60,7 +60,7 @@ export const keyPrefixSchema = functionEnvironmentSchema.shape.KEY_PREFIX.check(
   z.regex(/^[A-Za-z0-9!_.'()=/-]*$/, "must contain only letters, digits and !_.'()=/-"),
 );
 
-export const apiKeyEnvSchema = variableName('key');
+const apiKeyEnvSchema = variableName('key');
 export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
 
 const kmsKeyArnSchema = text(

@@ -9,7 +9,7 @@ import { bytes, plural, totals } from './format.ts';
 import { errorText } from './status-table.ts';
 import { type Cell, ellipsize, type TextStyle } from './terminal.ts';
 
-export interface VerifiedExport {
+interface VerifiedExport {
   readonly export: string;
   /** The newest one, and if that has no reports, the newest one that has some. Empty: there is no run yet. */
   readonly runs: readonly VerifiedRun[];

@@ -1,0 +1,364 @@
+/** The commands with their options and help. Examples are written for a program on the PATH, and shown as it can be run here. */
+
+import { dirname } from 'node:path';
+import type { CommandContext } from '../lib/operator/context.ts';
+import { packageFile } from './package-file.ts';
+
+/** `names` is the first argument, or a list if the command takes any number of them. */
+type CommandFunction = (
+  names: never,
+  options: never,
+  usageErrors: readonly string[],
+  context: CommandContext,
+) => Promise<number>;
+
+export interface CommandDefinition {
+  readonly argument?: readonly [name: string, description: string];
+  readonly description: string;
+  /** Descriptions by the flags; with the default value, if there is one. */
+  readonly options: Readonly<Record<string, string | readonly [description: string, defaultValue: string]>>;
+  readonly help: string;
+  /** Options that there are not, and the settings that there are instead. */
+  readonly settings?: Readonly<Record<string, string>>;
+  readonly load: (program: { readonly version: string }) => Promise<CommandFunction>;
+}
+
+const oneExport = ['[export]', 'name of the export; optional if there is only one'] as const;
+const someExports = ['[exports...]', 'names of exports; optional if there is only one'] as const;
+
+const target = {
+  '--out <directory>': 'a directory on this machine (default: "./exports")',
+  '--stack <name>': 'a deployed stack; uses AWS_PROFILE and AWS_REGION',
+  '--json': 'print JSON on stdout, everything else on stderr',
+};
+
+/** What a run is started with. */
+const run = {
+  '--since <instant>': 'start here, not at the watermark (ISO 8601 UTC, or a date)',
+  '--until <instant>': 'with --since: export what is dated before it, in a bounded run',
+  '--each <duration>': 'in runs that are so long, one after the other: P7D, or month',
+  '--again': 'export bounds again that were exported before',
+  '--parallel <n>': 'export n slices of the run at the same time, 1 to 16',
+  '--slice <duration>': 'how long a slice is: PT1H (default: chosen for each run)',
+  '--restart': 'abandon an unfinished run and start over',
+};
+
+export const commands: Readonly<Record<string, CommandDefinition>> = {
+  local: {
+    argument: ['[exports...]', 'names of exports of the settings file; optional if there is only one'],
+    description: 'run an export on this machine, into a directory',
+    options: {
+      '--settings <file>': 'run exports of this settings file; options override it',
+      '--all': 'run every export of the settings file; without one, every export in the directory again',
+      '--simulate': 'use a local simulator of the Report Export Service instead of the one in the settings file',
+      '--base-url <url>': 'the service (default: a local simulator)',
+      '--vendor <name>': 'vendor part of the headers X-<name>-… (default: SERVICE)',
+      '--cursor-in <location>': 'send the cursor in query or body (default: query)',
+      '--filter-until <field>': 'filter that excludes reports from a date on: date.lt',
+      '--export <name>': 'name of the export, and first part of its keys (default: reports)',
+      '--size <n>': "reports per page, 1 to 10 (default: the service's)",
+      ...run,
+      '--out <directory>': 'directory for pages and state (default: ./exports)',
+      '--compress': 'store each page as a gzip file: page-000001.xml.gz',
+      '--max-attempts <n>': 'try each step at most n times; 1: no retries',
+      '--quiet': 'show only warnings, errors and the result',
+      '--json': 'print JSON on stdout, everything else on stderr',
+    },
+    help: `
+Run it again to export what is new since the last run, or to resume an interrupted run. The API key comes from the environment
+variable REPORT_EXPORT_API_KEY, or the one in apiKeyEnv of a settings file. All else that can be set needs a settings file.
+
+With --settings, the exports run as they would be deployed, one after the other, except for schedules. A directory holds any
+number of exports, and saves the settings of each. With --all they run one after the other; one that fails does not stop the others.
+
+Examples:
+  $ report-exporter local                                           # a first run, against the simulator
+  $ report-exporter local --size 3 --since 2026-11-20T00:00:00Z
+  $ REPORT_EXPORT_API_KEY=… report-exporter local --base-url https://reports.example.com --vendor ACME --out /data/acme
+  $ report-exporter local --export invoices                         # a second export in the same directory
+  $ report-exporter local --all                                     # each of them again
+  $ report-exporter local --since 2026-10-01 --until 2026-11-01 --parallel 8 # a month, 8 slices at a time
+  $ report-exporter local --settings report-exporter.json nightly   # an export of a settings file
+  $ report-exporter local --settings report-exporter.json --all --simulate --out /tmp/try # all of them, without the service
+
+Exit status: 0 completed or skipped; 1 failed; 2 wrong usage or settings; 130 interrupted.`,
+    settings: {
+      '--api-key-env': 'services.<name>.apiKeyEnv',
+      '--proxy-url': 'services.<name>.proxyUrl',
+      '--ca': 'services.<name>.tls.ca',
+      '--client-certificate': 'services.<name>.tls.clientCertificate',
+      '--client-key': 'services.<name>.tls.clientKey',
+      '--client-key-passphrase-env': 'services.<name>.tls.clientKeyPassphraseEnv',
+      '--header': 'services.<name>.headers',
+      '--no-compression': 'services.<name>.compression',
+      '--root-element': 'services.<name>.rootElement',
+      '--overlap': 'exports[].since.overlap',
+      '--filter': 'exports[].filter',
+      '--format': 'exports[].format',
+      '--container': 'exports[].container',
+      '--max-pages': 'exports[].maxPages',
+      '--max-empty-pages': 'exports[].maxEmptyPages',
+    },
+    load: async () => (await import('../lib/operator/commands/local.ts')).localCommand,
+  },
+
+  status: {
+    argument: ['[export]', 'name of the export (default: an overview of all)'],
+    description: 'show one export and its newest runs, or an overview of all',
+    options: {
+      ...target,
+      '--failed': 'in the overview, show only exports that need attention',
+      '--watch': 'refresh every few seconds',
+      '--runs <n>': ['number of recent runs to show of one export', '5'],
+    },
+    help: `
+The overview shows those first that failed, were interrupted, are stale or cannot be read. An export is stale if its newest
+completed run is older than its schedule's freshness.
+
+Examples:
+  $ report-exporter status
+  $ report-exporter status --stack ReportExporter --failed
+  $ report-exporter status nightly --stack ReportExporter --watch
+  $ report-exporter status --json | jq -r '.exports[] | select(.stale).export'
+
+Exit status: 0; 1 if the state of an export cannot be read, with --failed also if it lists an export; 2 wrong usage, or no
+such directory, stack or export.`,
+    load: async () => (await import('../lib/operator/commands/status.ts')).statusCommand,
+  },
+
+  start: {
+    argument: someExports,
+    description: 'start runs, or resume unfinished ones',
+    options: {
+      ...target,
+      '--all': 'start every export',
+      ...run,
+      '--follow': 'wait for the end of the runs; always on for a directory',
+      '--max-attempts <n>': 'try each step of a local run at most n times; 1: no retries',
+    },
+    help: `
+A local export reads the settings file of its last start again, or uses that start's options. Ctrl-C interrupts a local run; a
+deployed run continues. Several exports of a stack start at the same time, those of a directory run one after the other. One that
+fails does not stop the others. With --json, prints a JSON object per export, one per line.
+
+With --since and --until, it is a bounded run: it exports what is dated from the one and before the other, and leaves the watermark
+alone. Bounds that overlap those of another bounded run are refused. With --each, the same command continues with the parts that are
+left. Slices and bounds need requests with an upper bound: see filterUntil in docs/settings.md.
+
+Examples:
+  $ report-exporter start reports
+  $ report-exporter start nightly --stack ReportExporter --follow
+  $ report-exporter start nightly --stack ReportExporter --since 2026-11-01T00:00:00Z
+  $ report-exporter start nightly --stack ReportExporter --parallel 8 --slice PT1H
+  $ report-exporter start nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 16 --each month
+  $ report-exporter start invoices orders --stack ReportExporter
+  $ report-exporter start --all --stack ReportExporter --follow
+
+Exit status: 0 completed, skipped, or started without --follow; 1 any failed; 2 wrong usage, or no such export;
+130 interrupted.`,
+    load: async () => (await import('../lib/operator/commands/start.ts')).startCommand,
+  },
+
+  verify: {
+    argument: oneExport,
+    description: 'read a run again and report what has changed',
+    options: {
+      ...target,
+      '--run <id>': 'the run (default: the newest published run)',
+      '--all': 'verify the newest published run of every export',
+    },
+    help: `
+Checks every page (existence, size, SHA-256, metadata, and what is in a compressed one), the page numbers and cursors, the
+manifest against the page log, and latest.json. If the newest run has no reports, the newest run with reports is checked, too.
+
+Examples:
+  $ report-exporter verify
+  $ report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c
+  $ report-exporter verify --all --stack ReportExporter
+
+Exit status: 0 verified; 1 problems found, or a run cannot be read; 2 wrong usage, or no such run. With --all: 1 if that
+applies to one of the exports. An export without a run is no problem.`,
+    load: async () => (await import('../lib/operator/commands/verify.ts')).verifyCommand,
+  },
+
+  pages: {
+    argument: oneExport,
+    description: 'list the pages of a published run, or print them',
+    options: {
+      ...target,
+      '--run <id>': 'the run (default: the newest published run)',
+      '--cat': 'print the content of the pages, decompressed',
+    },
+    help: `
+With --json, prints a JSON object per page.
+
+Examples:
+  $ report-exporter pages | xargs -d '\\n' sha256sum
+  $ report-exporter pages nightly --stack ReportExporter | head -1
+  $ report-exporter pages --cat | grep -c '<report '
+
+Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
+    load: async () => (await import('../lib/operator/commands/pages.ts')).pagesCommand,
+  },
+
+  runs: {
+    argument: oneExport,
+    description: 'list the published runs of an export, in order',
+    options: {
+      ...target,
+      '--after <sequence>': ['only the runs with a higher sequence', '0'],
+      '--bounded': 'list bounded runs instead, by date',
+    },
+    help: `
+The lowest sequence comes first. A reader does not catch up with bounded runs, so they have a list of their own. With --json, prints
+a JSON object per run: the fields of its run.json, and location, the address of its manifest. If the run.json of a run was changed,
+the runs before it are printed, and the command fails.
+
+Examples:
+  $ report-exporter runs
+  $ report-exporter runs nightly --stack ReportExporter --after 1795140003 --json | jq -r .run
+
+Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
+    load: async () => (await import('../lib/operator/commands/runs.ts')).runsCommand,
+  },
+
+  plan: {
+    argument: someExports,
+    description: 'show what the next start would request, and why',
+    options: {
+      ...target,
+      '--settings <file>': 'exports of this settings file, before anything has run',
+      '--all': 'show it for every export, a line each',
+      '--request': 'send the first request and the one after it, and show what is found',
+      ...run,
+    },
+    help: `
+Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
+here, also for a stack, and shows how many reports a page has, and which next page was found where.
+
+Examples:
+  $ report-exporter plan
+  $ report-exporter plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
+  $ report-exporter plan --all --stack ReportExporter
+  $ report-exporter plan audit --settings report-exporter.json --request
+
+Exit status: 0; 1 if a start would fail, or for an error of the service; 2 wrong usage or settings; 130 interrupted.`,
+    load: async () => (await import('../lib/operator/commands/plan.ts')).planCommand,
+  },
+
+  abandon: {
+    argument: oneExport,
+    description: 'abandon an unfinished run',
+    options: {
+      ...target,
+      '--since <instant>': 'abandon the bounded run that begins here, with --until',
+      '--until <instant>': 'where it ends',
+      '--yes': 'do not ask for confirmation',
+    },
+    help: `
+An abandoned run is never published. The next start begins a new run at the watermark; of a bounded run, at its lower bound.
+
+Examples:
+  $ report-exporter abandon nightly --stack ReportExporter
+  $ report-exporter abandon nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01
+
+Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or nothing to abandon.`,
+    load: async () => (await import('../lib/operator/commands/abandon.ts')).abandonCommand,
+  },
+
+  doctor: {
+    argument: ['[export]', 'name of the export (default: all)'],
+    description: 'check whether exports can run, and how to fix them',
+    options: {
+      ...target,
+      '--settings <file>': 'exports of this settings file, before anything has run',
+    },
+    help: `
+Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions; of a stack, also whether
+its alarms reach anyone. Requests one page of size 1 of each service and does not store it; of a stack, the function requests another
+one. In a directory, a file is written and removed again. With --settings, checks the file, API keys and services from here.
+
+Examples:
+  $ report-exporter doctor
+  $ report-exporter doctor --settings report-exporter.json
+  $ report-exporter doctor --stack ReportExporter
+
+Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`,
+    load: async ({ version }) => {
+      const { doctorCommand } = await import('../lib/operator/commands/doctor.ts');
+      return async (name, options: object, problems, context) =>
+        await doctorCommand(name, { ...options, version }, problems, context);
+    },
+  },
+
+  report: {
+    argument: oneExport,
+    description: 'write HTML files that show how runs went',
+    options: {
+      ...target,
+      '--run <id>': 'the run (default: the newest run)',
+      '--to <path>': 'the file (default: <export>-<run>.html), or with --all the directory',
+      '--all': 'write a page per run and an index, of one export or of all',
+      '--runs <n>': 'with --all: the number of newest runs per export (default: 100)',
+      '--open': 'open the file in the browser',
+    },
+    help: `
+Examples:
+  $ report-exporter report --open
+  $ report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c --to incident.html
+  $ report-exporter report --all --stack ReportExporter --to run-reports
+
+Exit status: 0 written; 1 written, but with --all some runs cannot be read; 2 wrong usage, or no such run.`,
+    load: async () => (await import('../lib/operator/commands/report.ts')).reportCommand,
+  },
+
+  service: {
+    description: 'run the simulator of the service until interrupted',
+    options: {
+      '--port <port>': ['on 127.0.0.1; 0 picks a free port', '0'],
+      '--vendor <name>': 'vendor part of the headers X-<name>-… (default: SERVICE)',
+      '--reports <n>': 'generated reports at the start (default: 250)',
+      '--from <directory>': 'serve its XML files instead, one report each',
+    },
+    help: `
+It accepts the API key in the environment variable REPORT_EXPORT_API_KEY.
+
+Examples:
+  $ export REPORT_EXPORT_API_KEY=only-for-testing
+  $ report-exporter service --port 8080 --from ./reports &
+  $ report-exporter local --base-url http://127.0.0.1:8080 --out /tmp/out
+
+Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,
+    load: async () => {
+      const { serviceCommand } = await import('../lib/operator/commands/service.ts');
+      return async (_, ...rest) => await serviceCommand(...rest);
+    },
+  },
+
+  init: {
+    argument: ['[directory]', 'directory of the project; is created'],
+    description: 'create a project that deploys exports: a CDK app and its settings',
+    options: {
+      '--base-url <url>': 'the service (default: an example, to be edited)',
+      '--vendor <name>': 'vendor part of the headers X-<name>-… (default: an example)',
+      '--api': 'describe another API, by an example to be edited',
+      '--package <version>':
+        'what the project installs as report-exporter: a version, or a tarball (default: what runs now)',
+      '--json': 'print JSON on stdout',
+    },
+    help: `
+Writes package.json, cdk.json, app.js, report-exporter.json, .gitignore and README.md. Existing files are not overwritten.
+
+Examples:
+  $ report-exporter init my-exports
+  $ report-exporter init my-exports --base-url https://reports.example.com --vendor ACME
+  $ report-exporter init my-exports --api
+
+Exit status: 0 created; 1 files cannot be written; 2 wrong usage, or a file exists already.`,
+    load: async () => {
+      const { initCommand } = await import('../lib/operator/commands/init.ts');
+      return async (directory, options: object, problems, context) =>
+        await initCommand(directory, { ...options, packageFolder: dirname(packageFile) }, problems, context);
+    },
+  },
+};
