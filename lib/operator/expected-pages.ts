@@ -108,58 +108,49 @@ export async function* pagesOfManifest(
   const report = (page: number | null, message: string) =>
     findings.report(page, `${store.locate(manifest)}: ${message}`);
   const reportLog = (page: number, message: string) => findings.report(page, `The page log${message}`);
-  /** Compares where the manifest and the log of a slice end. `page` is the last one that was listed. */
-  const endSlice = async ({ chain, entries, totals, last }: ListedSlice, page: number): Promise<void> => {
-    const end = describePage({ page: totals.pages, ...chain });
-    if (last !== undefined && last.nextCursor !== null) {
-      reportLog(page, `: ${end} has a next cursor, but the manifest ends with it`);
-    }
-    if ((await entries.next()).value !== undefined) {
-      reportLog(page + 1, ` continues after ${end}, where the manifest ends`);
-    }
-  };
-
   const slices: ListedSlice[] = [];
-  let previous: ExpectedPage | undefined;
+  let slice: ListedSlice | undefined;
   let root: PageEntry['documentRoot'] = null;
   let count = 0;
-  for await (const page of findings.readable(pages)) {
+  for await (const [page, following] of withFollowing(findings.readable(pages))) {
     const ref = pageAt(run, page.key);
-    let slice = slices.at(-1);
-    const isFirst = slice === undefined || page.slice !== slice.chain.slice;
-    if (isFirst && slice !== undefined) await endSlice(slice, count);
-    if (isFirst || slice === undefined) {
+    const isLast = following === undefined || following.slice !== page.slice;
+    if (slice === undefined) {
       const attempt = page.slice === undefined ? undefined : (ref?.attempt ?? 1);
       const chain = { export: run.export, run: run.run, slice: page.slice, attempt };
       const entries = findings.readable(hasExpired ? noEntries() : log.entries(chain));
       slice = { chain, entries, pagesBefore: count, totals: zeroTotals, logged: 0 };
       slices.push(slice);
     }
+    const { chain, entries, last: previous } = slice;
     count += 1;
     const number = slice.totals.pages + 1;
     slice.totals = { pages: number, ...addPage(slice.totals, page) };
     if (page.page !== count) report(page.page, `it lists page ${page.page} where page ${count} is expected`);
-    if (ref?.page !== number || ref.slice !== slice.chain.slice || ref.attempt !== slice.chain.attempt) {
+    if (ref?.page !== number || ref.slice !== chain.slice || ref.attempt !== chain.attempt) {
       report(page.page, `page ${page.page} has the key ${page.key}`);
     }
-    const { value: entry } = await slice.entries.next();
+    const { value: entry } = await entries.next();
     if (entry !== undefined) {
       slice.logged += 1;
-      const problem =
-        chainProblem(run, isFirst ? undefined : previous?.entry, entry, root) ??
-        differenceOf({ ...page, page: number }, entry);
+      const problem = chainProblem(run, previous, entry, root) ?? differenceOf({ ...page, page: number }, entry);
       if (problem !== undefined) reportLog(page.page, `: ${problem}`);
-      if (isFirst) slice.first = entry;
+      if (number === 1) slice.first = entry;
       root = entry.documentRoot ?? root;
     }
     slice.last = entry;
-    if (previous !== undefined) yield { ...previous, isLast: isFirst };
-    previous = { page, entry, ref, isLast: true };
+    yield { page, entry, ref, isLast };
+    if (!isLast) continue;
+    const end = describePage({ ...chain, page: number });
+    if (entry !== undefined && entry.nextCursor !== null) {
+      reportLog(count, `: ${end} has a next cursor, but the manifest ends with it`);
+    }
+    if ((await entries.next()).value !== undefined) {
+      reportLog(count + 1, ` continues after ${end}, where the manifest ends`);
+    }
+    slice = undefined;
   }
-  if (previous !== undefined) yield previous;
-  const last = slices.at(-1);
-  if (last === undefined) report(null, 'it lists no pages');
-  else await endSlice(last, count);
+  if (count === 0) report(null, 'it lists no pages');
   for (const problem of sliceProblems(header, slices)) report(null, problem);
   const isLogged = slices.some(({ logged }) => logged > 0);
   for (const { chain, pagesBefore, logged, totals } of slices) {
@@ -179,35 +170,16 @@ export async function* pagesOfManifest(
 function sliceProblems(header: PublishedRun['header'], listed: readonly ListedSlice[]): string[] {
   const { slices, since, until = null, serviceStartedAt, serviceCompletedAt } = header;
   const problems: string[] = [];
-  /** `stated` must be the first time of the service among the entries, by `order`. Without an entry it is unknown. */
-  const check = (
-    field: string,
-    stated: Instant | null,
-    entries: (PageEntry | undefined)[],
-    order: 1 | -1,
-    page: string,
-  ) => {
-    if (entries.length === 0 || entries.includes(undefined)) return;
-    const times = entries.flatMap((entry) => entry?.serviceTime ?? []);
-    const [time = null] = times.sort((one, other) => order * (epochMsOf(one) - epochMsOf(other)));
-    if (time !== stated) problems.push(`its ${field} is not that of ${page}`);
-  };
   const [first, last] =
     slices === undefined ? ['page 1', `page ${listed[0]?.totals.pages}`] : ['a first page', 'a last page'];
-  check(
-    'serviceStartedAt',
-    serviceStartedAt,
-    listed.map((slice) => slice.first),
-    1,
-    first,
-  );
-  check(
-    'serviceCompletedAt',
-    serviceCompletedAt,
-    listed.map((slice) => slice.last),
-    -1,
-    last,
-  );
+  const started = serviceTimesOf(listed.map((slice) => slice.first));
+  if (started !== undefined && (started[0] ?? null) !== serviceStartedAt) {
+    problems.push(`its serviceStartedAt is not that of ${first}`);
+  }
+  const completed = serviceTimesOf(listed.map((slice) => slice.last));
+  if (completed !== undefined && (completed.at(-1) ?? null) !== serviceCompletedAt) {
+    problems.push(`its serviceCompletedAt is not that of ${last}`);
+  }
   if (slices === undefined) return problems;
   if (listed.some(({ chain }, index) => chain.slice !== index + 1) || listed.length !== slices.length) {
     const numbers = listed.map(({ chain }) => chain.slice).join(', ');
@@ -222,6 +194,13 @@ function sliceProblems(header: PublishedRun['header'], listed: readonly ListedSl
   const end = slices.at(-1)?.until;
   if (end !== until) problems.push(`its last slice ends at ${end}, not at ${until}`);
   return problems;
+}
+
+/** In order. Undefined: an entry is unknown. */
+function serviceTimesOf(entries: readonly (PageEntry | undefined)[]): readonly Instant[] | undefined {
+  if (entries.length === 0 || entries.includes(undefined)) return undefined;
+  const times = entries.flatMap((entry) => entry?.serviceTime ?? []);
+  return times.sort((one, other) => epochMsOf(one) - epochMsOf(other));
 }
 
 /** Where the stated totals are not those of the pages. */
@@ -253,6 +232,16 @@ export async function* pagesOfLog(
     chains.push({ slice, attempt, pages: previous?.page ?? 0, nextCursor });
   }
   return { notes: [], chains };
+}
+
+/** Each item with the one after it. */
+async function* withFollowing<Item>(items: AsyncIterable<Item>): AsyncGenerator<readonly [Item, Item | undefined]> {
+  let current: { readonly item: Item } | undefined;
+  for await (const following of items) {
+    if (current !== undefined) yield [current.item, following];
+    current = { item: following };
+  }
+  if (current !== undefined) yield [current.item, undefined];
 }
 
 async function* noEntries(): AsyncGenerator<PageEntry> {}
