@@ -6,7 +6,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { apiSchema } from '../../lib/settings/api-settings.ts';
-import { always, delayed, onRequest, withBody } from '../support/service/faults.ts';
+import { always, delayed } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
 import { aDirectory, jsonOf, readManifest, run, runInProcess } from '../support/process/command-line.ts';
@@ -130,31 +130,6 @@ describe('report-exporter local --settings', () => {
     });
   });
 
-  it('ends no run at a table of errors in CSV, and publishes no pages with other columns together', async () => {
-    const { services } = described({ page: { format: 'csv' }, request: { path: '/logs', query: { n: '{size}' } } });
-    const api = (page: object) => apiSchema.parse({ ...services.acme.api, page });
-    const faults = onRequest(2, withBody('code,message\r\n503,later\r\n'));
-    const service = await aService({ api: api({ format: 'csv' }), faults });
-    services.acme.baseUrl = service.baseUrl;
-    const { local } = await aFile({ services, exports: [{ name: 'nightly', size: 2 }] });
-    expect(await runInProcess([...local, '--max-attempts', '1'], env)).toMatchObject({
-      status: 1,
-      stderr: expect.stringMatching(
-        /the columns code,message for page 2 .* but id,date,type,xml is expected: page 1 has it/,
-      ),
-    });
-
-    // The settings know them before the first page.
-    const columns = { format: 'csv', columns: 'id,text' };
-    const other = await aFile({
-      services: { acme: { ...services.acme, api: { ...services.acme.api, page: columns } } },
-      exports: [{ name: 'nightly', size: 2 }],
-    });
-    expect(await runInProcess([...other.local, '--max-attempts', '1'], env)).toMatchObject({
-      stderr: expect.stringContaining('but id,text is expected: api.page.columns names it'),
-    });
-  });
-
   it.each([[[]], [['--compress']]])(
     'publishes 204 for no reports as a page without bytes, which every command reads: %j',
     async (options) => {
@@ -173,27 +148,6 @@ describe('report-exporter local --settings', () => {
       expect(await runInProcess(['start', 'nightly', '--out', out], env)).toMatchObject({ status: 0 });
     },
   );
-
-  it('stores pages compressed if the file says so for the bucket, or --compress does', async () => {
-    const service = await aService();
-    const file = {
-      services: { acme: { baseUrl: service.baseUrl, vendor: 'ACME' } },
-      exports: [{ name: 'nightly' }],
-    };
-    for (const [settings, options] of [
-      [{ ...file, bucket: { compression: 'gzip' } }, []],
-      [file, ['--compress']],
-    ] as const) {
-      const { out, local } = await aFile(settings);
-      for (const command of [
-        [...local, ...options],
-        ['start', '--out', out],
-      ]) {
-        const ended = await runInProcess([...command, '--json'], env);
-        expect(await readManifest(jsonOf(ended).manifest ?? '')).toMatchObject({ compression: 'gzip' });
-      }
-    }
-  });
 
   it('takes options instead of what the file says, which are saved with it', async () => {
     const service = await aService();
@@ -534,15 +488,6 @@ describe('later starts in a directory', () => {
       'the next start would fail: The watermark of export nightly belongs to',
     );
     expect(await doctor()).toMatchObject({ status: 1, stdout: otherFilter });
-  });
-
-  it('keep the options that were given with the file', async () => {
-    const service = await aService();
-    const { out, file, local } = await aFile(fileWith(service.baseUrl, {}));
-    expect(await runInProcess([...local, '--size', '3'], env)).toMatchObject({ status: 0 });
-    await writeFile(file, JSON.stringify(fileWith(service.baseUrl, { size: 5, maxPages: 7 })));
-    expect(await runInProcess(['start', '--out', out], env)).toMatchObject({ status: 0 });
-    expect(bodiesOf(service).at(-1)).toMatchObject({ size: 3 });
   });
 
   it.each([

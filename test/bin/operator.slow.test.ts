@@ -753,8 +753,7 @@ describe('every command', () => {
   it.each(commands)('%s reports all problems of its usage at once, as text and as JSON', async (command) => {
     const ended = await runInProcess([command, 'daily', 'again', '--nope', '--out', 'x', '--stack', 'y', '--json']);
     expect(ended.status).toBe(2);
-    // Only start accepts several exports.
-    const excess = command === 'start' ? [] : ['again: unexpected argument'];
+    const excess = ['start', 'plan'].includes(command) ? [] : ['again: unexpected argument'];
     for (const problem of [...excess, '--nope: no such option', '--out, --stack: use only one of them']) {
       expect(ended.stderr).toContain(`  ${problem}\n`);
       expect(parseJson(ended)).toMatchObject({ error: { message: expect.stringContaining(problem) } });

@@ -32,6 +32,7 @@ const valid = {
     { name: 'one', service: 'acme', size: 3, since: { overlap: 'PT1H' }, schedule: { expression: 'rate(1 hour)' } },
     { name: 'two', service: 'other', filter: { type: 'daily' }, maxInlineWait: 'PT1S' },
   ],
+  bucket: { compression: 'gzip' },
 };
 
 async function read(
@@ -103,6 +104,7 @@ describe('the settings of local exports', () => {
           service: { baseUrl: 'https://b.example' },
           export: { name: 'two', filter: { type: 'daily' }, maxInlineWait: 1_000 },
           apiKeyEnv: 'REPORT_EXPORT_API_KEY',
+          compression: 'gzip',
         },
       };
       const exports = names.map((name) => stored[name as keyof typeof stored]);
@@ -111,7 +113,7 @@ describe('the settings of local exports', () => {
   );
 
   it('are overridden by options, which later starts keep', async () => {
-    writeFileSync(file, JSON.stringify(valid));
+    writeFileSync(file, JSON.stringify({ ...valid, bucket: {} }));
     const options = { settings: file, baseUrl: 'https://c.example', size: '7', compress: true, filterUntil: 'date.lt' };
     const overridden = {
       service: { baseUrl: 'https://c.example', vendor: 'ACME', filterUntil: 'date.lt' },
