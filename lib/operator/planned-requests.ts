@@ -123,7 +123,7 @@ export function responseText({
   serviceTime,
 }: RequestedPage): string {
   const content = [
-    contentType,
+    truncate(toPrintable(contentType), 100),
     bytes(size),
     reports === null ? 'reports are not counted' : plural(reports, 'report'),
     documentRoot,

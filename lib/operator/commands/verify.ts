@@ -45,27 +45,24 @@ export async function verifyCommand(
     const rows: VerifyRow[] = [];
     // One after the other: each reads several pages at the same time. One that cannot be read does not hide the others.
     for (const each of exports) {
-      if ('error' in each) rows.push(each);
-      else {
-        const verified = verifyExport(each, runId, counter.add).then((runs) => ({ export: each.name, ...runs }));
-        const orError = (error: unknown) => unreadableExport(each.name, each.serviceName, error);
-        rows.push(await (all ? verified.catch(orError) : verified));
+      if ('error' in each) {
+        rows.push(each);
+        continue;
+      }
+      try {
+        const verified = await verifyExport(each, runId, counter.add);
+        if (!all && verified.runs.length === 0) throw await noRunError(each, 'to verify');
+        rows.push({ export: each.name, ...verified });
+      } catch (error) {
+        if (!all) throw error;
+        rows.push(unreadableExport(each.name, each.serviceName, error));
       }
     }
     counter.end();
-    const [only] = exports;
-    const isNone = rows.some((row) => statusOf(row) === 'none');
-    if (!all && isNone && only !== undefined && !('error' in only)) throw await noRunError(only, 'to verify');
-
     const hasFailed = rows.some((row) => ['failed', 'unreadable'].includes(statusOf(row)));
-    if (json) {
-      const exportsJson = rows.map(verifiedJson);
-      const result = all ? { status: hasFailed ? 'failed' : 'ok', exports: exportsJson } : exportsJson[0];
-      await print(stdout, `${JSON.stringify(result)}\n`);
-      return hasFailed ? exitStatuses.failed : exitStatuses.ok;
-    }
-    const style = textStyleFor(stdout, env);
-    const columns = stdout.columns || 80;
+    const output = json ? stderr : stdout;
+    const style = textStyleFor(output, env);
+    const columns = output.columns || 80;
     const command = `${program} verify <export> ${deployment.option}`;
     const hasBounded = rows.some((row) => 'boundedRuns' in row && row.boundedRuns > 0);
     const hints = [
@@ -75,7 +72,12 @@ export async function verifyCommand(
     const lines = all
       ? [...verifyTable(rows, { now: systemRuntime.now(), style, columns }), ...hints.map((line) => style('dim', line))]
       : rows.flatMap((row) => verifiedLines(row, style));
-    await print(stdout, `${lines.join('\n')}\n`);
+    await print(output, `${lines.join('\n')}\n`);
+    if (json) {
+      const results = rows.map(verifiedJson);
+      const result = all ? { status: hasFailed ? 'failed' : 'ok', exports: results } : results[0];
+      await print(stdout, `${JSON.stringify(result)}\n`);
+    }
     return hasFailed ? exitStatuses.failed : exitStatuses.ok;
   });
 }
