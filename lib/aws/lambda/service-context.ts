@@ -66,12 +66,11 @@ export function openServiceContext<Step extends StepName>(
 ): ServiceContext<Step> {
   const environment = readFunctionEnvironment(env, stepVariables[step]) as StepEnvironment<Step>;
   const { service, exports, objects, compression, logLevel } = loadSettings();
-  if (logLevel !== undefined) telemetry.setLogLevel(logLevel);
   const source = sourceOf(service.baseUrl);
   const definitions = new Map(exports.map((each) => [each.name, exportDefinition(each, source, service, compression)]));
   const dynamoDb = createClient(DynamoDBClient, sdkConfig);
   const { DEPLOYMENT_NAME, SERVICE_NAME, TABLE_NAME } = environment as StepEnvironment<'BeginRun'>;
-  telemetry.setService(DEPLOYMENT_NAME, SERVICE_NAME);
+  telemetry.setService(DEPLOYMENT_NAME, SERVICE_NAME, logLevel);
   const logOptions = { client: dynamoDb, table: TABLE_NAME, service: SERVICE_NAME, runtime };
   const common = { log: createDynamoPageLog(logOptions), runtime, emit: telemetry.emit };
   return {

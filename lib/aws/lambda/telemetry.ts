@@ -17,21 +17,7 @@ import {
 import type { LogLevel } from '../../settings/environment.ts';
 import type { EventSink, ExportEvent } from '../../core/ports.ts';
 
-export interface Telemetry {
-  /** Sets which lines are logged from now on. Metrics are always published. */
-  setLogLevel(level: LogLevel): void;
-  /** Names the deployment and the service in every later metric. */
-  setService(deployment: string, service: string): void;
-  /** Names the export in the later lines and metrics of this invocation. */
-  setExport(exportName: string): void;
-  /** Begins an invocation; `fields` are in each of its lines. */
-  begin(fields: { readonly execution: unknown; readonly request: string }): void;
-  readonly emit: EventSink;
-  /** Logs the error, with its stack, that ends the invocation. */
-  failed(error: unknown, fields: { readonly run?: unknown; readonly page?: unknown }): void;
-  /** Ends the invocation and publishes its metrics. */
-  end(): void;
-}
+export type Telemetry = ReturnType<typeof createTelemetry>;
 
 /** Where lines and metrics go. */
 export interface TelemetryOutput {
@@ -68,7 +54,7 @@ export const powertools: TelemetryOutput = {
   },
 };
 
-export function createTelemetry(output: TelemetryOutput): Telemetry {
+export function createTelemetry(output: TelemetryOutput) {
   const logger = output.createLogger();
   /** Not the logger's own level, which in Lambda is that of the function's log settings. */
   let logsInfo = true;
@@ -84,35 +70,41 @@ export function createTelemetry(output: TelemetryOutput): Telemetry {
     metrics?.addMetric(metric, metricUnits[metric], value);
     if (isServiceMetric(metric)) serviceTotals?.addMetric(metric, metricUnits[metric], value);
   };
+  const emit: EventSink = (event) => {
+    if (event.event === 'run-failed' || event.event === 'slice-set-aside') {
+      // `message` is the line's own field: it holds the event's name.
+      const { event: name, message: errorMessage, ...fields } = event;
+      logger.error(name, { ...fields, errorMessage });
+    } else {
+      const { event: name, ...fields } = event;
+      info(name, fields);
+    }
+    for (const [metric, value] of Object.entries(metricsOf(event))) {
+      // Reports are counted only if their number is known: `null` is not zero.
+      if (typeof value === 'number') count(metric as MetricName, value);
+    }
+  };
   return {
-    setLogLevel(level) {
+    emit,
+    /** Names the deployment and the service in every later metric. With the level ERROR, only failures are logged. */
+    setService(deploymentName: string, service: string, level: LogLevel = 'INFO') {
       logsInfo = level === 'INFO';
-    },
-    setService(deploymentName, service) {
       deployment = deploymentName;
       serviceTotals = output.createMetrics(serviceDimensions(deployment, service));
     },
-    setExport(exportName) {
+    /** Names the export in the later lines and metrics of this invocation. */
+    setExport(exportName: string) {
       logger.appendKeys({ export: exportName });
       metrics = output.createMetrics(exportDimensions(deployment, exportName));
     },
-    begin(fields) {
+    /** Begins an invocation; `fields` are in each of its lines. */
+    begin(fields: { readonly execution: unknown; readonly request: string }) {
       logger.resetKeys();
       logger.appendKeys({ ...fields });
       metrics = undefined;
     },
-    emit(event) {
-      if (event.event === 'run-failed' || event.event === 'slice-set-aside') {
-        // `message` is the line's own field: it holds the event's name.
-        const { event: name, message: errorMessage, ...fields } = event;
-        logger.error(name, { ...fields, errorMessage });
-      } else {
-        const { event: name, ...fields } = event;
-        info(name, fields);
-      }
-      for (const [metric, value] of metricsOf(event)) count(metric, value);
-    },
-    failed(error, fields) {
+    /** Logs the error, with its stack, that ends the invocation. */
+    failed(error: unknown, fields: { readonly run?: unknown; readonly page?: unknown }) {
       if (isExportError(error, 'RunSupersededError')) {
         info('run-superseded', { ...fields, errorMessage: error.message });
         return;
@@ -121,6 +113,7 @@ export function createTelemetry(output: TelemetryOutput): Telemetry {
       count('FailedAttempts', 1);
       metrics?.addMetadata('error', error instanceof Error ? error.name : 'Error');
     },
+    /** Ends the invocation and publishes its metrics. */
     end() {
       for (const each of [metrics, serviceTotals]) if (each?.hasStoredMetrics()) each.publishStoredMetrics();
     },
@@ -129,55 +122,38 @@ export function createTelemetry(output: TelemetryOutput): Telemetry {
 
 const isServiceMetric = (metric: MetricName): boolean => serviceMetrics.some((each) => each === metric);
 
-function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])[] {
+function metricsOf(event: ExportEvent): { readonly [metric in MetricName]?: number | null | undefined } {
   switch (event.event) {
     case 'run-started':
-      return [['RunsStarted', 1]];
+      return { RunsStarted: 1 };
     case 'run-resumed':
-      return [['RunsResumed', 1]];
+      return { RunsResumed: 1 };
     case 'run-restarted':
     case 'slice-restarted':
-      return [['CursorRestarts', 1]];
+      return { CursorRestarts: 1 };
     case 'run-skipped':
-      return [['RunsSkipped', 1]];
+      return { RunsSkipped: 1 };
     case 'pages-without-reports':
     // The error of an invocation that exported no page counts as a failed attempt.
     case 'slice-set-aside':
-      return [];
+      return {};
     case 'run-completed':
       // The alarm NotFresh counts these: a bounded run does not make an export fresh.
-      if (event.bounded) return [];
-      return [
-        ['RunsCompleted', 1],
-        ...(event.secondsWithoutReports === undefined
-          ? []
-          : [['SecondsWithoutReports', event.secondsWithoutReports] as const]),
-      ];
+      return event.bounded ? {} : { RunsCompleted: 1, SecondsWithoutReports: event.secondsWithoutReports };
     case 'run-failed':
-      return [[event.export === null ? 'StartsRejected' : 'RunsFailed', 1]];
+      return { [event.export === null ? 'StartsRejected' : 'RunsFailed']: 1 };
     case 'page-exported':
-      return [
-        ['PagesExported', 1],
-        ...(event.latencyMs === undefined ? [] : [['ServiceLatency', event.latencyMs] as const]),
-        ...amountsOf(event),
-      ];
+      return {
+        PagesExported: 1,
+        ServiceLatency: event.latencyMs,
+        BytesExported: event.bytes,
+        ReportsExported: event.reports,
+      };
     case 'page-adopted':
-      return [['PagesAdopted', 1], ...amountsOf(event)];
+      return { PagesAdopted: 1, BytesExported: event.bytes, ReportsExported: event.reports };
     case 'service-asked-to-wait':
-      return [
-        ['Waits', 1],
-        ['WaitSeconds', event.seconds],
-      ];
+      return { Waits: 1, WaitSeconds: event.seconds };
     case 'waiting-for-slot':
-      return [
-        ['SlotWaits', 1],
-        ['SlotWaitSeconds', event.seconds],
-      ];
+      return { SlotWaits: 1, SlotWaitSeconds: event.seconds };
   }
-}
-
-/** Reports are counted only if their number is known: `null` is not zero. */
-function amountsOf({ bytes, reports }: { readonly bytes: number; readonly reports: number | null }) {
-  const counted = reports === null ? [] : [['ReportsExported', reports] as const];
-  return [['BytesExported', bytes] as const, ...counted];
 }

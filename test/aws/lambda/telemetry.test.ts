@@ -112,7 +112,7 @@ describe('an invocation', () => {
 
   it('with the log level ERROR logs failures alone, and publishes the same metrics', () => {
     const { telemetry, lines, published } = anInvocation();
-    telemetry.setLogLevel('ERROR');
+    telemetry.setService('Reports', 'acme', 'ERROR');
     telemetry.emit({ event: 'run-skipped' } as ExportEvent);
     telemetry.failed(new Error('no page'), {});
     telemetry.end();
