@@ -58,7 +58,6 @@ const compression = z.literal('gzip');
 type Stored<Schema extends z.ZodMiniType> = Readonly<z.infer<Schema>>;
 
 const totals = { pages: count, reports: z.nullable(count), bytes: count };
-const totalsSchema = z.object(totals);
 
 const requestSchema = z.object({
   /** The service: its base URL, or `simulator`. Cursors and watermarks are valid only for the service they came from. */
@@ -178,14 +177,6 @@ export interface RunLimits {
   readonly maxConsecutiveWaits: number;
 }
 
-const setAsideSchema = z.object({
-  slice: ordinal,
-  error: text,
-  message: text,
-});
-
-export type SetAsideSlice = Stored<typeof setAsideSchema>;
-
 const slicesSchema = z.object({
   count: ordinal,
   /** They are cut at multiples of it since 1970. */
@@ -200,11 +191,12 @@ const slicesSchema = z.object({
    */
   restarts: z.optional(z.record(text, count)),
   /** Why slices were not exported to their end at the newest attempt: at most ten, the oldest slices. */
-  setAside: z.optional(z.readonly(z.array(setAsideSchema))),
+  setAside: z.optional(z.readonly(z.array(z.object({ slice: ordinal, error: text, message: text })))),
 });
 
 /** The slices of a run, as it began. Every attempt sees the same ones. */
 export type RunSlices = Stored<typeof slicesSchema>;
+export type SetAsideSlice = NonNullable<RunSlices['setAside']>[number];
 
 const seriesSchema = z.object({
   until: instant,
@@ -218,16 +210,6 @@ const seriesSchema = z.object({
 
 /** Consecutive bounded runs that one start exports one after the other. */
 export type Series = Stored<typeof seriesSchema>;
-
-const completionSchema = z.object({
-  at: instant,
-  /** The watermark after the run, which is for the run's request. Absent: the export has none. */
-  watermark: z.optional(instant),
-  /** Whether the run gets a manifest. Not if it found no reports and `publishEmptyRuns` is false. */
-  isPublished: z.boolean(),
-});
-
-export type RunCompletion = Stored<typeof completionSchema>;
 
 const failureSchema = z.object({
   error: text,
@@ -270,7 +252,15 @@ const runSchema = z.object({
   /** Set if it started over: the root of the pages before. */
   documentRoot: z.optional(documentRoot),
   /** Decided once, before anything is published, so that a repeated attempt writes the same bytes, also with other settings. */
-  completion: z.optional(completionSchema),
+  completion: z.optional(
+    z.object({
+      at: instant,
+      /** The watermark after the run, which is for the run's request. Absent: the export has none. */
+      watermark: z.optional(instant),
+      /** Whether the run gets a manifest. Not if it found no reports and `publishEmptyRuns` is false. */
+      isPublished: z.boolean(),
+    }),
+  ),
   /** Why the run's last execution failed, for the operator. */
   lastFailure: z.optional(failureSchema),
   /** The page that was not accepted (ContractError) when the execution before this one failed. */
@@ -279,6 +269,7 @@ const runSchema = z.object({
 
 /** One run of an export, from its first page to its last, as the export state holds it while it is active. */
 export type Run = Stored<typeof runSchema>;
+export type RunCompletion = NonNullable<Run['completion']>;
 
 const watermarkSchema = z.object({
   instant,
@@ -292,7 +283,7 @@ const watermarkSchema = z.object({
 export type Watermark = Stored<typeof watermarkSchema>;
 
 /** How much a run has exported. `reports` is null if they are not counted. */
-export type RunTotals = Stored<typeof totalsSchema>;
+export type RunTotals = Pick<RunResult, keyof typeof totals>;
 
 export const zeroTotals: RunTotals = { pages: 0, reports: 0, bytes: 0 };
 
@@ -364,15 +355,6 @@ export interface FailedRun extends RunTotals {
   readonly resumable: boolean;
 }
 
-const abandonedSchema = z.object({
-  ...totals,
-  run: runId,
-  since: instant,
-  failure: failureSchema,
-});
-
-export type AbandonedRun = Stored<typeof abandonedSchema>;
-
 export const stateSchema = z.object({
   /** `ExportDefinition.stateName`. */
   export: text,
@@ -399,23 +381,15 @@ export const stateSchema = z.object({
   /** The newest executions that have begun or resumed a run, newest first, without those that continue another one. None begins another run. */
   recentExecutions: z.optional(z.readonly(z.array(text))),
   /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
-  lastAbandoned: z.optional(abandonedSchema),
+  lastAbandoned: z.optional(z.object({ ...totals, run: runId, since: instant, failure: failureSchema })),
 });
 
 /** The state of an export: one item, always replaced as a whole, by compare-and-set on `version`. */
 export type ExportState = Stored<typeof stateSchema>;
+export type AbandonedRun = NonNullable<ExportState['lastAbandoned']>;
 
 /** The state of an export that has never run. It is not stored: the first write replaces version 0. */
 export const emptyState = (exportName: string): ExportState => ({ export: exportName, version: 0, sequence: 0 });
-
-const cycleSchema = z.object({
-  tortoise: cursor,
-  power: ordinal,
-  steps: count,
-});
-
-/** The constant-size state of Brent's cycle detection over the cursors of a run. */
-export type CycleState = Stored<typeof cycleSchema>;
 
 const compressedForm = {
   compression: z.optional(compression),
@@ -424,10 +398,9 @@ const compressedForm = {
   /** The SHA-256 of the object, in lower-case hexadecimal. Two attempts may compress the same page differently. */
   storedSha256: z.optional(sha256),
 };
-const compressedFormSchema = z.object(compressedForm);
 
 /** The object of a compressed page. Of any other page, no field is set: the object has the bytes of the page. */
-export type CompressedForm = Stored<typeof compressedFormSchema>;
+export type CompressedForm = Pick<PageMetadata, keyof typeof compressedForm>;
 
 const sliceRef = {
   /** From 1. */
@@ -435,10 +408,9 @@ const sliceRef = {
   /** From 1. Each attempt has pages, a log and keys of its own. */
   attempt: z.optional(ordinal),
 };
-const sliceRefSchema = z.object(sliceRef);
 
 /** Which slice a page belongs to, and which attempt of it. The pages of a run with one slice have neither. */
-export type SliceRef = Stored<typeof sliceRefSchema>;
+export type SliceRef = Pick<PageMetadata, keyof typeof sliceRef>;
 
 const storedCursor = z.nullable(z.union([cursor, z.object({ sha256 })]));
 
@@ -479,26 +451,15 @@ export interface StoredPage extends PageMetadata {
   readonly revision: string | null;
 }
 
-const timingSchema = z.object({
-  /** When the successful request was sent. */
-  requestedAt: instant,
-  /** From the request to the response headers, in milliseconds. */
-  latencyMs: count,
-});
-
-/** How long the service took to respond, by our clock. */
-export type PageTiming = Stored<typeof timingSchema>;
-
 const delays = {
   /** How many attempts to export it have failed. */
   failedAttempts: z.optional(ordinal),
   /** How long the run has waited because the service responded with Retry-After. */
   waitedSeconds: z.optional(ordinal),
 };
-const delaysSchema = z.object(delays);
 
 /** What has delayed a page since the page before it was logged. Absent: nothing. */
-export type Delays = Stored<typeof delaysSchema>;
+export type Delays = Pick<PageEntry, keyof typeof delays>;
 
 export const entrySchema = z.object({
   ...metadataSchema.shape,
@@ -507,11 +468,19 @@ export const entrySchema = z.object({
   revision: z.nullable(text),
   cursor: z.nullable(cursor),
   loggedAt: instant,
-  /** null for an adopted page: the attempt that logged it found it in the store. */
-  timing: z.nullable(timingSchema),
+  /** How long the service took to respond, by our clock. null for an adopted page: the attempt that logged it found it in the store. */
+  timing: z.nullable(
+    z.object({
+      /** When the successful request was sent. */
+      requestedAt: instant,
+      /** From the request to the response headers, in milliseconds. */
+      latencyMs: count,
+    }),
+  ),
   /** Totals of the slice up to and including this page, so that its last entry has those of the slice. */
   totals: z.object({ reports: z.nullable(count), bytes: count }),
-  cycle: z.nullable(cycleSchema),
+  /** The constant-size state of Brent's cycle detection over the cursors of the slice. */
+  cycle: z.nullable(z.object({ tortoise: cursor, power: ordinal, steps: count })),
   /** Whether `nextCursor` occurred earlier in the slice. Then its pages repeat, and it must never be published. */
   repeats: z.boolean(),
   /** Consecutive pages without reports up to and including this one; 0 if it has some, or they are not counted. */
@@ -523,6 +492,8 @@ export const entrySchema = z.object({
  * that of the object that was logged: an object that replaces it has another.
  */
 export type PageEntry = Stored<typeof entrySchema>;
+export type PageTiming = NonNullable<PageEntry['timing']>;
+export type CycleState = NonNullable<PageEntry['cycle']>;
 
 /** The content of `latest.json`: a pointer to the newest manifest. */
 export interface LatestPointer {
