@@ -1,9 +1,9 @@
 /** The ExportPage function: fetches, stores and logs one page, or several while the invocation has time. */
 
-import { S3Client } from '@aws-sdk/client-s3';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { createDynamoSlotStore } from '../lib/aws/dynamodb/slot-store.ts';
 import { startInvocationDeadline } from '../lib/aws/lambda/invocation-deadline.ts';
+import { functionPageStore } from '../lib/aws/lambda/page-store.ts';
 import { lambdaPlatform, type Platform } from '../lib/aws/lambda/platform.ts';
 import {
   type LoadSettings,
@@ -12,8 +12,6 @@ import {
   settingsIn,
 } from '../lib/aws/lambda/service-context.ts';
 import { type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
-import { s3ClientConfig } from '../lib/aws/s3/client.ts';
-import { createS3PageStore } from '../lib/aws/s3/page-store.ts';
 import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createSecretApiKey, createSecretNetwork } from '../lib/aws/secrets.ts';
 import type { Telemetry } from '../lib/aws/lambda/telemetry.ts';
@@ -36,32 +34,14 @@ export function exportPageHandler(
 ): StepHandler<Outcome> {
   const createStep = (telemetry: Telemetry): StepHandler<Outcome> => {
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry, platform);
-    const { environment, service: settings, objects, dynamoDb } = context;
-    const { runtime, compress, partBytes, maxInFlight } = platform;
+    const { environment, service: settings, dynamoDb } = context;
+    const { runtime, maxInFlight } = platform;
     const service = createService(context, platform);
-    const store = createS3PageStore({
-      client: platform.createClient(S3Client, s3ClientConfig(env)),
-      bucket: environment.BUCKET_NAME,
-      prefix: environment.KEY_PREFIX,
-      objects,
-      kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
-      runtime,
-      compress,
-      partBytes,
-    });
-    const slots =
-      settings.maxConcurrentPages === undefined
-        ? undefined
-        : createPageSlots({
-            store: createDynamoSlotStore({
-              client: dynamoDb,
-              table: environment.TABLE_NAME,
-              service: environment.SERVICE_NAME,
-              runtime,
-            }),
-            limit: settings.maxConcurrentPages,
-            runtime,
-          });
+    const store = functionPageStore(context, env, platform);
+    const { TABLE_NAME: table, SERVICE_NAME: name } = environment;
+    const { maxConcurrentPages: limit } = settings;
+    const slotStore = createDynamoSlotStore({ client: dynamoDb, table, service: name, runtime });
+    const slots = limit === undefined ? undefined : createPageSlots({ store: slotStore, limit, runtime });
     return async ({ input, execution, retries, probe }, { getRemainingTimeInMillis }) => {
       if (probe !== undefined) {
         const { export: name, since } = parseSettings(probeSchema, probe, 'probe');

@@ -28,13 +28,16 @@ export function localService(
   runtime: Runtime,
 ): DeployedService {
   const { baseUrl, ...settings } = withSimulatedBound(service);
+  const common = {
+    settings,
+    address: baseUrl === undefined ? 'simulator' : sourceOf(baseUrl),
+    maxConcurrentPages: settings.maxConcurrentPages,
+  };
   if (baseUrl !== undefined) {
     const network = createLocalNetwork({ baseUrl, settings, env, now: runtime.now });
     return {
-      settings,
+      ...common,
       describeNetwork: async () => describeNetwork(await network.get()),
-      address: sourceOf(baseUrl),
-      maxConcurrentPages: settings.maxConcurrentPages,
       keySource: needsSecret(settings) ? `environment variable ${apiKeyEnv}` : 'none is needed',
       async connect() {
         const problem = findSecretProblem({ service, apiKeyEnv }, env);
@@ -51,10 +54,8 @@ export function localService(
     };
   }
   return {
-    settings,
+    ...common,
     describeNetwork: async () => '',
-    address: 'simulator',
-    maxConcurrentPages: settings.maxConcurrentPages,
     keySource: 'generated for the simulator',
     async connect(say) {
       const key = runtime.randomHex(32);

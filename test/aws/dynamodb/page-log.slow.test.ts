@@ -126,13 +126,6 @@ describe('the DynamoDB page log', () => {
     expect(commands).toEqual(['QueryCommand', 'QueryCommand']);
   });
 
-  it('stores cursors of 16 KiB, the maximum of a header, as cursor, next cursor and tortoise', async () => {
-    const cursor = 'c'.repeat(16_384) as NonNullable<ReturnType<typeof aPageEntry>['cursor']>;
-    const entry = aPageEntry({ cursor, nextCursor: cursor, cycle: { tortoise: cursor, power: 2, steps: 1 } });
-    await log.append(entry);
-    expect(await log.last(entry)).toEqual(entry);
-  });
-
   describe('when the response to a write is lost and the SDK retries it', () => {
     /** A page log that does not get the response to its first write, which has reached the table. */
     function logWithLostResponse(meanwhile: () => Promise<unknown> = async () => {}): PageLog {

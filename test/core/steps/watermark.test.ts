@@ -51,13 +51,28 @@ describe('the watermark', () => {
 
   it.each([
     ['starts where the next one would have started', '2026-11-20T00:50:00Z', '2026-11-20T02:00:00Z'],
+    ['starts before that', '2026-11-05T00:00:00Z', '2026-11-20T02:00:00Z'],
     // A report dated before that and added later would be requested by no later run.
     ['starts within the overlap', '2026-11-20T00:50:00.001Z', '2026-11-20T01:00:00Z'],
-  ])('is right after a run that %s', (_, since, expected) => {
+    ['starts after it, so that reports in between would be missed', '2026-11-20T01:30:00Z', '2026-11-20T01:00:00Z'],
+    ['has a service whose clock was set back', '2026-11-20T00:50:00Z', '2026-11-20T01:00:00Z', '2026-11-19T00:00:00Z'],
+  ])('is right after a run that %s', (_, since, expected, serviceTime = '2026-11-20T02:00:00Z') => {
     const definition = anExportDefinition({ since: { from: 'watermark', overlapMs: 600_000 } });
     const run = aRun({ since: at(since) });
     const state = anExportState({ watermark: aWatermark({ instant: at('2026-11-20T01:00:00Z') }) });
-    const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:00Z') });
-    expect(watermarkAfter(state, definition, run, [first])).toBe(expected);
+    expect(watermarkAfter(state, definition, run, [aPageEntry({ serviceTime: at(serviceTime) })])).toBe(expected);
+  });
+
+  it('stays unset if the first run starts after since.initial', () => {
+    const initial = at('2026-11-01T00:00:00Z');
+    const definition = anExportDefinition({ since: { from: 'watermark', initial, overlapMs: 0 } });
+    const run = aRun({ since: at('2026-11-10T00:00:00Z') });
+    expect(watermarkAfter(anExportState(), definition, run, [aPageEntry()])).toBeUndefined();
+  });
+
+  it('is our own clock at the start of the run if the service sends no Date', () => {
+    const run = aRun({ startedAt: at('2026-11-20T02:00:00Z') });
+    const first = aPageEntry({ serviceTime: null, timing: null });
+    expect(watermarkAfter(anExportState(), anExportDefinition(), run, [first])).toBe(run.startedAt);
   });
 });

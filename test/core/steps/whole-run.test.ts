@@ -477,18 +477,6 @@ describe('the watermark', () => {
     expect(completed(await bench.start()).since).toBe('2026-11-20T01:59:59Z');
   });
 
-  it('is our own clock at the start of the run if the service sends no Date', async () => {
-    const bench = anExportBench({ script: () => aFetchedPage({ nextCursor: null, serviceTime: null }) });
-    expect(completed(await bench.start()).watermark).toBe('2026-11-20T02:00:00Z');
-  });
-
-  it('is our own clock if the service’s is ahead, because a watermark never moves back', async () => {
-    const ahead = (serviceTime: string) =>
-      anExportBench({ script: () => aFetchedPage({ nextCursor: null, serviceTime: at(serviceTime) }) });
-    expect(completed(await ahead('2036-11-20T02:00:00Z').start()).watermark).toBe('2026-11-20T02:00:00Z');
-    expect(completed(await ahead('2026-11-20T02:05:00Z').start()).watermark).toBe('2026-11-20T02:00:00Z');
-  });
-
   it('is the next since, minus the overlap', async () => {
     const bench = anExportBench({ definition: { since: { from: 'watermark', overlapMs: 3_600_000 } } });
     await bench.start();
@@ -522,46 +510,6 @@ describe('the watermark', () => {
         watermark: '2026-11-20T01:59:59Z',
       });
     }
-  });
-
-  it('never moves back, even when the service’s clock does', async () => {
-    const bench = anExportBench();
-    await bench.start();
-    const earlier = bench.with({
-      script: () => aFetchedPage({ nextCursor: null, serviceTime: at('2026-11-19T00:00:00Z') }),
-    });
-    expect(completed(await earlier.start()).watermark).toBe('2026-11-20T01:59:59Z');
-  });
-
-  it('moves with a run whose since is before it', async () => {
-    const bench = anExportBench();
-    await bench.start();
-    bench.advance(86_400_000);
-    const later = bench.with({
-      script: () => aFetchedPage({ nextCursor: null, serviceTime: at('2026-11-21T00:00:00Z') }),
-    });
-    expect(completed(await later.start({ since: '2026-11-05T00:00:00Z' }))).toMatchObject({
-      since: '2026-11-05T00:00:00Z',
-      watermark: '2026-11-21T00:00:00Z',
-    });
-  });
-
-  it('does not move with a run whose since is after it, because reports in between would be missed', async () => {
-    const bench = anExportBench();
-    await bench.start();
-    bench.advance(2 * 86_400_000);
-    const later = bench.with({
-      script: () => aFetchedPage({ nextCursor: null, serviceTime: at('2026-11-22T00:00:00Z') }),
-    });
-    expect(completed(await later.start({ since: '2026-11-21T00:00:00Z' })).watermark).toBe('2026-11-20T01:59:59Z');
-    expect(completed(await later.start()).since).toBe('2026-11-20T01:59:59Z');
-  });
-
-  it('stays unset if the first run starts after since.initial', async () => {
-    const since = { from: 'watermark', initial: at('2026-11-01T00:00:00Z'), overlapMs: 0 } as const;
-    const bench = anExportBench({ definition: { since } });
-    expect(completed(await bench.start({ since: '2026-11-10T00:00:00Z' })).watermark).toBeNull();
-    expect(completed(await bench.start()).since).toBe('2026-11-01T00:00:00Z');
   });
 
   it('does not apply to another service', async () => {

@@ -1,0 +1,25 @@
+/** The page store of a function. In a file of its own: two of the functions have none, and their bundles no client of S3. */
+
+import { S3Client } from '@aws-sdk/client-s3';
+import type { PageStore } from '../../core/ports.ts';
+import { s3ClientConfig } from '../s3/client.ts';
+import { createS3PageStore } from '../s3/page-store.ts';
+import type { Environment } from '../sdk-config.ts';
+import type { Platform } from './platform.ts';
+import type { ServiceContext } from './service-context.ts';
+
+export const functionPageStore = (
+  { environment, objects }: Pick<ServiceContext<'FinishRun'>, 'environment' | 'objects'>,
+  env: Environment,
+  { createClient, runtime, compress, partBytes }: Platform,
+): PageStore =>
+  createS3PageStore({
+    client: createClient(S3Client, s3ClientConfig(env)),
+    bucket: environment.BUCKET_NAME,
+    prefix: environment.KEY_PREFIX,
+    objects,
+    kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
+    runtime,
+    compress,
+    partBytes,
+  });
