@@ -62,12 +62,11 @@ export async function runLocally({ out, startInput, settings, ...run }: LocalRun
     let notes: RunNotes | undefined;
     try {
       notes = openRunNotes(stateFile);
-      const { saveStart } = notes;
       if (settings !== undefined) notes.assertDistinctName(name);
       const emit: EventSink = (event) => {
         // A start that is rejected must not change the settings of the next.
         const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
-        if (hasBegun) saveStart(name, settings, event.bounded);
+        if (hasBegun) notes?.saveStart(name, settings, event.bounded);
         run.emit(event);
       };
       // The lock excludes other processes, and this process runs its executions one after another.
