@@ -52,7 +52,8 @@ function createSecurityGroup(
     allowAllOutbound: false,
   });
   const httpsPort = 443;
-  const targets = proxyUrl === undefined ? [baseUrl, api?.auth.tokenUrl ?? baseUrl] : [proxyUrl];
+  const tokenUrls = api?.auth.kind === 'oauth2' ? [api.auth.tokenUrl] : [];
+  const targets = proxyUrl === undefined ? [baseUrl, ...tokenUrls] : [proxyUrl];
   const ports = targets.map((target) => {
     const { port, protocol } = new URL(target);
     return Number(port) || (protocol === 'http:' ? 80 : httpsPort);

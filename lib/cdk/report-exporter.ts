@@ -36,7 +36,7 @@ import { functionNetwork } from './network.ts';
 import { accountsAsGrantee, grantReadObjects, type StorageKeys } from './permissions.ts';
 import { createSchedules, createSchedulesLast } from './schedule.ts';
 import { functionSettings, serviceMetadata } from './settings/deployed-export.ts';
-import { parseExporterSettings } from './settings/exporter-settings.ts';
+import { type ExporterSettings, parseExporterSettings } from './settings/exporter-settings.ts';
 import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
 import { createStateMachine } from './state-machine.ts';
@@ -223,6 +223,9 @@ export interface ReportExporterProps {
   readonly securityGroups?: readonly ISecurityGroup[];
 }
 
+/** What a stack passes to its services besides their settings. */
+type StackProps = Omit<ReportExporterProps, 'service' | 'exports'>;
+
 /** Options of the rules for the events of a service. */
 export interface EventRuleOptions {
   /**
@@ -284,9 +287,13 @@ export class ReportExporter extends Construct {
   readonly #identity: ServiceIdentity | undefined;
 
   /** @throws ConfigurationError with a line for every problem in the settings */
-  constructor(scope: Construct, id: string, props: ReportExporterProps) {
+  constructor(scope: Construct, id: string, props: ReportExporterProps);
+  /** @internal With settings that a stack has parsed. */
+  constructor(scope: Construct, id: string, props: StackProps, parsed: ExporterSettings);
+  constructor(scope: Construct, id: string, props: ReportExporterProps | StackProps, parsed?: ExporterSettings) {
     super(scope, id);
-    const settings = parseExporterSettings(props, { name: serviceNameFrom(pathInStack(this)), path: this.node.path });
+    const construct = { name: serviceNameFrom(pathInStack(this)), path: this.node.path };
+    const settings = parsed ?? parseExporterSettings(props as ReportExporterProps, construct);
     const { name, prefix, service, exports, exportPage } = settings;
     const { encryptionKey, alarmTopic: topic, eventBus, runbookUrl, secretField, tracing = true } = props;
     this.serviceName = name;
@@ -485,7 +492,7 @@ export class ReportExporter extends Construct {
   }
 
   #createSecret(
-    { secret, secretField }: ReportExporterProps,
+    { secret, secretField }: StackProps,
     service: ServiceSettings,
     key: IKey | undefined,
   ): ISecret | undefined {
@@ -548,7 +555,7 @@ export class ReportExporter extends Construct {
 /** A list of alarms per export becomes confusing and expensive, so by default a larger service has common alarms. */
 const maxExportsWithOwnAlarms = 20;
 
-function storageKeys(props: ReportExporterProps): StorageKeys {
+function storageKeys(props: StackProps): StorageKeys {
   const { encryptionKey, bucketEncryptionKey, secretEncryptionKey, bucket, table, secret } = props;
   return {
     bucket: bucketEncryptionKey ?? bucket?.encryptionKey ?? encryptionKey,

@@ -3,7 +3,7 @@
  * same scheduled time in their input, so BeginRun recognizes them.
  */
 
-import { Annotations, CfnResource, Duration, RemovalPolicy, Stack, TimeZone } from 'aws-cdk-lib';
+import { CfnResource, Duration, RemovalPolicy, Stack, TimeZone } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   ContextAttribute,
@@ -20,7 +20,7 @@ import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { acknowledge } from './nag-suppressions.ts';
 import { grantKey } from './permissions.ts';
-import { findSkippedStart, type ScheduleSettings } from '../settings/schedule-settings.ts';
+import type { ScheduleSettings } from '../settings/schedule-settings.ts';
 
 export interface ScheduledExport {
   readonly name: string;
@@ -99,8 +99,6 @@ function createSchedule(
   // A schedule does not refer to the role's policy, nor to the group, except by its name. The role refers to the group, which is
   // created last.
   schedule.node.addDependency(role);
-  const skipped = findSkippedStart(settings, Date.now());
-  if (skipped !== undefined) Annotations.of(schedule).addWarningV2('report-exporter:skipped-start', skipped);
   return schedule;
 }
 

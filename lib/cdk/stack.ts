@@ -19,7 +19,6 @@ import { ReportExporter, type ReportExporterProps } from './report-exporter.ts';
 import { createSchedulesLast } from './schedule.ts';
 import { toPascalCase } from './service-output.ts';
 import { contextKey, inContext, readSettings } from './settings/deployment-settings.ts';
-import { asParsed } from './settings/exporter-settings.ts';
 import { createBucket, createPageLogTable, importSecret, lifecycleRules } from './stores.ts';
 
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
@@ -157,9 +156,8 @@ function createService(
 ): ReportExporter {
   const { existing, field, kmsKeyArn } = service.apiKeySecret;
   const { encryptLogs, alarms, logRetentionDays, logLevel, tracing, bucket } = settings;
-  const props = asParsed({
+  const props = {
     ...shared,
-    ...service,
     secret: existing === undefined ? undefined : importSecret(secrets, service.name, existing),
     secretField: field,
     secretEncryptionKey: importKey(secrets, `${service.name}-key`, kmsKeyArn),
@@ -167,13 +165,16 @@ function createService(
     runbookUrl: alarms.runbookUrl,
     alarmsPerExport: alarms.perExport,
     logRetention: logRetentionDays,
-    logLevel,
     tracing,
-    storageClass: bucket.storageClass,
-    compression: bucket.compression,
-    objectTags: bucket.objectTags,
+  };
+  const { storageClass, compression, objectTags } = bucket;
+  return new ReportExporter(scope, service.name, props, {
+    ...service,
+    logLevel,
+    storageClass,
+    compression,
+    objectTags,
   });
-  return new ReportExporter(scope, service.name, props);
 }
 
 const importKey = (scope: Construct, id: string, arn: string | undefined): IKey | undefined =>

@@ -100,7 +100,7 @@ export async function* requestPages(
   }
 }
 
-function placeOf({ next: { from, at = 'next' } }: Api): string {
+function placeOf({ next: { from, at } }: Api): string {
   return from === 'link' ? `link with the relation ${at}` : `${from} ${at}`;
 }
 

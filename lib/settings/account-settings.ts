@@ -5,9 +5,7 @@
 
 import * as z from 'zod/mini';
 import { listNames } from '../core/sanitize.ts';
-import { field, optionalField, text, wholeNumber } from './fields.ts';
-import type { StorageClass } from './environment.ts';
-import type { SettingsProblem } from './parse-settings.ts';
+import { field, optionalField, type SettingsProblem, text, wholeNumber, withoutProblems } from './fields.ts';
 
 const accountIdSchema = text(/^\d{12}$/, 'must be an account ID of 12 digits');
 
@@ -58,7 +56,6 @@ export type VpcSettings = z.infer<typeof networkSchema>;
 
 const daysSchema = wholeNumber(1, 36_500, 'must be a whole number of days');
 
-/** In the order in which objects may pass through them. */
 const transitionClasses = [
   'STANDARD_IA',
   'INTELLIGENT_TIERING',
@@ -67,91 +64,48 @@ const transitionClasses = [
   'GLACIER',
   'DEEP_ARCHIVE',
 ] as const;
-type TransitionClass = (typeof transitionClasses)[number];
 
-/** What S3 does with pages and manifests as they grow old. */
-export const lifecycleSchema = z.strictObject({
-  expireAfterDays: optionalField('The age at which they are deleted. Without it, they are kept.', daysSchema, {
-    unit: 'days',
-    example: 3650,
-  }),
-  deleteNoncurrentAfterDays: optionalField(
-    'How many days later they can no longer be restored, because their earlier versions are deleted, too. Without it, `30`.',
-    daysSchema,
-    { unit: 'days' },
-  ),
-  transitions: optionalField(
-    'The storage classes to which they are moved, in the order of their age. Without it, they are not moved.',
-    z
-      .array(
-        field(
-          'A move to another storage class.',
-          z.strictObject({
-            storageClass: field(
-              'Where they are moved. Objects in GLACIER and DEEP_ARCHIVE must be restored before they can be read.',
-              z.enum(transitionClasses, `must be one of ${listNames(transitionClasses)}`),
-            ),
-            afterDays: field('The age at which they are moved.', daysSchema, { unit: 'days', example: 30 }),
-          }),
-        ),
-      )
-      .check(z.minLength(1, 'must have at least one'), z.maxLength(transitionClasses.length)),
-  ),
-});
+/** What S3 does with pages and manifests as they grow old. S3 itself rejects transitions that it does not have. */
+export const lifecycleSchema = z
+  .strictObject({
+    expireAfterDays: optionalField('The age at which they are deleted. Without it, they are kept.', daysSchema, {
+      unit: 'days',
+      example: 3650,
+    }),
+    deleteNoncurrentAfterDays: optionalField(
+      'How many days later they can no longer be restored, because their earlier versions are deleted, too. Without it, `30`.',
+      daysSchema,
+      { unit: 'days' },
+    ),
+    transitions: optionalField(
+      'The storage classes to which they are moved, in the order of their age. Without it, they are not moved.',
+      z
+        .array(
+          field(
+            'A move to another storage class.',
+            z.strictObject({
+              storageClass: field(
+                'Where they are moved. Objects in GLACIER and DEEP_ARCHIVE must be restored before they can be read.',
+                z.enum(transitionClasses, `must be one of ${listNames(transitionClasses)}`),
+              ),
+              afterDays: field('The age at which they are moved.', daysSchema, { unit: 'days', example: 30 }),
+            }),
+          ),
+        )
+        .check(z.minLength(1, 'must have at least one'), z.maxLength(transitionClasses.length)),
+    ),
+  })
+  .check(
+    withoutProblems(function* ({ expireAfterDays, deleteNoncurrentAfterDays, transitions }) {
+      if (expireAfterDays === undefined && transitions === undefined) {
+        yield { path: [], message: 'must have expireAfterDays or transitions' };
+      }
+      if (deleteNoncurrentAfterDays !== undefined && expireAfterDays === undefined) {
+        yield { path: ['deleteNoncurrentAfterDays'], message: 'must not be set without expireAfterDays' };
+      }
+    }),
+  );
 export type LifecycleSettings = z.infer<typeof lifecycleSchema>;
-
-/** How many days old an object must be to enter these classes, and how long a transition must leave it there. */
-const minDays = 30;
-const hasMinDays = (storageClass: string): boolean => storageClass === 'STANDARD_IA' || storageClass === 'ONEZONE_IA';
-
-/**
- * Why S3 would reject a lifecycle, or never apply it to pages that are stored in `storageClass`.
- * https://docs.aws.amazon.com/AmazonS3/latest/userguide/lifecycle-transition-general-considerations.html
- */
-export function findLifecycleProblems(
-  lifecycle: LifecycleSettings | undefined,
-  storageClass: StorageClass | undefined,
-): SettingsProblem[] {
-  if (lifecycle === undefined) return [];
-  const { expireAfterDays, deleteNoncurrentAfterDays, transitions = [] } = lifecycle;
-  const problems: SettingsProblem[] = [];
-  if (expireAfterDays === undefined && transitions.length === 0) {
-    problems.push({ path: [], message: 'must have expireAfterDays or transitions' });
-  }
-  if (deleteNoncurrentAfterDays !== undefined && expireAfterDays === undefined) {
-    problems.push({ path: ['deleteNoncurrentAfterDays'], message: 'must not be set without expireAfterDays' });
-  }
-  let previous: { readonly storageClass: string; readonly afterDays: number } = {
-    storageClass: storageClass ?? 'STANDARD',
-    afterDays: 0,
-  };
-  for (const [index, transition] of transitions.entries()) {
-    const at = (field: string, message: string) => problems.push({ path: ['transitions', index, field], message });
-    if (!mayFollow(previous.storageClass, transition.storageClass)) {
-      at('storageClass', `cannot follow ${previous.storageClass}: S3 has no such transition`);
-    }
-    const earliest = Math.max(
-      hasMinDays(transition.storageClass) ? minDays : 1,
-      index === 0 ? 1 : previous.afterDays + (hasMinDays(previous.storageClass) ? minDays : 1),
-    );
-    if (transition.afterDays < earliest) {
-      at('afterDays', `must be at least ${earliest}: S3 does not move objects to ${transition.storageClass} earlier`);
-    }
-    previous = transition;
-  }
-  if (expireAfterDays !== undefined && expireAfterDays <= previous.afterDays) {
-    problems.push({
-      path: ['expireAfterDays'],
-      message: `must be after the last transition, so more than ${previous.afterDays}`,
-    });
-  }
-  return problems;
-}
-
-function mayFollow(from: string, to: TransitionClass): boolean {
-  if (from === 'ONEZONE_IA' && to === 'GLACIER_IR') return false;
-  return transitionClasses.indexOf(to) > transitionClasses.findIndex((each) => each === from);
-}
 
 /** For the function that requests pages. */
 export const exportPageSchema = z.strictObject({
@@ -189,5 +143,3 @@ export function findConcurrencyProblems(
 
 /** Accounts whose administrators may let their principals read what a service exported. */
 export const readerAccountsSchema = listOf(accountIdSchema, 50);
-/** In all. The policy of a bucket has at most 20 KB, and each account takes about 70 bytes of it for each service. */
-export const maxReaderAccounts = 150;

@@ -10,9 +10,7 @@ import {
   envSchema,
   type ExportPageSettings,
   exportPageSchema,
-  findLifecycleProblems,
   lifecycleSchema,
-  maxReaderAccounts,
   networkSchema,
   readerAccountsSchema,
 } from './account-settings.ts';
@@ -23,11 +21,12 @@ import {
   compressionSchema,
   storageClassSchema,
 } from './environment.ts';
-import { field, fieldsOf, flag, itemsOf, optionalField, text, variableName } from './fields.ts';
+import { field, fieldsOf, flag, itemsOf, optionalField, type SettingsProblem, text, variableName } from './fields.ts';
 import { secretIdPattern, secretIdProblem } from './network-settings.ts';
-import { type Checked, parseWithRules, type SettingsProblem, within } from './parse-settings.ts';
+import { type Checked, parseWithRules } from './parse-settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 import {
+  depthOfServicePart,
   exportSettingsSchema,
   findMismatches,
   needsSecret,
@@ -300,8 +299,7 @@ export function parseDeployment(
   { value, describe }: SettingsDocument,
   findMore: FindMore = () => [],
 ): DeploymentSettings {
-  const depths = { services: 3, exports: 3, bucket: 2, alarms: 2 };
-  const { data, issues } = parseWithRules(settingsFileSchema, value, depths, (valid: ValidFile) =>
+  const { data, issues } = parseWithRules(settingsFileSchema, value, depthOfPart, (valid: ValidFile) =>
     findProblems(valid, fieldsOf(value), findMore),
   );
   if (data === undefined) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
@@ -326,6 +324,11 @@ export function parseDeployment(
   };
 }
 
+function depthOfPart([name = '', , ...inService]: readonly PropertyKey[]): number {
+  if (name === 'services') return 2 + depthOfServicePart(inService);
+  return name === 'exports' ? 3 : ['bucket', 'alarms'].includes(String(name)) ? 2 : 1;
+}
+
 /** The name of each export's service; undefined if there is no such service. */
 function assignExports(
   exports: readonly ({ readonly service?: string } | undefined)[],
@@ -344,7 +347,7 @@ function findProblems(
   written: Readonly<Record<string, unknown>>,
   findMore: FindMore,
 ): SettingsProblem[] {
-  const { bucket, exports = [] } = valid;
+  const { exports = [] } = valid;
   const writtenServices = fieldsOf(written.services);
   // Also a name that the parsed record lacks, such as __proto__.
   const services = Object.keys(writtenServices).map((name) => ({
@@ -365,9 +368,7 @@ function findProblems(
     ...findNameCollisions(serviceNames.map((name) => ({ name, path: ['services', name] }))),
     ...findNameCollisions(exports.map((each, index) => ({ name: each?.name, path: ['exports', index, 'name'] }))),
     ...findBucketConflicts(fieldsOf(written.bucket), services),
-    ...within(['bucket', 'lifecycle'], findLifecycleProblems(bucket?.lifecycle, bucket?.storageClass)),
     ...findSharedVariables(services),
-    ...findTooManyReaders(services),
     ...findElsewhere(valid),
     ...services.flatMap(({ name, valid: service, written: writtenService }) => {
       const indexes = [...exports.keys()].filter((index) => assigned[index] === name);
@@ -432,17 +433,6 @@ function findSharedVariables(all: readonly CheckedService[]): SettingsProblem[] 
       `would also be sent to ${truncate(origin, 100)}. Name a variable for each service, or the same one for both`;
     return [{ path: [...path, 'apiKeyEnv'], message }];
   });
-}
-
-function findTooManyReaders(services: readonly CheckedService[]): SettingsProblem[] {
-  const count = services.reduce((sum, { valid: { readerAccounts = [] } }) => sum + readerAccounts.length, 0);
-  if (count <= maxReaderAccounts) return [];
-  return [
-    {
-      path: ['services'],
-      message: `must have at most ${maxReaderAccounts} readerAccounts in all, but have ${count}: the policy of a bucket has a maximum size`,
-    },
-  ];
 }
 
 /** Resources in another region than the stack. Accounts may share keys, secrets and topics. */

@@ -7,17 +7,11 @@
 import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import { describeProblems } from '../core/validation-errors.ts';
+import { fieldsOf, type SettingsProblem } from './fields.ts';
 
 type SettingsIssue = z.core.$ZodIssue;
-type Path = readonly (string | number)[];
 
-/** What is wrong, and where in the settings that are checked. */
-export interface SettingsProblem {
-  readonly path: Path;
-  readonly message: string;
-}
-
-export const within = (path: Path, problems: readonly SettingsProblem[]): SettingsProblem[] =>
+export const within = (path: SettingsProblem['path'], problems: readonly SettingsProblem[]): SettingsProblem[] =>
   problems.map((each) => ({ ...each, path: [...path, ...each.path] }));
 
 /** Settings as rules see them: the fields that the schema accepts, and what was written, without defaults. */
@@ -33,19 +27,19 @@ interface Parsed<Settings> {
 }
 
 /**
- * `rules` get the parsed value without its invalid parts. What is a part: by the first name of its path, how many names lead to it.
- * The others are fields of the value itself.
+ * `rules` get the parsed value without its invalid parts. `depthOf` says how many names of an issue's path lead to the part that is then
+ * missing.
  */
 export function parseWithRules<Schema extends z.ZodMiniType<object>, Valid>(
   schema: Schema,
   value: unknown,
-  depths: Readonly<Record<string, number>>,
-  rules: (valid: Valid) => readonly SettingsProblem[],
+  depthOf: (path: readonly PropertyKey[]) => number,
+  rules: (valid: Valid) => Iterable<SettingsProblem>,
 ): Parsed<z.infer<Schema>> {
   const checkRules = z.check<object>(
     ({ value: parsed, issues }) => {
       const paths = issues.flatMap(({ code, path = [] }) => (code === 'unrecognized_keys' ? [] : [path]));
-      const parts = paths.map((path) => path.slice(0, depths[String(path[0])] ?? 1));
+      const parts = paths.map((path) => path.slice(0, depthOf(path)));
       const known = new Set(paths.map((path) => JSON.stringify(path)));
       for (const { path, message } of rules((parts.reduce(without, parsed) ?? {}) as Valid)) {
         if (known.has(JSON.stringify(path))) continue;
@@ -56,8 +50,28 @@ export function parseWithRules<Schema extends z.ZodMiniType<object>, Valid>(
     { when: () => true },
   );
   const { data, error } = schema.check(checkRules as never).safeParse(value);
-  return { data: data as z.infer<Schema> | undefined, issues: suggestFields(schema, error?.issues ?? []) };
+  const issues = (error?.issues ?? []).flatMap((issue) => issuesOfForm(issue, value));
+  return { data: data as z.infer<Schema> | undefined, issues: suggestFields(schema, value, issues) };
 }
+
+/** What is wrong with the form that is meant: the one with the fewest missing and unknown fields. The issue itself if several have. */
+function issuesOfForm(issue: SettingsIssue, value: unknown): SettingsIssue[] {
+  if (issue.code !== 'invalid_union') return [issue];
+  const given = valueAt(value, issue.path);
+  const forms = issue.errors
+    .filter((issues) => issues.every(({ code, path }) => path.length > 0 || code === 'unrecognized_keys'))
+    .map((issues) => {
+      const missing = issues.filter(({ path }) => path.length > 0 && valueAt(given, path.slice(0, 1)) === undefined);
+      return { issues, misfits: missing.length + issues.flatMap((each) => ('keys' in each ? each.keys : [])).length };
+    })
+    .toSorted((one, other) => one.misfits - other.misfits);
+  const [best, second] = forms;
+  if (best === undefined || best.misfits === second?.misfits) return [issue];
+  return best.issues.flatMap((each) => issuesOfForm({ ...each, path: [...issue.path, ...each.path] }, value));
+}
+
+const valueAt = (value: unknown, path: readonly PropertyKey[]): unknown =>
+  path.reduce<unknown>((parent, key) => (parent as Record<PropertyKey, unknown> | null | undefined)?.[key], value);
 
 /** The value with undefined at `path`. */
 function without(value: unknown, [key, ...rest]: readonly PropertyKey[]): unknown {
@@ -76,47 +90,80 @@ export function parseSettings<Schema extends z.core.$ZodType>(
 ): z.infer<Schema> {
   const parsed = z.safeParse(schema, value);
   if (parsed.success) return parsed.data;
-  throw new ExportError('ConfigurationError', describeProblems(subject, parsed.error));
+  const issues = parsed.error.issues.flatMap((issue) => issuesOfForm(issue, value));
+  throw new ExportError('ConfigurationError', describeProblems(subject, { issues }));
 }
 
 interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
   readonly additionalProperties?: Schema | false;
+  readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
+  readonly const?: unknown;
 }
 
 /** An object in the settings. In its path, `*` is any item of a list or a map. */
 interface SettingsObject {
   readonly path: readonly string[];
+  /** Of all its kinds and forms. */
   readonly fields: readonly string[];
+  /** The field that names its kind. */
+  readonly kind?: string;
 }
 
-/** The same issues, with a suggestion for each unknown field for which `schema`, that of the whole settings, has one. */
-function suggestFields(schema: z.core.$ZodType, issues: readonly SettingsIssue[]): SettingsIssue[] {
-  if (!issues.some(({ code }) => code === 'unrecognized_keys')) return [...issues];
+/** The same issues, with the kind of object that requires a missing field, and a suggestion for each unknown field for which `schema`, that of the whole settings, has one. */
+function suggestFields(schema: z.core.$ZodType, value: unknown, issues: readonly SettingsIssue[]): SettingsIssue[] {
+  if (issues.length === 0) return [];
   const objects = objectsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema, []);
   return issues.flatMap((issue): SettingsIssue[] => {
-    const here = objects.find(({ path }) => matches(path, issue.path));
-    if (issue.code !== 'unrecognized_keys' || here === undefined) return [issue];
-    const suggestions = new Map(issue.keys.map((key) => [key, suggest(key, here, objects)]));
+    const isUnknown = issue.code === 'unrecognized_keys';
+    const path = isUnknown ? issue.path : issue.path.slice(0, -1);
+    const here = objects.find((each) => matches(each.path, path));
+    if (here === undefined) return [issue];
+    const given = fieldsOf(valueAt(value, path));
+    if (!isUnknown) {
+      const isMissing = issue.message === 'is required' && here.kind !== undefined && given[here.kind] !== undefined;
+      return [isMissing ? { ...issue, message: `is required for ${String(given[here.kind ?? ''])}` } : issue];
+    }
+    const suggestions = new Map(
+      issue.keys.map((key) => [
+        key,
+        here.fields.includes(key) ? otherKind(here, given, issue.keys) : suggest(key, here, objects),
+      ]),
+    );
     const others = issue.keys.filter((key) => suggestions.get(key) === undefined);
     return [
       ...(others.length === 0 ? [] : [{ ...issue, keys: others }]),
       ...issue.keys.flatMap((key): SettingsIssue[] => {
-        const suggestion = suggestions.get(key);
-        if (suggestion === undefined) return [];
-        const message = `unknown field; ${suggestion}`;
-        return [{ code: 'custom', path: [...issue.path, key], message, input: undefined }];
+        const message = suggestions.get(key);
+        return message === undefined ? [] : [{ code: 'custom', path: [...issue.path, key], message, input: undefined }];
       }),
     ];
   });
 }
 
-function objectsIn({ properties, items, additionalProperties }: Schema, path: readonly string[]): SettingsObject[] {
+/** Why an object cannot have a field that it has in another kind or form. */
+function otherKind({ kind }: SettingsObject, given: Readonly<Record<string, unknown>>, unknown: readonly string[]) {
+  if (kind !== undefined) return `has no meaning for ${String(given[kind])}`;
+  const others = Object.keys(given).filter((key) => !unknown.includes(key));
+  return `has no meaning beside ${others.join(' and ')}`;
+}
+
+function objectsIn(schema: Schema, path: readonly string[]): SettingsObject[] {
+  const { properties = {}, items, additionalProperties, anyOf, oneOf } = schema;
+  const variants = anyOf ?? oneOf;
+  if (variants !== undefined) {
+    const [own = [], inner = []] = [true, false].map((isOwn) =>
+      variants.flatMap((each) => objectsIn(each, path)).filter((each) => (each.path.length === path.length) === isOwn),
+    );
+    const [kind] = Object.entries(oneOf?.[0]?.properties ?? {}).find(([, field]) => field.const !== undefined) ?? [];
+    return [{ path, fields: [...new Set(own.flatMap(({ fields }) => fields))], kind }, ...inner];
+  }
   const item = items ?? additionalProperties;
   return [
-    ...(properties === undefined ? [] : [{ path, fields: Object.keys(properties) }]),
-    ...Object.entries(properties ?? {}).flatMap(([name, field]) => objectsIn(field, [...path, name])),
+    ...(schema.properties === undefined ? [] : [{ path, fields: Object.keys(properties) }]),
+    ...Object.entries(properties).flatMap(([name, field]) => objectsIn(field, [...path, name])),
     ...(typeof item === 'object' ? objectsIn(item, [...path, '*']) : []),
   ];
 }
@@ -134,7 +181,7 @@ const maxLength = 40;
 
 function suggest(name: string, here: SettingsObject, objects: readonly SettingsObject[]): string | undefined {
   if (name.length > maxLength) return undefined;
-  if (secretName.test(name)) return secretAdvice;
+  if (secretName.test(name)) return `unknown field; ${secretAdvice}`;
   const distanceTo = (field: string) => editDistance(name.toLowerCase(), field.toLowerCase());
   const [nearest] = here.fields.toSorted((one, other) => distanceTo(one) - distanceTo(other));
   const farthest = nearest === undefined ? Number.POSITIVE_INFINITY : distanceTo(nearest);
@@ -146,9 +193,9 @@ function suggest(name: string, here: SettingsObject, objects: readonly SettingsO
     const owners = (inside.length > 0 ? inside : elsewhere).map(({ owner, field }) =>
       [nameOf(owner.path, here.path), ...(field === name ? [] : [`as ${field}`])].join(', '),
     );
-    return `it belongs to ${owners.join(' or ')}`;
+    return `unknown field; it belongs to ${[...new Set(owners)].join(' or ')}`;
   }
-  return farthest <= name.length / 3 ? `did you mean ${nearest}?` : undefined;
+  return farthest <= name.length / 3 ? `unknown field; did you mean ${nearest}?` : undefined;
 }
 
 /** How many characters to insert, delete or replace (Levenshtein). */

@@ -196,35 +196,62 @@ export interface RequestProps {
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
-export interface AuthProps {
+export type AuthProps = AuthNoneProps | AuthHeaderProps | AuthBasicProps | AuthBearerProps | AuthOauth2Props;
+
+/** How requests are authenticated. The key itself is never in the settings. */
+export interface AuthNoneProps {
   /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
-  readonly kind: 'none' | 'header' | 'basic' | 'bearer' | 'oauth2';
+  readonly kind: 'none';
+}
+
+/** How requests are authenticated. The key itself is never in the settings. */
+export interface AuthHeaderProps {
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
+  readonly kind: 'header';
   /**
-   * The name of the header, for `header`.
+   * The name of the header.
    *
    * @example 'Authorization'
    */
-  readonly name?: string | undefined;
+  readonly name: string;
   /**
-   * What precedes the key in the header, for `header`.
+   * What precedes the key in the header.
    *
    * @example 'SSWS '
    */
   readonly prefix?: string | undefined;
+}
+
+/** How requests are authenticated. The key itself is never in the settings. */
+export interface AuthBasicProps {
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
+  readonly kind: 'basic';
+}
+
+/** How requests are authenticated. The key itself is never in the settings. */
+export interface AuthBearerProps {
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
+  readonly kind: 'bearer';
+}
+
+/** How requests are authenticated. The key itself is never in the settings. */
+export interface AuthOauth2Props {
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
+  readonly kind: 'oauth2';
   /**
-   * Where tokens are requested, for `oauth2`.
+   * Where tokens are requested.
    *
    * @example 'https://login.example.com/oauth2/token'
    */
-  readonly tokenUrl?: string | undefined;
+  readonly tokenUrl: string;
   /**
-   * The ID of the client, for `oauth2`.
+   * The ID of the client.
    *
    * @example 'report-exporter'
    */
-  readonly clientId?: string | undefined;
+  readonly clientId: string;
   /**
-   * The scopes of the tokens, separated by spaces, for `oauth2`.
+   * The scopes of the tokens, separated by spaces.
    *
    * @default - those that the server chooses
    * @example 'reports.read'
@@ -233,30 +260,20 @@ export interface AuthProps {
 }
 
 /** Where the next page is, and how it is requested. */
-export interface NextProps {
+export type NextProps = NextHeaderProps | NextLinkProps | NextBodyProps;
+
+/** Where the next page is, and how it is requested. */
+export interface NextHeaderProps {
   /** Where a response has the next page: in a header, in the header `Link`, or in the body. */
-  readonly from: 'header' | 'link' | 'body';
+  readonly from: 'header';
   /**
-   * The name of the header; the relation of the link; or the path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as `/feed/link[@rel=next]/@href`.
+   * The name of the header.
    *
-   * @default - `next`, for a link
-   * @example '/meta/next'
+   * @example 'X-Cursor'
    */
-  readonly at?: string | undefined;
-  /**
-   * What is there: a `cursor`, or the `url` of the next page, which must have the origin of the service.
-   *
-   * @default - `url` for a link, otherwise `cursor`
-   */
-  readonly is?: 'cursor' | 'url' | undefined;
-  /** Where the next request sends a cursor. */
-  readonly to?: ToProps | undefined;
-  /**
-   * Whether a request with a cursor sends nothing else: neither `query` nor `body`.
-   *
-   * @default - false
-   */
-  readonly alone?: boolean | undefined;
+  readonly at: string;
+  /** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+  readonly to: ToProps;
   /**
    * How the last page says that it is the last.
    *
@@ -267,52 +284,102 @@ export interface NextProps {
   readonly rejected?: RejectedProps | undefined;
 }
 
-/** Where the next request sends a cursor. */
-export interface ToProps {
+/** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+export type ToProps = 'url' | ToQueryProps | ToHeaderProps | ToBodyProps;
+
+/** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+export interface ToQueryProps {
   /**
    * The name of the parameter. One of this name in `request.query` is that of the first page.
    *
    * @example 'cursor'
    */
-  readonly query?: string | undefined;
+  readonly query: string;
+  /**
+   * Whether a request with a cursor sends nothing else: neither `query` nor `body`.
+   *
+   * @default - false
+   */
+  readonly alone?: boolean | undefined;
+}
+
+/** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+export interface ToHeaderProps {
   /**
    * The name of the header.
    *
    * @example 'X-Continuation'
    */
-  readonly header?: string | undefined;
+  readonly header: string;
+  /**
+   * Whether a request with a cursor sends nothing else: neither `query` nor `body`.
+   *
+   * @default - false
+   */
+  readonly alone?: boolean | undefined;
+}
+
+/** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+export interface ToBodyProps {
   /**
    * The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.
    *
    * @example '/cursor'
    */
-  readonly body?: string | undefined;
+  readonly body: string;
+  /**
+   * Whether a request with a cursor sends nothing else: neither `query` nor `body`.
+   *
+   * @default - false
+   */
+  readonly alone?: boolean | undefined;
 }
 
 /** How the last page says that it is the last. */
-export interface EndProps {
+export type EndProps = EndAbsentProps | EndValueProps | EndFlagProps | EndSameProps;
+
+/** How the last page says that it is the last. */
+export interface EndAbsentProps {
+  /**
+   * There is none: no header, no field, or null in JSON. If the last page also lacks what contains the field, the path of what is absent. Beside `value`, both mean the end.
+   *
+   * @example '/paging'
+   */
+  readonly absent: true | string;
+}
+
+/** How the last page says that it is the last. */
+export interface EndValueProps {
+  /** A certain value, such as `null` or an empty text. */
+  readonly value: string;
   /**
    * There is none: no header, no field, or null in JSON. If the last page also lacks what contains the field, the path of what is absent. Beside `value`, both mean the end.
    *
    * @example '/paging'
    */
   readonly absent?: true | string | undefined;
-  /** A certain value, such as `null` or an empty text. */
-  readonly value?: string | undefined;
+}
+
+/** How the last page says that it is the last. */
+export interface EndFlagProps {
   /**
    * The path of a flag in the body, which has another value on the last page than on all others.
    *
    * @example '/has_more'
    */
-  readonly flag?: string | undefined;
+  readonly flag: string;
   /**
    * The value of the flag on the last page.
    *
    * @default - false
    */
   readonly is?: boolean | undefined;
+}
+
+/** How the last page says that it is the last. */
+export interface EndSameProps {
   /** It is the cursor of the request. */
-  readonly same?: true | undefined;
+  readonly same: true;
 }
 
 /** How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status. */
@@ -331,31 +398,69 @@ export interface RejectedProps {
   readonly is: string;
 }
 
-/** What a page is. */
-export interface PageProps {
-  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
-  readonly format: 'xml' | 'json' | 'ndjson' | 'csv' | 'bytes';
+/** Where the next page is, and how it is requested. */
+export interface NextLinkProps {
+  /** Where a response has the next page: in a header, in the header `Link`, or in the body. */
+  readonly from: 'link';
   /**
-   * The content types of pages, which `bytes` requires.
+   * The relation of the link to the next page.
+   *
+   * @default 'next'
+   */
+  readonly at?: string | undefined;
+  /**
+   * How the last page says that it is the last.
+   *
+   * @default - it has no next page at this place
+   */
+  readonly end?: EndProps | undefined;
+  /** How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status. */
+  readonly rejected?: RejectedProps | undefined;
+}
+
+/** Where the next page is, and how it is requested. */
+export interface NextBodyProps {
+  /** Where a response has the next page: in a header, in the header `Link`, or in the body. */
+  readonly from: 'body';
+  /**
+   * The path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as `/feed/link[@rel=next]/@href`.
+   *
+   * @example '/meta/next'
+   */
+  readonly at: string;
+  /** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+  readonly to: ToProps;
+  /**
+   * How the last page says that it is the last.
+   *
+   * @default - it has no next page at this place
+   */
+  readonly end?: EndProps | undefined;
+  /** How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status. */
+  readonly rejected?: RejectedProps | undefined;
+}
+
+/** What a page is. */
+export type PageProps = PageXmlProps | PageJsonProps | PageNdjsonProps | PageCsvProps | PageBytesProps;
+
+/** What a page is. */
+export interface PageXmlProps {
+  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
+  readonly format: 'xml';
+  /**
+   * Where the reports are, as a path of elements. Every page must have what contains them.
+   *
+   * @default - the child elements of the root
+   * @example '/feed/entry'
+   */
+  readonly reports?: string | undefined;
+  /**
+   * The content types of pages.
    *
    * @default - those of the format
    * @example ['application/vnd.acme+json']
    */
   readonly types?: readonly string[] | undefined;
-  /**
-   * Where the reports are: `/data/*` in JSON, which requires it, or `/feed/entry` in XML. Every page must have what contains them.
-   *
-   * @default - the child elements of the root. In CSV, `/*` says that pages have no row of column names, so that the first row is a report, too
-   * @example '/data/*'
-   */
-  readonly reports?: string | undefined;
-  /**
-   * The first row of every page of CSV, as it is there. A page with another one is a ContractError.
-   *
-   * @default - that of earlier pages and runs
-   * @example 'id,date,text'
-   */
-  readonly columns?: string | undefined;
   /**
    * A path at which nothing but an error stands. A page that has it is a ContractError, which quotes it.
    *
@@ -367,21 +472,112 @@ export interface PageProps {
 }
 
 /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
-export interface EmptyProps {
+export type EmptyProps = EmptyAtProps | EmptyStatusProps;
+
+/** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+export interface EmptyAtProps {
   /**
    * A path.
    *
    * @example '/OAI-PMH/error/@code'
    */
-  readonly at?: string | undefined;
+  readonly at: string;
   /**
    * The text there; in XML, without the white space around it.
    *
    * @example 'noRecordsMatch'
    */
-  readonly is?: string | undefined;
+  readonly is: string;
+}
+
+/** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+export interface EmptyStatusProps {
   /** In place of both, the status of a response without content: the page has no bytes then. */
-  readonly status?: 204 | undefined;
+  readonly status: 204;
+}
+
+/** What a page is. */
+export interface PageJsonProps {
+  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
+  readonly format: 'json';
+  /**
+   * Where the reports are: the JSON Pointer of a list, followed by `/*`. Every page must have the list.
+   *
+   * @example '/data/*'
+   */
+  readonly reports: string;
+  /**
+   * The content types of pages.
+   *
+   * @default - those of the format
+   * @example ['application/vnd.acme+json']
+   */
+  readonly types?: readonly string[] | undefined;
+  /**
+   * A path at which nothing but an error stands. A page that has it is a ContractError, which quotes it.
+   *
+   * @example '/errors'
+   */
+  readonly error?: string | undefined;
+  /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+  readonly empty?: EmptyProps | undefined;
+}
+
+/** What a page is. */
+export interface PageNdjsonProps {
+  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
+  readonly format: 'ndjson';
+  /**
+   * The content types of pages.
+   *
+   * @default - those of the format
+   * @example ['application/vnd.acme+json']
+   */
+  readonly types?: readonly string[] | undefined;
+  /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+  readonly empty?: EmptyProps | undefined;
+}
+
+/** What a page is. */
+export interface PageCsvProps {
+  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
+  readonly format: 'csv';
+  /**
+   * The content types of pages.
+   *
+   * @default - those of the format
+   * @example ['application/vnd.acme+json']
+   */
+  readonly types?: readonly string[] | undefined;
+  /**
+   * Says that pages have no row of column names, so that the first row is a report, too.
+   *
+   * @default - the first row has the names of the columns
+   */
+  readonly reports?: '/*' | undefined;
+  /**
+   * The first row of every page, as it is there. A page with another one is a ContractError.
+   *
+   * @default - that of earlier pages and runs
+   * @example 'id,date,text'
+   */
+  readonly columns?: string | undefined;
+  /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+  readonly empty?: EmptyProps | undefined;
+}
+
+/** What a page is. */
+export interface PageBytesProps {
+  /** What a page is. All but `bytes` are checked for completeness while they stream, and their reports are counted. */
+  readonly format: 'bytes';
+  /**
+   * The content types of pages.
+   *
+   * @example ['application/pdf']
+   */
+  readonly types: readonly string[];
+  /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+  readonly empty?: EmptyProps | undefined;
 }
 
 /** Certificates of the connection to the service. */
@@ -492,7 +688,11 @@ export interface ExportProps {
    * @example 'nightly'
    */
   readonly name: string;
-  /** Where the runs start. */
+  /**
+   * Where the runs start.
+   *
+   * @default {}
+   */
   readonly since?: SinceProps | undefined;
   /**
    * How a run is divided into slices by the dates of its reports. Slices need an upper bound of requests: `filterUntil` of the service, or `{until}` in its `api`.
@@ -598,7 +798,10 @@ export interface ExportProps {
 }
 
 /** Where the runs start. */
-export interface SinceProps {
+export type SinceProps = SinceInitialProps | SinceLookbackWindowProps;
+
+/** Where the runs start. */
+export interface SinceInitialProps {
   /**
    * Where the first run starts. An ISO 8601 instant in UTC.
    *
@@ -614,11 +817,23 @@ export interface SinceProps {
    */
   readonly overlap?: string | DurationLike | undefined;
   /**
-   * Instead of both: how far before its scheduled time each run starts, or at the watermark, if that is earlier. An ISO 8601 duration.
+   * How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. An ISO 8601 duration.
+   *
+   * @default - none: a run has no upper bound
+   * @example 'PT2H'
+   * @see `docs/parallel-and-past.md#late-reports`
+   */
+  readonly lag?: string | DurationLike | undefined;
+}
+
+/** Where the runs start. */
+export interface SinceLookbackWindowProps {
+  /**
+   * Instead of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier. An ISO 8601 duration.
    *
    * @example 'P2D'
    */
-  readonly lookbackWindow?: string | DurationLike | undefined;
+  readonly lookbackWindow: string | DurationLike;
   /**
    * How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. An ISO 8601 duration.
    *

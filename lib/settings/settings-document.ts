@@ -58,49 +58,28 @@ export function parseJson(text: string, subject: string): unknown {
   }
 }
 
-/** Some editors begin a file with a byte order mark. */
-const withoutByteOrderMark = (text: string) => text.replace(/^\uFEFF/, '');
-
 function readText(file: string, read: () => string): string {
   try {
-    return withoutByteOrderMark(read());
+    // Some editors begin a file with a byte order mark.
+    return read().replace(/^\uFEFF/, '');
   } catch (error) {
     throw new ExportError('ConfigurationError', `${file}: ${whyUnreadable(error)}`);
   }
 }
 
-/** Not by the message of JSON.parse alone: whether it has a position depends on the version of Node.js. */
+/** The position comes from another parser: whether the message of JSON.parse has one depends on the problem. */
 function describeSyntaxError(text: string, subject: string, error: unknown): string {
-  const { message } = error as Error;
+  const reason = (error as Error).message.replace(/( in JSON)? at position \d+.*$|, .* is not valid JSON$/s, '');
   try {
     parsePositions(text, { mode: 'json' });
   } catch (found) {
-    const { line, column, message: reason } = found as { line?: number; column?: number; message: string };
+    const { line, column } = found as { line?: number; column?: number };
     if (line !== undefined && column !== undefined) {
-      return `${subject}${line}:${column} is not valid JSON: ${toPrintable(inPlainWords(reason))}. Correct it there or just before`;
+      return `${subject}${line}:${column} is not valid JSON: ${toPrintable(reason)}. Correct it there or just before`;
     }
   }
-  return `${subject.replace(/:$/, '')} is not valid JSON: ${toPrintable(message)}`;
+  return `${subject.replace(/:$/, '')} is not valid JSON: ${toPrintable(reason)}`;
 }
-
-const tokens: Readonly<Record<string, string>> = {
-  LBrace: "'{'",
-  RBrace: "'}'",
-  LBracket: "'['",
-  RBracket: "']'",
-  Comma: "','",
-  Colon: "':'",
-};
-
-/** `unexpected '}'` for the parser's `Unexpected token RBrace found. (3:1)`. */
-const inPlainWords = (reason: string): string =>
-  reason
-    .replace(/ \(\d+:\d+\)$/, '')
-    .replace(
-      /^Unexpected (?:token )?(.+) found\.$/,
-      (_, found: string) =>
-        `unexpected ${tokens[found] ?? found.replace(/^[A-Z][a-z]+$/, (word) => word.toLowerCase())}`,
-    );
 
 type Node = ReturnType<typeof parsePositions>['body'];
 

@@ -6,15 +6,37 @@
 import * as z from 'zod/mini';
 import { findDateProblem } from '../core/bounded-runs.ts';
 import { asDocumentRoot, rootOfColumns } from '../core/document-root.ts';
-import type { ExportDefinition, ExportRequest, JsonObject, RequestDates } from '../core/model.ts';
+import type { ExportDefinition, ExportRequest, RequestDates } from '../core/model.ts';
 import { maxParallel, minSliceMs } from '../core/slices.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
-import { type Api, apiSchema, findApiProblems, formatOf, unitOfDates, uses } from './api-settings.ts';
-import { checkedText, field, fieldsOf, flag, isLoopback, optionalField, text, wholeNumber } from './fields.ts';
-import { findFilterProblems } from './filter-problems.ts';
+import { uses } from './api-request.ts';
+import {
+  type Api,
+  apiSchema,
+  depthOfApiPart,
+  findApiProblems,
+  findContradictions,
+  formatOf,
+  isUrl,
+  unitOfDates,
+  type ValidApi,
+} from './api-settings.ts';
+import {
+  checkedText,
+  field,
+  fieldsOf,
+  flag,
+  isLoopback,
+  jsonObject,
+  oneFormOf,
+  optionalField,
+  type SettingsProblem,
+  text,
+  wholeNumber,
+} from './fields.ts';
 import { networkFields } from './network-settings.ts';
-import { type Checked, type SettingsProblem, within } from './parse-settings.ts';
+import { type Checked, within } from './parse-settings.ts';
 import { orExample } from '../core/validation-errors.ts';
 
 const mebibyte = 1024 * 1024;
@@ -103,54 +125,51 @@ export const serviceSettingsSchema = z.strictObject(serviceFields, {
 });
 export type ServiceSettings = z.infer<typeof serviceSettingsSchema>;
 
-const filterSchema = z.pipe(
-  z.custom<JsonObject>().check(
-    z.superRefine((filter, context) => {
-      for (const { path, message } of findFilterProblems(filter)) {
-        context.addIssue({ code: 'custom', path: [...path], message });
-      }
-    }),
-  ),
-  // The form in which it is read back from a store (-0 becomes 0), so that both compare equal.
-  z.transform((filter: JsonObject) => JSON.parse(JSON.stringify(filter)) as JsonObject),
-);
+/** Each run sets the lower bound of the date. */
+const filterSchema = jsonObject(({ date }) => {
+  if (date === undefined) return [];
+  if (typeof date !== 'object' || date === null || Array.isArray(date)) {
+    return [{ path: ['date'], message: 'must be an object of date conditions' }];
+  }
+  return 'gte' in date
+    ? [{ path: ['date', 'gte'], message: 'is set by each run; use since to choose where a run starts' }]
+    : [];
+});
 
-const sinceSchema = z
-  .strictObject({
-    initial: optionalField('Where the first run starts. Without it, with the oldest report.', instantSchema, {
-      example: '2026-11-01T00:00:00Z',
+const lag = optionalField(
+  'How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. Without it, none: a run has no upper bound.',
+  durationSchema,
+  { example: 'PT2H', page: 'parallel-and-past.md#late-reports' },
+);
+const sinceSchema = oneFormOf(
+  [
+    z.strictObject({
+      initial: optionalField('Where the first run starts. Without it, with the oldest report.', instantSchema, {
+        example: '2026-11-01T00:00:00Z',
+      }),
+      overlap: optionalField('How far a run starts before the watermark. Without it, `PT0S`.', durationSchema, {
+        example: 'PT1H',
+      }),
+      lag,
     }),
-    overlap: optionalField('How far a run starts before the watermark. Without it, `PT0S`.', durationSchema, {
-      example: 'PT1H',
-    }),
-    lookbackWindow: optionalField(
-      'Instead of both: how far before its scheduled time each run starts, or at the watermark, if that is earlier.',
-      durationSchema,
-      { example: 'P2D' },
-    ),
-    lag: optionalField(
-      'How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. Without it, none: a run has no upper bound.',
-      durationSchema,
-      { example: 'PT2H', page: 'parallel-and-past.md#late-reports' },
-    ),
-  })
-  .check(
-    z.refine(({ lookbackWindow }) => lookbackWindow !== 0, {
-      path: ['lookbackWindow'],
-      error: 'must be longer than zero',
-    }),
-    z.refine(
-      ({ initial, overlap, lookbackWindow }) =>
-        lookbackWindow === undefined || (initial === undefined && overlap === undefined),
-      {
-        error: 'must not combine lookbackWindow with initial or overlap: it replaces the watermark',
-      },
-    ),
-    z.refine(({ lookbackWindow, lag = 0 }) => !lookbackWindow || lookbackWindow > lag, {
-      path: ['lookbackWindow'],
-      error: 'must be longer than the lag: otherwise a run ends before it starts',
-    }),
-  );
+    z
+      .strictObject({
+        lookbackWindow: field(
+          'Instead of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier.',
+          durationSchema.check(z.refine((ms) => ms > 0, 'must be longer than zero')),
+          { example: 'P2D' },
+        ),
+        lag,
+      })
+      .check(
+        z.refine((since) => since.lookbackWindow > (since.lag ?? 0), {
+          path: ['lookbackWindow'],
+          error: 'must be longer than the lag: otherwise a run ends before it starts',
+        }),
+      ),
+  ],
+  'must not combine lookbackWindow with initial or overlap: it replaces the watermark',
+);
 
 const slicesSchema = z.strictObject(
   {
@@ -296,86 +315,78 @@ export const requestDates = ({
   return { unitMs: unitOfDates(api), ...(upperBound === undefined ? {} : { upperBound }) };
 };
 
+/** How many names of a path in a service lead to what is missing for the rules below if it is invalid. */
+export const depthOfServicePart = ([name, ...inside]: readonly PropertyKey[]): number =>
+  name === 'api' ? 1 + depthOfApiPart(inside) : 1;
+
 /** What is wrong with a service and its exports although each of them is valid, by paths in an object with both. */
-export function findMismatches(
+export function* findMismatches(
   service: Checked<ServiceSettings>,
   exports: readonly Checked<ExportSettings>[],
-): SettingsProblem[] {
-  const { api, filterUntil, maxConcurrentPages } = service.valid;
+): Generator<SettingsProblem> {
+  const { filterUntil, maxConcurrentPages } = service.valid;
+  const api: ValidApi | undefined = service.valid.api;
   const written = fieldsOf(service.written);
-  const inExports = (find: (settings: Checked<ExportSettings>) => readonly SettingsProblem[]) =>
-    exports.flatMap((settings, index) => within(['exports', index], find(settings)));
-  const problem = (name: string, message: string) => ({ path: ['service', name], message });
-  if (written.api === undefined) {
-    return inExports(({ valid }) => [
-      ...(valid.size !== undefined && valid.size > 10
-        ? [{ path: ['size'], message: 'must be 1 to 10, unless the service has api' }]
-        : []),
-      ...findSliceProblems(requestDates({ filterUntil }), maxConcurrentPages, valid),
-      ...findOwnBound(filterUntil, valid),
-    ]);
+  const isDescribed = written.api !== undefined;
+  const dates = isDescribed ? api?.request && requestDates({ api: api as Api }) : requestDates({ filterUntil });
+  if (isDescribed) {
+    yield* within(['service', 'api'], [...findContradictions(api ?? {})]);
+    const meaningless = {
+      vendor: ' with api: auth and next name the headers',
+      cursorIn: ' with api: next.to is where the cursor is sent',
+      filterUntil: ' with api: the placeholder {until} is the upper bound',
+      ...(api?.page?.format !== undefined &&
+        api.page.format !== 'xml' && { rootElement: ` for pages in ${api.page.format}` }),
+      ...(!needsSecret(written) && { apiKeySecret: ': api.auth is none', apiKeyEnv: ': api.auth is none' }),
+    };
+    for (const [name, why] of Object.entries(meaningless)) {
+      if (written[name] !== undefined) yield { path: ['service', name], message: `has no meaning${why}` };
+    }
   }
-  return [
-    ...Object.entries(insteadOf)
-      .filter(([name]) => written[name] !== undefined)
-      .map(([name, instead]) => problem(name, `has no meaning with api: ${instead}`)),
-    ...(written.rootElement !== undefined && api !== undefined && api.page.format !== 'xml'
-      ? [problem('rootElement', `has no meaning for pages in ${api.page.format}`)]
-      : []),
-    ...['apiKeySecret', 'apiKeyEnv']
-      .filter((name) => written[name] !== undefined && !needsSecret(written))
-      .map((name) => problem(name, 'has no meaning: api.auth is none')),
-    ...(api === undefined
-      ? []
-      : inExports((settings) => [
-          ...findApiProblems(api, settings),
-          ...findSliceProblems(requestDates({ api }), maxConcurrentPages, settings.valid),
-        ])),
-  ];
+  for (const [index, settings] of exports.entries()) {
+    yield* within(
+      ['exports', index],
+      [
+        ...(isDescribed ? findApiProblems(api ?? {}, settings) : findContractProblems(filterUntil, settings.valid)),
+        ...(dates === undefined ? [] : findSliceProblems(dates, maxConcurrentPages, settings.valid)),
+      ],
+    );
+  }
 }
 
 /** What prevents the slices and the lag of an export. */
-function findSliceProblems(
+function* findSliceProblems(
   dates: RequestDates,
   maxConcurrentPages: number | undefined,
   { since, slices: { parallel = 1, length } = { parallel: 1 } }: Partial<ExportSettings>,
-): SettingsProblem[] {
-  const lengthProblem = length === undefined ? undefined : findDateProblem(dates, length);
-  const needing = [
-    ...((since?.lag ?? 0) > 0 ? [['since', 'lag']] : []),
-    ...(parallel > 1 ? [['slices', 'parallel']] : []),
-    ...(length === undefined ? [] : [['slices', 'length']]),
-  ];
-  return [
-    ...(dates.upperBound === undefined ? needing.map((path) => ({ path, message: needsUpperBound })) : []),
-    ...(maxConcurrentPages !== undefined && parallel > maxConcurrentPages
-      ? [
-          {
-            path: ['slices', 'parallel'],
-            message: `must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service: more are never requested at the same time`,
-          },
-        ]
-      : []),
-    ...(lengthProblem === undefined ? [] : [{ path: ['slices', 'length'], message: lengthProblem }]),
-  ];
+): Generator<SettingsProblem> {
+  if (dates.upperBound === undefined) {
+    const message =
+      'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
+    if ((since?.lag ?? 0) > 0) yield { path: ['since', 'lag'], message };
+    if (parallel > 1) yield { path: ['slices', 'parallel'], message };
+    if (length !== undefined) yield { path: ['slices', 'length'], message };
+  }
+  if (maxConcurrentPages !== undefined && parallel > maxConcurrentPages) {
+    const message = `must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service: more are never requested at the same time`;
+    yield { path: ['slices', 'parallel'], message };
+  }
+  const message = length === undefined ? undefined : findDateProblem(dates, length);
+  if (message !== undefined) yield { path: ['slices', 'length'], message };
 }
 
-const needsUpperBound =
-  'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
-
-/** A run with an upper bound would replace it. */
-function findOwnBound(filterUntil: string | undefined, { filter }: Partial<ExportSettings>): SettingsProblem[] {
+/** What is wrong with an export of the Report Export Service. */
+function* findContractProblems(
+  filterUntil: string | undefined,
+  { filter, size }: Partial<ExportSettings>,
+): Generator<SettingsProblem> {
+  if (size !== undefined && size > 10) yield { path: ['size'], message: 'must be 1 to 10, unless the service has api' };
   const operator = filterUntil?.slice('date.'.length) ?? '';
-  if (!Object.hasOwn(fieldsOf(filter?.date), operator)) return [];
-  const message = `must not be set: it is the filterUntil of the service, which runs set themselves. Start a bounded run with --since and --until`;
-  return [{ path: ['filter', 'date', operator], message }];
+  if (Object.hasOwn(fieldsOf(filter?.date), operator)) {
+    const message = `must not be set: it is the filterUntil of the service, which runs set themselves. Start a bounded run with --since and --until`;
+    yield { path: ['filter', 'date', operator], message };
+  }
 }
-
-const insteadOf = {
-  vendor: 'auth and next name the headers',
-  cursorIn: 'next.to is where the cursor is sent',
-  filterUntil: 'the placeholder {until} is the upper bound',
-};
 
 /** The canonical name of the service at `baseUrl`, the same for every spelling of the URL. Stored with runs and watermarks. */
 export function sourceOf(baseUrl: string): string {
@@ -407,7 +418,7 @@ export function apiOfRequest({
   const { request, dates, auth, next, page } = api;
   const selection = { headers: sentHeaders, request, dates, auth };
   return {
-    pagination: `${next.from} ${next.is ?? (next.from === 'link' ? 'url' : 'cursor')}`,
+    pagination: `${next.from} ${isUrl(api) ? 'url' : 'cursor'}`,
     sha256: checksumOf({ ...selection, next, page }),
     requestSha256: checksumOf(selection),
   };
@@ -422,7 +433,7 @@ export function exportDefinition(
 ): ExportDefinition {
   const { since, slices } = settings;
   const { rootElement, api } = service;
-  const columns = api?.page.columns;
+  const columns = api?.page.format === 'csv' ? api.page.columns : undefined;
   return {
     name: settings.name,
     stateName: settings.name,
@@ -436,18 +447,20 @@ export function exportDefinition(
     },
     dates: requestDates(service),
     since:
-      since.lookbackWindow === undefined
-        ? { from: 'watermark', initial: since.initial, overlapMs: since.overlap ?? 0 }
-        : { from: 'lookback', lookbackMs: since.lookbackWindow },
+      'lookbackWindow' in since
+        ? { from: 'lookback', lookbackMs: since.lookbackWindow }
+        : { from: 'watermark', initial: since.initial, overlapMs: since.overlap ?? 0 },
     lagMs: since.lag ?? 0,
     slicing: { parallel: slices.parallel, ...(slices.length === undefined ? {} : { lengthMs: slices.length }) },
     publishEmptyRuns: settings.publishEmptyRuns,
-    ...(settings.expect === undefined
-      ? {}
-      : { expect: { minReports: settings.expect.minReports, reportsEveryMs: settings.expect.reportsEvery } }),
-    ...(rootElement === undefined ? {} : { documentRoot: asDocumentRoot(rootElement) }),
-    ...(columns === undefined ? {} : { documentRoot: rootOfColumns(columns) }),
-    ...(compression === undefined ? {} : { compression }),
+    expect: settings.expect && { minReports: settings.expect.minReports, reportsEveryMs: settings.expect.reportsEvery },
+    documentRoot:
+      columns !== undefined
+        ? rootOfColumns(columns)
+        : rootElement === undefined
+          ? undefined
+          : asDocumentRoot(rootElement),
+    compression,
     limits: {
       maxPages: settings.maxPages,
       maxEmptyPages: settings.maxEmptyPages,

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { Stack } from 'aws-cdk-lib';
-import { Annotations, Match, type Template } from 'aws-cdk-lib/assertions';
+import type { Template } from 'aws-cdk-lib/assertions';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
@@ -223,18 +223,6 @@ describe('the metadata of the state machine', () => {
 
 describe('the schedule', () => {
   const schedule = resource(template, 'AWS::Scheduler::Schedule');
-
-  it('warns at synthesis of a start that its time zone skips when clocks go forward', () => {
-    const exports = ['2', '4'].map((hour) => ({
-      name: `at-${hour}`,
-      schedule: aSchedule({ expression: `cron(0 ${hour} * * ? *)` }),
-    }));
-    const found = Annotations.fromStack(deploy({ exports }).stack).findWarning(
-      '*',
-      Match.stringLikeRegexp('clocks in'),
-    );
-    expect(found).toEqual([expect.objectContaining({ id: expect.stringMatching('/at-2/Schedule$') })]);
-  });
 
   it('starts the state machine at the given time, with the export and the scheduled time as input', () => {
     expect(schedule.Properties).toMatchObject({

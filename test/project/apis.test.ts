@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../lib/core/model.ts';
 import { fixedApiKey } from '../../lib/service/client/api-key.ts';
+import type { Api } from '../../lib/settings/api-settings.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
 import { exportDefinition } from '../../lib/settings/settings.ts';
@@ -41,11 +42,11 @@ describe('a description in the docs', () => {
     const [{ service: settings, exports }] = services as [(typeof services)[number]];
     const [settingsOfExport] = exports as [(typeof exports)[number]];
     const { api } = settings;
-    const tokenUrlAt = (baseUrl: string, url = '') =>
-      url === '' ? {} : { tokenUrl: `${baseUrl}${new URL(url).pathname}` };
+    const tokenUrlAt = (baseUrl: string, auth: Api['auth']) =>
+      auth.kind === 'oauth2' ? { tokenUrl: `${baseUrl}${new URL(auth.tokenUrl).pathname}` } : {};
     const filter = settingsOfExport.filter as { readonly type?: string } | undefined;
     await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, api, reports: reportsOf(filter?.type) });
-    const reached = api && { ...api, auth: { ...api.auth, ...tokenUrlAt(simulator.baseUrl, api.auth.tokenUrl) } };
+    const reached = api && { ...api, auth: { ...api.auth, ...tokenUrlAt(simulator.baseUrl, api.auth) } };
     await using client = clientFor(
       { url: simulator.baseUrl },
       { ...settings, baseUrl: simulator.baseUrl, api: reached, apiKey: fixedApiKey(apiKey) },

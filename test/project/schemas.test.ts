@@ -18,7 +18,7 @@ const schemaOf = (name: SchemaName) => (name === settingsSchemaName ? settingsJs
 /** Every field of a JSON Schema, at any depth, with its description. */
 function fieldsOf(schema: unknown, path = ''): { path: string; description: unknown }[] {
   if (typeof schema !== 'object' || schema === null) return [];
-  const { properties = {}, items, additionalProperties, anyOf = [] } = schema as Record<string, never>;
+  const { properties = {}, items, additionalProperties, anyOf = [], oneOf = [] } = schema as Record<string, never>;
   return [
     ...Object.entries<{ description?: unknown }>(properties).flatMap(([name, field]) => [
       { path: `${path}/${name}`, description: field.description },
@@ -26,7 +26,7 @@ function fieldsOf(schema: unknown, path = ''): { path: string; description: unkn
     ]),
     ...fieldsOf(items, `${path}/*`),
     ...fieldsOf(additionalProperties, `${path}/*`),
-    ...(anyOf as unknown[]).flatMap((each) => fieldsOf(each, path)),
+    ...[...(anyOf as unknown[]), ...(oneOf as unknown[])].flatMap((each) => fieldsOf(each, path)),
   ];
 }
 

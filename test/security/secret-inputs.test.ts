@@ -10,9 +10,14 @@ interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
   readonly additionalProperties?: Schema | boolean;
+  readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
 }
 
-function pathsOf({ properties = {}, items = {}, additionalProperties = {} }: Schema, path = ''): string[] {
+function pathsOf(schemaOfPath: Schema, path = ''): string[] {
+  const { properties = {}, items = {}, additionalProperties = {}, anyOf, oneOf } = schemaOfPath;
+  const variants = anyOf ?? oneOf;
+  if (variants !== undefined) return variants.flatMap((each) => pathsOf(each, path));
   const nested = Object.entries(properties).flatMap(([name, schema]) => [
     `${path}.${name}`,
     ...pathsOf(schema, `${path}.${name}`),

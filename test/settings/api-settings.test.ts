@@ -3,7 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { loadPageCheck } from '../../lib/service/formats/formats.ts';
-import { apiSchema, formatOf } from '../../lib/settings/api-settings.ts';
+import { apiSchema, depthOfApiPart, findContradictions, formatOf } from '../../lib/settings/api-settings.ts';
+import { parseWithRules } from '../../lib/settings/parse-settings.ts';
 import { apiOfRequest, requestDates } from '../../lib/settings/settings.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
@@ -47,7 +48,7 @@ const described = {
     request: post,
     dates: 'date',
     auth: { kind: 'oauth2', tokenUrl: 'https://login.example.com/token', clientId: 'a', scope: 'b c' },
-    next: { from: 'body', at: '/a~1b/0', to: { body: '/page/after' }, alone: true, end: { flag: '/more' } },
+    next: { from: 'body', at: '/a~1b/0', to: { body: '/page/after', alone: true }, end: { flag: '/more' } },
     page: json,
   },
   'a cursor in a header': {
@@ -60,7 +61,7 @@ const described = {
     request: { path: '/feed', query: { $filter: 'updated ge {since}' } },
     dates: 'iso-ms',
     auth: { kind: 'basic' },
-    next: { from: 'body', at: '/feed/link[@rel=next]/@href', is: 'url' },
+    next: { from: 'body', at: '/feed/link[@rel=next]/@href', to: 'url' },
     page: xml,
   },
   'OAI-PMH': {
@@ -69,8 +70,7 @@ const described = {
     next: {
       from: 'body',
       at: '/O/L/token',
-      to: { query: 'resumptionToken' },
-      alone: true,
+      to: { query: 'resumptionToken', alone: true },
       end: { absent: true, value: '' },
     },
     page: {
@@ -105,8 +105,12 @@ const described = {
 const base = described['JSON with a cursor'];
 const feed = described['a URL in XML'];
 
-const problemsOf = (description: unknown) =>
-  (apiSchema.safeParse(description).error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`);
+/** The parsed description, and what is wrong with it. */
+function parse(description: unknown) {
+  const { data, issues } = parseWithRules(apiSchema, description, depthOfApiPart, findContradictions);
+  return { data, problems: issues.map(({ path, message }) => `${path.join('.')}: ${message}`) };
+}
+const problemsOf = (description: unknown) => parse(description).problems;
 
 describe('a description', () => {
   it.each(Object.entries(described))('may be %s', (_, description) => {
@@ -186,7 +190,7 @@ describe('a description', () => {
     [
       'the end by a short page',
       next({ end: 'short' }),
-      'next.end: must be an object with absent, value, flag or same. An end by a short or an empty page is refused',
+      'next.end: must have one of absent, value, flag or same, or absent beside value. An end by a short or an empty page is refused',
     ],
     [
       'a cursor in a report',
@@ -209,7 +213,7 @@ describe('a description', () => {
       `a cursor in reports of XML: ${at} ${rest.length === 0 ? '' : `in ${rest[0] ?? 'the root'}`}`,
       inXml({ at }, rest.length === 0 ? {} : { reports: rest[0] }),
       rest.length === 1 && rest[0] === undefined
-        ? 'next.at: is in a child element of the root'
+        ? 'page.reports: is required: next.at is in a child element of the root'
         : 'next.at: is in a report',
     ]),
     ['a key in the query', query({ api_key: 'x' }), 'request.query.api_key: a key in the URL is refused'],
@@ -275,25 +279,23 @@ describe('a description', () => {
       { ...base, next: { from: 'link', at: 'rel="next"' } },
       'next.at: must be a relation, such as next',
     ],
+    ['a link with a cursor', { ...base, next: { from: 'link', to: body.to } }, 'next.to: has no meaning for link'],
     [
-      'a link with a cursor',
-      { ...base, next: { from: 'link', is: 'cursor', to: body.to } },
-      'next.is: must be url for a link',
+      'nowhere to send a cursor',
+      next({ to: undefined }),
+      'next.to: is required, and must have one of query, header and body',
     ],
-    ['nowhere to send a cursor', next({ to: undefined }), 'next.to: is required for a cursor'],
     [
       'two places to send a cursor',
       next({ to: { query: 'a', header: 'b' } }),
       'next.to: must have one of query, header and body',
     ],
     ['no place to send a cursor', next({ to: {} }), 'next.to: must have one of query, header and body'],
-    ['a place to send a URL', next({ is: 'url' }), 'next.to: has no meaning for a url'],
-    ['a URL alone', next({ is: 'url', to: undefined, alone: true }), 'next.alone: has no meaning for a url'],
-    ['a URL with POST', { ...base, request: post, next: { from: 'link' } }, 'next.is: must be cursor for POST'],
+    ['a URL with POST', { ...base, request: post, next: { from: 'link' } }, 'next.from: must not be link for POST'],
     [
       'a flag without a body',
       next({ from: 'header', at: 'x-next', end: { flag: '/more' } }),
-      'next.end.flag: needs from: body',
+      'next.end.flag: needs from: body, as only a body has paths',
     ],
     [
       'two ends',
@@ -305,7 +307,7 @@ describe('a description', () => {
       next({ end: { flag: '/more', absent: true } }),
       'next.end: must have one of absent, value, flag or same',
     ],
-    ['a value of no flag', next({ end: { absent: true, is: true } }), 'next.end.is: needs flag'],
+    ['a value of no flag', next({ end: { absent: true, is: true } }), 'next.end.is: has no meaning beside absent'],
     ['absence of no path', next({ end: { absent: false } }), 'next.end.absent: must be true or a path'],
     [
       'absence of another field',
@@ -330,7 +332,7 @@ describe('a description', () => {
     [
       'absence of a path without a body',
       next({ from: 'header', at: 'x-next', end: { absent: '/x-next' } }),
-      'next.end.absent: must be true: only a body has paths',
+      'next.end.absent: needs from: body, as only a body has paths',
     ],
     [
       'absence of a path, in XML of any kind',
@@ -381,9 +383,9 @@ describe('a description', () => {
     [
       'reports of NDJSON',
       { ...described['a link'], page: { format: 'ndjson', reports: '/*' } },
-      'page.reports: has no meaning in ndjson',
+      'page.reports: has no meaning for ndjson',
     ],
-    ['columns of JSON', page({ columns: 'id,text' }), 'page.columns: has no meaning in json'],
+    ['columns of JSON', page({ columns: 'id,text' }), 'page.columns: has no meaning for json'],
     [
       'columns of CSV without a row of them',
       { ...described['a link'], page: { format: 'csv', reports: '/*', columns: 'id' } },
@@ -409,20 +411,16 @@ describe('a description', () => {
     [
       'a path in a list of lines',
       { ...described['a link'], page: { format: 'ndjson', error: '/e' } },
-      'page.error: has no meaning in ndjson',
+      'page.error: has no meaning for ndjson',
     ],
     ['a cursor in CSV', { ...base, page: { format: 'csv' } }, 'next.at: has no meaning in csv, which has no paths'],
     ['other dates', { ...base, dates: 'rfc' }, 'dates: must be one of iso, iso-ms, epoch, epoch-ms, date'],
     [
       'no reports said in two ways',
       page({ empty: { at: '/total', is: '0', status: 204 } }),
-      'page.empty: must have at and is, or status',
+      'page.empty.status: has no meaning beside at and is',
     ],
-    [
-      'no reports said by a place alone',
-      page({ empty: { at: '/total' } }),
-      'page.empty: must have at and is, or status',
-    ],
+    ['no reports said by a place alone', page({ empty: { at: '/total' } }), 'page.empty.is: is required'],
     ['no reports said by another status', page({ empty: { status: 404 } }), 'page.empty.status: must be 204'],
     ['another format', page({ format: 'yaml' }), 'page.format: must be one of xml, json, ndjson, csv, bytes'],
   ])('is refused with %s', (_, description, problem) => {
@@ -459,6 +457,7 @@ describe('a settings file', () => {
       expect.stringMatching(/^some\.json:5 services\.a\.api\.request\.query\.offset: offsets/),
       expect.stringMatching(/^some\.json:6 services\.a\.api\.auth\.kind: must be one of/),
       expect.stringMatching(/^some\.json:8 services\.a\.api\.next\.to: must have one of/),
+      expect.stringMatching(/^some\.json:9 services\.a\.api\.page\.reports: is required for json/),
       'some.json:9 services.a.api.page.report: unknown field; did you mean reports?',
     ]);
   });
@@ -541,7 +540,7 @@ describe('any description', () => {
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(base, feed), paths, async (description, path) => {
         for (const parts of [{ error: path }, { reports: path }]) {
-          const { data } = apiSchema.safeParse({ ...description, page: { ...description.page, ...parts } });
+          const { data } = parse({ ...description, page: { ...description.page, ...parts } });
           const createCheck = data && (await loadPageCheck(data));
           expect(() => createCheck?.(String)).not.toThrow();
         }

@@ -68,8 +68,11 @@ describe('a settings file', () => {
 
   it.each([
     ['', 'some.json:1:1 is not valid JSON: '],
-    ['{\n  "a": 1,\n}', "some.json:3:1 is not valid JSON: unexpected '}'. Correct it there or just before"],
-    ['{"a" 1}', 'some.json:1:6 is not valid JSON: unexpected number. '],
+    [
+      '{\n  "a": 1,\n}',
+      'some.json:3:1 is not valid JSON: Expected double-quoted property name. Correct it there or just before',
+    ],
+    ['{"a" 1}', "some.json:1:6 is not valid JSON: Expected ':' after property name. "],
     ['{"a": 1} x', 'some.json:1:10 is not valid JSON: '],
     ['{"a": "x\ny"}', 'some.json is not valid JSON: '],
     ["{'a': 1}", 'some.json:1:2 is not valid JSON: '],

@@ -11,7 +11,6 @@ import {
 import type { ScheduleSettings } from '../../settings/schedule-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import type { ServiceMetadata } from '../../settings/stack-output.ts';
-import { withoutLocalSettings } from './service-network.ts';
 
 /** What the functions' settings file contains besides the service and its exports. */
 export interface FunctionOptions {
@@ -36,6 +35,14 @@ export function functionSettings(
     compression,
     logLevel,
   };
+}
+
+/** The content of `tls.ca` has been read. What is only for runs on this machine is left out. */
+function withoutLocalSettings(service: ServiceSettings): ServiceSettings {
+  const { tls, ...others } = service;
+  if (tls === undefined) return service;
+  const { clientCertificate: _certificate, clientKey: _key, clientKeyPassphraseEnv: _env, ...deployed } = tls;
+  return Object.keys(deployed).length === 0 ? others : { ...others, tls: deployed };
 }
 
 /** What the operator's commands read from the template. */

@@ -8,9 +8,8 @@ import { ExportError } from '../../core/errors.ts';
 import { type DeploymentSettings, parseDeployment } from '../../settings/deployment-settings.ts';
 import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '../../settings/settings-document.ts';
 import { readTextFile } from '../../settings/text-file.ts';
+import { findAwsProblems, withCertificates } from './aws-rules.ts';
 import { withoutCdkValues } from './cdk-values.ts';
-import { withCertificates } from './service-network.ts';
-import { findServiceProblems } from './service-problems.ts';
 
 export { defaultStackName } from '../../settings/deployment-settings.ts';
 
@@ -56,7 +55,7 @@ export function readSettings(given: unknown, place: SettingsPlace): DeploymentSe
 function parseSettingsOf(value: unknown, place: SettingsPlace): DeploymentSettings {
   const document = documentOf(value, place);
   const directory = isFilePath(value) ? dirname(value) : '.';
-  const parsed = parseDeployment(document, (service) => findServiceProblems(service, directory));
+  const parsed = parseDeployment(document, (service) => findAwsProblems(service, directory));
   const settings = {
     ...parsed,
     services: parsed.services.map((each) => ({ ...each, service: withCertificates(each.service, directory) })),

@@ -1,30 +1,24 @@
-/** Parses the settings that a ReportExporter is given by any CDK app. Those of a settings file have been parsed before. */
+/** Parses the settings that a ReportExporter is given by the code of a CDK app. */
 
 import { Token } from 'aws-cdk-lib';
 import * as z from 'zod/mini';
 import { ExportError } from '../../core/errors.ts';
 import { problemLines } from '../../core/validation-errors.ts';
+import { exportPageSchema, lifecycleSchema, readerAccountsSchema } from '../../settings/account-settings.ts';
 import {
-  exportPageSchema,
-  findLifecycleProblems,
-  lifecycleSchema,
-  readerAccountsSchema,
-} from '../../settings/account-settings.ts';
-import {
+  type ExportDeploymentSettings,
   exportDeploymentSchema,
   findNameCollisions,
   keyPrefixSchema,
-  type ServiceDeploymentSettings,
   serviceNameSchema,
 } from '../../settings/deployment-settings.ts';
 import { compressionSchema, logLevelSchema, objectTagsSchema, storageClassSchema } from '../../settings/environment.ts';
-import { itemsOf } from '../../settings/fields.ts';
-import { parseWithRules, type SettingsProblem, within } from '../../settings/parse-settings.ts';
+import { itemsOf, type SettingsProblem } from '../../settings/fields.ts';
+import { parseWithRules } from '../../settings/parse-settings.ts';
 import type { ExportProps, ServiceProps } from '../../settings/props.ts';
-import { findMismatches, serviceSettingsSchema } from '../../settings/settings.ts';
+import { depthOfServicePart, findMismatches, serviceSettingsSchema } from '../../settings/settings.ts';
+import { findAwsProblems, withCertificates } from './aws-rules.ts';
 import { withoutCdkValues } from './cdk-values.ts';
-import { withCertificates } from './service-network.ts';
-import { findServiceProblems } from './service-problems.ts';
 
 /** The props that are settings, under the same names. */
 const exporterSettingsSchema = z.strictObject({
@@ -44,11 +38,10 @@ const exporterSettingsSchema = z.strictObject({
   readerAccounts: z.optional(readerAccountsSchema),
   logLevel: z.optional(logLevelSchema),
 });
-export type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
-
-type ParsedProps = Pick<ServiceDeploymentSettings, 'name' | 'prefix' | 'service' | 'exports'>;
-/** The props of constructs whose settings have been parsed with a settings file. */
-const parsedProps = new WeakSet<object>();
+export interface ExporterSettings extends Omit<z.infer<typeof exporterSettingsSchema>, 'exports' | 'readerAccounts'> {
+  readonly exports: readonly ExportDeploymentSettings[];
+  readonly readerAccounts?: readonly string[];
+}
 
 /** What of the props is parsed here. */
 interface GivenProps {
@@ -58,36 +51,34 @@ interface GivenProps {
   readonly bucket?: object;
 }
 
-/** Props with parsed settings, which the construct takes as they are. */
-export function asParsed<Props extends ParsedProps>(
-  props: Props,
-): Omit<Props, keyof GivenProps> & Pick<GivenProps, 'service' | 'exports'> {
-  parsedProps.add(props);
-  return props as unknown as ReturnType<typeof asParsed<Props>>;
-}
-
 /** `construct` has the path and the default name. @throws ConfigurationError with a line for every problem */
 export function parseExporterSettings(
   props: GivenProps,
   { name, path: subject }: { readonly name: string; readonly path: string },
 ): ExporterSettings {
-  if (parsedProps.has(props)) return props as object as ExporterSettings;
   const given: Readonly<Record<string, unknown>> = {
     ...props,
     name: props.name ?? name,
     service: withoutCdkValues(props.service),
     exports: withoutCdkValues(props.exports),
   };
-  const written = Object.fromEntries(Object.keys(exporterSettingsSchema.shape).map((name) => [name, given[name]]));
+  const written = Object.fromEntries(Object.keys(exporterSettingsSchema.shape).map((key) => [key, given[key]]));
   // First, because a token is not a valid value of most settings, which would be reported instead.
-  assertNone(subject, findTokens(written));
-  const depths = { service: 2, exports: 3 };
-  const { data, issues } = parseWithRules(exporterSettingsSchema, written, depths, (valid: ValidSettings) =>
+  const tokens = findTokens(written);
+  if (tokens.length > 0) throw invalid(subject, tokens);
+  const { data, issues } = parseWithRules(exporterSettingsSchema, written, depthOfPart, (valid: ValidSettings) =>
     findProblems(valid, written, props.bucket !== undefined),
   );
-  if (data === undefined) throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
+  if (data === undefined) throw invalid(subject, issues);
+  // Paths of files are relative to the working directory of the app.
   return { ...data, service: withCertificates(data.service, '.') };
 }
+
+const invalid = (subject: string, issues: Parameters<typeof problemLines>[1]) =>
+  new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
+
+const depthOfPart = ([root, ...path]: readonly PropertyKey[]): number =>
+  root === 'service' ? 1 + depthOfServicePart(path) : root === 'exports' ? 3 : 1;
 
 /** What the schema accepts. */
 interface ValidSettings extends Partial<Omit<ExporterSettings, 'service' | 'exports'>> {
@@ -96,7 +87,7 @@ interface ValidSettings extends Partial<Omit<ExporterSettings, 'service' | 'expo
 }
 
 function findProblems(
-  { service = {}, exports = [], exportPage, lifecycle, storageClass }: ValidSettings,
+  { service = {}, exports = [], exportPage, lifecycle }: ValidSettings,
   written: Readonly<Record<string, unknown>>,
   hasBucket: boolean,
 ): SettingsProblem[] {
@@ -104,9 +95,7 @@ function findProblems(
   return [
     ...findMismatches({ valid: service, written: written.service }, own),
     ...findNameCollisions(own.map(({ valid: { name } }, index) => ({ name, path: ['exports', index, 'name'] }))),
-    // Paths of files are relative to the working directory of the app.
-    ...findServiceProblems({ service, exports: own.map(({ valid }) => valid), exportPage }, '.'),
-    ...within(['lifecycle'], findLifecycleProblems(lifecycle, storageClass)),
+    ...findAwsProblems({ service, exports: own.map(({ valid }) => valid), exportPage }, '.'),
     ...(lifecycle !== undefined && hasBucket
       ? [
           {
@@ -118,14 +107,8 @@ function findProblems(
   ];
 }
 
-function assertNone(subject: string, problems: readonly SettingsProblem[]): void {
-  if (problems.length === 0) return;
-  const issues = problems.map((each) => ({ ...each, path: [...each.path], code: 'custom' as const, input: undefined }));
-  throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
-}
-
-function findTokens(input: unknown): SettingsProblem[] {
-  const problems: SettingsProblem[] = [];
+function findTokens(input: unknown): readonly z.core.$ZodIssue[] {
+  const problems: z.core.$ZodIssue[] = [];
   const visited = new Set<unknown>();
   const pending: { readonly path: SettingsProblem['path']; readonly value: unknown }[] = [{ path: [], value: input }];
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
@@ -134,7 +117,7 @@ function findTokens(input: unknown): SettingsProblem[] {
       const message =
         'is a CDK token, whose value is known only at deployment. The settings are stored in a file beside the ' +
         "functions' code, so pass the value itself";
-      problems.push({ path, message });
+      problems.push({ code: 'custom', path: [...path], message, input: undefined });
     } else if (typeof value === 'object' && value !== null && !visited.has(value)) {
       visited.add(value);
       const toKey = (name: string) => (Array.isArray(value) ? Number(name) : name);

@@ -1,18 +1,4 @@
-/**
- * How requests are authenticated with the secret of the service (docs/apis.md, "Authentication"): one codec per kind.
- *
- *     {"kind": "header", "name": "X-Key"}                  X-Key: s3cret
- *     {"kind": "header", …, "prefix": "SSWS "}             Authorization: SSWS s3cret
- *     {"kind": "basic"}                                    authorization: Basic dXNlcjpzM2NyZXQ=
- *     {"kind": "bearer"}                                   authorization: Bearer s3cret
- *     {"kind": "oauth2", "tokenUrl": …, "clientId": …}     authorization: Bearer eyJh…
- *
- * With OAuth 2, the secret is exchanged for access tokens (RFC 6749, section 4.4, client credentials). A token lives in
- * memory only, is shared by all requests of a client, and is replaced before it expires.
- *
- *     POST /oauth2/token with grant_type=client_credentials&scope=reports.read
- *     {"access_token": "eyJh…", "token_type": "Bearer", "expires_in": 3600}
- */
+/** How requests are authenticated with the secret of the service (docs/apis.md, "Authentication"): one codec per kind. */
 
 import sendRequest from 'undici/lib/api/api-request.js';
 import { ExportError } from '../../core/errors.ts';
@@ -29,48 +15,73 @@ import { isSuccess, statusError } from './response-status.ts';
 import { transportError } from './transport-errors.ts';
 
 type Auth = Api['auth'];
+type OAuth2 = Extract<Auth, { readonly kind: 'oauth2' }>;
 
-/** How a secret becomes a header: the one that the settings name, or `authorization`. */
-interface Codec {
-  readonly scheme: string;
+/** How requests are authenticated with a secret. */
+interface Codec<Kind extends Auth> {
+  /** The header, with what stands for the secret: the secret as `encode` has it, or for a person, its source. */
+  readonly header: (auth: Kind, secret: string) => Readonly<Record<string, string>>;
   /** The secret in the header. Absent: as it is. @throws ConfigurationError if it is not what this kind needs */
   readonly encode?: (secret: string) => string;
+  /** What is in the header, for a person. Absent: the source of the secret. */
+  readonly shown?: (auth: Kind) => string;
 }
 
-const codecs: Readonly<Record<Exclude<Auth['kind'], 'none'>, Codec>> = {
-  header: { scheme: '' },
+const authorization = (value: string) => ({ authorization: value });
+
+const codecs: { readonly [Kind in Exclude<Auth['kind'], 'none'>]: Codec<Extract<Auth, { readonly kind: Kind }>> } = {
+  /** `{"kind": "header", "name": "Authorization", "prefix": "SSWS "}`: `Authorization: SSWS s3cret` */
+  header: { header: ({ name, prefix = '' }, key) => ({ [name]: `${prefix}${key}` }) },
+  /** `{"kind": "basic"}`: `authorization: Basic dXNlcjpzM2NyZXQ=` */
   basic: {
-    scheme: 'Basic ',
+    header: (_, credentials) => authorization(`Basic ${credentials}`),
     encode(secret) {
       if (secret.includes(':')) return Buffer.from(secret).toString('base64');
       const message = 'The secret of basic authentication must be a user and a password: user:password';
       throw new ExportError('ConfigurationError', message);
     },
   },
-  bearer: { scheme: 'Bearer ' },
-  oauth2: { scheme: 'Bearer ' },
+  /** `{"kind": "bearer"}`: `authorization: Bearer s3cret` */
+  bearer: { header: (_, token) => authorization(`Bearer ${token}`) },
+  /**
+   * `{"kind": "oauth2", "tokenUrl": …, "clientId": …}`: `authorization: Bearer eyJh…`. The secret is exchanged for access tokens
+   * (RFC 6749, section 4.4, client credentials). A token lives in memory only, is shared by all requests of a client, and is replaced
+   * before it expires.
+   *
+   *     POST /oauth2/token with grant_type=client_credentials&scope=reports.read
+   *     {"access_token": "eyJh…", "token_type": "Bearer", "expires_in": 3600}
+   */
+  oauth2: {
+    header: (_, token) => authorization(`Bearer ${token}`),
+    shown: ({ tokenUrl }) => `(access token from ${tokenUrl})`,
+  },
 };
 
-const headerWith = ({ kind, name = 'authorization', prefix }: Auth, value: string): Record<string, string> =>
-  kind === 'none' ? {} : { [name]: `${prefix ?? codecs[kind].scheme}${value}` };
+const codecOf = (kind: keyof typeof codecs) => codecs[kind] as Codec<Auth>;
 
 /**
  * The header that authenticates a request. With OAuth 2, `secret` is the access token.
  * @throws ConfigurationError if the secret is not what the kind of authentication needs
  */
-export const credentialHeaders = (auth: Auth, secret: string): Record<string, string> =>
-  headerWith(auth, auth.kind === 'none' ? '' : (codecs[auth.kind].encode?.(secret) ?? secret));
+export function credentialHeaders(auth: Auth, secret: string): Readonly<Record<string, string>> {
+  if (auth.kind === 'none') return {};
+  const { header, encode } = codecOf(auth.kind);
+  return header(auth, encode?.(secret) ?? secret);
+}
 
 /** The same header for a person, with `source` in place of the secret. */
-export const shownCredentials = (auth: Auth, source: string): Record<string, string> =>
-  headerWith(auth, auth.kind === 'oauth2' ? `(access token from ${auth.tokenUrl})` : source);
+export function shownCredentials(auth: Auth, source: string): Readonly<Record<string, string>> {
+  if (auth.kind === 'none') return {};
+  const { header, shown } = codecOf(auth.kind);
+  return header(auth, shown?.(auth) ?? source);
+}
 
 /** What of the secret must not be shown: of basic authentication, also the password alone. */
 export const partsOfSecret = ({ kind }: Auth, secret: string): readonly string[] =>
   kind === 'none' ? [] : kind === 'basic' ? [secret, secret.slice(secret.indexOf(':') + 1)] : [secret];
 
 interface TokenSourceOptions {
-  readonly auth: Auth;
+  readonly auth: OAuth2;
   readonly clientSecret: ApiKeySource;
   readonly settings: Timeouts & Pick<HeaderSettings, 'userAgent'>;
   readonly network: NetworkSource;
@@ -106,7 +117,7 @@ function isToken(value: unknown): value is TokenResponse {
  */
 export function createTokenSource(options: TokenSourceOptions): ApiKeySource & { destroy(): Promise<void> } {
   const { auth, clientSecret, settings, network, clock, recentKeys, createPool } = options;
-  const address = new URL(auth.tokenUrl ?? '');
+  const address = new URL(auth.tokenUrl);
   const isTls = address.protocol === 'https:';
   const connections = createConnections(address, settings, network, createPool);
   const subject: Subject = {
@@ -144,7 +155,7 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
     const deadline = startDeadline(settings.totalTimeout, undefined, clock);
     const translate = (error: unknown, bytesRead?: number) =>
       transportError(subject, error, { callerSignal: undefined, deadline, timeouts: settings, isTls, bytesRead });
-    const client = [auth.clientId ?? '', secret].map(formEncoded).join(':');
+    const client = [auth.clientId, secret].map(formEncoded).join(':');
     const form = new URLSearchParams({ grant_type: 'client_credentials' });
     if (auth.scope !== undefined) form.set('scope', auth.scope);
     try {

@@ -222,7 +222,7 @@ export function serviceClient(
   ): Promise<ReceivedPage> {
     const { api, path, statusCode, headers, trailers, body, timing } = response;
     // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
-    const hasNoContent = statusCode === 204 && api.page.empty?.status === 204 && request.cursor === null;
+    const hasNoContent = statusCode === 204 && 'status' in (api.page.empty ?? {}) && request.cursor === null;
     if (settings.api !== undefined && statusCode !== 200 && !hasNoContent)
       throw contractError(subject, `status ${statusCode}, which is not that of a page`);
     const place = {

@@ -4,14 +4,16 @@
  */
 
 import { ExportError } from '../../core/errors.ts';
-import type { Cursor, ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
+import type { ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
 import type { PageRequest } from '../../core/ports.ts';
 import { filterBefore, filterOf } from '../../core/filter.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import { type Api, mediaTypesOf, unitOfDates, uses } from '../../settings/api-settings.ts';
+import { placeholdersIn, uses } from '../../settings/api-request.ts';
+import { type Api, mediaTypesOf, unitOfDates } from '../../settings/api-settings.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { type ContentEncoding, decodable } from './content-encoding.ts';
+import { cursorOfFirst, type RequestParts, withCursor } from './next-page.ts';
 
 type ApiSettings = Pick<ServiceSettings, 'vendor' | 'cursorIn' | 'filterUntil' | 'api'>;
 export type RequestSettings = ApiSettings & Pick<ServiceSettings, 'compression'> & HeaderSettings;
@@ -38,7 +40,7 @@ function contractApi(
     dates: 'iso',
     auth: authOf({ vendor }),
     next: { from: 'header', at: names.cursor, to: cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' } },
-    page: isXml({ format, container }) ? { format: 'xml', types: ['application/xml'] } : { format: 'bytes' },
+    page: isXml({ format, container }) ? { format: 'xml', types: ['application/xml'] } : { format: 'bytes', types: [] },
     filterUntil,
   };
 }
@@ -54,21 +56,22 @@ export function httpRequest(
   settings: RequestSettings,
   credentials: Readonly<Record<string, string>>,
 ) {
-  const body = requestBody(api, request);
-  const types = mediaTypesOf(api.page);
-  const { to } = api.next;
+  const first = firstRequest(base.pathname, api, request);
+  const { path, query, headers, body } = request.cursor === null ? first : withCursor(api, first, request.cursor);
+  // The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2).
+  const search = query.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join('&');
   return {
     method: api.request.method,
-    path: requestPath(base, api, request),
+    path: search === '' ? path : `${path}${path.includes('?') ? '&' : '?'}${search}`,
     headers: {
       ...commonHeaders(settings),
-      ...(settings.api === undefined ? {} : { accept: types.join(', '), 'cache-control': 'no-cache' }),
+      ...(settings.api === undefined ? {} : { accept: mediaTypesOf(api.page).join(', '), 'cache-control': 'no-cache' }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       'accept-encoding': acceptedEncodings(settings).join(', ') || 'identity',
-      ...(to?.header === undefined || request.cursor === null ? {} : { [to.header]: request.cursor }),
+      ...headers,
       ...credentials,
     },
-    body,
+    body: body && JSON.stringify(body),
   };
 }
 
@@ -76,41 +79,24 @@ export function httpRequest(
 export const acceptedEncodings = ({ compression }: Pick<RequestSettings, 'compression'>): readonly ContentEncoding[] =>
   compression ? decodable : [];
 
-/** Path and query. The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2). */
-export function requestPath(base: URL, api: RequestedApi, request: PageRequest): string {
-  const { next, request: template } = api;
-  const { cursor } = request;
-  // The path and query of a link, as the service wrote them.
-  if (cursor !== null && isUrl(api)) return cursor;
+/** The request for the first page of a run (docs/service-contract.md, section 4.1, rule 6). */
+function firstRequest(basePath: string, api: RequestedApi, request: PageRequest): RequestParts {
+  const { path, query = {}, method, body = {} } = api.request;
   const values = valuesOf(api, request);
-  const path = endpointPath(base, render(template.path, values, encodeURIComponent) ?? missing(template.path));
-  const parameters = cursor !== null && next.alone === true ? {} : template.query;
-  const query = Object.entries(parameters ?? {}).flatMap(([name, text]) => {
-    const value = render(text, values);
-    return value === undefined || (cursor !== null && name === next.to?.query) ? [] : [[name, value] as const];
-  });
-  if (cursor !== null && next.to?.query !== undefined) query.push([next.to.query, cursor]);
-  if (query.length === 0) return path;
-  const text = query.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join('&');
-  return `${path}${path.includes('?') ? '&' : '?'}${text}`;
+  return {
+    path: `${basePath.replace(/\/+$/, '')}${render(path, values, encodeURIComponent) ?? missing(path)}`,
+    query: Object.entries(query).flatMap(([name, text]) => {
+      const value = render(text, values);
+      return value === undefined ? [] : [[name, value] as const];
+    }),
+    headers: {},
+    body: method === 'GET' ? undefined : ((fill(body, values) ?? {}) as JsonObject),
+  };
 }
 
-export const isUrl = ({ next }: Pick<Api, 'next'>): boolean =>
-  (next.is ?? (next.from === 'link' ? 'url' : 'cursor')) === 'url';
-
-const endpointPath = (base: URL, path: string): string => `${base.pathname.replace(/\/+$/, '')}${path}`;
-
-/** The same for every page of a run (docs/service-contract.md, section 4.1, rule 6), but for the cursor. */
-function requestBody(api: RequestedApi, request: PageRequest): string | undefined {
-  const { next, request: template } = api;
-  const { cursor } = request;
-  if (template.method === 'GET') return undefined;
-  const values = valuesOf(api, request);
-  const isAlone = cursor !== null && next.alone === true;
-  const body = isAlone ? {} : ((fill(template.body ?? {}, values) ?? {}) as JsonObject);
-  if (cursor === null || next.to?.body === undefined) return JSON.stringify(body);
-  return JSON.stringify(withValueAt(body, keysOf(next.to.body), jsonCursor(api, cursor)));
-}
+/** What the request for the first page has in the place of a cursor. */
+export const firstCursor = (api: RequestedApi, request: PageRequest): string | undefined =>
+  cursorOfFirst(api, firstRequest('', api, request));
 
 /** What a first request that the service rejects consists of. */
 export interface SentParts {
@@ -123,19 +109,19 @@ export interface SentParts {
 }
 
 export function partsOf(base: URL, api: RequestedApi, request: PageRequest): SentParts {
-  const [, ...query] = requestPath(base, api, request).split('?');
-  const parameters = new URLSearchParams(query.join('?')).keys();
-  const body = requestBody(api, request);
-  const fields = new Set([...parameters, ...(body === undefined ? [] : fieldsIn(JSON.parse(body)))]);
+  const { path, query, body = {} } = firstRequest(base.pathname, api, request);
+  const [, ...fixed] = path.split('?');
+  const parameters = [...new URLSearchParams(fixed.join('?')), ...query].map(([name]) => name);
+  const fields = [...new Set([...parameters, ...fieldsIn(body)])];
   const { since, until } = request;
   // The contract has both in its filter, in the one form that there is.
   if (request.request.api.pagination === undefined) {
-    return { fields: [...fields], since, until: api.filterUntil === undefined ? undefined : until, dates: [] };
+    return { fields, since, until: api.filterUntil === undefined ? undefined : until, dates: [] };
   }
   const bounds = (['since', 'until'] as const).filter((name) => uses(api, name));
   const values = valuesOf(api, request);
   return {
-    fields: [...fields],
+    fields,
     ...(uses(api, 'since') ? { since } : {}),
     ...(uses(api, 'until') ? { until: upperBoundOf(request) } : {}),
     dates: bounds.map((name) => values(name) as string | number),
@@ -149,48 +135,6 @@ const fieldsIn = (object: JsonObject): readonly string[] =>
       ? fieldsIn(value as JsonObject).map((inner) => `${name}.${inner}`)
       : [name],
   );
-
-/** The keys of a JSON Pointer. */
-const keysOf = (pointer: string): readonly string[] =>
-  pointer
-    .split('/')
-    .slice(1)
-    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
-
-/** What the request for the first page has in the place of a cursor: `*`, for example. */
-export function firstCursor(api: RequestedApi, request: PageRequest): string | undefined {
-  const { to } = api.next;
-  const template =
-    to?.body === undefined
-      ? api.request.query?.[to?.query ?? '']
-      : keysOf(to.body).reduce<JsonValue | undefined>(
-          (parent, key) => (typeof parent === 'object' ? (parent as JsonObject | null)?.[key] : undefined),
-          api.request.body,
-        );
-  const value = template === undefined ? undefined : fill(template, valuesOf(api, request));
-  return value === undefined || (typeof value === 'string' && !isJsonText(api)) ? value : JSON.stringify(value);
-}
-
-/** A cursor from JSON is the text of a JSON value, so that a number with twenty digits is sent back as it was received. */
-export const isJsonText = ({ next, page }: Pick<Api, 'next' | 'page'>): boolean =>
-  next.from === 'body' && page.format === 'json' && next.to?.body !== undefined;
-
-/** Node.js has it, but TypeScript does not know it yet. */
-type JsonWithRawValues = JSON & { rawJSON(text: string): unknown };
-
-function jsonCursor(api: Api, cursor: Cursor): unknown {
-  return isJsonText(api) ? (JSON as JsonWithRawValues).rawJSON(cursor) : cursor;
-}
-
-/** `parent` with `value` at `path`. What else it has stays; what is neither an object nor an array is replaced. */
-function withValueAt(parent: unknown, [key = '', ...rest]: readonly string[], value: unknown): object {
-  const isArray = Array.isArray(parent);
-  const children: Readonly<Record<string, unknown>> =
-    typeof parent === 'object' && parent !== null ? { ...parent } : {};
-  const child = rest.length === 0 ? value : withValueAt(Object.hasOwn(children, key) ? children[key] : {}, rest, value);
-  const changed = { ...children, [key]: child };
-  return isArray ? Object.values(changed) : changed;
-}
 
 /** The value of each placeholder, undefined if it has none. */
 type Values = (name: string) => JsonValue | undefined;
@@ -245,7 +189,7 @@ function render(
   values: Values,
   encode: (text: string) => string = (text) => text,
 ): string | undefined {
-  const names = [...template.matchAll(placeholder)].map(([, name = '']) => name);
+  const names = placeholdersIn(template);
   const without = names.filter((name) => values(name) === undefined);
   if (without.length > 0) {
     // Without its lower bound, a request would select everything.
@@ -289,13 +233,8 @@ function fill(template: JsonValue, values: Values): JsonValue | undefined {
   );
 }
 
-/**
- * The header names for a vendor: the request's as documented, the response's in lower case, as undici returns it.
- * @throws ConfigurationError if `vendor` is not valid in a header name
- */
-export function headerNames(vendor: string): { readonly apiKey: string; readonly cursor: string } {
-  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(vendor)) {
-    throw new ExportError('ConfigurationError', `vendor: ${JSON.stringify(vendor)} is not valid in a header name`);
-  }
-  return { apiKey: `X-${vendor}-API-KEY`, cursor: `x-${vendor.toLowerCase()}-cursor` };
-}
+/** The header names for a vendor: the request's as documented, the response's in lower case, as undici returns it. */
+export const headerNames = (vendor: string): { readonly apiKey: string; readonly cursor: string } => ({
+  apiKey: `X-${vendor}-API-KEY`,
+  cursor: `x-${vendor.toLowerCase()}-cursor`,
+});

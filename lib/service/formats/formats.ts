@@ -1,6 +1,7 @@
 /** Chooses the check of a page's format. */
 
-import type { Api } from '../../settings/api-settings.ts';
+import { type Api, pathsOf } from '../../settings/api-settings.ts';
+import type { AnyOf } from '../../settings/fields.ts';
 import { createCsvCheck } from './csv.ts';
 import type { CreateCheck, FormatCheck, PathValue } from './format-check.ts';
 import { createXmlFormatCheck } from './xml.ts';
@@ -36,17 +37,9 @@ export async function loadPageCheck({ page, next }: Api): Promise<CreatePageChec
   if (page.format === 'bytes') return () => undefined;
   const { document, load } = formats[page.format];
   const createCheck = await load();
-  const { at, end, rejected } = next;
-  const wanted = [
-    next.from === 'body' ? at : undefined,
-    end?.absent,
-    end?.flag,
-    rejected?.at,
-    page.error,
-    page.empty?.at,
-  ];
-  const paths = [...new Set(wanted.filter((path) => typeof path === 'string'))];
-  return (present) => Object.assign(createCheck({ paths, reports: page.reports, present }), { document });
+  const paths = [...new Set(pathsOf({ page, next }).map(({ value }) => value))];
+  const { reports }: AnyOf<Api['page']> = page;
+  return (present) => Object.assign(createCheck({ paths, reports, present }), { document });
 }
 
 /** XML that is indented has white space around its values. */
@@ -65,21 +58,19 @@ export function judgePage(
   present: (text: string) => string,
   { isFirst }: { readonly isFirst: boolean },
 ): { readonly problem?: string; readonly isEmpty: boolean } {
-  const { at, is } = page.empty ?? {};
-  if (isFirst && at !== undefined && textIn(page, check.value(at)) === is) {
-    const reports = page.reports === undefined ? null : check.reports;
-    if (reports === null || reports === 0) return { isEmpty: true };
-    return { problem: `it says that there are no reports, at ${at}, but has ${reports}`, isEmpty: false };
+  const { reports, error: errorPath, empty }: AnyOf<Api['page']> = page;
+  if (isFirst && empty !== undefined && 'at' in empty && textIn(page, check.value(empty.at)) === empty.is) {
+    const count = reports === undefined ? null : check.reports;
+    if (count === null || count === 0) return { isEmpty: true };
+    return { problem: `it says that there are no reports, at ${empty.at}, but has ${count}`, isEmpty: false };
   }
-  const error = page.error === undefined ? undefined : check.value(page.error);
+  const error = errorPath === undefined ? undefined : check.value(errorPath);
   if (error?.found === true && error.type !== 'null') {
-    return {
-      problem: `it reports an error at ${page.error}${error.text === undefined ? '' : `: ${present(error.text)}`}`,
-      isEmpty: false,
-    };
+    const quoted = error.text === undefined ? '' : `: ${present(error.text)}`;
+    return { problem: `it reports an error at ${errorPath}${quoted}`, isEmpty: false };
   }
-  if (page.reports !== undefined && check.reports === null) {
-    return { problem: `it has nothing that contains reports: ${page.reports}`, isEmpty: false };
+  if (reports !== undefined && check.reports === null) {
+    return { problem: `it has nothing that contains reports: ${reports}`, isEmpty: false };
   }
   return { isEmpty: false };
 }

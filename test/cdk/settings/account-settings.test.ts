@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { parseExporterSettings } from '../../../lib/cdk/settings/exporter-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
-import { someServices, type SomeSettings, someSettings } from '../../support/aws/cdk-deployment.ts';
+import { type SomeSettings, someSettings } from '../../support/aws/cdk-deployment.ts';
 
 const service = { baseUrl: 'https://reports.example.com' };
 
@@ -42,7 +42,7 @@ describe('the settings of an account', () => {
       logLevel: 'DEBUG',
     });
     const paths = lines.map((line) => line.split(': ')[0]);
-    expect(paths).toHaveLength(17);
+    expect(paths).toHaveLength(15);
     expect(new Set(paths)).toEqual(
       new Set([
         'services.acme.exportPage.memoryMebibytes',
@@ -53,8 +53,6 @@ describe('the settings of an account', () => {
         'bucket.objectTags.team',
         'bucket.objectTags.note',
         'bucket.lifecycle',
-        'bucket.lifecycle.transitions[0].afterDays',
-        'bucket.lifecycle.expireAfterDays',
         'network.vpcId',
         'network.subnetIds',
         'env.account',
@@ -85,14 +83,8 @@ describe('the settings of an account', () => {
 });
 
 describe('a lifecycle', () => {
-  const lifecycleProblems = (lifecycle: object, storageClass?: string) =>
-    problems({ bucket: { lifecycle, ...(storageClass === undefined ? {} : { storageClass }) } }).map((line) =>
-      line.replace('bucket.lifecycle', ''),
-    );
-  const moves = (...transitions: readonly (readonly [string, number])[]) => ({
-    transitions: transitions.map(([storageClass, afterDays]) => ({ storageClass, afterDays })),
-  });
-
+  const lifecycleProblems = (lifecycle: object) =>
+    problems({ bucket: { lifecycle } }).map((line) => line.replace('bucket.lifecycle', ''));
   it('has an effect', () => {
     expect(lifecycleProblems({})).toEqual([': must have expireAfterDays or transitions']);
     expect(lifecycleProblems({ deleteNoncurrentAfterDays: 3 })).toEqual([
@@ -100,54 +92,6 @@ describe('a lifecycle', () => {
       '.deleteNoncurrentAfterDays: must not be set without expireAfterDays',
     ]);
     expect(lifecycleProblems({ transitions: [] })).toContainEqual('.transitions: must have at least one');
-  });
-
-  it.each([
-    [moves(['STANDARD_IA', 30], ['GLACIER_IR', 60], ['DEEP_ARCHIVE', 61]), undefined],
-    [moves(['GLACIER', 1]), 'STANDARD_IA'],
-    [{ ...moves(['INTELLIGENT_TIERING', 1]), expireAfterDays: 2 }, 'STANDARD'],
-  ])('moves objects downwards, in the order of their age: %j', (lifecycle, storageClass) => {
-    expect(lifecycleProblems(lifecycle, storageClass)).toEqual([]);
-  });
-
-  it.each([
-    [
-      moves(['STANDARD_IA', 29]),
-      undefined,
-      '.transitions[0].afterDays: must be at least 30: S3 does not move objects to STANDARD_IA earlier',
-    ],
-    [
-      moves(['STANDARD_IA', 30], ['GLACIER', 59]),
-      undefined,
-      '.transitions[1].afterDays: must be at least 60: S3 does not move objects to GLACIER earlier',
-    ],
-    [
-      moves(['GLACIER', 10], ['DEEP_ARCHIVE', 10]),
-      undefined,
-      '.transitions[1].afterDays: must be at least 11: S3 does not move objects to DEEP_ARCHIVE earlier',
-    ],
-    [
-      moves(['GLACIER', 10], ['GLACIER_IR', 20]),
-      undefined,
-      '.transitions[1].storageClass: cannot follow GLACIER: S3 has no such transition',
-    ],
-    [
-      moves(['ONEZONE_IA', 30], ['GLACIER_IR', 90]),
-      undefined,
-      '.transitions[1].storageClass: cannot follow ONEZONE_IA: S3 has no such transition',
-    ],
-    [
-      moves(['STANDARD_IA', 30]),
-      'GLACIER_IR',
-      '.transitions[0].storageClass: cannot follow GLACIER_IR: S3 has no such transition',
-    ],
-    [
-      { ...moves(['GLACIER', 30]), expireAfterDays: 30 },
-      undefined,
-      '.expireAfterDays: must be after the last transition, so more than 30',
-    ],
-  ])('is rejected if S3 would reject or ignore it: %j, %s', (lifecycle, storageClass, problem) => {
-    expect(lifecycleProblems(lifecycle, storageClass)).toEqual([problem]);
   });
 });
 
@@ -256,22 +200,6 @@ describe('limits that concern several settings', () => {
     }
   });
 
-  it('keep the policy of the bucket within its size', () => {
-    const readers = (count: number) => Array.from({ length: count }, (_, index) => String(210_987_654_300 + index));
-    const withReaders = (count: number) => {
-      const names = ['a', 'b', 'c', 'd'];
-      return problemsOf({
-        services: Object.fromEntries(names.map((name) => [name, { ...service, readerAccounts: readers(count) }])),
-        exports: names.map((name) => ({ name, service: name })),
-      });
-    };
-    expect(withReaders(37)).toEqual([]);
-    expect(withReaders(38)).toEqual([
-      'services: must have at most 150 readerAccounts in all, but have 152: the policy of a bucket has a maximum size',
-    ]);
-    expect(problemsOf(someServices())).toEqual([]);
-  });
-
   it('are the same for the construct, which names every problem', () => {
     const construct = { name: 'reports', path: 'Stack/Reports' };
     const parse = () =>
@@ -281,11 +209,7 @@ describe('limits that concern several settings', () => {
           service,
           exports: [{ name: 'nightly' }, { name: 'hourly' }],
           exportPage: { reservedConcurrency: 1 },
-          lifecycle: {
-            expireAfterDays: 3,
-            deleteNoncurrentAfterDays: 1,
-            transitions: [{ storageClass: 'GLACIER', afterDays: 3 }],
-          },
+          lifecycle: { expireAfterDays: 3 },
           bucket: {},
         } as Parameters<typeof parseExporterSettings>[0],
         construct,
@@ -294,7 +218,6 @@ describe('limits that concern several settings', () => {
       [
         'Stack/Reports exportPage.reservedConcurrency: must be at least 2: the number of exports of the service, each of which may ' +
           'need an invocation at the same time, also while it waits because of maxConcurrentPages',
-        'Stack/Reports lifecycle.expireAfterDays: must be after the last transition, so more than 3',
         'Stack/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/bucket.md, "Age of pages")',
       ].join('\n'),
     );

@@ -44,7 +44,7 @@ describe('the settings of a deployment', () => {
       alarms: { email: 'me', perExport: 'yes', runbookUrl: 'https://wiki.example.com/runbook#top' },
       logRetentionDays: 4,
       exports: [
-        { name: 'nightly', schedule: { expression: 'cron(0 25 * * ? *)', timeZone: 'Mars/Phobos' } },
+        { name: 'nightly', schedule: { expression: 'cron(0 25 * *)', timeZone: 'Mars/Phobos' } },
         { name: 'Nightly', size: 11, schedule: { expression: 'daily', freshness: 'P9D', flexibleWindow: 'PT30S' } },
       ],
     });
@@ -422,7 +422,7 @@ describe('a settings file', () => {
     expect(problemsOf(path('folder'))).toEqual([`${path('folder')}: is a directory, not a file`]);
     writeFileSync(path('broken.json'), '{\n  "services": {},\n  oops\n}');
     expect(problemsOf(path('broken.json'))).toEqual([
-      `${path('broken.json')}:3:3 is not valid JSON: unexpected character 'o'. Correct it there or just before`,
+      `${path('broken.json')}:3:3 is not valid JSON: Expected double-quoted property name. Correct it there or just before`,
     ]);
     expect(problemsOf('{"services": }')).toEqual([expect.stringMatching(/^settings:1:14 is not valid JSON: /)]);
   });

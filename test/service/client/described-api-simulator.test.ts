@@ -34,7 +34,7 @@ const search = {
   },
   dates: 'epoch',
   auth: { kind: 'none' },
-  next: { from: 'header', at: 'Next', to: { body: '/paging/cursor' }, alone: true },
+  next: { from: 'header', at: 'Next', to: { body: '/paging/cursor', alone: true } },
   page: { format: 'xml' },
 };
 const searchBody = { range: { from: Date.UTC(2026, 10, 20) / 1_000, to: 2_000_000_000 }, size: 2, tags: ['a'] };

@@ -162,7 +162,10 @@ describe('a request', () => {
     ],
     [
       'with the cursor alone, but for the query of the path',
-      { request: { path: '/oai?verb=ListRecords', query: { from: '{since}' } }, next: { ...body, alone: true } },
+      {
+        request: { path: '/oai?verb=ListRecords', query: { from: '{since}' } },
+        next: { ...body, to: { query: 'cursor', alone: true } },
+      },
       { cursor: asCursor('t') },
       '/oai?verb=ListRecords&cursor=t',
     ],
@@ -252,7 +255,7 @@ describe('a request', () => {
     ],
     [
       'with the cursor alone',
-      { ...post({ from: '{since}' }), next: { ...body, alone: true, to: { body: '/cursor' } } },
+      { ...post({ from: '{since}' }), next: { ...body, to: { body: '/cursor', alone: true } } },
       { cursor: asCursor('"c"') },
       '{"cursor":"c"}',
     ],
@@ -319,7 +322,7 @@ const sameIn = (request: object, rest: object = {}) => ({
   ...inBody({ ...rest, end: { same: true } }),
 });
 const post = (inner: object) => ({ request: { method: 'POST', path: '/logs', body: inner }, dates: 'epoch' });
-const atom = xml('/r/link[@rel=next]/@href', { is: 'url', to: undefined });
+const atom = xml('/r/link[@rel=next]/@href', { to: 'url' });
 const linked = (value: string): Parts => ({ body: '{"data":[]}', headers: { link: value } });
 const headed = (value: string): Parts => ({ body: '{"data":[]}', headers: { 'x-next': value } });
 const data = (rest: string): Parts => ({ body: `{"data":[],${rest}}` });
@@ -433,12 +436,7 @@ describe('the next page', () => {
     ],
 
     ['is the URL of the first page', { next: { ...link, end: { same: true } } }, linked('<logs>; rel=next'), null],
-    [
-      'is a URL in JSON',
-      inBody({ is: 'url', to: undefined }),
-      data('"next":"logs?ä=ü&b=%C3%BC"'),
-      '/logs?%C3%A4=%C3%BC&b=%C3%BC',
-    ],
+    ['is a URL in JSON', inBody({ to: 'url' }), data('"next":"logs?ä=ü&b=%C3%BC"'), '/logs?%C3%A4=%C3%BC&b=%C3%BC'],
     ['is in XML', xml('/r/next'), item('<next><![CDATA[a&amp;]]>&amp;<!-- x -->&#x62;</next>'), 'a&amp;&b'],
     ['is in XML with a prefix', xml('/r/next'), { body: '<x:r xmlns:x="u"><x:i/><x:next>a</x:next></x:r>' }, 'a'],
     ['is not in XML', xml('/r/next'), item('<other/>'), null],
@@ -617,7 +615,7 @@ describe('the next page', () => {
     ],
     [
       'is too long as the URL that is stored',
-      inBody({ is: 'url', to: undefined }),
+      inBody({ to: 'url' }),
       data(`"next":"?${'ä'.repeat(10_923)}"`),
       'the cursor is longer than 65536 characters',
     ],

@@ -287,7 +287,8 @@ function checkWatermark(
     return;
   }
   const { lagMs } = previous.active;
-  const { initial = previous.active.since } = scenario.settings.since;
+  const { since } = scenario.settings;
+  const initial = ('initial' in since ? since.initial : undefined) ?? previous.active.since;
   const lowerBound = lowerBounds.get(name) ?? Date.parse(initial);
   lowerBounds.set(name, lowerBound);
   const published = publishedReports.get(name) ?? new Set();

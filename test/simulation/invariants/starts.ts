@@ -1,5 +1,6 @@
 /** Compares what each start asks for with what becomes of it: the run that it begins or resumes, or why it is skipped or refused. */
 
+import type { AnyOf } from '../../../lib/settings/fields.ts';
 import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { Process } from '../world/process.ts';
@@ -185,7 +186,7 @@ export function createStartChecks(observations: Observations): StartChecks {
 /** Between which two dates a new run must begin. They differ only if the run begins at a time by the function's own clock. */
 function expectedSince(
   { world, writer }: Observations,
-  { since: policy }: ExportSettings,
+  { since: policy }: { readonly since: AnyOf<ExportSettings['since']> },
   { since, scheduledTime }: StartInput,
   previous: StateItem | undefined,
 ): readonly [earliest: number, latest: number] {

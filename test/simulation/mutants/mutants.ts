@@ -96,7 +96,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a document that contains no reports is a page',
     violates: 'a page is stored byte for byte',
     at: 'lib/service/formats/formats.ts#judgePage',
-    replace: 'page.reports !== undefined && check.reports === null',
+    replace: 'reports !== undefined && check.reports === null',
     with: 'false',
   },
 

@@ -177,7 +177,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
 
 /** What may change while a run is unfinished. Another filter or size may not: the next start would be refused. */
 function changeSettings(rng: Rng, input: ExportInput): ExportInput {
-  const hasWatermark = input.since?.lookbackWindow === undefined;
+  const hasWatermark = input.since === undefined || !('lookbackWindow' in input.since);
   return {
     ...input,
     publishEmptyRuns: rng.chance(0.5),

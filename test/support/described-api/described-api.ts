@@ -20,7 +20,8 @@ import {
   Rejection,
 } from '../../../lib/service/simulator/request.ts';
 import { type Headers, type Page, selectPage, type Validate } from '../../../lib/service/simulator/response.ts';
-import { type Api, mediaTypesOf } from '../../../lib/settings/api-settings.ts';
+import { type Api, isUrl, mediaTypesOf } from '../../../lib/settings/api-settings.ts';
+import type { AnyOf } from '../../../lib/settings/fields.ts';
 import { createPageWriter, type PageContent, type PageValue, segmentsOf } from './described-page.ts';
 
 const defaultPageSize = 100;
@@ -71,14 +72,15 @@ export function describedApi(api: Api, { apiKey, reports, seed = 1 }: ApiOptions
         const variant = token === undefined ? 0 : cursors.variant(token);
         const value = token !== undefined && isUrl(api) ? linkTo(received, String(token), variant) : token;
         const isEmpty = cursor === undefined && page.reports.length === 0;
-        if (isEmpty && api.page.empty?.status === 204) {
+        const { empty } = api.page;
+        if (isEmpty && empty !== undefined && 'status' in empty) {
           return { status: 204, headers: [], body: () => [], reportIds: [] };
         }
         const content = {
           reports: page.reports,
-          next: value ?? api.next.end?.value,
+          next: value ?? endOf(api).value,
           hasNext: value !== undefined,
-          instead: isEmpty ? api.page.empty : undefined,
+          instead: isEmpty && empty !== undefined && 'at' in empty ? empty : undefined,
         };
         return respond(content, nextHeaders(api, value, variant));
       },
@@ -104,13 +106,17 @@ const unknownCursor = () =>
  * Where the next page starts. Where an end is a cursor that stays the same, every page has one, and the last page, which has no
  * reports, that of its request.
  */
-function findNext({ next: { end } }: Api, { reports, next }: Page, start: Position): Position | undefined {
-  if (end?.same !== true) return next;
+function findNext(api: Api, { reports, next }: Page, start: Position): Position | undefined {
+  if (endOf(api).same !== true) return next;
   const last = reports.at(-1);
   return last === undefined ? start : { date: last.date, ordinal: last.ordinal + 1 };
 }
 
-const isUrl = ({ next }: Api): boolean => (next.is ?? (next.from === 'link' ? 'url' : 'cursor')) === 'url';
+const endOf = ({ next }: Api): AnyOf<NonNullable<Api['next']['end']>> => next.end ?? {};
+
+/** Where requests have a cursor; nowhere for a URL. */
+const targetOf = ({ next }: Api): AnyOf<Exclude<AnyOf<Api['next']>['to'], 'url' | undefined>> =>
+  next.from === 'link' || next.to === 'url' ? {} : next.to;
 
 // Requests
 
@@ -121,10 +127,10 @@ interface DescribedRequest {
 
 /** @throws Rejection with what differs from the description */
 function readRequest(api: Api, received: ReceivedRequest): DescribedRequest {
-  const { request: template, next } = api;
+  const { request: template } = api;
   const problems: string[] = [];
   const values = createValues(api, problems);
-  const { to } = next;
+  const to = targetOf(api);
   const [path = '', search = ''] = received.target.split(/\?([^]*)/);
   const [pathTemplate = '', fixedSearch = ''] = template.path.split(/\?([^]*)/);
   if (!values.matchPath(pathTemplate, path)) {
@@ -135,19 +141,19 @@ function readRequest(api: Api, received: ReceivedRequest): DescribedRequest {
   }
 
   const parameters = [...new URLSearchParams(search)];
-  const place = to?.body === undefined ? undefined : segmentsOf(to.body);
+  const place = to.body === undefined ? undefined : segmentsOf(to.body);
   const body = template.method === 'GET' ? undefined : readBody(received, place?.at(-1));
   if (template.method === 'GET' && received.body?.length !== 0) problems.push('a GET must not have a body');
   const initial = initialCursor(api);
-  const cursorName = isUrl(api) ? linkParameter : to?.query;
+  const cursorName = isUrl(api) ? linkParameter : to.query;
   const sent =
     cursorName !== undefined
       ? parameters.find(([name]) => name === cursorName)?.[1]
-      : to?.header !== undefined
+      : to.header !== undefined
         ? received.headers[to.header.toLowerCase()]
         : place && body && (valueAt(body, place) as PageValue | object | undefined);
   const cursor = sent === initial || typeof sent === 'object' ? undefined : sent;
-  const isAlone = cursor !== undefined && next.alone === true;
+  const isAlone = cursor !== undefined && to.alone === true;
 
   const query = Object.entries(isAlone ? {} : (template.query ?? {}));
   const isCursor = ([name]: readonly [string, unknown]) => cursor !== undefined && name === cursorName;
@@ -176,9 +182,11 @@ function readBody(received: ReceivedRequest, cursorName: string | undefined): Js
 }
 
 /** What the template has in the place of the cursor: a first request says so with it. */
-function initialCursor({ request, next: { to } }: Api): string | number | boolean | undefined {
-  if (to?.query !== undefined) return request.query?.[to.query];
-  const value = to?.body === undefined ? undefined : valueAt(request.body ?? {}, segmentsOf(to.body));
+function initialCursor(api: Api): string | number | boolean | undefined {
+  const { request } = api;
+  const to = targetOf(api);
+  if (to.query !== undefined) return request.query?.[to.query];
+  const value = to.body === undefined ? undefined : valueAt(request.body ?? {}, segmentsOf(to.body));
   return typeof value === 'object' ? undefined : (value as string | number | boolean | undefined);
 }
 
@@ -321,9 +329,9 @@ function readSelection({ dates }: Api, values: Values, { oldest }: ReportSource)
 // The next page
 
 function createCursors(api: Api, sign: (text: string) => Buffer) {
-  const isRepeated = api.next.alone !== true;
+  const isRepeated = targetOf(api).alone !== true;
   const isInJson = api.next.from === 'body' && api.page.format === 'json';
-  const isSentAsJson = isInJson && api.next.to?.body !== undefined;
+  const isSentAsJson = isInJson && targetOf(api).body !== undefined;
   const prefixes = ['', isSentAsJson ? 'Łódź\t"\\/ ' : `a"b'\\<&>%2C,;+ `];
   /** One of several forms. */
   const variant = (value: PageValue): number => sign(`variant ${value}`)[0] ?? 0;
@@ -369,10 +377,10 @@ function linkTo({ target, headers }: ReceivedRequest, token: string, variant: nu
   return [`http://${headers.host ?? ''}${path}${query}`, `${path}${query}`, query][variant % 3] ?? query;
 }
 
-function nextHeaders({ next }: Api, value: PageValue | undefined, variant: number): Headers {
-  const { from, at = 'next', end } = next;
+function nextHeaders(api: Api, value: PageValue | undefined, variant: number): Headers {
+  const { from, at } = api.next;
   if (from === 'body') return [];
-  const text = value ?? end?.value;
+  const text = value ?? endOf(api).value;
   if (from === 'header') return text === undefined ? [] : [[at, String(text)]];
   const link = text === undefined ? [] : [`<${text}>; rel="${at}"`];
   // A reader of commas alone, or of `rel=` anywhere, finds another link.
@@ -385,12 +393,12 @@ function nextHeaders({ next }: Api, value: PageValue | undefined, variant: numbe
 // Authentication
 
 function assertAuthorized(
-  { kind, name = 'authorization', prefix = '' }: Api['auth'],
+  { kind, name = 'authorization', prefix = '' }: AnyOf<Api['auth']>,
   { headers }: ReceivedRequest,
   apiKey: string,
   isToken: (token: string) => boolean,
 ): void {
-  const expected = { none: '', header: prefix, basic: 'Basic ', bearer: 'Bearer ', oauth2: 'Bearer ' }[kind];
+  const expected = { none: '', header: prefix, basic: 'Basic ', bearer: 'Bearer ', oauth2: 'Bearer ' }[kind ?? 'none'];
   const value = headers[name.toLowerCase()];
   const key = typeof value === 'string' && value.startsWith(expected) ? value.slice(expected.length) : undefined;
   const isAuthorized =
@@ -406,7 +414,7 @@ function assertAuthorized(
 const tokenSeconds = 120;
 
 /** Access tokens for the client credentials grant (RFC 6749, section 4.4). */
-function createTokens(auth: Api['auth'], apiKey: string, sign: (text: string) => Buffer) {
+function createTokens(auth: AnyOf<Api['auth']>, apiKey: string, sign: (text: string) => Buffer) {
   const path = auth.tokenUrl === undefined ? undefined : new URL(auth.tokenUrl).pathname;
   const tokenFor = (expiry: number) => `${expiry}.${sign(`token ${apiKey} ${expiry}`).toString('base64url')}`;
 

@@ -11,6 +11,7 @@ import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { Report } from '../../../lib/service/simulator/report-source.ts';
 import type { Chunks } from '../../../lib/service/simulator/response.ts';
 import type { Api } from '../../../lib/settings/api-settings.ts';
+import type { AnyOf } from '../../../lib/settings/fields.ts';
 
 /** A cursor, a URL or a flag. A BigInt is a JSON number. */
 export type PageValue = string | number | boolean | bigint;
@@ -67,7 +68,8 @@ function documentWriter(
   render: (report: Report) => Chunks | Promise<Chunks>,
   separator: string,
 ): WritePage {
-  const { absent, flag, is = false } = next.end ?? {};
+  const { absent, flag, is = false }: AnyOf<NonNullable<Api['next']['end']>> = next.end ?? {};
+  const { reports: placeOfReports }: AnyOf<Api['page']> = page;
   const placedIn = ({ next: value, hasNext, reports }: PageContent): readonly Placed[] => {
     const place = value === undefined && typeof absent === 'string' ? absent : next.at;
     return [
@@ -85,7 +87,7 @@ function documentWriter(
       end,
       reportStart = '',
       reportEnd = '',
-    } = at === undefined ? frameOf(page.reports, placedIn(content)) : frameOf(undefined, [[at, is]]);
+    } = at === undefined ? frameOf(placeOfReports, placedIn(content)) : frameOf(undefined, [[at, is]]);
     const reports = at === undefined ? content.reports : [];
     async function* chunks() {
       yield Buffer.from(start);
@@ -229,7 +231,7 @@ async function jsonReport(report: Report): Promise<string> {
   return JSON.stringify({ id, date: instantOf(date), type, xml: await textOf(report) });
 }
 
-function csvTable(reports: readonly Report[], { reports: all, columns = 'id,date,type,xml' }: Api['page']) {
+function csvTable(reports: readonly Report[], { reports: all, columns = 'id,date,type,xml' }: AnyOf<Api['page']>) {
   const count = columns.replace(/"[^"]*"/g, '').split(',').length;
   return inOrder([...(all === undefined ? [undefined] : []), ...reports], async (report) => {
     if (report === undefined) return [`${columns}\r\n`];

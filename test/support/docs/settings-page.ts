@@ -18,6 +18,7 @@ export interface Schema {
   readonly const?: unknown;
   readonly enum?: readonly unknown[];
   readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
   readonly items?: Schema;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
@@ -26,6 +27,19 @@ export interface Schema {
 
 export const toSchema = (schema: z.core.$ZodType): Schema =>
   z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema;
+
+/** The kinds or forms of an object; undefined for any other schema. */
+export function variantsOf({ anyOf, oneOf }: Schema): readonly Schema[] | undefined {
+  const objects = (oneOf ?? anyOf)?.filter(({ properties }) => properties !== undefined) ?? [];
+  return objects.length === 0 ? undefined : objects;
+}
+
+/** What distinguishes a variant: its kind, or a field that it has. */
+export function nameOfVariant({ properties = {}, required = [] }: Schema): string {
+  const fields = Object.entries(properties);
+  const [kind] = fields.flatMap(([, field]) => (typeof field.const === 'string' ? [field.const] : []));
+  return kind ?? required[0] ?? fields[0]?.[0] ?? '';
+}
 
 const durationPattern = toSchema(durationSchema).pattern;
 const instantPattern = toSchema(instantSchema).pattern;
@@ -43,22 +57,58 @@ export function settingsPage(): string {
 
 /** The fields of an object in a table, and then each object in it. */
 function tablesOf(schema: Schema, path: string, level: number): string[] {
-  const fields = Object.entries(schema.properties ?? {}).filter(([name]) => name !== '$schema');
-  const rows = fields.map(([name, field]) =>
-    rowOf(field, pathOf(path, name), schema.required?.includes(name) === true),
-  );
-  const inner = fields.flatMap(([name, field]) => {
+  const fields = fieldsOf(schema);
+  const rows = fields.map((each, index) => rowOf(each, pathOf(path, each.name), fields[index - 1]?.name !== each.name));
+  const inner = fields.flatMap(({ name, field }) => {
     const [item, itemPath] = itemOf(field, pathOf(path, name));
-    return item.properties === undefined ? [] : tablesOf(item, itemPath, path === '' ? 2 : 3);
+    return isObject(item) ? tablesOf(item, itemPath, path === '' ? 2 : 3) : [];
   });
   const heading = `${'#'.repeat(level)} ${path === '' ? 'The file' : `\`${path}\``}`;
   return [
     level > 2 ? `${anchor(path)}\n\n${heading}` : heading,
     ...(schema.description === undefined || path === '' ? [] : [schema.description]),
     ['| Setting | Type | Default | Example | Meaning |', '|---|---|---|---|---|', ...rows].join('\n'),
-    ...inner,
+    ...new Set(inner),
   ];
 }
+
+interface Field {
+  readonly name: string;
+  readonly field: Schema;
+  readonly isRequired: boolean;
+  /** The kinds that have it; empty if all have. */
+  readonly kinds: readonly string[];
+}
+
+/** The fields of an object, of all its kinds and forms: those that are the same in several appear once. */
+function fieldsOf(schema: Schema): readonly Field[] {
+  const variants = variantsOf(schema) ?? [schema];
+  const all = variants.flatMap((variant) =>
+    Object.entries(variant.properties ?? {}).map(([name, field]) => ({
+      name,
+      field,
+      isRequired: variant.required?.includes(name) === true && schema.anyOf === undefined,
+      kind: nameOfVariant(variant),
+    })),
+  );
+  const names = [...new Set(all.map(({ name }) => name))].filter((name) => name !== '$schema');
+  return names.flatMap((name) => {
+    const same = all.filter((each) => each.name === name);
+    const groups = Map.groupBy(same, ({ field, isRequired }) => JSON.stringify([isRequired, { ...field, const: 0 }]));
+    return [...groups.values()].map((group) => {
+      const [{ field, isRequired }] = group as [(typeof group)[number]];
+      const values = new Set(group.flatMap((each) => each.field.const ?? []));
+      return {
+        name,
+        field: values.size > 1 ? { ...field, const: undefined, enum: [...values] } : field,
+        isRequired,
+        kinds: schema.oneOf === undefined || group.length === variants.length ? [] : group.map(({ kind }) => kind),
+      };
+    });
+  });
+}
+
+const isObject = (schema: Schema) => schema.properties !== undefined || variantsOf(schema) !== undefined;
 
 const pathOf = (path: string, name: string) => (path === '' ? name : `${path}.${name}`);
 
@@ -69,18 +119,19 @@ function itemOf(schema: Schema, path: string): readonly [Schema, string] {
   return [schema, path];
 }
 
-function rowOf(schema: Schema, path: string, isRequired: boolean): string {
+function rowOf({ field: schema, isRequired, kinds }: Field, path: string, isFirst: boolean): string {
   const { description = '', page, example } = schema;
   const [meaning, without = 'none'] = withoutDefault(description);
   const [item, itemPath] = itemOf(schema, path);
-  const hasTable = item.properties !== undefined;
+  const hasTable = isObject(item);
+  const of = kinds.length === 0 ? '' : `${kinds.map((kind) => `\`${kind}\``).join(', ')}: `;
   const written = schema.default === undefined ? without : hasTable ? '' : code(schema.default);
   const cells = [
-    hasTable ? `\`${path}\`` : `${anchor(path)}\`${path}\``,
+    `${hasTable || !isFirst ? '' : anchor(path)}\`${path}\``,
     hasTable ? `[${typeOf(schema)}](#${anchorOf(itemPath)})` : typeOf(schema),
     isRequired ? 'required' : written,
     example === undefined ? '' : code(example),
-    page === undefined ? meaning : `${meaning} [More](${page})`,
+    `${of}${meaning}${page === undefined ? '' : ` [More](${page})`}`,
   ];
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
@@ -100,12 +151,14 @@ function typeOf(schema: Schema): string {
   const { type, anyOf, items, additionalProperties } = schema;
   const values = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
   if (values !== undefined) return values.map(code).join(', ') + unitOf(schema);
+  if (variantsOf(schema) !== undefined) {
+    const others = (anyOf ?? []).filter(({ properties }) => properties === undefined);
+    return ['object', ...others.map(typeOf)].join(' or ');
+  }
   if (anyOf !== undefined) return anyOf.map(typeOf).join(' or ');
-  if (items !== undefined) return `list of ${items.properties === undefined ? typeOf(items) : 'objects'}`;
+  if (items !== undefined) return `list of ${isObject(items) ? 'objects' : typeOf(items)}`;
   if (typeof additionalProperties === 'object') {
-    return additionalProperties.properties === undefined
-      ? `object of ${typeOf(additionalProperties)}`
-      : 'object by name';
+    return isObject(additionalProperties) ? 'object by name' : `object of ${typeOf(additionalProperties)}`;
   }
   if (type === 'string') return valueKind(schema) ?? 'text';
   if (type === 'integer' || type === 'number') {

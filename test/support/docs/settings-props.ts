@@ -7,7 +7,7 @@
 
 import { exportDeploymentSchema, settingsFileSchema } from '../../../lib/settings/deployment-settings.ts';
 import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
-import { type Schema, toSchema, valueKind, withoutDefault } from './settings-page.ts';
+import { nameOfVariant, type Schema, toSchema, valueKind, variantsOf, withoutDefault } from './settings-page.ts';
 
 const header = `/**
  * Generated from the schemas that validate the settings; do not edit. To generate it again:
@@ -70,8 +70,22 @@ export function settingsProps(): string {
   ].join('\n');
 }
 
-/** The interface of an object, and then those of the objects in it. */
-function interfacesOf(name: string, { description, properties = {}, required = [] }: Schema): string[] {
+/** The interface of an object, or a union of those of its kinds or forms; and then those of the objects in it. */
+function interfacesOf(name: string, schema: Schema): string[] {
+  const variants = variantsOf(schema);
+  if (variants !== undefined) {
+    const types = variants.map((each) => name.replace(/Props$/, `${toPascalCase(nameOfVariant(each))}Props`));
+    const others = (schema.anyOf ?? []).flatMap((each) =>
+      each.properties === undefined ? [typeOf(each, '', [])] : [],
+    );
+    const { description = '' } = schema;
+    const inner = variants.flatMap((each, index) => interfacesOf(types[index] ?? '', { ...each, description }));
+    return [
+      `${commentOf({ description: withoutDefault(description)[0] }, '')}export type ${name} = ${[...others, ...types].join(' | ')};\n`,
+      ...new Set(inner),
+    ];
+  }
+  const { description, properties = {}, required = [] } = schema;
   const inner: string[] = [];
   const fields = Object.entries(properties).map(([field, schema]) => {
     const type = typeOf(schema, field, inner) + alternativeOf(schema, field);
@@ -96,6 +110,12 @@ function typeOf(schema: Schema, field: string, inner: string[]): string {
   const item = field.replace(/s$/, '');
   const values = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
   if (values !== undefined) return values.map(literal).join(' | ');
+  if (properties !== undefined || variantsOf(schema) !== undefined) {
+    const name = toPascalCase(field);
+    const entry = given.find((each) => each.entry === `${name}Entry`)?.entry;
+    if (entry === undefined) inner.push(...interfacesOf(`${name}Props`, schema));
+    return entry ?? `${name}Props`;
+  }
   if (anyOf !== undefined) {
     const types = anyOf.map((each) => typeOf(each, field, inner));
     // Any text includes a certain one.
@@ -105,16 +125,11 @@ function typeOf(schema: Schema, field: string, inner: string[]): string {
   if (typeof additionalProperties === 'object') {
     return `Readonly<Record<string, ${typeOf(additionalProperties, item, inner)}>>`;
   }
-  if (properties !== undefined) {
-    const name = `${field.charAt(0).toUpperCase()}${field.slice(1)}`;
-    const entry = given.find((each) => each.entry === `${name}Entry`)?.entry;
-    if (entry === undefined) inner.push(...interfacesOf(`${name}Props`, schema));
-    return entry ?? `${name}Props`;
-  }
   if (type === 'object') return 'JsonObject';
   return type === 'integer' ? 'number' : (type ?? 'unknown');
 }
 
+const toPascalCase = (name: string) => `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
 const inParentheses = (type: string) => (type.includes(' | ') ? `(${type})` : type);
 const literal = (value: unknown) => (typeof value === 'string' ? `'${value}'` : JSON.stringify(value));
 

@@ -161,15 +161,15 @@ export const describedApis: fc.Arbitrary<DescribedApi> = choices.map((choice) =>
       from,
       ...(from === 'header' && { at: 'X-Next' }),
       ...(from === 'body' && { at: paths.next }),
-      ...(isUrl && from !== 'link' && { is: 'url' }),
-      ...(!isUrl && {
-        to:
-          to === 'query'
-            ? { query: 'cursor' }
-            : to === 'header'
-              ? { header: 'X-Continue' }
-              : { body: bodyPlace(choice.hasInitial, at.size) },
-        ...(choice.alone !== undefined && { alone: choice.alone }),
+      ...(from !== 'link' && {
+        to: isUrl
+          ? 'url'
+          : {
+              ...(to === 'query' && { query: 'cursor' }),
+              ...(to === 'header' && { header: 'X-Continue' }),
+              ...(to === 'body' && { body: bodyPlace(choice.hasInitial, at.size) }),
+              ...(choice.alone !== undefined && { alone: choice.alone }),
+            },
       }),
       ...(end !== undefined && { end }),
       ...(hasRejected && { rejected: { at: paths.error, is: 'expired' } }),

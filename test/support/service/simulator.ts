@@ -53,7 +53,7 @@ export async function startSimulator({
   api,
   ...options
 }: SimulatorOptions): Promise<Simulator> {
-  const keyHeaders = [`x-${options.vendor}-api-key`, 'authorization', api?.auth.name ?? ''];
+  const keyHeaders = [`x-${options.vendor}-api-key`, 'authorization', api?.auth.kind === 'header' ? api.auth.name : ''];
   const isKey = (name: string) => keyHeaders.some((one) => one.toLowerCase() === name);
   const cursorHeader = `x-${options.vendor}-cursor`.toLowerCase();
   const faultInjector = createFaultInjector(faults);

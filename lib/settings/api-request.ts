@@ -1,0 +1,128 @@
+/** The request for a page, as the description of an API has it: texts with placeholders. */
+
+import * as z from 'zod/mini';
+import type { JsonObject, JsonValue } from '../core/model.ts';
+import { checkedText, field, jsonObject, optionalField, type SettingsProblem, withoutProblems } from './fields.ts';
+
+type Path = SettingsProblem['path'];
+
+/** What a template may contain. `{filter.NAME}` is a field of the export's filter, and `{filter}` the whole of it. */
+const placeholders = '{since}, {until}, {size}, {filter} and {filter.NAME}';
+const placeholderPattern = /\{([A-Za-z][\w.-]*)\}/g;
+
+/** The names in a text: `since` and `filter.type`. */
+export const placeholdersIn = (template: string): readonly string[] =>
+  [...template.matchAll(placeholderPattern)].map(([, name = '']) => name);
+
+export const vendorAdvice = 'Ask the vendor for a cursor, which the response contains and the next request sends back';
+export const noOffsets = `offsets and page numbers are refused: when data changes during a run, pages shift, and reports are missed or repeated unnoticed. ${vendorAdvice}`;
+export const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhere. Ask the vendor for a header';
+
+/** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */
+const likelyPlaceholder = /(?:\$\{|\{\{?)\s*(?:since|until|filter(?:\.[^{}]*)?)\s*(?:(?<=\{\{[^}]*)\}\}|\})/gi;
+
+function findTemplateProblem(template: string, inBody: boolean): string | undefined {
+  const [wrong] = (template.match(likelyPlaceholder) ?? []).filter((one) => !/^\{[A-Za-z][\w.-]*\}$/.test(one));
+  if (wrong !== undefined) return `${wrong} is no placeholder. There are ${placeholders}`;
+  for (const name of placeholdersIn(template)) {
+    if (/^(since|until|size|filter\.[A-Za-z0-9_.-]+)$/.test(name)) continue;
+    if (name === 'filter') {
+      if (inBody && template === '{filter}') continue;
+      return '{filter} is an object, so it can only be a whole value in the body. {filter.NAME} is one of its fields';
+    }
+    if (/^(offset|page|pageNumber|skip|start)$/i.test(name)) return `{${name}}: ${noOffsets}`;
+    if (/(key|token|secret|password)$/i.test(name)) return `{${name}}: ${noKeyInUrl}, and describe it in auth`;
+    return `{${name}} is unknown; there are ${placeholders}. The cursor is described in next`;
+  }
+  return undefined;
+}
+
+const template = checkedText((value) => findTemplateProblem(value, false));
+const keyName = /^(api[-_]?key|(access[-_]?)?token|key|secret|password|sig|signature)$/i;
+const offsetName = /^(offset|page|page[-_[]?(number|num|no|index|offset)\]?|skip|\$skip|start[-_]?(at|index))$/i;
+
+export const isOffset = (name: string): boolean => offsetName.test(name);
+
+/** Whether the field of a body at this path has the name of an offset: `skip`, or `number` in `page`. */
+export const isOffsetPath = (path: Path): boolean =>
+  [path.slice(-1), path.slice(-2)].some((names) => isOffset(names.join('_')));
+
+function findParameterProblem(name: string, value: string): string | undefined {
+  if (keyName.test(name)) return noKeyInUrl;
+  return isOffset(name) && placeholdersIn(value).length === 0 ? noOffsets : undefined;
+}
+
+/** The parameters in the query of a path. */
+export const parametersIn = (path: string): readonly (readonly [name: string, value: string])[] =>
+  path.includes('?') ? [...new URLSearchParams(path.slice(path.indexOf('?')))] : [];
+
+function findBodyProblems(body: JsonObject): readonly SettingsProblem[] {
+  return scalarsIn(body, []).flatMap(({ path, value }) => {
+    const isCounted = isOffsetPath(path) && /^\d+$/.test(String(value));
+    const message = isCounted ? noOffsets : typeof value === 'string' ? findTemplateProblem(value, true) : undefined;
+    return message === undefined ? [] : [{ path, message }];
+  });
+}
+
+type Scalar = Exclude<JsonValue, object>;
+
+function scalarsIn(value: JsonValue, path: Path): readonly { readonly path: Path; readonly value: Scalar }[] {
+  if (typeof value !== 'object' || value === null) return [{ path, value }];
+  const entries: (readonly [string | number, JsonValue])[] = Array.isArray(value)
+    ? [...(value as readonly JsonValue[]).entries()]
+    : Object.entries(value);
+  return entries.flatMap(([key, item]) => scalarsIn(item, [...path, key]));
+}
+
+export const requestSchema = z
+  .strictObject({
+    method: field('The method of every request.', z._default(z.enum(['GET', 'POST'], 'must be GET or POST'), 'GET')),
+    path: field(
+      'The path, after that of `baseUrl`. A query in it is sent with every request, also with one that sends the cursor alone.',
+      template.check(
+        z.regex(/^\/[\x21-\x22\x24-\x7e]*$/, 'must begin with a slash, and have no spaces and no fragment'),
+        withoutProblems((path) =>
+          parametersIn(path).flatMap(([name, value]) => {
+            const message = findParameterProblem(name, value);
+            return message === undefined ? [] : [{ path: [], message: `${name}: ${message}` }];
+          }),
+        ),
+      ),
+      { example: '/api/v1/logs' },
+    ),
+    query: optionalField(
+      'The query, by name. A parameter whose placeholder has no value is left out.',
+      z.record(z.string(), template).check(
+        withoutProblems((query) =>
+          Object.entries(query).flatMap(([name, value]) => {
+            const message = findParameterProblem(name, value);
+            return message === undefined ? [] : [{ path: [name], message }];
+          }),
+        ),
+      ),
+      { example: { since: '{since}', until: '{until}', limit: '{size}' } },
+    ),
+    body: optionalField(
+      'The JSON body of a POST. A text that is nothing but a placeholder becomes its value, with its type; a field whose placeholder has no value is left out.',
+      jsonObject(findBodyProblems),
+      { example: { from: '{since}', type: '{filter.type}' } },
+    ),
+  })
+  .check(
+    z.refine(({ method, body }) => method === 'POST' || body === undefined, {
+      path: ['body'],
+      error: 'needs the method POST: servers ignore the body of a GET',
+    }),
+  );
+export type ApiRequest = z.infer<typeof requestSchema>;
+
+/** Every text of a request in which placeholders are replaced. */
+const templatesOf = ({ path, query = {}, body = {} }: ApiRequest): readonly string[] => [
+  path,
+  ...Object.values(query),
+  ...scalarsIn(body, []).flatMap(({ value }) => (typeof value === 'string' ? [value] : [])),
+];
+
+/** Whether a request has the placeholder. */
+export const uses = ({ request }: { readonly request: ApiRequest }, name: string): boolean =>
+  templatesOf(request).some((one) => placeholdersIn(one).includes(name));
