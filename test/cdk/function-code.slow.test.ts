@@ -2,7 +2,8 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { Stack } from 'aws-cdk-lib';
+import { type App, Stack } from 'aws-cdk-lib';
+import type { Template } from 'aws-cdk-lib/assertions';
 import type { Code } from 'aws-cdk-lib/aws-lambda';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { withFunctionCode } from '../../lib/cdk/code/function-code.ts';
@@ -12,7 +13,8 @@ import type { StepName } from '../../lib/core/state-machine/definition.ts';
 import {
   anApp,
   aSchedule,
-  deployWith,
+  deployConstruct,
+  deployIn,
   resourcesOf,
   someServices,
   someSettings,
@@ -23,46 +25,56 @@ afterEach(() => vi.unstubAllEnvs());
 
 /** Synthesizes the stack. Returns the folders of the functions' assets, by logical ID. */
 function assetsOf(settings: object, context: object = {}): Map<string, string> {
-  const app = anApp({ 'aws:cdk:enable-asset-metadata': true, ...context });
-  const { template } = deployWith(settings, app);
-  const { directory } = app.synth();
-  return new Map(
+  const app = anApp(context);
+  return assetsIn(app, deployIn(app, settings).template);
+}
+const assetsIn = (app: App, template: Template) =>
+  new Map(
     Object.entries(resourcesOf(template, 'AWS::Lambda::Function')).map(([id, { Metadata }]) => [
       id,
-      resolve(directory, String(Metadata?.['aws:asset:path'])),
+      resolve(app.synth().directory, String(Metadata?.['aws:asset:path'])),
     ]),
   );
-}
 const settingsIn = (folder: string | undefined) =>
   JSON.parse(readFileSync(resolve(folder ?? '', 'settings.json'), 'utf8'));
 const hashes = (assets: ReadonlyMap<string, string>) => [...assets.values()].map((folder) => folder.split('asset.')[1]);
 
-/** Keep their assets for the comparisons below. */
 const exports = [
   { name: 'nightly', filter: { types: ['daily', null] }, maxInlineWait: 'PT5S', schedule: aSchedule() },
   { name: 'manual' },
 ];
-const written = someSettings({ exports });
+const objects = { storageClass: 'STANDARD_IA', compression: 'gzip', objectTags: { team: 'finance' } } as const;
+const written = someSettings({ exports, bucket: objects, logLevel: 'ERROR' });
+/** Kept for the comparisons below. */
 const assets = assetsOf(written);
 
 describe('the code of a function', () => {
-  it('is a folder with the bundle and the settings file', () => {
-    expect(assets.size).toBe(4);
-    for (const folder of assets.values()) expect(readdirSync(folder).sort()).toEqual(['index.js', 'settings.json']);
-  });
-
-  it('has the parsed settings, without schedules', () => {
-    for (const folder of assets.values()) {
-      const settings = settingsIn(folder);
-      expect(settings).toMatchObject({
-        version: 1,
-        service: written.services.acme,
-        exports: [
-          { name: 'nightly', filter: { types: ['daily', null] }, maxInlineWait: 5_000 },
-          { name: 'manual', filter: {}, maxInlineWait: 20_000 },
-        ],
-      });
-      expect(settings.exports[0]).not.toHaveProperty('schedule');
+  it('is a folder with the bundle and the settings file, which has all settings of the service except schedules', () => {
+    const service = { baseUrl: 'https://reports.example.com', vendor: 'ACME' };
+    const { app, template } = deployConstruct({
+      service,
+      exports,
+      ...objects,
+      logLevel: 'ERROR',
+    });
+    for (const each of [assets, assetsIn(app, template)]) {
+      expect(each.size).toBe(4);
+      for (const folder of each.values()) {
+        expect(readdirSync(folder).sort()).toEqual(['index.js', 'settings.json']);
+        const settings = settingsIn(folder);
+        expect(settings).toMatchObject({
+          version: 1,
+          service,
+          exports: [
+            { name: 'nightly', filter: { types: ['daily', null] }, maxInlineWait: 5_000 },
+            { name: 'manual', filter: {}, maxInlineWait: 20_000 },
+          ],
+          objects: { storageClass: 'STANDARD_IA', tags: { team: 'finance' } },
+          compression: 'gzip',
+          logLevel: 'ERROR',
+        });
+        expect(settings.exports[0]).not.toHaveProperty('schedule');
+      }
     }
   });
 
@@ -77,11 +89,11 @@ describe('the code of a function', () => {
 
   it('has the same hash in every synthesis, and another with other settings', () => {
     expect(hashes(assetsOf(written))).toEqual(hashes(assets));
-    const changed = assetsOf(someSettings({ exports: [{ ...exports[0], maxInlineWait: 'PT6S' }, exports[1]] }));
+    const changed = assetsOf({ ...written, exports: [{ ...exports[0], maxInlineWait: 'PT6S' }, exports[1]] });
     for (const hash of hashes(changed)) expect(hashes(assets)).not.toContain(hash);
     // The functions do not read the schedule.
     const rescheduled = [{ ...exports[0], schedule: aSchedule({ expression: 'cron(0 3 * * ? *)' }) }, exports[1]];
-    expect(hashes(assetsOf(someSettings({ exports: rescheduled })))).toEqual(hashes(assets));
+    expect(hashes(assetsOf({ ...written, exports: rescheduled }))).toEqual(hashes(assets));
   });
 
   it('leaves no temporary files, also if the function cannot be created', async () => {

@@ -1,156 +1,195 @@
-/** What other constructs of an app may do with a service: read what was exported, start exports, read metrics. */
+/** What others may do with a service: constructs of the app and other accounts read what was exported, start exports, read metrics. */
 
-import { Duration, Stack } from 'aws-cdk-lib';
+import { Duration, type Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { Alarm } from 'aws-cdk-lib/aws-cloudwatch';
-import { AccountPrincipal, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { AccountPrincipal, type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { describe, expect, it } from 'vitest';
-import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
-import { ReportExporterStack } from '../../lib/cdk/stack.ts';
+import type { ReportExporter, ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
 import { type MetricName, metricUnits } from '../../lib/core/metrics.ts';
-import { anApp, resource, someServices, textOf } from '../support/aws/cdk-deployment.ts';
+import {
+  deploy,
+  deployConstruct,
+  deployWith,
+  outputsOf,
+  resource,
+  resourcesOf,
+  someServices,
+  type Statement,
+  textOf,
+} from '../support/aws/cdk-deployment.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 
-interface Statement {
-  readonly Effect: string;
-  readonly Action: string | readonly string[];
-  readonly Resource: unknown;
-  readonly Condition?: unknown;
-  readonly Principal?: unknown;
-}
-
 const keyArn = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
-const aRole = (stack: Stack) => new Role(stack, 'Reader', { assumedBy: new ServicePrincipal('glue.amazonaws.com') });
+const accounts = ['210987654321', '321098765432'];
+const baseUrl = 'https://reports.example.com';
 
-/** A construct in another stack, with a bucket that has a known name. */
-function aService(props: Partial<ReportExporterProps> = {}) {
-  const stack = new Stack(anApp(), 'Another');
-  const reports = new ReportExporter(stack, 'Reports', {
-    service: { baseUrl: 'https://reports.example.com' },
-    exports: [{ name: 'nightly' }, { name: 'nightly-2' }],
-    bucket: Bucket.fromBucketName(stack, 'Bucket', 'our-bucket'),
-    prefix: 'team/',
-    ...props,
-  });
-  return { stack, reports };
-}
+/** The statements in the consumer guide for the keys that begin with `prefix`. */
+const documented = (bucketArn: string, prefix: string): Statement[] =>
+  JSON.parse(
+    exampleIn('docs/consumers.md', 'reader-policy.json')
+      .replaceAll('arn:aws:s3:::<bucket>', bucketArn)
+      .replaceAll('<prefix><export>/', prefix),
+  ).Statement;
 
-/** The statements of the role of `aRole`, as in the page: one action is a string, and the partition is `aws`. */
-const statementsOf = (stack: Stack) => readerStatements(Template.fromStack(stack));
+const text = (value: unknown) => textOf(value).replace('<AWS::Partition>', 'aws');
+const throughS3 = (condition: unknown) =>
+  textOf((condition as { StringEquals: Record<string, unknown> }).StringEquals['kms:ViaService']);
 
-function readerStatements(template: Template): Statement[] {
-  const { PolicyDocument } = resource(template, 'AWS::IAM::Policy', 'Reader').Properties;
-  return (PolicyDocument.Statement as Statement[]).map((statement) => ({
-    ...statement,
-    Resource: textOf(statement.Resource).replace('<AWS::Partition>', 'aws'),
-  }));
-}
+describe('what a construct of the app is granted', () => {
+  /** A construct whose bucket has a known name, and the statements of a role after `grant`. */
+  function statementsAfter(
+    grant: (reports: ReportExporter, reader: IGrantable) => unknown,
+    props: (stack: Stack) => Partial<ReportExporterProps> = () => ({}),
+  ): Statement[] {
+    const { stack, reports } = deployConstruct((scope) => ({
+      exports: [{ name: 'nightly' }, { name: 'nightly-2' }],
+      bucket: Bucket.fromBucketName(scope, 'Bucket', 'our-bucket'),
+      prefix: 'team/',
+      ...props(scope),
+    }));
+    grant(reports, new Role(stack, 'Reader', { assumedBy: new ServicePrincipal('glue.amazonaws.com') }));
+    const policies = resourcesOf(Template.fromStack(stack), 'AWS::IAM::Policy');
+    const [, policy] = Object.entries(policies).find(([id]) => id.startsWith('Reader')) ?? [];
+    const statements: Statement[] = policy?.Properties.PolicyDocument.Statement ?? [];
+    return statements.map((statement) => ({ ...statement, Resource: text(statement.Resource) }));
+  }
+  const bucketArn = 'arn:aws:s3:::our-bucket';
 
-describe('grantRead', () => {
-  const documented = (prefix: string) =>
-    JSON.parse(
-      exampleIn('docs/consumers.md', 'reader-policy.json')
-        .replaceAll('<bucket>', 'our-bucket')
-        .replaceAll('<prefix><export>/', prefix),
-    ).Statement;
-
-  it('grants the reader policy of the consumer guide for one export', () => {
-    const { stack, reports } = aService();
-    expect(reports.grantRead(aRole(stack), 'nightly').success).toBe(true);
-    expect(statementsOf(stack)).toEqual(documented('team/nightly/'));
-  });
-
-  it('grants the same for all exports of the service', () => {
-    const { stack, reports } = aService();
-    reports.grantRead(aRole(stack));
-    expect(statementsOf(stack)).toEqual(documented('team/'));
+  it('to read one export is the reader policy of the consumer guide', () => {
+    const statements = statementsAfter((reports, reader) => reports.grantRead(reader, 'nightly'));
+    expect(statements).toEqual(documented(bucketArn, 'team/nightly/'));
   });
 
-  it('grants the whole bucket if the service has no prefix', () => {
-    const { stack, reports } = aService({ prefix: '' });
-    reports.grantRead(aRole(stack));
-    expect(statementsOf(stack)).toEqual([
-      { Effect: 'Allow', Action: 's3:GetObject', Resource: 'arn:aws:s3:::our-bucket/*' },
-      { Effect: 'Allow', Action: 's3:ListBucket', Resource: 'arn:aws:s3:::our-bucket' },
+  it('to read all exports is the same for the prefix of the service, or for the whole bucket without a prefix', () => {
+    const readAll = (reports: ReportExporter, reader: IGrantable) => reports.grantRead(reader);
+    expect(statementsAfter(readAll)).toEqual(documented(bucketArn, 'team/'));
+    expect(statementsAfter(readAll, () => ({ prefix: '' }))).toEqual([
+      { Effect: 'Allow', Action: 's3:GetObject', Resource: `${bucketArn}/*` },
+      { Effect: 'Allow', Action: 's3:ListBucket', Resource: bucketArn },
     ]);
   });
 
-  it('includes the key, if there is one, through S3 only', () => {
-    const encrypted = aService();
-    const key = Key.fromKeyArn(encrypted.stack, 'Key', keyArn);
-    const given = new ReportExporter(encrypted.stack, 'Encrypted', {
-      service: { baseUrl: 'https://reports.example.com' },
-      exports: [{ name: 'daily' }],
-      bucket: Bucket.fromBucketName(encrypted.stack, 'Other', 'other-bucket'),
-      encryptionKey: key,
-    });
-    given.grantRead(aRole(encrypted.stack));
-    const decrypt = { Effect: 'Allow', Action: 'kms:Decrypt', Resource: keyArn };
-    const throughS3 = { StringEquals: { 'kms:ViaService': expect.anything() } };
-    expect(statementsOf(encrypted.stack)).toContainEqual({ ...decrypt, Condition: throughS3 });
-
-    // The bucket's own key, if it knows it.
-    const bucket = Bucket.fromBucketAttributes(new Stack(), 'Bucket', { bucketName: 'our-bucket', encryptionKey: key });
-    const withKey = aService({ bucket });
-    withKey.reports.grantRead(aRole(withKey.stack), 'nightly');
-    expect(statementsOf(withKey.stack)).toEqual([...documented('team/nightly/'), { ...decrypt, Condition: throughS3 }]);
+  it.each<[string, (stack: Stack) => Partial<ReportExporterProps>]>([
+    ['the app', (stack) => ({ encryptionKey: Key.fromKeyArn(stack, 'Key', keyArn) })],
+    [
+      'the bucket',
+      (stack) => {
+        const encryptionKey = Key.fromKeyArn(stack, 'Key', keyArn);
+        return { bucket: Bucket.fromBucketAttributes(stack, 'Own', { bucketName: 'our-bucket', encryptionKey }) };
+      },
+    ],
+  ])('includes the key of %s, through S3 only', (_, props) => {
+    const statements = statementsAfter((reports, reader) => reports.grantRead(reader, 'nightly'), props);
+    const [decrypt] = statements.splice(-1);
+    expect(statements).toEqual(documented(bucketArn, 'team/nightly/'));
+    expect(decrypt).toMatchObject({ Effect: 'Allow', Action: 'kms:Decrypt', Resource: keyArn });
+    expect(throughS3(decrypt?.Condition)).toBe('s3.<AWS::Region>.<AWS::URLSuffix>');
   });
 
-  it('adds the statements to the bucket policy for another account', () => {
-    const stack = new Stack(anApp(), 'Another', { env: { account: '123456789012', region: 'eu-central-1' } });
-    const reports = new ReportExporter(stack, 'Reports', {
-      service: { baseUrl: 'https://reports.example.com' },
-      exports: [{ name: 'nightly' }],
-    });
-    reports.grantRead(new AccountPrincipal('210987654321'), 'nightly');
-    const template = Template.fromStack(stack);
-    const bucket = `<${resource(template, 'AWS::S3::Bucket').id}.Arn>`;
-    const { Statement } = resource(template, 'AWS::S3::BucketPolicy').Properties.PolicyDocument;
-    const allowed = (Statement as Statement[]).filter(({ Effect }) => Effect === 'Allow');
-    expect(allowed.map(({ Action, Resource, Condition }) => [Action, textOf(Resource), Condition])).toEqual([
-      ['s3:GetObject', `${bucket}/nightly/*`, undefined],
-      ['s3:ListBucket', bucket, { StringLike: { 's3:prefix': 'nightly/*' } }],
+  it('to start is to start executions of the state machine, and nothing else', () => {
+    expect(statementsAfter((reports, reader) => reports.grantStart(reader))).toEqual([
+      {
+        Effect: 'Allow',
+        Action: 'states:StartExecution',
+        Resource: expect.stringMatching(/^<ReportsStateMachine\w+>$/),
+      },
     ]);
-    for (const { Principal } of allowed) expect(JSON.stringify(Principal)).toContain(':iam::210987654321:root');
   });
 
-  it('rejects an export that the service does not have', () => {
-    const { stack, reports } = aService();
-    expect(() => reports.grantRead(aRole(stack), 'night')).toThrow(
+  it('is nothing of an export that the service does not have', () => {
+    expect(() => statementsAfter((reports, reader) => reports.grantRead(reader, 'night'))).toThrow(
       'Another/Reports has no export "night". Its exports: nightly, nightly-2',
     );
   });
-
-  it('is limited to one service of a stack', () => {
-    const settings = someServices({ bucket: { prefix: 'team/' } });
-    const stack = new ReportExporterStack(anApp(), 'ReportExporter', { settings });
-    stack.services[0]?.grantRead(aRole(stack), 'eu-nightly');
-    const template = Template.fromStack(stack);
-    const bucket = `<${resource(template, 'AWS::S3::Bucket').id}.Arn>`;
-    expect(readerStatements(template).map(({ Resource }) => Resource)).toEqual([
-      `${bucket}/team/eu/eu-nightly/*`,
-      bucket,
-    ]);
-  });
 });
 
-describe('grantStart', () => {
-  it('grants to start executions of the state machine, and nothing else', () => {
-    const { stack, reports } = aService();
-    expect(reports.grantStart(aRole(stack)).success).toBe(true);
-    const template = Template.fromStack(stack);
-    const machine = resource(template, 'AWS::StepFunctions::StateMachine').id;
-    expect(readerStatements(template)).toEqual([
-      { Effect: 'Allow', Action: 'states:StartExecution', Resource: `<${machine}>` },
+describe('other accounts', () => {
+  /** What a policy allows principals of other accounts. */
+  const grantsIn = (statements: readonly Statement[]) =>
+    statements
+      .filter(({ Principal }) => accounts.some((account) => JSON.stringify(Principal).includes(account)))
+      .map(({ Principal, Resource, ...statement }) => {
+        const arns = [(Principal as { AWS: unknown }).AWS].flat().map(text);
+        return {
+          ...statement,
+          principals: arns.map((arn) => /:iam::(\d{12}):root$/.exec(arn)?.[1]),
+          Resource: text(Resource),
+        };
+      });
+  const bucketGrants = (template: Template) =>
+    grantsIn(resource(template, 'AWS::S3::BucketPolicy').Properties.PolicyDocument.Statement);
+  const bucketArn = (template: Template) => `<${resource(template, 'AWS::S3::Bucket').id}.Arn>`;
+  const documentedFor = (template: Template, prefix: string, principals: readonly string[]) =>
+    documented(bucketArn(template), prefix).map((statement) => ({ ...statement, principals }));
+
+  it('may read the objects of the service and list its folders, and nothing else', () => {
+    const { template } = deploy({ bucket: { prefix: 'team/' }, service: { baseUrl, readerAccounts: accounts } });
+    expect(bucketGrants(template)).toEqual(documentedFor(template, 'team/acme/', accounts));
+    const others = Object.values(resourcesOf(template)).filter(({ Type }) => Type !== 'AWS::S3::BucketPolicy');
+    expect(JSON.stringify(others)).not.toMatch(/210987654321|321098765432/);
+    expect(outputsOf(template)).not.toHaveProperty('ReaderKeyPolicyStatement');
+  });
+
+  it('may read one service: accounts of another read nothing of it', () => {
+    const [one = '', other = ''] = accounts;
+    const { services, ...settings } = someServices();
+    const [eu, us] = [one, other].map((account) => ({ readerAccounts: [account] }));
+    const { template } = deployWith({
+      ...settings,
+      services: { eu: { ...services['eu'], ...eu }, us: { ...services['us'], ...us } },
+    });
+    expect(bucketGrants(template)).toEqual([
+      ...documentedFor(template, 'eu/', [one]),
+      ...documentedFor(template, 'us/', [other]),
     ]);
+  });
+
+  it('may be granted one export of a construct', () => {
+    const { reports, stack } = deployConstruct({}, { account: '123456789012', region: 'eu-central-1' });
+    reports.grantRead(new AccountPrincipal('210987654321'), 'nightly');
+    const template = Template.fromStack(stack);
+    expect(bucketGrants(template)).toEqual(documentedFor(template, 'nightly/', ['210987654321']));
+  });
+
+  it('may decrypt with a key of the app, through S3 only', () => {
+    const props = (stack: Stack) => ({ encryptionKey: new Key(stack, 'Key'), readerAccounts: accounts });
+    const { template } = deployConstruct(props, { account: '123456789012', region: 'eu-central-1' });
+    const [decrypt, ...others] = grantsIn(resource(template, 'AWS::KMS::Key').Properties.KeyPolicy.Statement);
+    expect(others).toEqual([]);
+    expect(decrypt).toMatchObject({ principals: accounts, Effect: 'Allow', Action: 'kms:Decrypt', Resource: '*' });
+    expect(throughS3(decrypt?.Condition)).toBe('s3.eu-central-1.<AWS::URLSuffix>');
+    // Without a prefix, they may read the whole bucket.
+    expect(bucketGrants(template).map(({ Resource }) => Resource)).toEqual([
+      `${bucketArn(template)}/*`,
+      bucketArn(template),
+    ]);
+  });
+
+  it('need a statement in the policy of a key that the stack does not own, which an output has', () => {
+    const { template } = deploy({ kmsKeyArn: keyArn, service: { baseUrl, readerAccounts: accounts } });
+    expect(JSON.parse(outputsOf(template).ReaderKeyPolicyStatement ?? '')).toEqual({
+      Effect: 'Allow',
+      Principal: { AWS: accounts.map((account) => `arn:<AWS::Partition>:iam::${account}:root`) },
+      Action: 'kms:Decrypt',
+      Resource: '*',
+      Condition: { StringEquals: { 'kms:ViaService': 's3.<AWS::Region>.<AWS::URLSuffix>' } },
+    });
+  });
+
+  it('are rejected for a bucket that the app has not created', () => {
+    const bucketOf = (stack: Stack) => Bucket.fromBucketName(stack, 'Bucket', 'our-bucket');
+    expect(() => deployConstruct((stack) => ({ bucket: bucketOf(stack), readerAccounts: accounts }))).toThrow(
+      'Another/Reports readerAccounts: this app cannot change the policy of the bucket, because it has not created it. Add the ' +
+        'statements to it yourself (docs/consumers.md, "Other accounts")',
+    );
   });
 });
 
 describe('metric', () => {
-  const aServiceWith = (...names: readonly string[]) => aService({ exports: names.map((name) => ({ name })) }).reports;
-  const two = aServiceWith('nightly', 'weekly');
+  const { stack, reports: two } = deployConstruct({ exports: [{ name: 'nightly' }, { name: 'weekly' }] });
   const ofService = { deployment: 'Another', service: 'reports' };
 
   it('is that of an export, or of the service', () => {
@@ -160,13 +199,12 @@ describe('metric', () => {
       statistic: 'Sum',
       dimensions: { deployment: 'Another', export: 'weekly' },
     });
-    expect(two.metric('StartsRejected').dimensions).toEqual(ofService);
     expect(two.metric('WaitSeconds').dimensions).toEqual(ofService);
     expect(two.metric('WaitSeconds', 'nightly').dimensions).toEqual({ deployment: 'Another', export: 'nightly' });
   });
 
   it('is that of the only export, where none is named', () => {
-    const one = aServiceWith('nightly');
+    const { reports: one } = deployConstruct();
     for (const name of Object.keys(metricUnits) as MetricName[]) {
       const isOfService = name === 'StartsRejected' || name === 'WaitSeconds';
       const expected = isOfService ? ofService : { deployment: 'Another', export: 'nightly' };
@@ -185,9 +223,8 @@ describe('metric', () => {
   });
 
   it('makes an alarm, with other properties', () => {
-    const { stack, reports } = aService();
-    expect(reports.metric('ServiceLatency', 'nightly').statistic).toBe('Average');
-    const metric = reports.metric('ServiceLatency', 'nightly', { statistic: 'p90', period: Duration.hours(1) });
+    expect(two.metric('ServiceLatency', 'nightly').statistic).toBe('Average');
+    const metric = two.metric('ServiceLatency', 'nightly', { statistic: 'p90', period: Duration.hours(1) });
     new Alarm(stack, 'Slow', { metric, threshold: 5_000, evaluationPeriods: 2 });
     expect(resource(Template.fromStack(stack), 'AWS::CloudWatch::Alarm', 'Slow').Properties).toMatchObject({
       MetricName: 'ServiceLatency',

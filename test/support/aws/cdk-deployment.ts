@@ -2,8 +2,9 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { App } from 'aws-cdk-lib';
+import { App, type Environment, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import { ReportExporter, type ReportExporterProps } from '../../../lib/cdk/report-exporter.ts';
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 
 export const aSchedule = (overrides: object = {}) => ({
@@ -47,7 +48,7 @@ const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../
 /** An app that does not bundle the functions. CDK's validation takes five times as long as the rest: `check:templates` runs it. */
 export function anApp(moreContext: object = {}, { isValidated = false } = {}): App {
   return new App({
-    context: { ...context, 'aws:cdk:bundling-stacks': [], ...moreContext },
+    context: { ...context, 'aws:cdk:bundling-stacks': [], 'aws:cdk:enable-asset-metadata': true, ...moreContext },
     analyticsReporting: false,
     builtinCloudFormationValidation: isValidated,
   });
@@ -62,10 +63,49 @@ export interface Deployment {
 /** The stack with the default settings and `overrides`. @throws ConfigurationError if the settings are invalid */
 export const deploy = (overrides: SomeSettings = {}): Deployment => deployWith(someSettings(overrides));
 
-/** The stack with these settings. @throws ConfigurationError if they are invalid */
-export function deployWith(settings: object, app = anApp()): Deployment {
+const deployments = new Map<string, Deployment>();
+
+/** The stack with these settings, which is synthesized once per file. @throws ConfigurationError if they are invalid */
+export function deployWith(settings: object): Deployment {
+  const key = JSON.stringify(settings);
+  const deployment = deployments.get(key) ?? deployIn(anApp(), settings);
+  deployments.set(key, deployment);
+  return deployment;
+}
+
+export function deployIn(app: App, settings: object): Deployment {
   const stack = new ReportExporterStack(app, 'ReportExporter', { settings });
   return { app, stack, template: Template.fromStack(stack) };
+}
+
+interface ConstructDeployment {
+  readonly app: App;
+  readonly stack: Stack;
+  readonly reports: ReportExporter;
+  /** Synthesized when it is first read. */
+  readonly template: Template;
+}
+
+/** A construct `Reports` in a stack `Another`, with one scheduled export. @throws ConfigurationError if the props are invalid */
+export function deployConstruct(
+  propsIn: Partial<ReportExporterProps> | ((stack: Stack) => Partial<ReportExporterProps>) = {},
+  env?: Environment,
+): ConstructDeployment {
+  const app = anApp();
+  const stack = new Stack(app, 'Another', { env });
+  const reports = new ReportExporter(stack, 'Reports', {
+    service: { baseUrl: 'https://reports.example.com' },
+    exports: [{ name: 'nightly', schedule: aSchedule() }],
+    ...(typeof propsIn === 'function' ? propsIn(stack) : propsIn),
+  });
+  return {
+    app,
+    stack,
+    reports,
+    get template() {
+      return Template.fromStack(stack);
+    },
+  };
 }
 
 export interface Resource {
@@ -94,6 +134,23 @@ export function resource(template: Template, type: string, idPrefix = ''): { id:
     );
   }
   return { id: only[0], ...only[1] };
+}
+
+export interface Statement {
+  readonly Effect: 'Allow' | 'Deny';
+  readonly Action: string | readonly string[];
+  readonly Resource: unknown;
+  readonly Condition?: unknown;
+  readonly Principal?: unknown;
+  readonly Sid?: string;
+}
+
+/** The statements of all policies of the only role whose logical ID begins with `roleIdPrefix`. */
+export function statementsOf(template: Template, roleIdPrefix: string): Statement[] {
+  const { id } = resource(template, 'AWS::IAM::Role', roleIdPrefix);
+  return Object.values(resourcesOf(template, 'AWS::IAM::Policy'))
+    .filter(({ Properties }) => Properties.Roles.some((role: { Ref: string }) => role.Ref === id))
+    .flatMap(({ Properties }) => Properties.PolicyDocument.Statement);
 }
 
 /** The values of the outputs, with each reference replaced by the logical ID of the resource. */

@@ -1,0 +1,68 @@
+/** Proxies, certificates and headers of a service in a deployment. */
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
+import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { parseExporterSettings } from '../../../lib/cdk/settings/exporter-settings.ts';
+import { someSettings } from '../../support/aws/cdk-deployment.ts';
+import { aDirectory } from '../../support/process/command-line.ts';
+import { createAuthority } from '../../support/service/certificates.ts';
+
+const authority = createAuthority({ name: 'Example CA' });
+const baseUrl = 'https://reports.example.com';
+
+it('the functions get the network settings without what is for runs on this machine only', () => {
+  const tls = { ca: authority.cert, clientCertificateSecret: 'reports/client' };
+  const written = {
+    baseUrl,
+    proxyUrl: 'http://proxy.example:3128',
+    proxyCredentialsSecret: 'reports/proxy',
+    headers: { 'X-Tenant': 'acme' },
+  };
+  const local = { clientCertificate: 'client.pem', clientKey: 'client.key', clientKeyPassphraseEnv: 'PASSPHRASE' };
+  const settings = deploymentSettings(someSettings({ service: { ...written, tls: { ...tls, ...local } } }));
+  const deployed = settings.services.map(({ service }) => functionSettings(service, []).service);
+  expect(deployed).toMatchObject([written]);
+  expect(deployed[0]?.tls).toEqual(tls);
+});
+
+it('tls.ca becomes the content of the file, whose path is relative to the settings file', async () => {
+  const directory = await aDirectory();
+  mkdirSync(join(directory, 'certs'));
+  writeFileSync(join(directory, 'certs/ca.pem'), `# notes\n${authority.cert}`);
+  const file = join(directory, 'settings.json');
+  writeFileSync(file, JSON.stringify(someSettings({ service: { baseUrl, tls: { ca: 'certs/ca.pem' } } })));
+  expect(deploymentSettings(file).services[0]?.service.tls?.ca).toBe(authority.cert);
+});
+
+it.each([
+  [{ tls: { ca: 'nowhere.pem' } }, 'tls.ca: nowhere.pem does not exist'],
+  [{ tls: { ca: 'package.json' } }, 'tls.ca: package.json contains no certificate. Store it in PEM form'],
+  [
+    { tls: { clientCertificate: 'c.pem', clientKey: 'k.pem' } },
+    'tls.clientCertificateSecret: is required on AWS with clientCertificate, which is for runs on this machine only',
+  ],
+  [{ proxyCredentialsSecret: 'reports/proxy' }, 'proxyUrl: is required with proxyCredentialsSecret'],
+])('a stack and a construct reject %j', (settings, problem) => {
+  const service = { baseUrl, ...settings };
+  expect(() => deploymentSettings(someSettings({ service }))).toThrow(`services.acme.${problem}`);
+  const construct = { name: 'reports', path: 'Another/Reports' };
+  expect(() => parseExporterSettings({ service, exports: [{ name: 'a' }] }, construct)).toThrow(
+    `Another/Reports service.${problem}`,
+  );
+});
+
+it.each([
+  { apiKeySecret: { field: 'key' } },
+  { apiKeyEnv: 'ACME_API_KEY' },
+  { exportPage: { memoryMebibytes: 1_024 } },
+  { readerAccounts: ['210987654321'] },
+])('problems are reported together with all others, whatever else the service has: %j', (other) => {
+  const service = { baseUrl, ...other, tls: { ca: 'nowhere.pem' }, totalTimeout: 'PT20M' };
+  const settings = someSettings({ service, exports: [{ name: 'a' }, { name: 'a' }] });
+  expect(() => deploymentSettings(settings)).toThrow(
+    /exports\[1\]\.name: is the same.*exports\[0\]: one page may take.*tls\.ca: nowhere/s,
+  );
+});
