@@ -1,7 +1,7 @@
 /** The deployed bundles: each is one file that runs by itself, with the modules that the function needs and no others. */
 
 import { execFile } from 'node:child_process';
-import { cp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, readFile, symlink, writeFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +17,7 @@ import {
   type FunctionName,
   functionNames,
 } from '../support/aws/bundled-functions.ts';
-import { settingsOf, type WrittenSettings } from '../support/aws/deployed-functions.ts';
+import { settingsOf } from '../support/aws/deployed-functions.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
 import { textOf } from '../support/docs/doc-pages.ts';
 import { executionArn } from '../support/export/function-machine.ts';
@@ -34,14 +34,6 @@ beforeAll(async () => {
   bundles = Object.fromEntries(built) as typeof bundles;
 });
 afterAll(async () => await directory.remove());
-
-/** Stores the settings file beside each bundle, as a deployment does. */
-async function storeSettings(written: WrittenSettings): Promise<void> {
-  const settings = settingsOf(written);
-  for (const { file } of Object.values(bundles)) {
-    await writeFile(join(dirname(file), settingsFileName), JSON.stringify(settings));
-  }
-}
 
 /** Runs a bundle in a new process, with exactly this environment. */
 async function invoke(name: FunctionName, event: unknown, env: Readonly<Record<string, string>>) {
@@ -82,10 +74,9 @@ describe('a bundle', () => {
       API_KEY_SECRET_ID: 'reports/api-key',
       API_KEY_SECRET_FIELD: '',
     };
-    await storeSettings({
-      service: { baseUrl: service.baseUrl },
-      exports: [{ name: 'other' }, { name: 'reports', size: 2 }],
-    });
+    const exports = [{ name: 'other' }, { name: 'reports', size: 2 }];
+    const settings = JSON.stringify(settingsOf({ service: { baseUrl: service.baseUrl }, exports }));
+    for (const { file } of Object.values(bundles)) await writeFile(join(dirname(file), settingsFileName), settings);
     const execution = executionArn('first');
     const startInput = { export: 'reports' };
 
@@ -110,27 +101,6 @@ describe('a bundle', () => {
     expect(new Set(aws.sessionTokens)).toEqual(new Set(['session-token']));
     // A warning of Node.js would be in the log of every cold start.
     for (const { stderr } of [begun, first, second, finished]) expect(stderr).toBe('');
-  });
-
-  it.each(functionNames)('of %s loads without its environment, and then reports what is missing', async (name) => {
-    const { error, message } = await invoke(name, { input: {}, execution: 'e' }, { AWS_REGION: 'us-east-1' });
-    expect(error).toBe('ConfigurationError');
-    expect(message).toMatch(/DEPLOYMENT_NAME.*SERVICE_NAME.*TABLE_NAME/);
-  });
-
-  it.each(functionNames)('of %s reads the settings file from its own folder', async (name) => {
-    const env = Object.fromEntries(Object.keys(functionEnvironmentSchema.shape).map((variable) => [variable, 'x/']));
-    const file = join(dirname(bundles[name].file), settingsFileName);
-    const event = { input: {}, execution: 'e', startInput: {} };
-    const errorOf = async () => {
-      const { outcome, message } = await invoke(name, event, { ...env, AWS_REGION: 'us-east-1' });
-      return message ?? JSON.stringify(outcome);
-    };
-    await rm(file, { force: true });
-    expect(await errorOf()).toBe(`Cannot read the settings at ${file}. Deploy the stack again`);
-    await storeSettings({ service: { baseUrl: 'https://a.example' }, exports: [{ name: 'a' }, { name: 'b' }] });
-    // The service has two exports, and the event names none.
-    expect(await errorOf()).toMatch(name === 'fail-run' ? /"export":null/ : /Exports of this service: a, b$/);
   });
 
   it('is the same in every folder of every machine, so that its asset has the same hash', async () => {
@@ -228,30 +198,22 @@ describe('a bundle contains', () => {
   ];
 
   it.each(functionNames)('exactly the packages that it needs: %s', (name) => {
+    const { packages, imports } = bundles[name];
     const candidates = [...sdk, 'undici', 'saxes', ...unwanted];
-    expect(candidates.filter((each) => bundles[name].packages.has(each)).sort()).toEqual([...deps[name]].sort());
+    expect(new Set(candidates.filter((each) => packages.has(each)))).toEqual(new Set(deps[name]));
+    expect([...imports].filter((each) => !isBuiltin(each))).toEqual([]);
   });
 
-  it.each(functionNames)('no schemas for readers: %s', (name) => {
-    expect(bundles[name].modules).toContain('lib/core/errors.ts');
-    expect(bundles[name].modules).not.toContain('lib/core/storage/published-schemas.ts');
-  });
-
-  it.each(functionNames)('only the small entry points of zod and undici: %s', (name) => {
+  it.each(functionNames)('only the modules and the entry points of packages that it needs: %s', (name) => {
+    const modules = [...bundles[name].modules];
+    expect(modules).toContain('lib/core/errors.ts');
+    // The schemas for readers, and the commands of operators.
+    const unneeded =
+      /^lib\/(core\/storage\/published-schemas\.ts|aws\/(stack|scheduler|step-functions\/(?!executions\.ts))|operator|local)/;
+    expect(modules.filter((module) => unneeded.test(module))).toEqual([]);
     const large =
       /node_modules\/(zod\/v4\/classic\/|undici\/(index\.js|lib\/(mock|cache|interceptor|web\/websocket)\/))/;
     expect([...bundles[name].packageFiles].filter((path) => large.test(path))).toEqual([]);
-  });
-
-  it.each(functionNames)('no modules of the operator commands: %s', (name) => {
-    const operatorOnly = [...bundles[name].modules].filter((module) =>
-      /^lib\/(aws\/(stack|scheduler|step-functions)|operator|local)\//.test(module),
-    );
-    expect(operatorOnly.filter((module) => module !== 'lib/aws/step-functions/executions.ts')).toEqual([]);
-  });
-
-  it.each(functionNames)('everything that it imports, except for modules of Node.js: %s', (name) => {
-    expect([...bundles[name].imports].filter((each) => !isBuiltin(each))).toEqual([]);
   });
 
   // Each cold start downloads, unpacks and reads it.

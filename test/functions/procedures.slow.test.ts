@@ -1,10 +1,7 @@
-/** The procedures in docs/procedures.md, with the real functions, AWS over local HTTP, and a service whose keys are rotated. */
+/** The procedures in docs/procedures.md, with the real functions and AWS over local HTTP. */
 
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -30,69 +27,16 @@ import { captureOutput, deployedFunctions } from '../support/aws/deployed-functi
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 import { type ExecutionResult, execute, executionArn, type Functions } from '../support/export/function-machine.ts';
-import { someReports } from '../support/service/simulator-client.ts';
+import { simulatorApiKey, someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const root = join(import.meta.dirname, '../..');
-const oldKey = 'the-old-api-key-7f3a';
-const newKey = 'the-new-api-key-91cd';
 
-const output = captureOutput();
-const failedAttempts = () => output.text().split('"attempt-failed"').length - 1;
+captureOutput();
 
-interface ServiceOptions {
-  readonly faults?: FaultScript;
-  /** Called before the response to the request with this number, from 1. */
-  readonly onRequest?: (request: number, keys: Set<string>) => void;
-}
-
-/** A simulator of five reports behind a server that accepts the keys in `keys`. */
-async function startService({ faults, onRequest }: ServiceOptions) {
-  const simulator = await startSimulator({
-    vendor: 'SERVICE',
-    apiKey: 'internal-key',
-    reports: inMemoryReports(someReports(5)),
-    faults,
-  });
-  const keys = new Set([oldKey]);
-  const requests: { readonly key: string; readonly accepted: boolean }[] = [];
-  const server = createServer((request, response) => {
-    onRequest?.(requests.length + 1, keys);
-    const key = String(request.headers['x-service-api-key']);
-    const accepted = keys.has(key);
-    requests.push({ key, accepted });
-    if (!accepted) {
-      request.resume();
-      response.writeHead(401).end();
-      return;
-    }
-    const forward = async () => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of request) chunks.push(chunk as Buffer);
-      const { host: _host, connection: _connection, 'content-length': _length, ...headers } = request.headers;
-      const page = await fetch(`${simulator.baseUrl}${request.url}`, {
-        method: request.method ?? 'POST',
-        headers: { ...(headers as Record<string, string>), 'x-service-api-key': 'internal-key' },
-        body: Buffer.concat(chunks),
-      });
-      response.writeHead(page.status, Object.fromEntries(page.headers));
-      response.end(Buffer.from(await page.arrayBuffer()));
-    };
-    void forward();
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    keys,
-    requests,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
-      await simulator.close();
-    },
-  };
-}
+/** A service with five reports. */
+const startService = (faults?: FaultScript) =>
+  startSimulator({ vendor: 'SERVICE', apiKey: simulatorApiKey, reports: inMemoryReports(someReports(5)), faults });
 
 type Service = Awaited<ReturnType<typeof startService>>;
 
@@ -118,7 +62,7 @@ function deploy(
 
 async function localAws(): Promise<LocalAws> {
   const aws = await startLocalAws();
-  aws.secrets.set('reports/api-key', oldKey);
+  aws.secrets.set('reports/api-key', simulatorApiKey);
   return aws;
 }
 
@@ -168,54 +112,6 @@ async function verify({ aws, bucket }: Deployment, run?: string) {
   s3.destroy();
   return { run: published.header.run, findings, notes, pages };
 }
-
-describe('rotating the API key', () => {
-  it.each([1, 25])(
-    'fails no request while both keys are valid, nor when the old one ends: %i pages per invocation',
-    async (pagesPerInvocation) => {
-      await using aws = await localAws();
-      await using service = await startService({
-        onRequest(request, keys) {
-          if (request === 3) {
-            keys.add(newKey);
-            aws.secrets.set('reports/api-key', newKey);
-          }
-          if (request === 5) keys.delete(oldKey);
-        },
-      });
-      const deployment = deploy(aws, service, { settings: { pagesPerInvocation } });
-      const { manifest } = completed(await execute(deployment.functions, { name: 'first' }));
-      expect(idsOf(deployment, manifest)).toEqual(allIds);
-      expect(service.requests.filter(({ accepted }) => accepted)).toHaveLength(5);
-      expect(service.requests.filter(({ accepted }) => !accepted)).toEqual([{ key: oldKey, accepted: false }]);
-      expect(service.requests.at(-1)).toEqual({ key: newKey, accepted: true });
-      expect(failedAttempts()).toBe(0);
-      expect(output.text()).not.toMatch(new RegExp(`${oldKey}|${newKey}`));
-    },
-  );
-
-  it('fails a run that needs the new key before it is stored, and the next start resumes the run', async () => {
-    await using aws = await localAws();
-    await using service = await startService({
-      onRequest(request, keys) {
-        if (request !== 3) return;
-        keys.clear();
-        keys.add(newKey);
-      },
-    });
-    const deployment = deploy(aws, service);
-    const failed = await execute(deployment.functions, { name: 'first' });
-    expect(failed).toMatchObject({ status: 'failed', error: 'ConfigurationError' });
-    expect(JSON.stringify(failed.cause)).toContain('the API key was rejected, even after a refresh');
-
-    aws.executions.set(executionArn('first'), 'FAILED');
-    aws.secrets.set('reports/api-key', newKey);
-    const { manifest } = completed(await execute(deployment.functions, { name: 'second' }));
-    expect(idsOf(deployment, manifest)).toEqual(allIds);
-    // No page is fetched twice.
-    expect(service.requests.filter(({ accepted }) => accepted)).toHaveLength(5);
-  });
-});
 
 /** The items of the table, or those that replace all of its items. */
 async function itemsIn(aws: LocalAws, table = aws.table) {
@@ -274,7 +170,7 @@ async function copyItems(aws: LocalAws, prefix: string): Promise<string> {
 describe('restoring the table', () => {
   it('restores the page log of a run', async () => {
     await using aws = await localAws();
-    await using service = await startService({});
+    await using service = await startService();
     const deployment = deploy(aws, service);
     const { run } = completed(await execute(deployment.functions, { name: 'first' }));
     await restoreTo('restored', await itemsIn(aws));
@@ -285,20 +181,9 @@ describe('restoring the table', () => {
     expect(await verify(deployment)).toEqual({ run, findings: [], notes: [], pages: 5 });
   });
 
-  it('restores a deleted state, from which the next run starts at the watermark', async () => {
-    await using aws = await localAws();
-    await using service = await startService({});
-    const deployment = deploy(aws, service);
-    const first = completed(await execute(deployment.functions, { name: 'first' }));
-    await restoreTo('restored', await itemsIn(aws));
-    await deleteItems(aws, 'state');
-    expect(await copyItems(aws, 'state')).toBe('1 items copied');
-    expect(completed(await execute(deployment.functions, { name: 'second' })).since).toBe(first.watermark);
-  });
-
   it('exports reports of later runs again after a restore to an earlier time, with a higher sequence', async () => {
     await using aws = await localAws();
-    await using service = await startService({});
+    await using service = await startService();
     const deployment = deploy(aws, service);
     const first = completed(await execute(deployment.functions, { name: 'first' }));
     await restoreTo('restored', await itemsIn(aws));
@@ -318,7 +203,7 @@ describe('restoring the table', () => {
   it('resumes a run that was in progress then and still is, and uses the pages that it has stored since', async () => {
     await using aws = await localAws();
     const faults = combineScripts(onPage(3, errorResponse(403)), onPage(5, errorResponse(403)));
-    await using service = await startService({ faults });
+    await using service = await startService(faults);
     const deployment = deploy(aws, service);
     expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ status: 'failed' });
     aws.executions.set(executionArn('first'), 'FAILED');
@@ -339,7 +224,7 @@ describe('restoring the table', () => {
 
   it('refuses a run that was in progress then and is published now, until a start with `restart`', async () => {
     await using aws = await localAws();
-    await using service = await startService({ faults: onPage(3, errorResponse(403)) });
+    await using service = await startService(onPage(3, errorResponse(403)));
     const deployment = deploy(aws, service);
     expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ status: 'failed' });
     aws.executions.set(executionArn('first'), 'FAILED');
@@ -376,7 +261,7 @@ function copyBucket({ objects: from }: LocalAws, { objects: to }: LocalAws, buck
 describe('moving', () => {
   it('to another bucket keeps published runs and the watermark', async () => {
     await using aws = await localAws();
-    await using service = await startService({});
+    await using service = await startService();
     const before = deploy(aws, service);
     const first = completed(await execute(before.functions, { name: 'first' }));
     copyBucket(aws, aws, 'new-bucket');
@@ -395,7 +280,7 @@ describe('moving', () => {
   it('to another account starts at the old watermark, and copied runs can be verified', async () => {
     await using aws = await localAws();
     await using newAws = await localAws();
-    await using service = await startService({});
+    await using service = await startService();
     const before = deploy(aws, service);
     const first = completed(await execute(before.functions, { name: 'first' }));
     const last = latestOf(before);
@@ -418,7 +303,7 @@ describe('moving', () => {
 describe('after an export with the wrong filter', () => {
   it('a start with `since` exports the right reports, and the wrong run can be deleted', async () => {
     await using aws = await localAws();
-    await using service = await startService({});
+    await using service = await startService();
     const wrong = deploy(aws, service, { settings: { filter: { type: 'WRONG' } } });
     const first = completed(await execute(wrong.functions, { name: 'first' }));
 

@@ -1,6 +1,5 @@
 /** Connections of a warm function: one to each server, shared by all invocations. */
 
-import dns from 'node:dns';
 import { Readable } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
@@ -8,7 +7,6 @@ import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { ExportPageOutcome } from '../../lib/core/steps/loop-outcome.ts';
-import { errorResponse, type FaultScript, onRequest } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
@@ -28,9 +26,7 @@ interface WarmFunction extends AsyncDisposable {
 }
 
 /** An export-page function with a run that has begun. The connections to each server are counted. */
-async function warmFunction(
-  options: { settings?: object; faults?: FaultScript; host?: string } = {},
-): Promise<WarmFunction> {
+async function warmFunction(settings: object = {}): Promise<WarmFunction> {
   await using stack = new AsyncDisposableStack();
   const aws = stack.use(await startLocalAws());
   const simulator = stack.use(
@@ -38,17 +34,16 @@ async function warmFunction(
       vendor: 'SERVICE',
       apiKey: simulatorApiKey,
       reports: inMemoryReports(someReports(100)),
-      faults: options.faults,
     }),
   );
   aws.secrets.set('reports/api-key', simulatorApiKey);
-  const service = stack.use(await countConnections(simulator.baseUrl, options.host));
+  const service = stack.use(await countConnections(simulator.baseUrl));
   const dynamoDb = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL_DYNAMODB ?? ''));
   const s3 = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
   const secrets = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
   const { BeginRun, ExportPage } = deployedFunctions(
     aws,
-    { service: { baseUrl: service.url }, exports: [{ name: 'reports', size: 1, ...options.settings }] },
+    { service: { baseUrl: service.url }, exports: [{ name: 'reports', size: 1, ...settings }] },
     { AWS_ENDPOINT_URL_S3: s3.url, AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.url },
   );
   const execution = executionArn('first');
@@ -104,27 +99,11 @@ describe('a warm export-page', () => {
   });
 
   it('connects to the service at most twice with two pages in flight', async () => {
-    await using warm = await warmFunction({ settings: { pagesPerInvocation: 5 } });
+    await using warm = await warmFunction({ pagesPerInvocation: 5 });
     await invokeRepeatedly(10, warm);
     const { service, ...aws } = warm.connectionCounts();
     expect(service).toBeLessThanOrEqual(2);
     expect(aws).toEqual({ dynamoDb: 1, s3: 1, secrets: 1 });
-  });
-
-  it('resolves a host name once per connection, not per page', async () => {
-    const lookup = vi.spyOn(dns, 'lookup');
-    await using warm = await warmFunction({ host: 'localhost' });
-    await invokeRepeatedly(5, warm);
-    expect(warm.service.made).toBe(1);
-    expect(lookup.mock.calls.filter(([name]) => String(name) === 'localhost')).toHaveLength(1);
-  });
-
-  it('keeps its connection after a 503', async () => {
-    await using warm = await warmFunction({ faults: onRequest(2, errorResponse(503)) });
-    await warm.invoke();
-    await expect(warm.invoke()).rejects.toThrow('503');
-    await invokeRepeatedly(3, warm);
-    expect(warm.connectionCounts()).toEqual({ service: 1, dynamoDb: 1, s3: 1, secrets: 1 });
   });
 
   it('notices connections that were closed between invocations, without a failed attempt', async () => {

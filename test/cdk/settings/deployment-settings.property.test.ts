@@ -99,7 +99,7 @@ describe('arbitrary deployment settings', () => {
     { weight: 2, arbitrary: mutationsOf(repositoryFile) },
     anyValue,
   );
-  test.prop([values], { numRuns: cases(150) })('are accepted or rejected', (value) => {
+  test.prop([values], { numRuns: cases(60) })('are accepted or rejected', (value) => {
     const isPath = typeof value === 'string' && value.trim() !== '' && !value.trimStart().startsWith('{');
     const form = isPath
       ? /^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*: (does not exist|is |may not be read|cannot be read)/u
