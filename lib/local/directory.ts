@@ -3,8 +3,8 @@
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import {
-  type DeployedExport,
-  type Deployment,
+  type ExportTarget,
+  type Target,
   type RunEnd,
   type SettingsOrigin,
   type StartOptions,
@@ -35,7 +35,7 @@ export interface LocalDeploymentOptions {
 }
 
 /** @throws ConfigurationError if no export has run in the directory, or its state cannot be read */
-export function openLocalDeployment(options: LocalDeploymentOptions): Deployment {
+export function openLocalDeployment(options: LocalDeploymentOptions): Target {
   const { out } = options;
   const stateFile = stateFileIn(out);
   if (!isFilePresent(stateFile)) {
@@ -48,7 +48,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
   const store = createDirectoryPageStore(out);
   // Opened once for all exports: they share the file.
   let log: ReturnType<typeof openSqlitePageLog> | undefined;
-  const open = async (exportName: string): Promise<DeployedExport> => {
+  const open = async (exportName: string): Promise<ExportTarget> => {
     const saved = notes.settings(exportName);
     if (saved === undefined) throw unknownExport(exportName, out, notes.exportNames());
     const settings = await readAgain(saved, options);
@@ -161,7 +161,7 @@ function unknownExport(exportName: string, out: string, names: readonly string[]
   return new ExportError('ConfigurationError', `There is no export ${exportName} in directory ${out}. ${existing}`);
 }
 
-interface LocalStores extends Pick<DeployedExport, 'log'> {
+interface LocalStores extends Pick<ExportTarget, 'log'> {
   readonly notes: RunNotesReader;
   readonly store: ReturnType<typeof createDirectoryPageStore>;
 }
@@ -170,7 +170,7 @@ function deployedExport(
   options: LocalDeploymentOptions,
   { settings, origin, toSave }: CurrentSettings,
   { notes, log, store }: LocalStores,
-): DeployedExport {
+): ExportTarget {
   const { out } = options;
   const described = describeLocalExport(settings, options);
   const { name } = described;
@@ -195,7 +195,7 @@ function deployedExport(
     async start(request, startOptions) {
       return await notingFailure(options, { exportName: name }, request, startOptions, async () => {
         if (origin.problem !== undefined) throw origin.problem;
-        startOptions.say(`Settings: ${origin.file ?? noSettingsFile}`);
+        startOptions.notify(`Settings: ${origin.file ?? noSettingsFile}`);
         return await startRun(options, settings, request, startOptions, toSave);
       });
     },
@@ -209,7 +209,7 @@ export const noSettingsFile = 'those of the last run, which had no settings file
 export function describeLocalExport(
   settings: LocalExport,
   { env, runtime }: Pick<LocalDeploymentOptions, 'env' | 'runtime'>,
-): Pick<DeployedExport, 'name' | 'definition' | 'service' | 'serviceName'> {
+): Pick<ExportTarget, 'name' | 'definition' | 'service' | 'serviceName'> {
   const service = localService(settings, env, runtime);
   const { address: serviceName } = service;
   return { name: settings.export.name, definition: definitionOf(settings, serviceName), service, serviceName };
@@ -232,11 +232,11 @@ async function startRun(
   { out, env, runtime }: RunOptions,
   settings: LocalExport,
   startInput: StartRequest,
-  { say, emit, onRetry, signal, maxAttempts }: StartOptions,
+  { notify, emit, onRetry, signal, maxAttempts }: StartOptions,
   settingsToSave?: SavedSettings,
 ): Promise<RunEnd> {
   const service = localService(settings, env, runtime);
-  await using client = await service.connect(say);
+  await using client = await service.connect(notify);
   const { maxConcurrentPages } = settings.service;
   return await runLocally({
     definition: definitionOf(settings, service.address),

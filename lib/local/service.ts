@@ -57,7 +57,7 @@ export function localService(
     ...common,
     describeNetwork: async () => '',
     keySource: 'generated for the simulator',
-    async connect(say) {
+    async connect(notify) {
       const key = runtime.randomHex(32);
       const { serviceClient } = await loadClient();
       const { generatedReports } = await import('../service/simulator/generated-reports.ts');
@@ -69,7 +69,7 @@ export function localService(
         reports,
         seed: simulatedReports.seed,
       });
-      say(`Using a simulated service at ${simulator.baseUrl}`);
+      notify(`Using a simulated service at ${simulator.baseUrl}`);
       const simulated = { ...settings, baseUrl: simulator.baseUrl };
       const client = serviceClient(simulated, { apiKey: fixedApiKey(key), network: directNetwork, clock: runtime });
       return {

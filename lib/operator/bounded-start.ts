@@ -6,9 +6,9 @@ import { ExportError, isExportError } from '../core/errors.ts';
 import type { Bounds, ExportDefinition, ExportState } from '../core/model.ts';
 import type { RunHistory } from '../core/ports.ts';
 import { durationSchema, epochMsOf } from '../core/timestamps.ts';
-import type { DeployedExport, RunEnd, StartRequest } from '../target/target.ts';
+import type { ExportTarget, RunEnd, StartRequest } from '../target/target.ts';
 
-export interface ExportToStart extends Pick<DeployedExport, 'definition' | 'start'> {
+export interface ExportToStart extends Pick<ExportTarget, 'definition' | 'start'> {
   readonly log: Pick<RunHistory, 'boundedStates'>;
 }
 
@@ -18,7 +18,7 @@ export interface ExportToStart extends Pick<DeployedExport, 'definition' | 'star
  */
 export async function startChecked(
   exportToStart: ExportToStart,
-  ...start: Parameters<DeployedExport['start']>
+  ...start: Parameters<ExportTarget['start']>
 ): Promise<RunEnd> {
   const [request] = start;
   const hasBounds = request.until !== undefined || request.slice !== undefined || request.parallel !== undefined;

@@ -2,7 +2,7 @@
 
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
-import type { DeployedExport, Deployment } from '../target/target.ts';
+import type { ExportTarget, Target } from '../target/target.ts';
 import { listNames, toPrintable } from '../core/sanitize.ts';
 import type { TerminalInput } from './output/question.ts';
 import { errorLines, type Terminal, textStyleFor, withProblemCount } from './output/terminal.ts';
@@ -41,7 +41,7 @@ export async function runOnDeployment(
   options: TargetOptions,
   usageErrors: readonly string[],
   context: CommandContext,
-  action: (deployment: Deployment) => Promise<number>,
+  action: (deployment: Target) => Promise<number>,
   interruption: { readonly handlesInterruption?: boolean } = {},
 ): Promise<number> {
   const bothTargets =
@@ -51,12 +51,12 @@ export async function runOnDeployment(
 }
 
 /** Opens what a command acts on, and does what {@link runOnDeployment} does. */
-export async function runOn<Target extends AsyncDisposable>(
-  open: () => Promise<Target>,
+export async function runOn<Opened extends AsyncDisposable>(
+  open: () => Promise<Opened>,
   options: Pick<TargetOptions, 'json'>,
   problems: readonly string[],
   context: CommandContext,
-  action: (target: Target) => Promise<number>,
+  action: (target: Opened) => Promise<number>,
   { handlesInterruption = false }: { readonly handlesInterruption?: boolean } = {},
 ): Promise<number> {
   try {
@@ -71,7 +71,7 @@ export async function runOn<Target extends AsyncDisposable>(
   }
 }
 
-async function openDeployment({ out, stack }: TargetOptions, context: CommandContext): Promise<Deployment> {
+async function openDeployment({ out, stack }: TargetOptions, context: CommandContext): Promise<Target> {
   const { env } = context;
   // Each of them takes long to load.
   if (stack === undefined) {
@@ -140,7 +140,7 @@ export function reportError(
 }
 
 /** The export with this name, or the only one. @throws ConfigurationError that lists the names, if neither exists */
-export async function openExport(deployment: Deployment, name: string | undefined): Promise<DeployedExport> {
+export async function openExport(deployment: Target, name: string | undefined): Promise<ExportTarget> {
   if (name !== undefined) return await deployment.open(name);
   const names = await allExports(deployment);
   const [only, ...others] = names;
@@ -149,7 +149,7 @@ export async function openExport(deployment: Deployment, name: string | undefine
 }
 
 /** The names of all exports. @throws ConfigurationError if there is none */
-export async function allExports(deployment: Deployment): Promise<readonly string[]> {
+export async function allExports(deployment: Target): Promise<readonly string[]> {
   const names = await deployment.exportNames();
   if (names.length > 0) return names;
   throw new ExportError('ConfigurationError', `No exports in ${deployment.name}`);

@@ -16,8 +16,8 @@ import { noSettingsFile } from '../local/directory.ts';
 import { type Finding, ok, type Outcome, problem, warning } from '../target/findings.ts';
 import { type ProbeResult, probeService } from '../target/probe-service.ts';
 import {
-  type DeployedExport,
-  type Deployment,
+  type ExportTarget,
+  type Target,
   type ScheduleState,
   type UnreadableExport,
   unreadableExport,
@@ -33,7 +33,7 @@ interface HealthCheckOptions {
   /** Runs this program again, for remedies. */
   readonly program: string;
   /** Receives the address of a simulator that is started for a check. */
-  readonly say: (text: string) => void;
+  readonly notify: (text: string) => void;
   readonly runtime: Runtime;
 }
 
@@ -42,7 +42,7 @@ const concurrency = 8;
 
 /** Checks the deployment, the export `exportName` or all exports, and then the service of each, but no service twice. */
 export async function* runHealthChecks(
-  deployment: Deployment,
+  deployment: Target,
   exportName: string | undefined,
   options: HealthCheckOptions,
 ): AsyncGenerator<Finding> {
@@ -67,7 +67,7 @@ export async function* runHealthChecks(
   );
 }
 
-const openOne = async (deployment: Deployment, name: string): Promise<DeployedExport | UnreadableExport> =>
+const openOne = async (deployment: Target, name: string): Promise<ExportTarget | UnreadableExport> =>
   await deployment.open(name).catch((error: unknown) => unreadableExport(name, null, error));
 
 const unreadable = ({ export: name, error }: UnreadableExport): Finding => ({
@@ -98,12 +98,12 @@ const versions = ({ version }: Pick<HealthCheckOptions, 'version'>): Finding => 
 });
 
 /** An export as its settings describe it; without `log`, it has no state. */
-type Configured = Pick<DeployedExport, 'name' | 'definition' | 'service' | 'probeFromFunction'> &
-  Partial<Pick<DeployedExport, 'log' | 'store' | 'executions' | 'settings'>>;
+type Configured = Pick<ExportTarget, 'name' | 'definition' | 'service' | 'probeFromFunction'> &
+  Partial<Pick<ExportTarget, 'log' | 'store' | 'executions' | 'settings'>>;
 
 /** An export with what it has stored. */
 interface Stored {
-  readonly deployed: DeployedExport;
+  readonly deployed: ExportTarget;
   readonly state: ExportState | undefined;
   /** The command of this program, with the option that selects the deployment. */
   readonly command: (name: string, more?: string) => string;
@@ -143,7 +143,7 @@ const conflictRemedy = 'see docs/runbook.md#pageconflicterror';
 
 /** All checks except those of the service. */
 async function checkExport(
-  deployed: DeployedExport,
+  deployed: ExportTarget,
   { program, runtime }: HealthCheckOptions,
   option: string,
 ): Promise<readonly Finding[]> {
@@ -262,13 +262,13 @@ function scheduleOutcome(schedule: ScheduleState): Outcome {
 /** Requests one page of each service from here and, of a stack, from its function: once, however many exports use it. */
 async function* checkServices(
   exports: readonly Configured[],
-  { runtime, say }: Pick<HealthCheckOptions, 'runtime' | 'say'>,
+  { runtime, notify }: Pick<HealthCheckOptions, 'runtime' | 'notify'>,
 ): AsyncGenerator<Finding> {
   for (const [configured, ...others] of Map.groupBy(exports, identityOf).values()) {
     if (configured === undefined) continue;
     const name = others.length === 0 ? configured.name : null;
     const since = await probeSince(configured, runtime);
-    const results = await checkFromHere(configured, since, runtime, say);
+    const results = await checkFromHere(configured, since, runtime, notify);
     for (const [check, outcome] of results) yield { check, export: name, ...outcome };
     if (configured.probeFromFunction === undefined) continue;
     yield { check: 'function', export: name, ...(await checkFunction(configured.probeFromFunction, since)) };
@@ -291,7 +291,7 @@ async function checkFromHere(
   { definition, log: stateLog, service: { describeNetwork, connect, keySource, address } }: Configured,
   since: Instant,
   runtime: Runtime,
-  say: (text: string) => void,
+  notify: (text: string) => void,
 ): Promise<readonly (readonly [check: string, outcome: Outcome])[]> {
   // What is wrong with the state is reported by its own check.
   const log = { exportState: async (name: string) => await stateLog?.exportState(name).catch(() => undefined) };
@@ -301,7 +301,7 @@ async function checkFromHere(
     const description = await describeNetwork();
     if (description !== '') network.push(['network', ok(description)]);
     failure = { check: 'key', remedy: `set the service's API key in the ${keySource}` };
-    await using service = await connect(say);
+    await using service = await connect(notify);
     failure = {
       check: 'service',
       remedy: 'check that the service can be reached from here; docs/runbook.md explains each error',
@@ -328,7 +328,7 @@ async function checkFromHere(
 
 /** What the function may do differs from what the operator may: its network, its role, its key. */
 async function checkFunction(
-  { probe }: NonNullable<DeployedExport['probeFromFunction']>,
+  { probe }: NonNullable<ExportTarget['probeFromFunction']>,
   since: Instant,
 ): Promise<Outcome> {
   try {

@@ -8,7 +8,7 @@ import { shownCredentials } from '../service/client/auth.ts';
 import { apiFor, authOf, httpRequest } from '../service/client/request.ts';
 import type { Api } from '../settings/api-settings.ts';
 import { probePage } from '../target/probe-service.ts';
-import type { DeployedExport, DeployedService } from '../target/target.ts';
+import type { ExportTarget, DeployedService } from '../target/target.ts';
 import { bytes, plural } from './output/format.ts';
 import type { Plan } from './plan-run.ts';
 
@@ -70,13 +70,13 @@ const maxPages = 2;
  * found. Stores nothing.
  */
 export async function* requestPages(
-  { definition, service, log }: Pick<DeployedExport, 'definition' | 'service' | 'log'>,
+  { definition, service, log }: Pick<ExportTarget, 'definition' | 'service' | 'log'>,
   plan: Plan,
-  say: (text: string) => void,
+  notify: (text: string) => void,
 ): AsyncGenerator<PlannedRequest | RequestedPage> {
   let page = nextPageOf(plan);
   if (page === undefined) return;
-  await using client = await service.connect(say);
+  await using client = await service.connect(notify);
   let root = await rootOfFirstProbe(definition, log);
   const number = nextPageNumber(plan) ?? 1;
   for (let count = 1; count <= maxPages; count += 1) {
@@ -141,7 +141,7 @@ export function responseLines(page: RequestedPage): string[] {
 
 /** What a person who describes an API should know. */
 export function notesOn(
-  { definition, service }: Pick<DeployedExport, 'definition' | 'service'>,
+  { definition, service }: Pick<ExportTarget, 'definition' | 'service'>,
   [first, second]: readonly RequestedPage[],
 ): readonly string[] {
   if (first === undefined) return [];

@@ -25,7 +25,7 @@ import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader } from '../core/storage/published-schemas.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import {
-  type DeployedExport,
+  type ExportTarget,
   type Incident,
   type ScheduleState,
   type UnreadableExport,
@@ -173,7 +173,7 @@ const concurrency = 8;
 
 /** The status of each export, with at most `maxRuns` of its newest runs. Without runs, no manifests are read. */
 export async function readStatuses(
-  exports: readonly (DeployedExport | UnreadableExport)[],
+  exports: readonly (ExportTarget | UnreadableExport)[],
   maxRuns: number,
   now: number,
 ): Promise<readonly StatusEntry[]> {
@@ -190,7 +190,7 @@ export async function readStatuses(
 }
 
 /** The export with its newest runs, at most `maxRuns`; if that is 0, without them. */
-export async function readExportStatus(deployed: DeployedExport, maxRuns: number, now: number): Promise<ExportStatus> {
+export async function readExportStatus(deployed: ExportTarget, maxRuns: number, now: number): Promise<ExportStatus> {
   const { name, serviceName, definition, freshnessSeconds = null, failedStart } = deployed;
   const state = await deployed.log.exportState(name);
   const boundedStates = await readBoundedStates(deployed);
@@ -228,7 +228,7 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
 /** The states of bounded runs, by the runs that they name. */
 type BoundedStates = ReadonlyMap<RunId, ExportState>;
 
-export async function readBoundedStates({ log, name }: DeployedExport): Promise<BoundedStates> {
+export async function readBoundedStates({ log, name }: ExportTarget): Promise<BoundedStates> {
   const states = new Map<RunId, ExportState>();
   for await (const state of log.boundedStates(name)) {
     const { active, lastCompleted, lastAbandoned } = state;
@@ -240,11 +240,11 @@ export async function readBoundedStates({ log, name }: DeployedExport): Promise<
 }
 
 /** The bounded runs of the export. */
-export const readBoundedRuns = async (deployed: DeployedExport): Promise<BoundedRuns> =>
+export const readBoundedRuns = async (deployed: ExportTarget): Promise<BoundedRuns> =>
   await boundedRuns(deployed, await readBoundedStates(deployed));
 
 /** The error of a command that acts on the newest regular run, if there is none. `purpose` is for example `to verify`. */
-export async function noRunError(deployed: DeployedExport, purpose: string): Promise<ExportError> {
+export async function noRunError(deployed: ExportTarget, purpose: string): Promise<ExportError> {
   const states = [...(await readBoundedStates(deployed)).values()];
   const problem = states.some(({ lastCompleted }) => lastCompleted !== undefined)
     ? 'no regular run yet. Choose a bounded one with --run: runs --bounded lists them'
@@ -252,7 +252,7 @@ export async function noRunError(deployed: DeployedExport, purpose: string): Pro
   return new ExportError('ConfigurationError', `Export ${deployed.name} has ${problem}`);
 }
 
-async function boundedRuns(deployed: DeployedExport, byRun: BoundedStates): Promise<BoundedRuns> {
+async function boundedRuns(deployed: ExportTarget, byRun: BoundedStates): Promise<BoundedRuns> {
   const states = [...new Set(byRun.values())];
   const isUnfinished = ({ active, lastAbandoned }: ExportState) => (active ?? lastAbandoned) !== undefined;
   const completed = states.filter((state) => !isUnfinished(state));
@@ -270,7 +270,7 @@ async function boundedRuns(deployed: DeployedExport, byRun: BoundedStates): Prom
 const completedMs = ({ lastCompleted }: ExportState): number =>
   lastCompleted === undefined ? 0 : epochMsOf(lastCompleted.completedAt);
 
-async function boundedRun(deployed: DeployedExport, state: ExportState): Promise<BoundedRun> {
+async function boundedRun(deployed: ExportTarget, state: ExportState): Promise<BoundedRun> {
   const bounds = parseBoundedStateName(state.export)?.bounds;
   if (bounds === undefined) throw new Error(`${state.export} is not the name of a bounded run`);
   const active = state.active && (await activeRunStatus(deployed, state.active));
@@ -309,7 +309,7 @@ function newestRun(
  * the others. Of one that was abandoned, that is no longer known. What has been read already is not read again.
  */
 export async function* listRuns(
-  deployed: DeployedExport,
+  deployed: ExportTarget,
   state: ExportState | undefined,
   { active, boundedStates }: { readonly active?: ActiveRunStatus; readonly boundedStates?: BoundedStates } = {},
 ): AsyncGenerator<RunStatus> {
@@ -331,7 +331,7 @@ export async function* listRuns(
 
 /** One run of the export, bounded or not; undefined if the page log does not have it. `state` is that of `findStateOf`. */
 export async function findRunStatus(
-  deployed: DeployedExport,
+  deployed: ExportTarget,
   state: ExportState | undefined,
   run: RunId,
 ): Promise<RunStatus | undefined> {
@@ -344,7 +344,7 @@ export async function findRunStatus(
 }
 
 /** The state that names `run`, if it is that of a bounded run; else that of the export, which may not name it. */
-export async function findStateOf(deployed: DeployedExport, run: RunId): Promise<ExportState | undefined> {
+export async function findStateOf(deployed: ExportTarget, run: RunId): Promise<ExportState | undefined> {
   const state = await deployed.log.exportState(deployed.name);
   const isNamed = run === state?.active?.run || run === state?.lastCompleted?.result.run;
   return isNamed ? state : ((await readBoundedStates(deployed)).get(run) ?? state);
@@ -352,7 +352,7 @@ export async function findStateOf(deployed: DeployedExport, run: RunId): Promise
 
 /** When the run after `run` began; null if there is none. */
 async function nextRunStartedAt(
-  deployed: DeployedExport,
+  deployed: ExportTarget,
   state: ExportState | undefined,
   run: RunId,
 ): Promise<Instant | null> {
@@ -393,7 +393,7 @@ interface ActiveRunStatus extends RunStatus {
 }
 
 /** Without its last incident, which may take a further request. */
-async function activeRunStatus({ log, executions }: DeployedExport, run: Run): Promise<ActiveRunStatus> {
+async function activeRunStatus({ log, executions }: ExportTarget, run: Run): Promise<ActiveRunStatus> {
   const [progress, isRunning] = await Promise.all([readProgress(log, run), executions.isRunning(run.execution)]);
   const logged = progress.slices.flatMap(({ last }) => (last === undefined ? [] : [epochMsOf(last.loggedAt)]));
   const { setAside = [] } = run.slices ?? {};
@@ -417,7 +417,7 @@ async function activeRunStatus({ log, executions }: DeployedExport, run: Run): P
   };
 }
 
-async function withLastIncident(deployed: DeployedExport, run: Run, active?: ActiveRunStatus): Promise<RunStatus> {
+async function withLastIncident(deployed: ExportTarget, run: Run, active?: ActiveRunStatus): Promise<RunStatus> {
   const status = active ?? (await activeRunStatus(deployed, run));
   const lastIncident = failedRun(run.lastFailure) ?? (await deployed.lastIncident?.(run.execution)) ?? null;
   return { ...status, lastIncident };
@@ -432,7 +432,7 @@ const failedRun = (failure: RunFailure | undefined): Incident | undefined =>
  * of its slices.
  */
 export async function stateWithoutManifest(
-  { store, definition }: Pick<DeployedExport, 'store' | 'definition'>,
+  { store, definition }: Pick<ExportTarget, 'store' | 'definition'>,
   run: RunRef,
   { slices, lastCompleted }: { readonly slices: readonly PageEntry[] } & Pick<ExportState, 'lastCompleted'>,
 ): Promise<'damaged' | 'empty' | 'abandoned'> {
@@ -445,7 +445,7 @@ export async function stateWithoutManifest(
 }
 
 async function pastRunStatus(
-  deployed: DeployedExport,
+  deployed: ExportTarget,
   exportState: ExportState | undefined,
   last: PageEntry,
   nextStartedAt: Instant | null,
@@ -498,7 +498,7 @@ async function pastRunStatus(
 
 /** Reads the header only. A changed manifest is `unreadable`; the verify command reports why. */
 async function readManifestHeader(
-  store: DeployedExport['store'],
+  store: ExportTarget['store'],
   manifest: string,
 ): Promise<(ManifestHeader & RunTotals) | 'unreadable' | undefined> {
   try {

@@ -6,7 +6,7 @@
 import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { toPrintable } from '../core/sanitize.ts';
-import type { Deployment, Retry, StartOptions, StartRequest } from '../target/target.ts';
+import type { Target, Retry, StartOptions, StartRequest } from '../target/target.ts';
 import { type ExportToStart, startChecked } from './bounded-start.ts';
 import { type CommandContext, exitStatuses } from './context.ts';
 import { countKinds, type ExportColumns, exportTable } from './output/export-table.ts';
@@ -26,7 +26,7 @@ import {
 } from './run-summary.ts';
 
 /** Where exports can be started. */
-export interface Startable extends Pick<Deployment, 'option'> {
+export interface Startable extends Pick<Target, 'option'> {
   readonly open: (exportName: string) => Promise<ExportToStart>;
 }
 
@@ -129,7 +129,7 @@ function exitStatusOf(ends: readonly ExportEnd[]): number {
   return ends.every(({ exitStatus }) => exitStatus === exitStatuses.ok) ? exitStatuses.ok : exitStatuses.failed;
 }
 
-interface StartDisplay extends Pick<StartOptions, 'say' | 'onRetry' | 'onStarted' | 'followers'> {
+interface StartDisplay extends Pick<StartOptions, 'notify' | 'onRetry' | 'onStarted' | 'followers'> {
   readonly onEvent: (event: Parameters<StartOptions['emit']>[0], observed: ObservedRun) => void;
   readonly end: () => void;
 }
@@ -193,7 +193,7 @@ function createSharedDisplay(total: number, { json, follow }: StartSettings, { s
     statusLine.update(`${plural(inProgress.size, 'run')} of ${total} in progress · ${plural(pages, 'page')}`);
   };
   return (name: string, release: () => void): StartDisplay => ({
-    say: () => {},
+    notify: () => {},
     onRetry: () => {},
     followers: () => inProgress.size,
     onStarted(execution) {

@@ -10,7 +10,7 @@ import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, StoreReader } from '../core/ports.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
-export interface Deployment extends AsyncDisposable {
+export interface Target extends AsyncDisposable {
   /** For messages: `directory ./exports`, `stack ReportExporter in eu-central-1`. */
   readonly name: string;
   /** The command-line option that selects it: `--out ./exports`, `--stack ReportExporter`. */
@@ -18,9 +18,9 @@ export interface Deployment extends AsyncDisposable {
   /** In alphabetical order. */
   exportNames(): Promise<readonly string[]>;
   /** @throws ConfigurationError if there is no such export, or its settings cannot be read */
-  open(exportName: string): Promise<DeployedExport>;
+  open(exportName: string): Promise<ExportTarget>;
   /** Every export by name, to read its status. What one request can read of many is read once. */
-  openAll(): Promise<readonly (DeployedExport | UnreadableExport)[]>;
+  openAll(): Promise<readonly (ExportTarget | UnreadableExport)[]>;
   /** What `doctor` finds that is of no single export. Absent: there is nothing. */
   check?(): Promise<readonly Finding[]>;
 }
@@ -28,7 +28,7 @@ export interface Deployment extends AsyncDisposable {
 /** An export whose settings or state cannot be read. */
 export interface UnreadableExport {
   readonly export: string;
-  /** The name of its service, as in `DeployedExport`; null if that cannot be read either. */
+  /** The name of its service, as in `ExportTarget`; null if that cannot be read either. */
   readonly service: string | null;
   readonly error: { readonly name: string; readonly message: string };
 }
@@ -38,7 +38,7 @@ export function unreadableExport(exportName: string, service: string | null, cau
   return { export: exportName, service, error: { name, message } };
 }
 
-export interface DeployedExport {
+export interface ExportTarget {
   readonly name: string;
   /** The definition that its next run uses. */
   readonly definition: ExportDefinition;
@@ -97,10 +97,10 @@ export interface DeployedService {
   /** Where the API key comes from: `environment variable REPORT_EXPORT_API_KEY`, `secret arn:…`. Never the key. */
   readonly keySource: string;
   /**
-   * Creates a client that has the API key. A simulator is started first, and `say` is called with its address.
+   * Creates a client that has the API key. A simulator is started first, and `notify` is called with its address.
    * @throws ConfigurationError if there is no API key, or certificates or credentials cannot be used
    */
-  readonly connect: (say: (text: string) => void) => Promise<ReportService & AsyncDisposable>;
+  readonly connect: (notify: (text: string) => void) => Promise<ReportService & AsyncDisposable>;
 }
 
 export type ScheduleState =
@@ -140,7 +140,7 @@ export interface StartOptions {
   /** Receives the run's events while it is followed. */
   readonly emit: EventSink;
   /** Receives other messages for the operator. */
-  readonly say: (text: string) => void;
+  readonly notify: (text: string) => void;
   /** Called once the execution of a deployed run has been started, with its ARN. */
   readonly onStarted?: ((execution: string) => void) | undefined;
   /** How many runs are being followed at the moment. The more, the less often each of them is polled. Default: 1. */

@@ -23,7 +23,7 @@ const startOptions: StartOptions = {
   follow: true,
   emit: () => {},
   onRetry: () => {},
-  say: () => {},
+  notify: () => {},
   signal: new AbortController().signal,
 };
 const simulated = (name: string, settings: object = {}) => aLocalExport({ service: {}, export: { name, ...settings } });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { abandonRun, requireAbandonableRun } from '../../lib/operator/abandon-run.ts';
 import { aRun, aRunId } from '../support/builders.ts';
-import { anExportBench, asDeployedExport, type Bench } from '../support/export/export-bench.ts';
+import { anExportBench, asExportTarget, type Bench } from '../support/export/export-bench.ts';
 import { failsAtRequest, someReports } from '../support/export/scripted-service.ts';
 
 /** A run that failed after its first page. */
@@ -14,8 +14,8 @@ async function aFailedRun(): Promise<Bench> {
 describe('abandonRun', () => {
   it('never publishes the run: the next start exports the same reports in a new one', async () => {
     const bench = await aFailedRun();
-    const run = await requireAbandonableRun(asDeployedExport(bench), await bench.state(), bench.deps.definition.name);
-    expect(await abandonRun(asDeployedExport(bench), run)).toEqual(run);
+    const run = await requireAbandonableRun(asExportTarget(bench), await bench.state(), bench.deps.definition.name);
+    expect(await abandonRun(asExportTarget(bench), run)).toEqual(run);
 
     expect((await bench.state()).active).toBeUndefined();
     bench.advance(1_000);
@@ -29,7 +29,7 @@ describe('abandonRun', () => {
   it('rejects a run that is not the unfinished one', async () => {
     const bench = await aFailedRun();
     const other = aRun({ export: bench.deps.definition.name, run: aRunId() });
-    await expect(abandonRun(asDeployedExport(bench), other)).rejects.toThrow(
+    await expect(abandonRun(asExportTarget(bench), other)).rejects.toThrow(
       /has ended in the meantime, and run .* has begun\. Nothing was changed/,
     );
   });
@@ -44,11 +44,11 @@ describe('abandonRun', () => {
     const { name } = bench.deps.definition;
     await bench.start();
     crashes = false;
-    await expect(requireAbandonableRun(asDeployedExport(bench), await bench.state(), name)).rejects.toThrow(
+    await expect(requireAbandonableRun(asExportTarget(bench), await bench.state(), name)).rejects.toThrow(
       /is published already/,
     );
     await bench.start();
-    await expect(requireAbandonableRun(asDeployedExport(bench), await bench.state(), name)).rejects.toThrow(
+    await expect(requireAbandonableRun(asExportTarget(bench), await bench.state(), name)).rejects.toThrow(
       /no unfinished run/,
     );
   });

@@ -6,14 +6,14 @@ import { type ScheduleState, unreadableExport } from '../../lib/target/target.ts
 import { abandonRun } from '../../lib/operator/abandon-run.ts';
 import { readExportStatus } from '../../lib/operator/run-status.ts';
 import { at } from '../support/builders.ts';
-import { anExportBench, asDeployedExport, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
+import { anExportBench, asExportTarget, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 
 const scheduled: ScheduleState = { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'UTC' };
 
 async function statusIn(bench: Bench, { isRunning = false, freshnessSeconds = null as number | null } = {}) {
   const deployed = {
-    ...asDeployedExport(bench),
+    ...asExportTarget(bench),
     executions: { isRunning: async () => isRunning, hasEnded: async () => false },
     readSchedule: async () => scheduled,
     freshnessSeconds,
@@ -100,7 +100,7 @@ describe('the status of an export', () => {
     const abandonUnfinished = async () => {
       const { active } = await bench.state();
       if (active === undefined) throw new Error('there is no unfinished run');
-      await abandonRun(asDeployedExport(bench), active);
+      await abandonRun(asExportTarget(bench), active);
     };
     await abandonUnfinished();
     expect(await statusIn(bench)).toMatchObject({ state: 'never', lastFailure: null });
@@ -150,7 +150,7 @@ describe('an export that expects reports', () => {
     expect(await statusIn(empty)).toMatchObject({ ...expected, reportsOverdue: false });
     bench.advance(1);
     expect(await statusIn(empty)).toMatchObject({ ...expected, state: 'completed', reportsOverdue: true });
-    expect(await readExportStatus(asDeployedExport(empty), 1, empty.deps.runtime.now())).toMatchObject({
+    expect(await readExportStatus(asExportTarget(empty), 1, empty.deps.runtime.now())).toMatchObject({
       ...expected,
       reportsOverdue: true,
     });

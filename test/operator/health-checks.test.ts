@@ -3,15 +3,15 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { runHealthChecks } from '../../lib/operator/health-checks.ts';
-import type { Deployment } from '../../lib/target/target.ts';
+import type { Target } from '../../lib/target/target.ts';
 import { collect } from '../support/builders.ts';
-import { anExportBench, asDeployedExport, type Bench } from '../support/export/export-bench.ts';
+import { anExportBench, asExportTarget, type Bench } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 
 /** The results of the check `name`. */
 async function check(bench: Bench, name: string) {
-  const deployed = asDeployedExport(bench);
-  const deployment: Deployment = {
+  const deployed = asExportTarget(bench);
+  const deployment: Target = {
     name: 'memory',
     option: '--out .',
     exportNames: async () => [deployed.name],
@@ -19,7 +19,7 @@ async function check(bench: Bench, name: string) {
     openAll: async () => [deployed],
     [Symbol.asyncDispose]: async () => {},
   };
-  const options = { version: '1', program: 'report-exporter', say: () => {}, runtime: bench.deps.runtime };
+  const options = { version: '1', program: 'report-exporter', notify: () => {}, runtime: bench.deps.runtime };
   const results = await collect(runHealthChecks(deployment, undefined, options));
   return results.filter((result) => result.check === name);
 }

@@ -5,11 +5,11 @@ import { findRunStatus, findStateOf, readExportStatus } from '../../lib/operator
 import type { Incident } from '../../lib/target/target.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { aRunId, at, collect } from '../support/builders.ts';
-import { anExportBench, asDeployedExport, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
+import { anExportBench, asExportTarget, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 
 async function statusOf(bench: Bench, maxRuns = 10, lastIncident?: Incident) {
-  const status = await readExportStatus(asDeployedExport(bench, lastIncident), maxRuns, bench.deps.runtime.now());
+  const status = await readExportStatus(asExportTarget(bench, lastIncident), maxRuns, bench.deps.runtime.now());
   return { ...status, runs: status.runs ?? [] };
 }
 
@@ -71,7 +71,7 @@ describe('the status of an export', () => {
       // Only the manifest of an older run says when it was completed.
       { state: 'empty', pages: 1, reports: 0, manifest: null, completedAt: null, endedAt: expect.any(String) },
     ]);
-    const newest = await findRunStatus(asDeployedExport(bench), await bench.state(), runs[0]?.run ?? aRunId());
+    const newest = await findRunStatus(asExportTarget(bench), await bench.state(), runs[0]?.run ?? aRunId());
     expect(newest).toMatchObject({ state: 'empty', completedAt });
   });
 
@@ -161,7 +161,7 @@ describe('the status of an export', () => {
     }
     const known = (await statusOf(bench, 30)).runs;
     const reads: string[] = [];
-    const deployed = asDeployedExport(bench);
+    const deployed = asExportTarget(bench);
     const store = {
       ...deployed.store,
       read(key: string) {
@@ -239,7 +239,7 @@ describe('the status of an export', () => {
       newest: { since: minute(2), until: minute(3), state: 'completed', pages: 2, completedAt: '2026-11-20T02:02:00Z' },
     });
 
-    const deployed = asDeployedExport(bench);
+    const deployed = asExportTarget(bench);
     for (const { run, since, until, state } of [...bounded.unfinished, ...(bounded.newest ? [bounded.newest] : [])]) {
       const id = run ?? aRunId();
       const found = await findRunStatus(deployed, await findStateOf(deployed, id), id);
@@ -250,7 +250,7 @@ describe('the status of an export', () => {
   it('takes the totals of a published run from its manifest: the last entries of its log may have expired', async () => {
     const bench = anExportBench({ reports: someReports(5), size: 2 });
     await bench.start();
-    const deployed = asDeployedExport(bench);
+    const deployed = asExportTarget(bench);
     const log = {
       ...bench.log,
       async *runs(name: string): AsyncGenerator<PageEntry> {
@@ -276,7 +276,7 @@ describe('the status of an export', () => {
     expect(state).toBe('damaged');
     expect(runs).toEqual(intact.map((run, index) => (index < 2 ? { ...run, state: 'damaged' } : run)));
     for (const { run } of runs) {
-      const found = await findRunStatus(asDeployedExport(bench), await bench.state(), run);
+      const found = await findRunStatus(asExportTarget(bench), await bench.state(), run);
       expect(found).toEqual(runs.find((each) => each.run === run));
     }
 

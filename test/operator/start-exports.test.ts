@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asRunId } from '../../lib/core/model.ts';
-import type { DeployedExport, Deployment, RunEnd, StartOptions, StartRequest } from '../../lib/target/target.ts';
+import type { ExportTarget, Target, RunEnd, StartOptions, StartRequest } from '../../lib/target/target.ts';
 import { type StartSettings, startExports } from '../../lib/operator/start-exports.ts';
 import { aRunResult } from '../support/builders.ts';
 
@@ -12,7 +12,7 @@ import { aRunResult } from '../support/builders.ts';
 function aDeployment(names: readonly string[]) {
   const starts: { readonly name: string; readonly request: StartRequest; readonly options: StartOptions }[] = [];
   const ends = new Map(names.map((name) => [name, Promise.withResolvers<RunEnd>()]));
-  const deployment: Deployment = {
+  const deployment: Target = {
     name: 'stack Reports in eu-central-1',
     option: '--stack Reports',
     exportNames: async () => names,
@@ -20,11 +20,11 @@ function aDeployment(names: readonly string[]) {
     async open(name) {
       const end = ends.get(name);
       if (end === undefined) throw new ExportError('ConfigurationError', `There is no export ${name}`);
-      const start: DeployedExport['start'] = (request, options) => {
+      const start: ExportTarget['start'] = (request, options) => {
         starts.push({ name, request, options });
         return end.promise;
       };
-      return { name, start } as DeployedExport;
+      return { name, start } as ExportTarget;
     },
     async [Symbol.asyncDispose]() {},
   };
@@ -277,7 +277,7 @@ describe('running exports of a directory', () => {
     const { context, written, interrupt } = aContext();
     const status = startExports(deployment, all, { ...oneByOne, quiet: true }, context);
     await settle();
-    starts[0]?.options.say('Using a simulated service');
+    starts[0]?.options.notify('Using a simulated service');
     const result = aRunResult({ export: 'daily' });
     await end('daily', { status: 'completed', result, manifest: null });
     await end('weekly', failed('weekly'));

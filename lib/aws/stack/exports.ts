@@ -2,7 +2,7 @@
 
 import type { Runtime } from '../../core/ports.ts';
 import { exportDefinition, sourceOf } from '../../settings/settings.ts';
-import type { DeployedExport, DeployedService } from '../../target/target.ts';
+import type { ExportTarget, DeployedService } from '../../target/target.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { listSchedules } from '../scheduler/schedules.ts';
@@ -20,7 +20,7 @@ export function openExports(
   exports: readonly StackExport[],
   clients: OperatorClients,
   runtime: Runtime,
-): readonly DeployedExport[] {
+): readonly ExportTarget[] {
   const schedulesIn = readOnce((group) => listSchedules(clients.scheduler, group));
   const runningOn = readOnce((machine) => listRunningExecutions(clients.stepFunctions, machine));
   return exports.map((each) => {
@@ -64,7 +64,7 @@ function openExport(
   { name, settings, serviceSettings, service, schedule }: StackExport,
   clients: OperatorClients,
   runtime: Runtime,
-): Omit<DeployedExport, 'readSchedule'> {
+): Omit<ExportTarget, 'readSchedule'> {
   const { stateMachineArn, table, bucket, prefix, exportPageFunction } = service;
   const { stepFunctions: client } = clients;
   const log = createDynamoPageLog({ client: clients.dynamoDb, table, service: service.service, runtime });
@@ -93,7 +93,7 @@ function openExport(
       const start = options.follow ? await readFollowStart(deps, input) : undefined;
       const executionName = manualName(name, runtime.randomHex(16));
       const execution = await startExecution(client, stateMachineArn, executionName, JSON.stringify(input));
-      options.say(`Execution ${execution}`);
+      options.notify(`Execution ${execution}`);
       options.onStarted?.(execution);
       if (start === undefined) return { status: 'started', execution, run: null };
       return await followExecution(deps, execution, start, options);

@@ -2,7 +2,7 @@
 
 import { type CloudFormationClient, DescribeStacksCommand, type Stack } from '@aws-sdk/client-cloudformation';
 import { ExportError } from '../../core/errors.ts';
-import type { Deployment } from '../../target/target.ts';
+import type { Target } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { listNames } from '../../core/sanitize.ts';
 import type { ServiceOutput } from '../../settings/stack-output.ts';
@@ -25,7 +25,7 @@ export interface StackOptions {
  * Reads the stack now, and the settings of its services when they are first needed, each once.
  * @throws ConfigurationError if there is no such profile or stack, it is not ready or has no services, or AWS denies access
  */
-export async function openStack({ stackName, env, runtime, askMfaCode }: StackOptions): Promise<Deployment> {
+export async function openStack({ stackName, env, runtime, askMfaCode }: StackOptions): Promise<Target> {
   await assertProfileExists(env);
   const clients = createOperatorClients(env, askMfaCode);
   try {

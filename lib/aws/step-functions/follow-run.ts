@@ -80,7 +80,7 @@ async function followRun(
   options: StartOptions,
 ): Promise<RunEnd> {
   const { client, definition, log, runtime } = deps;
-  const { signal, emit, say, followers = () => 1 } = options;
+  const { signal, emit, notify, followers = () => 1 } = options;
   const reportDelays = createDelayReporter({ client, exportName: definition.name, clock: runtime }, options);
   const startedAt = runtime.now();
   let execution = firstExecution;
@@ -105,7 +105,7 @@ async function followRun(
         return undefined;
       }
       const lastSeen = view.isFollowed ? view.run : undefined;
-      const end = await readRunEnd({ ...deps, stateName, say }, described, lastSeen?.run);
+      const end = await readRunEnd({ ...deps, stateName, notify }, described, lastSeen?.run);
       if (end.status === 'completed') {
         // The state no longer has the run. If it was not seen, it is not known whether it has several slices: then no page is found.
         const { result } = end;
@@ -113,7 +113,7 @@ async function followRun(
       }
       if (end.status !== 'continued') return end;
       execution = end.execution;
-      say(`The run continues in execution ${execution}`);
+      notify(`The run continues in execution ${execution}`);
     }
   };
   let failures = 0;
@@ -125,7 +125,7 @@ async function followRun(
     } catch (error) {
       failures += 1;
       if (!mayPass(error) || failures > maxFailures) {
-        say(`Execution ${execution} continues, but its progress can no longer be followed`);
+        notify(`Execution ${execution} continues, but its progress can no longer be followed`);
         throw error;
       }
     }

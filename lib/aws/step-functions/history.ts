@@ -52,7 +52,7 @@ export async function readLastIncident(client: SFNClient, execution: string): Pr
  */
 export function createDelayReporter(
   { client, exportName, clock }: { readonly client: SFNClient; readonly exportName: string; readonly clock: Clock },
-  { emit, onRetry, say }: Pick<StartOptions, 'emit' | 'onRetry' | 'say'>,
+  { emit, onRetry, notify }: Pick<StartOptions, 'emit' | 'onRetry' | 'notify'>,
 ): (executionArn: string) => Promise<void> {
   let isDenied = false;
   let reported = { executionArn: '', id: 0 };
@@ -62,7 +62,7 @@ export function createDelayReporter(
     if (kind === 'failed-run') return;
     if (kind === 'failed-attempt') {
       const { error, message, at, state, retrier, attempt } = occurrence;
-      if (state === undefined || retrier === undefined) return say(`${error}: ${message}`);
+      if (state === undefined || retrier === undefined) return notify(`${error}: ${message}`);
       const maxDelaySeconds = maxRetryDelaySeconds(retrier, attempt);
       // The delay of a retry that has begun is over.
       const isPending = isNewest && clock.now() < epochMsOf(at) + maxDelaySeconds * 1_000;

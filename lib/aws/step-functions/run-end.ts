@@ -24,7 +24,7 @@ interface RunEndDependencies {
   readonly stateName: string;
   readonly log: Pick<PageLog, 'exportState' | 'last' | 'lastSlice'>;
   readonly store: Pick<StoreReader, 'locate'>;
-  readonly say: (text: string) => void;
+  readonly notify: (text: string) => void;
 }
 
 /** The result of an execution that has ended; `lastSeen` is the run that it was last seen to work on. `continued`: another one has the run. */
@@ -82,7 +82,7 @@ async function readFailure(
   const failure = failureOf(ended);
   const state = await deps.log.exportState(deps.stateName);
   if (state?.lastCompleted?.execution === executionArn) {
-    deps.say(
+    deps.notify(
       `The run is published, but its execution failed afterwards (${failure.error}: ${failure.message}). ` +
         'The event about its completion may be missing',
     );

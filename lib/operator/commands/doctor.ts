@@ -25,8 +25,8 @@ export async function doctorCommand(
 ): Promise<number> {
   const { stderr, program, env } = context;
   const { version, settings: file } = options;
-  const say = (text: string) => stderr.write(`${text}\n`);
-  const checks = { version, program, say, runtime: systemRuntime };
+  const notify = (text: string) => stderr.write(`${text}\n`);
+  const checks = { version, program, notify, runtime: systemRuntime };
   if (file === undefined) {
     return await runOnDeployment(options, usageErrors, context, async (deployment) => {
       return await report(runHealthChecks(deployment, exportName, checks), deployment.name, options, context);

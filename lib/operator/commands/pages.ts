@@ -1,7 +1,7 @@
 /** `report-exporter pages`: the pages of a published run in order, for pipes: their locations or bytes. */
 
 import { ExportError } from '../../core/errors.ts';
-import type { DeployedExport } from '../../target/target.ts';
+import type { ExportTarget } from '../../target/target.ts';
 import { DifferentContentError, readPage } from '../../core/storage/compression.ts';
 import { openPublishedRun } from '../../core/storage/published-runs.ts';
 import type { ManifestPage } from '../../core/storage/published-schemas.ts';
@@ -50,7 +50,7 @@ export async function pagesCommand(
 
 /** @throws PageConflictError, after the last byte at the latest, if the page is missing or not as the manifest says */
 async function* readContent(
-  { store }: DeployedExport,
+  { store }: ExportTarget,
   page: ManifestPage,
   verifyCommand: string,
 ): AsyncGenerator<Uint8Array> {

@@ -8,8 +8,8 @@ import { parseStartInput } from '../../core/steps/start-input.ts';
 import { describeLocalExport, noSettingsFile } from '../../local/directory.ts';
 import type { LocalExport } from '../../local/settings.ts';
 import {
-  type DeployedExport,
-  type Deployment,
+  type ExportTarget,
+  type Target,
   type ScheduleState,
   type StartRequest,
   type UnreadableExport,
@@ -105,11 +105,11 @@ export async function planCommand(
 
 /** What a plan needs of an export. */
 type ExportToPlan = Pick<
-  DeployedExport,
+  ExportTarget,
   'name' | 'definition' | 'service' | 'serviceName' | 'settings' | 'store' | 'log' | 'executions' | 'readSchedule'
 >;
 
-async function openExports(deployment: Deployment, names: readonly string[], all: boolean) {
+async function openExports(deployment: Target, names: readonly string[], all: boolean) {
   if (names.length <= 1 && !all) return [await openExport(deployment, names[0])];
   await allExports(deployment);
   return all ? await deployment.openAll() : await Promise.all(names.map((name) => deployment.open(name)));
@@ -119,8 +119,8 @@ async function openExports(deployment: Deployment, names: readonly string[], all
 function newExport(settings: LocalExport, { env }: CommandContext): ExportToPlan {
   return {
     ...describeLocalExport(settings, { env, runtime: systemRuntime }),
-    log: { exportState: async () => undefined, async *boundedStates() {} } as unknown as DeployedExport['log'],
-    store: { find: async () => undefined } as unknown as DeployedExport['store'],
+    log: { exportState: async () => undefined, async *boundedStates() {} } as unknown as ExportTarget['log'],
+    store: { find: async () => undefined } as unknown as ExportTarget['store'],
     executions: { isRunning: async () => false, hasEnded: async () => false },
     readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.export.schedule?.expression }),
   };

@@ -6,7 +6,7 @@ import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
 import { parseRunId } from '../../core/storage/keys.ts';
 import { instantOf } from '../../core/timestamps.ts';
-import type { DeployedExport } from '../../target/target.ts';
+import type { ExportTarget } from '../../target/target.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
 import { readWholeNumber } from '../run-options.ts';
@@ -64,7 +64,7 @@ export async function reportCommand(
   });
 }
 
-async function reportOne(deployed: DeployedExport, origin: Origin, options: ReportOptions, onPage: OnPage) {
+async function reportOne(deployed: ExportTarget, origin: Origin, options: ReportOptions, onPage: OnPage) {
   const { name } = deployed;
   const { state, status } = await findRun(deployed, options.run);
   const run = await readRunData(deployed, state, status, origin.createdAt, onPage);
@@ -74,7 +74,7 @@ async function reportOne(deployed: DeployedExport, origin: Origin, options: Repo
 }
 
 /** The run `runId`, or the newest one. @throws ConfigurationError if there is none */
-async function findRun(deployed: DeployedExport, runId: string | undefined) {
+async function findRun(deployed: ExportTarget, runId: string | undefined) {
   const { name, log } = deployed;
   if (runId === undefined) {
     const state = await log.exportState(name);

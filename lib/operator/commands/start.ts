@@ -2,7 +2,7 @@
 
 import { ExportError } from '../../core/errors.ts';
 import { listNames } from '../../core/sanitize.ts';
-import type { Deployment } from '../../target/target.ts';
+import type { Target } from '../../target/target.ts';
 import { allExports, type CommandContext, runOnDeployment, type TargetOptions } from '../context.ts';
 import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
 import { startExports } from '../start-exports.ts';
@@ -44,7 +44,7 @@ export async function startCommand(
   );
 }
 
-async function namedExports(deployment: Deployment, names: readonly string[]): Promise<readonly string[]> {
+async function namedExports(deployment: Target, names: readonly string[]): Promise<readonly string[]> {
   // Opening a single one reports that it does not exist.
   if (names.length === 1) return names;
   const existing = await allExports(deployment);

@@ -1,7 +1,7 @@
 /** `report-exporter status`: one export with its newest runs, or all exports; as a table or JSON. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { Deployment } from '../../target/target.ts';
+import type { Target } from '../../target/target.ts';
 import { needsAttention, readStatuses, sortStatuses, type StatusEntry } from '../run-status.ts';
 import {
   BrokenPipe,
@@ -75,7 +75,7 @@ async function watch(
 
 /** All exports; one, with its runs, if it is named or the only one. */
 async function readEntries(
-  deployment: Deployment,
+  deployment: Target,
   exportName: string | undefined,
   { failed, maxRuns }: { readonly failed: boolean; readonly maxRuns: number },
 ): Promise<readonly StatusEntry[]> {
@@ -87,7 +87,7 @@ async function readEntries(
 async function printEntries(
   entries: readonly StatusEntry[],
   { json, watch: isWatching, failed: failedOnly = false }: StatusOptions,
-  { option }: Deployment,
+  { option }: Target,
   { stdout, env, program }: CommandContext,
   prefix: string,
 ): Promise<number> {

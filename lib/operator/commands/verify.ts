@@ -5,7 +5,7 @@ import { ExportError } from '../../core/errors.ts';
 import { type ExportState, type RunResult, zeroTotals } from '../../core/model.ts';
 import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
-import { type DeployedExport, unreadableExport } from '../../target/target.ts';
+import { type ExportTarget, unreadableExport } from '../../target/target.ts';
 import {
   allExports,
   type CommandContext,
@@ -87,7 +87,7 @@ export async function verifyCommand(
  * the newest one that has some. Without a run, there is none yet. Without `runId`, bounded runs are only counted.
  */
 async function verifyExport(
-  deployed: DeployedExport,
+  deployed: ExportTarget,
   runId: string | undefined,
   onPage: (bytes: number) => void,
 ): Promise<{ readonly runs: readonly VerifiedRun[]; readonly boundedRuns: number }> {
@@ -122,7 +122,7 @@ async function verifyExport(
 }
 
 /** @throws ConfigurationError if the run was not published, and is not the unfinished one */
-async function verifyNamed(deployed: DeployedExport, runId: string, deps: VerifyDependencies): Promise<VerifiedRun> {
+async function verifyNamed(deployed: ExportTarget, runId: string, deps: VerifyDependencies): Promise<VerifiedRun> {
   const { store, log, name } = deployed;
   const run = parseRunId(runId);
   const manifest = manifestKeyFromRunId(name, runId);
@@ -145,7 +145,7 @@ async function verifyNamed(deployed: DeployedExport, runId: string, deps: Verify
 }
 
 /** The run was published, so its missing manifest is damage, not a wrong argument. */
-function withoutManifest({ store, name }: DeployedExport, run: string): VerifiedRun {
+function withoutManifest({ store, name }: ExportTarget, run: string): VerifiedRun {
   const message = `${store.locate(manifestKeyFromRunId(name, run))} is missing: the manifest of a published run`;
   const findings = [{ page: null, message }];
   return { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
@@ -156,7 +156,7 @@ function withoutManifest({ store, name }: DeployedExport, run: string): Verified
  * older version, and the run of the export state is returned: verifying it reports the pointer.
  */
 async function findNewestRun(
-  store: DeployedExport['store'],
+  store: ExportTarget['store'],
   exportName: string,
   lastResult: RunResult | undefined,
 ): Promise<{ readonly run: string; readonly manifest: string } | undefined> {

@@ -9,7 +9,7 @@ import { bytes, coarseDuration, delay, plural, sliceCounts, totals } from './for
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
 export interface ProgressDisplay {
-  readonly say: (text: string) => void;
+  readonly notify: (text: string) => void;
   readonly onEvent: (event: ExportEvent) => void;
   readonly onRetry: (retry: Retry) => void;
   /** Clears the line that is rewritten in place; the next output starts a line of its own. */
@@ -32,7 +32,7 @@ export function createProgressDisplay(
   let timeLeft = createEstimate(now());
 
   return {
-    say: (text) => status.inform(style('dim', text)),
+    notify: (text) => status.inform(style('dim', text)),
     onEvent(event) {
       countdown.stop();
       switch (event.event) {

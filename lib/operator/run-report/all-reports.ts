@@ -6,7 +6,7 @@ import { ExportError } from '../../core/errors.ts';
 import type { RunId } from '../../core/model.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { createDirectory, describeFileSystemError } from '../../local/durable-fs.ts';
-import { type DeployedExport, type Deployment, type UnreadableExport, unreadableExport } from '../../target/target.ts';
+import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from '../../target/target.ts';
 import { noteOf, scheduleText } from '../output/status-table.ts';
 import { categoryOf, readStatuses, type RunStatus, sortStatuses, type StatusEntry } from '../run-status.ts';
 import { type ListedRun, type Origin, renderPage } from './render-page.ts';
@@ -38,7 +38,7 @@ export const runFile = ({ export: name, run }: Pick<RunStatus, 'export' | 'run'>
  * @throws ConfigurationError if there is no such export, or the directory cannot be written
  */
 export async function writeAllReports(
-  deployment: Deployment,
+  deployment: Target,
   exportName: string | undefined,
   options: AllReportsOptions,
 ): Promise<readonly WrittenExport[]> {
@@ -48,7 +48,7 @@ export async function writeAllReports(
   writing(directory, () => createDirectory(directory));
   const runsOf = new Map<StatusEntry, readonly ListedRun[]>();
   for (const [index, entry] of (await readStatuses(opened, maxRuns, now)).entries()) {
-    const deployed = opened[index] as DeployedExport;
+    const deployed = opened[index] as ExportTarget;
     runsOf.set(entry, 'error' in entry ? [] : await writeRuns(deployed, entry.runs, options));
   }
   const exports = sortStatuses([...runsOf.keys()]).map((entry) => ({
@@ -70,7 +70,7 @@ export async function writeAllReports(
 }
 
 async function writeRuns(
-  deployed: DeployedExport,
+  deployed: ExportTarget,
   statuses: readonly RunStatus[] = [],
   { origin, directory, onPage, signal }: AllReportsOptions,
 ): Promise<readonly ListedRun[]> {

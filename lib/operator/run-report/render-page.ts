@@ -17,7 +17,7 @@ export type PageData = RunPage | IndexPage;
 
 /** Where and when the page is created. */
 export interface Origin {
-  /** `Deployment.name` and `Deployment.option`. */
+  /** `Target.name` and `Target.option`. */
   readonly deployment: string;
   readonly deploymentOption: string;
   readonly createdAt: Instant;

@@ -5,7 +5,7 @@ import { filterOf } from '../../core/filter.ts';
 import type { ExportState, Instant } from '../../core/model.ts';
 import { findManifest } from '../../core/storage/published-runs.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import type { DeployedExport } from '../../target/target.ts';
+import type { ExportTarget } from '../../target/target.ts';
 import { findLoggedSlices, type RunStatus } from '../run-status.ts';
 import { measures, mergeAdjacent, PageSeries, type Point } from './page-series.ts';
 
@@ -44,7 +44,7 @@ const maxGroups = 12;
  * @throws ExportError if the log cannot be read or an entry is corrupt
  */
 export async function readRunData(
-  deployed: DeployedExport,
+  deployed: ExportTarget,
   state: ExportState | undefined,
   status: RunStatus,
   now: Instant,
@@ -81,7 +81,7 @@ export async function readRunData(
 
 /** Of an unfinished run from its state, of a published one from its manifest, unless that is damaged. */
 async function findRequest(
-  { store }: DeployedExport,
+  { store }: ExportTarget,
   state: ExportState | undefined,
   { run, state: runState, manifest }: RunStatus,
 ): Promise<RequestData | null> {

@@ -10,7 +10,7 @@ import { type ApiKeySource, assertValidApiKey, type RecentKeys } from './api-key
 import { type CreatePool, createConnections, sendOver } from './connection-pool.ts';
 import { startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
-import { contractError, failure, nameOf, type Subject } from './errors.ts';
+import { contractError, failure, nameOf, type ErrorContext } from './errors.ts';
 import { isSuccess, statusError } from './response-status.ts';
 import { transportError } from './transport-errors.ts';
 
@@ -120,7 +120,7 @@ export function createTokenSource(options: TokenSourceOptions): ApiKeySource & {
   const address = new URL(auth.tokenUrl);
   const isTls = address.protocol === 'https:';
   const connections = createConnections(address, settings, network, createPool);
-  const subject: Subject = {
+  const subject: ErrorContext = {
     label: 'an access token',
     server: { name: `Authorization server ${address.origin}`, setting: 'auth.tokenUrl' },
     keys: recentKeys.keys,

@@ -14,15 +14,15 @@ import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } fr
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
 import { mediaTypesOf } from '../../settings/api-settings.ts';
-import { type CreatePageCheck, judgePage, loadPageCheck, type PageCheck, showsEnd } from '../formats/formats.ts';
-import { containsKey, presentable } from '../redaction/withhold.ts';
+import { type CreatePageCheck, classifyPage, loadPageCheck, type PageCheck, showsEnd } from '../formats/formats.ts';
+import { containsKey, presentable } from '../redaction/redact.ts';
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { type Attempt, type CreatePool, createConnections, sendOver, withinDeadline } from './connection-pool.ts';
 import { type CreateInflate, readContentEncoding } from './content-encoding.ts';
 import { startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
-import { contractError, type Subject } from './errors.ts';
+import { contractError, type ErrorContext } from './errors.ts';
 import {
   assertCursorAccepted,
   assertNoNextPage,
@@ -73,7 +73,7 @@ export type ReportServiceClient = ReportService & AsyncDisposable;
 /** One call of `fetch`: at most one request for each set of credentials, under one deadline. */
 interface Exchange extends Attempt {
   readonly request: PageRequest;
-  readonly subject: Subject;
+  readonly subject: ErrorContext;
   /** The keys that this call has sent. */
   readonly triedKeys: Set<string>;
 }
@@ -120,7 +120,7 @@ export function serviceClient(
     signal?.throwIfAborted();
     const deadline = startDeadline(settings.totalTimeout, signal, clock);
     const triedKeys = new Set<string>();
-    const exchangeOf = (subject: Subject): Exchange => ({
+    const exchangeOf = (subject: ErrorContext): Exchange => ({
       request,
       subject,
       triedKeys,
@@ -304,7 +304,7 @@ function assertPage(
   // Before anything else: such a document is no page.
   if (cursor !== null) assertCursorAccepted(place, document);
   const present = (text: string) => presentable(text, subject.keys, 150);
-  const judged = judgePage(api, document, present, { isFirst: cursor === null });
+  const judged = classifyPage(api, document, present, { isFirst: cursor === null });
   if (judged.problem !== undefined) throw contractError(subject, judged.problem);
   return judged;
 }

@@ -10,7 +10,7 @@
 import { once } from 'node:events';
 import type { Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
-import { contractError, failure, type Subject } from './errors.ts';
+import { contractError, failure, type ErrorContext } from './errors.ts';
 import { allValues, type Header, quote } from './response-headers.ts';
 
 export const decodable = ['gzip', 'br', 'zstd'] as const;
@@ -21,7 +21,7 @@ export type ContentEncoding = (typeof decodable)[number];
  * @throws ContractError if it is none of `accepted`, or if there are several
  */
 export function readContentEncoding(
-  subject: Subject,
+  subject: ErrorContext,
   header: Header,
   accepted: readonly ContentEncoding[],
 ): ContentEncoding | undefined {
@@ -71,7 +71,7 @@ interface Codec {
  * @throws ContractError if the stream is damaged, is followed by anything, or expands as only an attack does
  */
 export async function* decode(
-  subject: Subject,
+  subject: ErrorContext,
   encoding: ContentEncoding,
   next: () => Promise<IteratorResult<Uint8Array>>,
   createInflate: CreateInflate = inflateInThread,
@@ -137,7 +137,7 @@ const codeOfTruncation = 'Z_BUF_ERROR';
 const truncation = () => Object.assign(new Error('unexpected end'), { code: codeOfTruncation });
 
 /** A body without its end may be due to a connection that was closed, before a proxy for example. That is retried for longer. */
-function decodingError(subject: Subject, encoding: ContentEncoding, error: unknown): Error {
+function decodingError(subject: ErrorContext, encoding: ContentEncoding, error: unknown): Error {
   if (!(error instanceof Error)) return new Error(String(error));
   if ('code' in error && error.code === codeOfTruncation) {
     const message = `Report service sent a body in ${encoding} without its end for ${subject.label}`;

@@ -3,9 +3,9 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/ports.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
-import { containsPart, withheld } from '../redaction/withhold.ts';
+import { containsPart, redacted } from '../redaction/redact.ts';
 import { decodable, decode, readContentEncoding } from './content-encoding.ts';
-import type { Subject } from './errors.ts';
+import type { ErrorContext } from './errors.ts';
 import { type Header, mediaType } from './response-headers.ts';
 
 export const maxBytes = 4 * 1024;
@@ -19,10 +19,14 @@ const maxUnrecognizedLength = 512;
 type Response = Pick<Dispatcher.ResponseData, 'headers' | 'body'>;
 
 /**
- * Up to 200 characters of a text body, on one line; or that it is withheld, because what was read contains the API key.
+ * Up to 200 characters of a text body, on one line; or that it is redacted, because what was read contains the API key.
  * Empty for any other body. Never throws. Afterwards the body is consumed, or destroyed together with its connection.
  */
-export async function readExcerpt(subject: Subject, response: Response, clock: Pick<Clock, 'sleep'>): Promise<string> {
+export async function readExcerpt(
+  subject: ErrorContext,
+  response: Response,
+  clock: Pick<Clock, 'sleep'>,
+): Promise<string> {
   const { bytes, isWhole } = await readFirstBytes(subject, response, clock);
   return isText(response.headers['content-type']) ? excerptOf(bytes, isWhole, subject.keys) : '';
 }
@@ -30,13 +34,13 @@ export async function readExcerpt(subject: Subject, response: Response, clock: P
 /** Of a body that begins with `bytes`. */
 export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet<string>): string {
   const text = new TextDecoder().decode(bytes);
-  if (containsPart(text, keys)) return withheld;
+  if (containsPart(text, keys)) return redacted;
   const shown = isWhole ? text : text.slice(0, -maxUnrecognizedLength);
   return truncate(toPrintable(shown).trim(), maxExcerptLength);
 }
 
 async function readFirstBytes(
-  subject: Subject,
+  subject: ErrorContext,
   response: Response,
   { sleep }: Pick<Clock, 'sleep'>,
 ): Promise<{ bytes: Buffer; isWhole: boolean }> {
@@ -66,7 +70,7 @@ async function readFirstBytes(
 }
 
 /** @throws ContractError if this encoding cannot be decoded. The request need not have asked for it */
-async function* decoded(subject: Subject, { headers, body }: Response): AsyncGenerator<Uint8Array, void, void> {
+async function* decoded(subject: ErrorContext, { headers, body }: Response): AsyncGenerator<Uint8Array, void, void> {
   const encoding = readContentEncoding(subject, headers['content-encoding'], decodable);
   const received: AsyncIterator<Uint8Array> = body[Symbol.asyncIterator]();
   let bytes = 0;

@@ -3,10 +3,10 @@
 import { type ErrorName, ExportError } from '../../core/errors.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { reportService, type Server } from '../network/unreachable.ts';
-import { containsKey, containsPart, presentable, withheld } from '../redaction/withhold.ts';
+import { containsKey, containsPart, presentable, redacted } from '../redaction/redact.ts';
 
 /** What an error is about. */
-export interface Subject {
+export interface ErrorContext {
   /** `page 7 of run 20261120T020000Z-1f3a5c`, followed by the service's request ID once it is known. */
   readonly label: string;
   /** Who responds. Absent: the report service. */
@@ -22,16 +22,16 @@ const maxMessageLength = 1_000;
 const minSafeguardLength = 20;
 
 /**
- * An ExportError. Foreign text in `message` must be `presentable` already: the message as a whole is withheld only if it
+ * An ExportError. Foreign text in `message` must be `presentable` already: the message as a whole is redacted only if it
  * contains a long key, because a short one may also occur in the exporter's own words. `cause` may be any foreign error.
  */
 export function failure(
-  { keys }: Subject,
+  { keys }: ErrorContext,
   name: ErrorName,
   message: string,
   { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {},
 ): ExportError {
-  const shown = containsKey(message, keys, minSafeguardLength) ? withheld : toPrintable(message);
+  const shown = containsKey(message, keys, minSafeguardLength) ? redacted : toPrintable(message);
   return new ExportError(name, truncate(shown, maxMessageLength), {
     cause: cause === undefined ? undefined : presentableCause(cause, keys),
     retryAfterSeconds,
@@ -39,10 +39,10 @@ export function failure(
 }
 
 /** Of the server that responds. */
-export const nameOf = ({ server = reportService }: Subject): string => server.name;
+export const nameOf = ({ server = reportService }: ErrorContext): string => server.name;
 
 /** `problem` completes the sentence. Foreign text in it must be `presentable` already. */
-export function contractError(subject: Subject, problem: string): ExportError {
+export function contractError(subject: ErrorContext, problem: string): ExportError {
   return failure(
     subject,
     'ContractError',

@@ -8,12 +8,12 @@ import { type Api, isUrl } from '../../settings/api-settings.ts';
 import type { AnyOf } from '../../settings/fields.ts';
 import type { FormatCheck, PathValue } from '../formats/format-check.ts';
 import { textIn } from '../formats/formats.ts';
-import { containsKey, presentable } from '../redaction/withhold.ts';
-import { contractError, failure, nameOf, type Subject } from './errors.ts';
+import { containsKey, presentable } from '../redaction/redact.ts';
+import { contractError, failure, nameOf, type ErrorContext } from './errors.ts';
 import { allValues, type Headers, isPrintableAscii, singleValue } from './response-headers.ts';
 
 export interface NextPageContext {
-  readonly subject: Subject;
+  readonly subject: ErrorContext;
   readonly api: Api;
   /** The address that was requested. */
   readonly requested: URL;
@@ -38,7 +38,7 @@ interface Found {
 type Codec<Kind extends Next> =
   | {
       readonly header: (next: Kind) => string;
-      readonly inHeaders: (subject: Subject, next: Kind, headers: Headers) => Found;
+      readonly inHeaders: (subject: ErrorContext, next: Kind, headers: Headers) => Found;
     }
   | {
       /** Undefined: a document that says that there are no reports need not have a place for it. */
@@ -286,7 +286,7 @@ function withValueAt(parent: unknown, [key = '', ...rest]: readonly string[], va
  * cannot be read is an error, and so is a link that a reader may or may not take for it: one with an anchor (it leads on from
  * another resource), or with a relation such as `'next'` or `https://example.com/next`.
  */
-function linkTo(subject: Subject, relation: string, header: string): string | undefined {
+function linkTo(subject: ErrorContext, relation: string, header: string): string | undefined {
   const targets: string[] = [];
   const wanted = relation.toLowerCase();
   let position = 0;

@@ -6,11 +6,11 @@ import type { FetchOptions } from '../../core/ports.ts';
 import type { PageCheck } from '../formats/formats.ts';
 import { type ContentEncoding, type CreateInflate, decode } from './content-encoding.ts';
 import { excerptOf, maxBytes as maxExcerptBytes } from './error-body.ts';
-import { contractError, type Subject } from './errors.ts';
+import { contractError, type ErrorContext } from './errors.ts';
 import { pageTooLarge } from './response-headers.ts';
 
 interface BodyOptions {
-  readonly subject: Subject;
+  readonly subject: ErrorContext;
   readonly sink: FetchOptions['sink'];
   /** undefined: the body was sent as it is. */
   readonly encoding: ContentEncoding | undefined;

@@ -6,8 +6,8 @@ import type { ExportError } from '../../core/errors.ts';
 import type { Instant } from '../../core/model.ts';
 import { epochMsOf, instantOf, parseHttpDate } from '../../core/timestamps.ts';
 import { type Api, mediaTypesOf } from '../../settings/api-settings.ts';
-import { containsKey, presentable } from '../redaction/withhold.ts';
-import { contractError, failure, type Subject } from './errors.ts';
+import { containsKey, presentable } from '../redaction/redact.ts';
+import { contractError, failure, type ErrorContext } from './errors.ts';
 
 /** By lower-case name. Values are decoded as Latin-1; a header that occurs repeatedly is an array. */
 export type Headers = Dispatcher.ResponseData['headers'];
@@ -17,7 +17,7 @@ export type Header = Headers[string];
  * A cursor in the trailers comes too late: without a cursor header, the page counts as the last one.
  * @throws ContractError
  */
-export function assertNoLateCursor(subject: Subject, trailerNames: readonly string[], cursorName: string): void {
+export function assertNoLateCursor(subject: ErrorContext, trailerNames: readonly string[], cursorName: string): void {
   if (trailerNames.some((name) => name.toLowerCase() === cursorName.toLowerCase())) {
     throw contractError(subject, 'the cursor header follows the body instead of preceding it');
   }
@@ -25,7 +25,7 @@ export function assertNoLateCursor(subject: Subject, trailerNames: readonly stri
 
 /** With a wrong vendor, every page would count as the last one, and a truncated export would be published as complete. */
 export function assertNoOtherCursor(
-  subject: Subject,
+  subject: ErrorContext,
   place: 'header' | 'trailer',
   names: readonly string[],
   cursorName: string,
@@ -42,7 +42,7 @@ export function assertNoOtherCursor(
  * @throws ContractError if it is not that of a page, or not in UTF-8, unless its bytes may be anything; or if the content type,
  *   which is stored with the page, contains the API key
  */
-export function readContentType(subject: Subject, headers: Headers, page: Api['page']): string {
+export function readContentType(subject: ErrorContext, headers: Headers, page: Api['page']): string {
   const type = allValues(headers['content-type']);
   const types = mediaTypesOf(page);
   const isText = page.format !== 'bytes';
@@ -66,7 +66,7 @@ const namesUtf8 = /^(utf-?8|csutf8|(us-)?ascii)$/i;
  * for whatever reason. That is accepted only if the document shows its end, as XML does with the end tag of its root.
  * @throws ContractError; ConfigurationError if the stated length exceeds the limit
  */
-export function assertFraming(subject: Subject, headers: Headers, showsEnd: boolean, maxPageBytes: number): void {
+export function assertFraming(subject: ErrorContext, headers: Headers, showsEnd: boolean, maxPageBytes: number): void {
   const coding = allValues(headers['transfer-encoding']);
   if (!/^(chunked)?$/i.test(coding)) throw contractError(subject, `transfer encoding ${quote(subject, coding)}`);
   const length = singleValue(headers['content-length']);
@@ -81,7 +81,7 @@ export function assertFraming(subject: Subject, headers: Headers, showsEnd: bool
  * Not retried: the page is no smaller at the next attempt, which would transfer up to the whole limit again.
  * `size` completes the sentence.
  */
-export function pageTooLarge(subject: Subject, size: string, maxPageBytes: number): ExportError {
+export function pageTooLarge(subject: ErrorContext, size: string, maxPageBytes: number): ExportError {
   return failure(
     subject,
     'ConfigurationError',
@@ -115,7 +115,7 @@ const requestIdNames = [
 ];
 
 /** The subject, with the request ID of the response if there is one: the operators of the service will ask for it. */
-export function withRequestId(subject: Subject, headers: Headers): Subject {
+export function withRequestId(subject: ErrorContext, headers: Headers): ErrorContext {
   const ids = requestIdNames.map((name) => singleValue(headers[name]));
   const id = ids.find((value) => value !== undefined && isPrintableAscii(value));
   if (id === undefined) return subject;
@@ -128,7 +128,7 @@ export function withRequestId(subject: Subject, headers: Headers): Subject {
   };
 }
 
-export function quote({ keys }: Subject, value: string): string {
+export function quote({ keys }: ErrorContext, value: string): string {
   return value === '' ? '(none)' : JSON.stringify(presentable(value, keys, 100));
 }
 

@@ -21,8 +21,8 @@ import type { Instant } from '../../core/model.ts';
 import { truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { Api } from '../../settings/api-settings.ts';
-import { presentable } from '../redaction/withhold.ts';
-import { failure, nameOf, type Subject } from './errors.ts';
+import { presentable } from '../redaction/redact.ts';
+import { failure, nameOf, type ErrorContext } from './errors.ts';
 import type { SentParts } from './request.ts';
 import { readHttpDate, singleValue } from './response-headers.ts';
 
@@ -55,7 +55,7 @@ export function isKeyRejected(statusCode: number): boolean {
 }
 
 /** The error for a response without success, after any refresh of the API key. */
-export function statusError(subject: Subject, response: Response, context: Context): ExportError {
+export function statusError(subject: ErrorContext, response: Response, context: Context): ExportError {
   const retryAfterSeconds = parseRetryAfter(response.headers, context.now);
   const [name, explanation] = explain(subject, response, context, retryAfterSeconds);
   const message = [
@@ -67,7 +67,7 @@ export function statusError(subject: Subject, response: Response, context: Conte
 }
 
 function explain(
-  subject: Subject,
+  subject: ErrorContext,
   { statusCode: status, headers }: Response,
   { auth, sentCursor, base, address, method, path, now, sent }: Context,
   retryAfterSeconds: number | undefined,
@@ -138,7 +138,7 @@ function advise(status: number, sent: SentParts | undefined, at: number, address
 }
 
 /** Only the origin: the rest of the URL may contain secrets. */
-function redirectTarget({ keys }: Subject, location: string | string[] | undefined, base: URL): string {
+function redirectTarget({ keys }: ErrorContext, location: string | string[] | undefined, base: URL): string {
   const target = typeof location === 'string' ? URL.parse(location, base.href) : null;
   return target === null ? '' : `; the response redirects to ${presentable(target.origin, keys, 100)}`;
 }

@@ -7,7 +7,7 @@ import { codeOf, type ErrorName, ExportError } from '../../core/errors.ts';
 import { certificateRemedy, explainClosedHandshake, explainNetworkError } from '../network/errors.ts';
 import { explainUnreachable, reportService, type Server } from '../network/unreachable.ts';
 import type { Deadline, Timeouts } from './deadline.ts';
-import { failure, nameOf, type Subject } from './errors.ts';
+import { failure, nameOf, type ErrorContext } from './errors.ts';
 
 export const maxHeaderBytes = 16 * 1024;
 
@@ -25,7 +25,7 @@ interface Context {
  * truncated response may raise an error without a code, so anything unknown counts as a broken connection.
  */
 export function transportError(
-  subject: Subject,
+  subject: ErrorContext,
   error: unknown,
   { callerSignal, deadline, timeouts, isTls, bytesRead }: Context,
 ): unknown {

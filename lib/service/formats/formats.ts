@@ -52,7 +52,7 @@ export const showsEnd = ({ format }: Api['page']): boolean => format !== 'bytes'
  * What a document that is complete says of itself: that it is no page, as a problem; that there are no reports; or neither. Only the
  * first page may say that there are none: after that, reports that a page had announced would be missing.
  */
-export function judgePage(
+export function classifyPage(
   { page }: Api,
   check: Pick<FormatCheck, 'reports' | 'value'>,
   present: (text: string) => string,

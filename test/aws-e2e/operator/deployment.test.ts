@@ -2,7 +2,7 @@ import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { DeployedExport, Deployment, Retry, StartRequest } from '../../../lib/target/target.ts';
+import type { ExportTarget, Target, Retry, StartRequest } from '../../../lib/target/target.ts';
 import type { Instant } from '../../../lib/core/model.ts';
 import type { ExportEvent, RunRef } from '../../../lib/core/ports.ts';
 import { combineScripts, errorResponse, onPage, throttled } from '../../support/service/faults.ts';
@@ -15,7 +15,7 @@ import { openService } from '../support/service.ts';
 import { manifestKeyOf } from '../../support/builders.ts';
 
 /** Starts an export and follows it to its end, or only until the execution has started. */
-function follow(deployed: DeployedExport, request: StartRequest = {}, until: 'end' | 'start' = 'end') {
+function follow(deployed: ExportTarget, request: StartRequest = {}, until: 'end' | 'start' = 'end') {
   const events: ExportEvent[] = [];
   const retries: Retry[] = [];
   const messages: string[] = [];
@@ -24,7 +24,7 @@ function follow(deployed: DeployedExport, request: StartRequest = {}, until: 'en
     follow: true,
     emit: (event) => events.push(event),
     onRetry: (retry) => retries.push(retry),
-    say: (text) => {
+    notify: (text) => {
       messages.push(text);
       if (until === 'start') interruption.abort();
     },
@@ -35,7 +35,7 @@ function follow(deployed: DeployedExport, request: StartRequest = {}, until: 'en
 }
 
 /** The active run, or the newest one. */
-async function newestRun({ log, name }: DeployedExport): Promise<RunRef> {
+async function newestRun({ log, name }: ExportTarget): Promise<RunRef> {
   const state = await log.exportState(name);
   if (state?.active !== undefined) return state.active;
   const { done, value } = await log.runs(name)[Symbol.asyncIterator]().next();
@@ -44,7 +44,7 @@ async function newestRun({ log, name }: DeployedExport): Promise<RunRef> {
 }
 
 describe('a deployed stack', () => {
-  let stack: Deployment;
+  let stack: Target;
   beforeAll(async () => {
     await deployOperatorStack();
     stack = await openStack({
@@ -176,7 +176,7 @@ describe('a deployed stack', () => {
     const ignore = () => undefined;
     const started = await deployed.start(
       {},
-      { follow: false, emit: ignore, say: ignore, onRetry: ignore, signal: new AbortController().signal },
+      { follow: false, emit: ignore, notify: ignore, onRetry: ignore, signal: new AbortController().signal },
     );
     if (started.status !== 'started') throw new Error(`The start is ${started.status}`);
     await service.paused;

@@ -64,7 +64,7 @@ describe('a deployed export of a failing service', () => {
 
     expect(failed).toMatchObject({ status: 'FAILED', error: 'ConfigurationError' });
     expect(failed.cause).toContain('Report service responded with 403 for page 2 of run');
-    // Its text is withheld, because it contains the API key.
+    // Its text is redacted, because it contains the API key.
     expect(failed.cause).toContain('[not shown: it contains the API key]');
     expect(failed.failures).toEqual(['ConfigurationError']);
     expect(failed.states.slice(-3)).toEqual(['FailRun', 'AnnounceFailed', 'Failed']);

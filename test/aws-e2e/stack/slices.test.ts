@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { ServiceOutput } from '../../../lib/settings/stack-output.ts';
-import type { DeployedExport, Deployment } from '../../../lib/target/target.ts';
+import type { ExportTarget, Target } from '../../../lib/target/target.ts';
 import { noMfa } from '../../support/aws/mocked-stack.ts';
 import { run } from '../../support/process/command-line.ts';
 import { motoStepFunctions, stepFunctions } from '../support/aws.ts';
@@ -23,7 +23,7 @@ const stackName = 'ReportExporterSlices';
 const bounds = ['--since', '2026-11-20T00:00:00Z', '--until', '2026-11-20T00:10:00Z'];
 
 describe('a deployed export with slices', () => {
-  let stack: Deployment;
+  let stack: Target;
   let output: ServiceOutput;
   let env: Readonly<Record<string, string>>;
   beforeAll(async () => {
@@ -124,7 +124,7 @@ describe('a deployed export with slices', () => {
 });
 
 /** What a bounded run must not change. */
-async function stateAndPointer({ log, store, name }: DeployedExport) {
+async function stateAndPointer({ log, store, name }: ExportTarget) {
   const { watermark, lastCompleted } = (await log.exportState(name)) ?? {};
   return { watermark, lastCompleted, latest: JSON.parse(await readStored(store, `${name}/latest.json`)) as unknown };
 }

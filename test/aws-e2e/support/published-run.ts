@@ -5,7 +5,7 @@ import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import type { ExportState, LatestPointer } from '../../../lib/core/model.ts';
 import { listBoundedRuns } from '../../../lib/core/storage/run-list.ts';
-import type { DeployedExport } from '../../../lib/target/target.ts';
+import type { ExportTarget } from '../../../lib/target/target.ts';
 import { collect, sha256Of } from '../../support/builders.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import { dynamoDb, s3 } from './aws.ts';
@@ -40,7 +40,7 @@ const idsIn = (text: string): readonly string[] =>
   Array.from(text.matchAll(/<r id=\\?"([^"\\]*)/g), ([, id = '']) => id);
 
 /** The published bounded runs of the export, by date, with the IDs of the reports in their pages. */
-export async function publishedBoundedRuns({ store, name }: Pick<DeployedExport, 'store' | 'name'>) {
+export async function publishedBoundedRuns({ store, name }: Pick<ExportTarget, 'store' | 'name'>) {
   const runs = await collect(listBoundedRuns(store, name));
   return await Promise.all(
     runs.map(async ({ run, since, until, manifest }) => {
@@ -51,7 +51,7 @@ export async function publishedBoundedRuns({ store, name }: Pick<DeployedExport,
   );
 }
 
-export async function readStored(store: DeployedExport['store'], key: string): Promise<string> {
+export async function readStored(store: ExportTarget['store'], key: string): Promise<string> {
   const object = await store.read(key);
   if (object === undefined) throw new Error(`There is no object ${key}`);
   return Buffer.concat(await collect(object)).toString();

@@ -188,7 +188,7 @@ describe('a deployed stack', () => {
     const options: StartOptions = {
       follow,
       emit: ignore,
-      say: (text) => messages.push(text),
+      notify: (text) => messages.push(text),
       onStarted: (execution) => started.push(execution),
       onRetry: ignore,
       signal: new AbortController().signal,

@@ -124,7 +124,7 @@ function aFollowedRun(input: object = {}) {
       return await followExecution(deps, first, start, {
         follow: true,
         emit: (event) => events.push(event),
-        say: (text) => messages.push(text),
+        notify: (text) => messages.push(text),
         onRetry: (retry) => retries.push(retry),
         signal: interruption.signal,
         followers,

@@ -123,7 +123,7 @@ describe('the progress of a run', () => {
 
   it.each([false, true])('shows only warnings if it is quiet, on a terminal or not (%s)', (isTTY) => {
     const display = aDisplay(isTTY, { quiet: true });
-    display.say('Using a simulated service');
+    display.notify('Using a simulated service');
     display.onEvent(started);
     display.onEvent({ ...started, event: 'run-resumed' });
     display.onEvent(page(1));
@@ -144,7 +144,7 @@ describe('the progress of a run', () => {
     display.onEvent(page(1));
     display.pass(1_000);
     display.onEvent(page(2));
-    display.say('a message');
+    display.notify('a message');
     display.end();
     expect(display.output()).toBe(
       '\r\x1b[KPage 1 · 10 reports · 1 kB\r\x1b[KPage 2 · 20 reports · 2 kB · 2.0 pages/\r\x1b[Ka message\n',

@@ -4,19 +4,19 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { type AllReportsOptions, writeAllReports } from '../../../lib/operator/run-report/all-reports.ts';
 import type { IndexPage } from '../../../lib/operator/run-report/render-page.ts';
-import { type DeployedExport, type Deployment, unreadableExport } from '../../../lib/target/target.ts';
-import { anExportBench, asDeployedExport } from '../../support/export/export-bench.ts';
+import { type ExportTarget, type Target, unreadableExport } from '../../../lib/target/target.ts';
+import { anExportBench, asExportTarget } from '../../support/export/export-bench.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { origin } from './example-runs.ts';
 
 /** An export with `count` runs. */
-async function someRuns(count: number): Promise<DeployedExport> {
+async function someRuns(count: number): Promise<ExportTarget> {
   const bench = anExportBench();
   for (let run = 0; run < count; run += 1) {
     await bench.start();
     bench.advance(3_600_000);
   }
-  return asDeployedExport(bench);
+  return asExportTarget(bench);
 }
 
 async function aFolder() {
@@ -24,12 +24,12 @@ async function aFolder() {
   onTestFinished(() => parent.remove());
   const directory = join(parent.path, 'reports');
   const write = async (
-    deployed: DeployedExport,
+    deployed: ExportTarget,
     { exportName, ...options }: Partial<AllReportsOptions> & { readonly exportName?: string } = {},
   ) => {
     const broken = unreadableExport('broken', 'acme', new ExportError('PageConflictError', 'was changed'));
     const deployment = { open: async () => deployed, openAll: async () => [deployed, broken] };
-    return await writeAllReports(deployment as unknown as Deployment, exportName, {
+    return await writeAllReports(deployment as unknown as Target, exportName, {
       origin,
       directory,
       maxRuns: 100,
@@ -79,7 +79,7 @@ describe('the reports of all runs', () => {
     const { directory, write, readIndex } = await aFolder();
     const deployed = await someRuns(2);
     let reads = 0;
-    const log: DeployedExport['log'] = {
+    const log: ExportTarget['log'] = {
       ...deployed.log,
       async *entries(chain) {
         reads += 1;
@@ -102,7 +102,7 @@ describe('the reports of all runs', () => {
     const { directory, write } = await aFolder();
     const interruption = new AbortController();
     const deployed = await someRuns(2);
-    const log: DeployedExport['log'] = {
+    const log: ExportTarget['log'] = {
       ...deployed.log,
       async *entries(chain) {
         yield* deployed.log.entries(chain);

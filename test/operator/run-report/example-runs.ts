@@ -6,7 +6,7 @@ import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import type { IndexPage, ListedExport, Origin } from '../../../lib/operator/run-report/render-page.ts';
 import { readRunData, type RunData } from '../../../lib/operator/run-report/run-data.ts';
 import type { RunStatus } from '../../../lib/operator/run-status.ts';
-import type { DeployedExport } from '../../../lib/target/target.ts';
+import type { ExportTarget } from '../../../lib/target/target.ts';
 import { createRng } from '../../simulation/world/rng.ts';
 import { aPageEntry, at } from '../../support/builders.ts';
 
@@ -56,7 +56,7 @@ export async function readExample({ status, entries }: ExampleRun, overrides: Pa
       },
     },
     store: { locate: (key: string) => `exports/${key}`, read: async () => undefined },
-  } as unknown as DeployedExport;
+  } as unknown as ExportTarget;
   return { ...(await readRunData(deployed, undefined, status, origin.createdAt, () => {})), ...overrides };
 }
 

@@ -6,7 +6,7 @@ import { renderPage } from '../../../lib/operator/run-report/render-page.ts';
 import { type Columns, readRunData } from '../../../lib/operator/run-report/run-data.ts';
 import { listRuns } from '../../../lib/operator/run-status.ts';
 import { at } from '../../support/builders.ts';
-import { anExportBench, asDeployedExport } from '../../support/export/export-bench.ts';
+import { anExportBench, asExportTarget } from '../../support/export/export-bench.ts';
 import { aRunStatus, failedRun, longRun, newRun, origin, pageEntries, readExample } from './example-runs.ts';
 
 const status = aRunStatus();
@@ -86,7 +86,7 @@ describe('the data of a run', () => {
 
   it('has the request of an unfinished run and of a published one, but not of a damaged one', async () => {
     const bench = anExportBench();
-    const deployed = asDeployedExport(bench);
+    const deployed = asExportTarget(bench);
     await bench.start();
     bench.advance(3_600_000);
     const down = () => {

@@ -331,7 +331,7 @@ describe('a compressed error response', () => {
     );
   });
 
-  it('is withheld if it contains the API key', async () => {
+  it('is redacted if it contains the API key', async () => {
     const headers = { 'content-encoding': 'gzip', 'content-type': 'text/plain' };
     const body = encoders.gzip(`the key is ${trickyApiKey}`);
     await using server = await startRawServer(rawResponse({ status: 500, headers, body }));

@@ -95,7 +95,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a document that contains no reports is a page',
     violates: 'a page is stored byte for byte',
-    at: 'lib/service/formats/formats.ts#judgePage',
+    at: 'lib/service/formats/formats.ts#classifyPage',
     replace: 'reports !== undefined && check.reports === null',
     with: 'false',
   },

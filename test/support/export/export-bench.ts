@@ -2,7 +2,7 @@
 
 import { gunzipSync } from 'node:zlib';
 import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
-import type { DeployedExport, Incident } from '../../../lib/target/target.ts';
+import type { ExportTarget, Incident } from '../../../lib/target/target.ts';
 import type { ExportEvent, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../builders.ts';
@@ -156,7 +156,7 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
 export { executionId };
 
 /** The export as the operator's commands see it, without a schedule. `lastIncident` is in the history of its execution. */
-export function asDeployedExport(bench: Bench, lastIncident?: Incident): DeployedExport {
+export function asExportTarget(bench: Bench, lastIncident?: Incident): ExportTarget {
   const { definition, executions, service } = bench.deps;
   return {
     name: definition.name,

@@ -1,10 +1,10 @@
-/** Foreign text with a part of a key is withheld, however it is encoded, and any other text is shown. */
+/** Foreign text with a part of a key is redacted, however it is encoded, and any other text is shown. */
 
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { failure } from '../../../lib/service/client/errors.ts';
-import { containsKey, containsPart, presentable, withheld } from '../../../lib/service/redaction/withhold.ts';
+import { containsKey, containsPart, presentable, redacted } from '../../../lib/service/redaction/redact.ts';
 import { cases, fc } from '../../support/property.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
@@ -107,7 +107,7 @@ describe('any key', () => {
   it('is recognized in compositions of up to three encodings', () => {
     fc.assert(
       fc.property(anyKey, fc.constantFrom(...singles, ...pairs, ...triples), fc.nat(60), (key, path, step) => {
-        expect(presentable(`<p>${encode(key, path, step)}</p>`, [key], 100)).toBe(withheld);
+        expect(presentable(`<p>${encode(key, path, step)}</p>`, [key], 100)).toBe(redacted);
       }),
       { numRuns: cases(5_000) },
     );
@@ -117,7 +117,7 @@ describe('any key', () => {
     const key = keys['forty letters and digits'];
     for (let start = 0; start <= key.length - 8; start += 1) {
       const part = key.slice(start, start + 8);
-      expect(presentable(`"${part}"`, [key], 100)).toBe(withheld);
+      expect(presentable(`"${part}"`, [key], 100)).toBe(redacted);
       expect(presentable(`"${part.slice(1)}"`, [key], 100)).toBe(`"${part.slice(1)}"`);
       for (const path of [['Base64'], ['hexadecimal'], ['URL', 'Base64', 'upper case']]) {
         expect(containsPart(encode(part, path, start), [key])).toBe(true);
@@ -133,7 +133,7 @@ describe('a short key', () => {
   });
 
   it('without letters and digits withholds every text', () => {
-    expect(presentable('Invalid size: 11', ['!?!'], 100)).toBe(withheld);
+    expect(presentable('Invalid size: 11', ['!?!'], 100)).toBe(redacted);
     expect(presentable('', ['!?!'], 100)).toBe('');
   });
 });
@@ -198,15 +198,15 @@ describe('a text without the key', () => {
 });
 
 it('withholds a text for a key that begins after the part that is shown', () => {
-  expect(presentable(`${'.'.repeat(95)}${trickyApiKey}`, [trickyApiKey], 100)).toBe(withheld);
-  expect(presentable(`${'.'.repeat(1_000)}${trickyApiKey}`, [trickyApiKey], 100)).toBe(withheld);
+  expect(presentable(`${'.'.repeat(95)}${trickyApiKey}`, [trickyApiKey], 100)).toBe(redacted);
+  expect(presentable(`${'.'.repeat(1_000)}${trickyApiKey}`, [trickyApiKey], 100)).toBe(redacted);
 });
 
 it('withholds a text that decodes to too much to search', () => {
   const key = [keys['forty letters and digits']];
   // Escaped four times in each of three ways, which can be undone in any order.
   const deep = '\\\\\\\\\\\\\\\\%2525252541&amp;amp;amp;amp;'.repeat(400);
-  expect(presentable(deep, key, 100)).toBe(withheld);
+  expect(presentable(deep, key, 100)).toBe(redacted);
   expect(presentable(deep.slice(0, 1_000), key, 100)).toBe(deep.slice(0, 100));
   const hard = ['\\', '%5c', '%25', '&amp;', '&#0', 'a', '\\u00', '\\\\n', 'f', '3031', 'QUFB', 'VVVV'];
   for (const text of hard) expect(presentable(text.repeat(4_096), key, 100)).toBe(text.repeat(100).slice(0, 100));
@@ -256,7 +256,7 @@ describe('an error', () => {
       cause: {
         name: 'Error',
         message: 'first',
-        cause: { name: 'AggregateError', message: withheld, code: withheld, cause: { message: 'second' } },
+        cause: { name: 'AggregateError', message: redacted, code: redacted, cause: { message: 'second' } },
       },
     });
   });
@@ -265,7 +265,7 @@ describe('an error', () => {
     const cause = new Error('outer', { cause: new Error(`inner\n    at ${trickyApiKey}`) });
     const error = failure(subject, 'ContractError', 'seen', { cause });
     expect((error.cause as Error).stack).toMatch(/^Error: outer\n {4}at /);
-    expect(((error.cause as Error).cause as Error).stack).toBe(`Error: ${withheld}`);
+    expect(((error.cause as Error).cause as Error).stack).toBe(`Error: ${redacted}`);
   });
 
   it('cuts off an endless chain of causes', () => {
@@ -274,8 +274,8 @@ describe('an error', () => {
     expect(failure(subject, 'ContractError', 'x', { cause: circle }).cause).toBeInstanceOf(Error);
   });
 
-  it('is withheld as a whole if it contains a long key, although nothing foreign in it should', () => {
-    expect(failure(subject, 'ContractError', `Unexpected: ${trickyApiKey}`).message).toBe(withheld);
+  it('is redacted as a whole if it contains a long key, although nothing foreign in it should', () => {
+    expect(failure(subject, 'ContractError', `Unexpected: ${trickyApiKey}`).message).toBe(redacted);
   });
 });
 
@@ -298,10 +298,10 @@ describe("a key that occurs in the exporter's own words", () => {
     };
     const other = await messageFor('xW7-a-much-longer-key');
     expect(other).toMatch(/^Report service (sent|responded)/);
-    // Foreign words may be withheld.
+    // Foreign words may be redacted.
     expect(
       (await messageFor(key))
-        .replaceAll(withheld, '…')
+        .replaceAll(redacted, '…')
         .split('…')
         .every((part) => other.includes(part)),
     ).toBe(true);

@@ -1,6 +1,6 @@
 /**
  * Keeps API keys out of messages. A service may repeat the key in an error page or a header, in any encoding, and no list of
- * patterns finds them all. So foreign text that contains a part of a key is withheld as a whole: withholding too much costs
+ * patterns finds them all. So foreign text that contains a part of a key is redacted as a whole: redacting too much costs
  * nothing.
  *
  * Only letters and digits are compared, without their case. The text is decoded up to four times in every order: escapes of
@@ -10,7 +10,7 @@
 
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 
-export const withheld = '[not shown: it contains the API key]';
+export const redacted = '[not shown: it contains the API key]';
 
 /** So many consecutive letters and digits of a key do not occur by chance. */
 const partLength = 8;
@@ -18,10 +18,10 @@ const partLength = 8;
 /** No message shows more of a foreign text than this. */
 const maxTextLength = 16 * 1024;
 
-/** Foreign text for a message: printable, on one line, at most `maxLength` characters long; or that it is withheld. */
+/** Foreign text for a message: printable, on one line, at most `maxLength` characters long; or that it is redacted. */
 export function presentable(text: string, keys: Iterable<string>, maxLength: number): string {
   const start = text.slice(0, maxTextLength);
-  return containsPart(start, keys) ? withheld : truncate(toPrintable(start), maxLength);
+  return containsPart(start, keys) ? redacted : truncate(toPrintable(start), maxLength);
 }
 
 /** Whether `text` contains eight consecutive letters and digits of a key, or all those of a shorter key, in any encoding. */
