@@ -102,7 +102,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     body: NewBody,
     facts: Pick<NewObject, 'contentType' | 'metadata' | 'storageClass'>,
   ) => await createObject(objectAt(key), body, { ...facts, tags, encryption, partBytes }, runtime);
-  /** Before its page, so that whoever finds the page finds the cursor. */
+  /** Before its page, so that a reader that finds the page finds the cursor, too. */
   const storeLongCursor = async (key: string, cursor: Cursor | null): Promise<void> => {
     if (cursor === null || isPreserved(cursor)) return;
     const content = Buffer.from(cursor);
