@@ -202,12 +202,14 @@ describe('the function that copies runs', () => {
     expect(server.requests.filter((request) => request.startsWith('PUT'))).toEqual([]);
   });
 
-  it('does not repeat a copy that S3 rejects', async () => {
+  it('does not repeat a copy that S3 rejects, and publishes nothing of the run', async () => {
     const server = await openServer((request) =>
       request === `PUT /copies/${keys[1]}` ? failure(400, 'BadDigest') : undefined,
     );
     await expect(invoke('aws/copy-run.ts', server.endpoint)).rejects.toThrow(`Cannot copy ${keys[1]}: BadDigest`);
     expect(server.requests.filter((request) => request === `PUT /copies/${keys[1]}`)).toHaveLength(1);
+    // Readers see nothing of the run.
+    expect(server.requests.filter((request) => /^PUT .*\.json$/.test(request))).toEqual([]);
   });
 });
 

@@ -4,14 +4,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
-import {
-  DeleteBucketPolicyCommand,
-  DeleteObjectCommand,
-  GetObjectCommand,
-  ListObjectsV2Command,
-  PutBucketPolicyCommand,
-  PutObjectCommand,
-} from '@aws-sdk/client-s3';
+import { DeleteObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import type { LatestPointer, RunSummary } from '../../../lib/core/storage/published-schemas.ts';
@@ -89,12 +82,11 @@ describe('the recipes for AWS services', () => {
 
   const source = (key: string) => textAt(output('BucketName'), prefix + key);
   const copyOf = (key: string) => textAt(output('Copies'), key);
-  const copiedKeys = () => keysIn(output('Copies'));
 
   /** Waits until `latest.json` of the copy points to the run. */
   const untilCopied = async ({ summary }: CompletedRun) =>
     await eventually(`run ${summary.run} to be copied`, async () => {
-      const keys = await copiedKeys();
+      const keys = await keysIn(output('Copies'));
       if (!keys.includes(`${exportName}/latest.json`)) return undefined;
       const latest: LatestPointer = JSON.parse(await copyOf(`${exportName}/latest.json`));
       return latest.run === summary.run ? latest : undefined;
@@ -106,23 +98,6 @@ describe('the recipes for AWS services', () => {
     }
     expect(JSON.parse(await copyOf(`tables/runs/${exportName}-${summary.run}.json`))).toEqual(summary);
   };
-
-  /** Denies everyone to write objects of the copy whose keys match. */
-  async function denyWrites(pattern: string): Promise<void> {
-    const Policy = JSON.stringify({
-      Version: '2012-10-17',
-      Statement: [
-        {
-          Effect: 'Deny',
-          Principal: '*',
-          Action: 's3:PutObject',
-          Resource: `arn:aws:s3:::${output('Copies')}/${pattern}`,
-        },
-      ],
-    });
-    await s3.send(new PutBucketPolicyCommand({ Bucket: output('Copies'), Policy }));
-  }
-  const allowWrites = () => s3.send(new DeleteBucketPolicyCommand({ Bucket: output('Copies') }));
 
   /** Enables or disables the rule that sends events to the function that copies runs. */
   async function setRule(operation: 'EnableRule' | 'DisableRule'): Promise<void> {
@@ -150,47 +125,16 @@ describe('the recipes for AWS services', () => {
     // The same event is delivered again.
     expect(await invoke(output('CopyRun'), run.event)).toEqual([]);
     expect(await objectsIn(output('Copies'))).toEqual(copied);
-    const newer = { ...run.event, detail: { ...(run.event.detail as object), eventVersion: 2 } };
-    expect(await invoke(output('CopyRun'), newer)).toMatchObject({
-      errorMessage: expect.stringContaining('event/eventVersion must be equal to constant'),
-    });
   });
 
-  it('a function publishes no copy of a damaged or interrupted run, and catches up with the next event', async () => {
+  it('a function catches up with the next event on a run whose event was lost', async () => {
     await using service = await openServiceWith(5);
-    const before = JSON.parse(await copyOf(`${exportName}/latest.json`));
-    const publishedBefore = (await copiedKeys()).filter((key) => /(manifest|run)\.json$/.test(key));
-    // Its event is lost.
     await setRule('DisableRule');
     const missed = await completeRun();
-    const [, second] = missed.manifest.pages;
-    if (second === undefined) throw new Error('the run has only one page');
-    const intact = await source(second.key);
-    const Damaged = { Bucket: output('BucketName'), Key: prefix + second.key };
-    await s3.send(new PutObjectCommand({ ...Damaged, Body: intact.replace('<r ', '<R ') }));
-
-    // The same size, other bytes: only the checksum shows it.
-    expect(await invoke(output('CopyRun'), missed.event)).toMatchObject({
-      errorMessage: expect.stringContaining(`Cannot copy ${second.key}`),
-    });
-    expect(await copiedKeys()).not.toContain(second.key);
-    expect(await copiedKeys()).not.toContain(missed.key);
-
-    // It is stopped between the pages and the manifest.
-    await s3.send(new PutObjectCommand({ ...Damaged, Body: intact }));
-    await denyWrites('*/manifest.json');
-    expect(await invoke(output('CopyRun'), missed.event)).toMatchObject({
-      errorMessage: expect.stringContaining(`Cannot copy ${missed.key}`),
-    });
-    expect(await copiedKeys()).toEqual(expect.arrayContaining(missed.manifest.pages.map((page) => page.key)));
-    expect((await copiedKeys()).filter((key) => /(manifest|run)\.json$/.test(key))).toEqual(publishedBefore);
-    expect(JSON.parse(await copyOf(`${exportName}/latest.json`))).toEqual(before);
-
-    await allowWrites();
     await setRule('EnableRule');
     service.addReports(6, 7);
     const next = await completeRun();
-    await untilCopied(next);
+    expect((await untilCopied(next)).sequence).toBeGreaterThan(missed.summary.sequence);
     await expectCopied(missed);
     await expectCopied(next);
   });

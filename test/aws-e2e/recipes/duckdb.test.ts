@@ -18,9 +18,7 @@ import {
 const runs = recipe('duckdb/runs.sql');
 const verified = [runs, recipe('duckdb/pages.sql'), recipe('duckdb/verify.sql')];
 
-const exportNames = { DuckDB: 'duckdb', Python: 'duckdb-python' } as const;
-
-describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeout: engineTimeoutMs }, (by) => {
+describe('the queries', { timeout: engineTimeoutMs }, () => {
   let python: string;
   let duckdb: string;
   /** It has the extensions, as after a download. */
@@ -35,7 +33,7 @@ describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeou
     ['a stack', exportInBucket],
     ['a directory', exportInDirectory],
   ])('read the runs of %s, their pages, and which reports are current', async (_, openExport) => {
-    const consumed = await openExport(exportNames[by]);
+    const consumed = await openExport('duckdb');
     const { query, catchUp } = await prepare(consumed);
     const first = await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
     await addAbandonedRun(consumed, first);
@@ -86,32 +84,29 @@ describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeou
     expect(await query(0, [], selectPages)).toEqual(pagesOf([empty]));
   });
 
-  it.each(by === 'DuckDB' ? (['json', 'csv'] as const) : (['ndjson'] as const))(
-    'read the reports of pages of %s, compressed or not',
-    async (format) => {
-      const consumed = await exportInDirectory(exportNames[by], otherFormats[format]);
-      const { query, folder } = await prepare(consumed);
-      const published = recipe(format === 'csv' ? 'duckdb/reports-csv.sql' : 'duckdb/reports-json.sql');
-      const changed = join(folder, 'changed.sql');
-      await writeFile(changed, (await readFile(published, 'utf8')).replace("'$.reports[*]'", "'$.data.events[*]'"));
-      const texts = ['<r id="r1" />', '<r id="r2">\n"Zürich", 北京</r>', '<r id="r3" />'];
-      const reports = () => texts.map((xml, index) => reportNow(`r${index + 1}`, xml));
-      const first = await consumed.publish(reports());
-      const second = await consumed.publish(reports().slice(0, 1));
-      expect(second.pages[0]?.key).toMatch(new RegExp(`\\.${format}\\.gz$`));
+  it.each(['json', 'ndjson', 'csv'] as const)('read the reports of pages of %s, compressed or not', async (format) => {
+    const consumed = await exportInDirectory('duckdb', otherFormats[format]);
+    const { query, folder } = await prepare(consumed);
+    const published = recipe(format === 'csv' ? 'duckdb/reports-csv.sql' : 'duckdb/reports-json.sql');
+    const changed = join(folder, 'changed.sql');
+    await writeFile(changed, (await readFile(published, 'utf8')).replace("'$.reports[*]'", "'$.data.events[*]'"));
+    const texts = ['<r id="r1" />', '<r id="r2">\n"Zürich", 北京</r>', '<r id="r3" />'];
+    const reports = () => texts.map((xml, index) => reportNow(`r${index + 1}`, xml));
+    const first = await consumed.publish(reports());
+    const second = await consumed.publish(reports().slice(0, 1));
+    expect(second.pages[0]?.key).toMatch(new RegExp(`\\.${format}\\.gz$`));
 
-      const columns = format === 'csv' ? 'id, xml' : "report ->> 'id' AS id, report ->> 'xml' AS xml";
-      expect(await query(0, [...verified, changed], `SELECT run, page, ${columns} FROM reports`)).toEqual([
-        { run: first.run, page: 1, id: 'r1', xml: texts[0] },
-        { run: first.run, page: 1, id: 'r2', xml: texts[1] },
-        { run: first.run, page: 2, id: 'r3', xml: texts[2] },
-        { run: second.run, page: 1, id: 'r1', xml: texts[0] },
-      ]);
-    },
-  );
+    const columns = format === 'csv' ? 'id, xml' : "report ->> 'id' AS id, report ->> 'xml' AS xml";
+    expect(await query(0, [...verified, changed], `SELECT run, page, ${columns} FROM reports`)).toEqual([
+      { run: first.run, page: 1, id: 'r1', xml: texts[0] },
+      { run: first.run, page: 1, id: 'r2', xml: texts[1] },
+      { run: first.run, page: 2, id: 'r3', xml: texts[2] },
+      { run: second.run, page: 1, id: 'r1', xml: texts[0] },
+    ]);
+  });
 
   it('say so if the list of reports in JSON is somewhere else', async () => {
-    const consumed = await exportInDirectory(exportNames[by], otherFormats.json);
+    const consumed = await exportInDirectory('duckdb', otherFormats.json);
     const { query } = await prepare(consumed);
     await consumed.publish([reportNow('r1')]);
     await expect(query(0, [...verified, recipe('duckdb/reports-json.sql')])).rejects.toThrow(
@@ -120,7 +115,7 @@ describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeou
   });
 
   it('fail at a run.json that is damaged, and if there is no run', async () => {
-    const consumed = await exportInDirectory(exportNames[by]);
+    const consumed = await exportInDirectory('duckdb');
     const { query } = await prepare(consumed);
     await expect(query(0, [runs])).rejects.toThrow(`No published run of ${consumed.name}`);
     const { run, sequence, pages } = await consumed.publish([reportNow('r1')]);
@@ -162,14 +157,6 @@ describe.each(['DuckDB', 'Python'] as const)('the queries, run by %s,', { timeou
           ...(select === undefined ? [] : [selected]),
         ];
         const options = { env, cwd: folder };
-        if (by === 'Python') {
-          const words = ['reports.duckdb', source, name, String(first), ...files];
-          const output = await consumed.run(python, [recipe('duckdb/run_queries.py'), ...words], options);
-          return output
-            .split('\n')
-            .filter((line) => line !== '')
-            .map((line): unknown => JSON.parse(line));
-        }
         const variables = `SET VARIABLE source = '${source}'; SET VARIABLE export = '${name}'; SET VARIABLE first = ${first}`;
         const words = ['reports.duckdb', '-bail', '-json', '-cmd', variables, ...files.flatMap((file) => ['-f', file])];
         const output = await consumed.run(duckdb, words, options);

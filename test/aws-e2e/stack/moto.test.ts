@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { errorResponse, onPage } from '../../support/service/faults.ts';
 import { motoStepFunctions } from '../support/aws.ts';
-import { openEventQueue } from '../support/event-queue.ts';
 import { eventually } from '../support/eventually.ts';
 import { createInMoto, runExecution } from '../support/executions.ts';
 import { type ExporterStack, exporterStack } from '../support/exporter-stack.ts';
@@ -29,21 +28,6 @@ describe('the deployed state machine in moto', () => {
     // 401: the functions are shared, and may still have the key that another test has rotated.
     const statuses = service.exchanges.map(({ status }) => status).filter((status) => status !== 401);
     expect(statuses).toEqual([200, 503, 503, 200, 200]);
-  });
-
-  it('does not retry permanent errors, and fails with the original name and cause', async () => {
-    const eventQueue = openEventQueue(deployed.eventQueue);
-    await using service = await openService(5, { faults: onPage(1, errorResponse(404)) });
-
-    const end = await runExecution(await createInMoto(deployed.stateMachineOf('moto-rejected')), {}, motoStepFunctions);
-
-    expect(end).toMatchObject({ status: 'FAILED', error: 'RequestRejectedError' });
-    expect(end.cause).toContain('Report service responded with 404 for page 1 of run');
-    expect(end.failures).toEqual(['RequestRejectedError']);
-    expect(service.exchanges).toHaveLength(1);
-    await eventQueue.find('about the failure', ({ detail }) => {
-      return (detail as { execution?: unknown }).execution === end.arn;
-    });
   });
 
   it('retries a step that timed out while its first attempt is still running, and stores the page once', async () => {

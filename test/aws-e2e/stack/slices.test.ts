@@ -9,12 +9,12 @@ import type { ServiceOutput } from '../../../lib/settings/stack-output.ts';
 import type { ExportTarget, Target } from '../../../lib/target/target.ts';
 import { noMfa } from '../../support/aws/mocked-stack.ts';
 import { run } from '../../support/process/command-line.ts';
-import { motoStepFunctions, stepFunctions } from '../support/aws.ts';
+import { stepFunctions } from '../support/aws.ts';
 import { deploy } from '../support/cdk.ts';
-import { createInMoto, runExecution } from '../support/executions.ts';
+import { runExecution } from '../support/executions.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName, serviceOutput, vendor } from '../support/exporter-stack.ts';
 import { stubOperatorEnvironment } from '../support/operator-stack.ts';
-import { publishedBoundedRuns, readNewestRun, readStored } from '../support/published-run.ts';
+import { publishedBoundedRuns, readStored } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
 
 const stackName = 'ReportExporterSlices';
@@ -33,11 +33,10 @@ describe('a deployed export with slices', () => {
         [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor, filterUntil: 'date.lt' },
       },
       bucket: { prefix: bucketPrefix },
-      exports: ['history', 'parts', 'nightly', 'refused'].map((name) => ({
+      exports: ['history', 'parts'].map((name) => ({
         name,
         size: 10,
         since: { initial: '2026-11-20T00:00:00Z' },
-        ...(name === 'nightly' ? { slices: { parallel: 4, length: 'PT12H' } } : {}),
       })),
     });
     output = serviceOutput(outputs);
@@ -86,31 +85,6 @@ describe('a deployed export with slices', () => {
     expect(published.map(({ ids }) => ids.length)).toEqual([239, 240, 120]);
     expect(published.flatMap(({ ids }) => ids)).toEqual(reportIds(1, 599));
   });
-
-  it('exports a scheduled run in slices, also in an interpreter of another author', async () => {
-    await using service = await openService(600);
-    const machine = { stateMachineArn: output.stateMachineArn, exportName: 'nightly' };
-    expect(await runExecution(await createInMoto(machine), {}, motoStepFunctions)).toMatchObject({
-      status: 'SUCCEEDED',
-    });
-    const { manifest, ids } = await readNewestRun(output, 'nightly');
-    expect(ids).toEqual(reportIds(1, 600));
-    expect(manifest.slices).not.toHaveLength(1);
-    service.addReports(601);
-    expect((await start('nightly')).status).toBe(0);
-    expect((await readNewestRun(output, 'nightly')).ids).toEqual(reportIds(601, 601));
-  });
-
-  it.each(['ignored', 'rejected'] as const)(
-    'is refused before its first page if the upper bound is %s',
-    async (upperBounds) => {
-      const deployed = await stack.open('refused');
-      await using service = await openService(600, { upperBounds });
-      expect((await start('refused', ...bounds, '--parallel', '2', '--slice', 'PT1M')).status).not.toBe(0);
-      expect(service.exchanges.length).toBeGreaterThan(0);
-      expect(await publishedBoundedRuns(deployed)).toEqual([]);
-    },
-  );
 
   /** Resolves to how many executions were still running. */
   async function killAll(): Promise<number> {

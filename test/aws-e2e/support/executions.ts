@@ -40,12 +40,8 @@ export async function startExecution(
   input: object = {},
   client = stepFunctions,
 ): Promise<string> {
-  return await startWith(stateMachineArn, JSON.stringify({ export: exportName, ...input }), client);
-}
-
-/** Starts an execution with this text as its input. */
-async function startWith(stateMachineArn: string, input: string, client = stepFunctions): Promise<string> {
-  const { executionArn } = await client.send(new StartExecutionCommand({ stateMachineArn, input }));
+  const text = JSON.stringify({ export: exportName, ...input });
+  const { executionArn } = await client.send(new StartExecutionCommand({ stateMachineArn, input: text }));
   return executionArn as string;
 }
 
@@ -56,11 +52,6 @@ export async function runExecution(
   client = stepFunctions,
 ): Promise<EndedExecution> {
   return await endOfExecution(await startExecution(machine, input, client), client);
-}
-
-/** Starts an execution with this text as its input and waits for its end. */
-export async function runExecutionWith({ stateMachineArn }: DeployedMachine, input: string): Promise<EndedExecution> {
-  return await endOfExecution(await startWith(stateMachineArn, input));
 }
 
 export async function endOfExecution(executionArn: string, client: SFNClient = stepFunctions): Promise<EndedExecution> {

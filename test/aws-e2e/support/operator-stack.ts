@@ -11,13 +11,8 @@ export const operatorStackName = 'ReportExporterOperated';
 
 const exports: readonly ExportProps[] = [
   { name: 'commanded', pagesPerInvocation: 25 },
-  { name: 'followed' },
   { name: 'segmented', size: 1, iterationsPerExecution: 2 },
   { name: 'failing', maxInlineWait: 'PT0S' },
-  { name: 'overlapped' },
-  // Enabled, but in the distant future. In UTC, because MiniStack's CloudFormation has no other time zones.
-  { name: 'timed', schedule: { expression: 'cron(30 2 1 JAN ? 2199)', freshness: 'none' } },
-  { name: 'idle', schedule: { expression: 'rate(1 day)', enabled: false, freshness: 'none' } },
 ];
 
 /** Deploys the stack and stores the API key, unless an earlier test file has done so. */
