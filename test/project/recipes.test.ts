@@ -32,11 +32,3 @@ it('each recipe starts with a comment on what it does, and each program with its
   expect(programs.filter((file) => !textOfRecipe(file).includes('Usage: '))).toEqual([]);
   expect(programs.filter((file) => !/Needs /.test(textOfRecipe(file)))).toEqual([]);
 });
-
-it('no recipe takes the first item of a list from text output, where the AWS CLI applies a query to each page', () => {
-  const commands = recipeFiles
-    .flatMap((file) => textOfRecipe(file).split(/(?<!\\)\n/))
-    .filter((line) => /\baws [a-z]/.test(line));
-  expect(commands.length).toBeGreaterThan(5);
-  expect(commands.filter((line) => /--query .*\[0\]/s.test(line) && line.includes('--output text'))).toEqual([]);
-});

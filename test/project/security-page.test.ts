@@ -44,11 +44,6 @@ describe('docs/security.md', () => {
   const statements = sections.flatMap(statementsOf);
   const labelOf = (statement: string): string => /\.\[\^([\w-]+)\]$/.exec(statement)?.[1] ?? 'none';
 
-  it('has statements about every kind of attacker', () => {
-    expect(sections.filter((section) => statementsOf(section).length < 5)).toEqual([]);
-    expect(statements.length).toBeGreaterThan(50);
-  });
-
   it('has a footnote at the end of each statement', () => {
     expect(statements.filter((statement) => !footnotes.has(labelOf(statement)))).toEqual([]);
     expect(new Set(statements.map(labelOf))).toEqual(new Set(footnotes.keys()));
@@ -56,14 +51,5 @@ describe('docs/security.md', () => {
 
   it.each([...footnotes])('names a test in the footnote %s, or why there is none', (_, text) => {
     expect(text.split(/; (?=`|not tested)/).flatMap((reference) => problemOf(reference) ?? [])).toEqual([]);
-  });
-
-  it.each([
-    ['', 'not a reference to a test'],
-    ['not tested: no', 'not a reference to a test'],
-    ['`test/a.test.ts`: "a name"', 'no such file'],
-    ['`test/project/docs.test.ts`: "start with a short"', 'has no test "start with a short"'],
-  ])('would be rejected with the reference %j', (reference, problem) => {
-    expect(problemOf(reference)).toContain(problem);
   });
 });

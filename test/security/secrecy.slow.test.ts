@@ -9,20 +9,12 @@
 
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { Readable } from 'node:stream';
 import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
 import { describe, expect, it } from 'vitest';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { byStep } from '../../lib/core/state-machine/definition.ts';
 import { runLocally } from '../../lib/local/run.ts';
-import { doctorCommand } from '../../lib/operator/commands/doctor.ts';
-import { localCommand, type LocalOptions } from '../../lib/operator/commands/local.ts';
-import { planCommand } from '../../lib/operator/commands/plan.ts';
-import { reportCommand } from '../../lib/operator/commands/report.ts';
-import { startCommand } from '../../lib/operator/commands/start.ts';
-import { statusCommand } from '../../lib/operator/commands/status.ts';
-import { verifyCommand } from '../../lib/operator/commands/verify.ts';
 import { createProgressDisplay } from '../../lib/operator/output/progress.ts';
 import { formatSummary, summarizeRun, unobservedRun } from '../../lib/operator/run-summary.ts';
 import { fixedApiKey } from '../../lib/service/client/api-key.ts';
@@ -40,6 +32,7 @@ import { captureOutput, deployedFunctions } from '../support/aws/deployed-functi
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { anExportDefinition, anExportRequest } from '../support/builders.ts';
 import { type ExecutionResult, execute, type Functions } from '../support/export/function-machine.ts';
+import { type CommandResult, runInProcess } from '../support/process/command-line.ts';
 import { searchForSecrets } from '../support/secret-search.ts';
 import { clientFor } from '../support/service/service-client.ts';
 import { someReports } from '../support/service/simulator-client.ts';
@@ -325,98 +318,44 @@ describe('a run on this machine', () => {
     ).toEqual([]);
   });
 
-  it('from the command line reveals nothing of the key either, whatever the options are', async () => {
+  it('from the command line reveals nothing of the key either, whatever the command and its options are', async () => {
     await using out = await temporaryDirectory();
     await using service = await startEchoingService();
-    const outputs: Record<string, unknown> = {};
+    const outputs: Record<string, CommandResult> = {};
+    const run = async (name: string, words: readonly string[], fault?: Fault, key = keys.current) => {
+      service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault, fault]));
+      const ended = await runInProcess([...words, '--out', out.path], { REPORT_EXPORT_API_KEY: key });
+      outputs[name] = ended;
+      return ended.status;
+    };
+    const faultsWith = echoingFaults(keys.current);
+    const local = ['local', '--base-url', service.baseUrl, '--restart'];
+    expect(await run('rejected', [...local, '--json'], faultsWith['a body of 400'])).toBe(1);
+    expect(await run('unknown key', [...local, '--json'], undefined, keys.former)).toBe(1);
+    expect(await run('redirected', local, faultsWith['a redirect'])).toBe(1);
     const file = join(out.path, 'settings.json');
     const services = { acme: { baseUrl: service.baseUrl, apiKeyEnv: keys.current } };
     await writeFile(file, JSON.stringify({ services, exports: [{ name: 'reports' }] }));
-    const run = async (name: string, fault: Fault | undefined, options: Partial<LocalOptions>, key = keys.current) => {
-      service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault]));
-      const [stdout, stderr] = [aTerminal(), aTerminal()];
-      const status = await localCommand(
-        [],
-        {
-          baseUrl: service.baseUrl,
-          out: out.path,
-          restart: true,
-          json: true,
-          ...options,
-        },
-        [],
-        {
-          env: { REPORT_EXPORT_API_KEY: key },
-          stdin: Readable.from([]),
-          stdout,
-          stderr,
-          signal: new AbortController().signal,
-          program: 'npx report-exporter',
-        },
-      );
-      outputs[name] = { stdout: stdout.output, stderr: stderr.output };
-      return status;
-    };
-    const faultsWith = echoingFaults(keys.current);
-    expect(await run('rejected', faultsWith['a body of 400'], {})).toBe(1);
-    expect(await run('unknown key', undefined, {}, keys.former)).toBe(1);
-    expect(await run('redirected', faultsWith['a redirect'], { json: false })).toBe(1);
-    expect(await run('key as the name', undefined, { settings: file })).toBe(2);
+    expect(await run('key as the name', ['local', '--settings', file])).toBe(2);
     await rm(file);
-    expect(await run('key with a space', undefined, {}, `${keys.current} `)).toBe(2);
-    expect(await run('completed', undefined, {})).toBe(0);
-    expect(await run('rejected again', faultsWith['a body of 400'], {})).toBe(1);
+    expect(await run('key with a space', [...local, '--json'], undefined, `${keys.current} `)).toBe(2);
+    expect(await run('completed', [...local, '--json'])).toBe(0);
+    expect(await run('rejected again', [...local, '--json'], faultsWith['a body of 400'])).toBe(1);
 
     // The other commands show what is stored of these runs, and the doctor sends requests of its own.
-    const operator = async (name: string, command: OperatorCommand, fault?: Fault) => {
-      service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault, fault]));
-      const [stdout, stderr] = [aTerminal(), aTerminal()];
-      const context = {
-        env: { REPORT_EXPORT_API_KEY: keys.current },
-        stdin: Readable.from([]),
-        stdout,
-        stderr,
-        signal: new AbortController().signal,
-        program: 'npx report-exporter',
-      };
-      const to = join(out.path, `${name}.html`);
-      const options = { out: out.path, json: true, runs: '10', version: '0', to };
-      outputs[name] = {
-        status: await command('reports', options, [], context),
-        stdout: stdout.output,
-        stderr: stderr.output,
-      };
-    };
-    await operator('status', statusCommand);
-    const planOne: OperatorCommand = (name, ...rest) => planCommand([name], ...rest);
-    await operator('plan', planOne);
-    await operator('verify', verifyCommand);
-    const reportOne: OperatorCommand = (name, { to }, ...rest) =>
-      reportCommand(name, { out: out.path, json: true, to }, ...rest);
-    await operator('report', reportOne);
-    const reportAll: OperatorCommand = (_, options, ...rest) =>
-      reportCommand(undefined, { ...options, all: true }, ...rest);
-    await operator('reports', reportAll);
-    for (const [name, fault] of Object.entries(faultsWith)) await operator(`doctor, ${name}`, doctorCommand, fault);
-    const startOne: OperatorCommand = (name, ...rest) => startCommand([name], ...rest);
-    await operator('start', startOne, faultsWith['a body of 400']);
-    expect(outputs).toMatchObject({
-      status: { status: 0 },
-      verify: { status: 0 },
-      report: { status: 0 },
-      reports: { status: 0 },
-    });
+    for (const command of ['status', 'verify']) expect(await run(command, [command, 'reports', '--json'])).toBe(0);
+    await run('plan', ['plan', 'reports', '--json']);
+    const to = (name: string) => ['--to', join(out.path, name)];
+    expect(await run('report', ['report', 'reports', '--json', ...to('report.html')])).toBe(0);
+    expect(await run('reports', ['report', '--all', '--json', ...to('reports')])).toBe(0);
+    for (const [name, fault] of Object.entries(faultsWith)) {
+      await run(`doctor, ${name}`, ['doctor', 'reports', '--json'], fault);
+    }
+    await run('start', ['start', 'reports', '--json'], faultsWith['a body of 400']);
     expect(JSON.stringify(outputs['doctor, a body of 401'])).toContain('problem');
     expect(searchForSecrets({ ...outputs, printed: output.text(), ...(await filesIn(out.path)) }, secrets)).toEqual([]);
   });
 });
-
-type OperatorCommand = (
-  exportName: string,
-  options: Parameters<typeof statusCommand>[1] & Parameters<typeof doctorCommand>[1] & { readonly to: string },
-  usageErrors: readonly string[],
-  context: Parameters<typeof statusCommand>[3],
-) => Promise<number>;
 
 interface EchoingService extends AsyncDisposable {
   readonly baseUrl: string;
