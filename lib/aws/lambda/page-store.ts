@@ -11,7 +11,7 @@ import type { ServiceContext } from './service-context.ts';
 export const functionPageStore = (
   { environment, objects }: Pick<ServiceContext<'FinishRun'>, 'environment' | 'objects'>,
   env: Environment,
-  { createClient, runtime, compress, partBytes }: Platform,
+  { createClient, runtime, compress, openSpoolFile, partBytes }: Platform,
 ): PageStore =>
   createS3PageStore({
     client: createClient(S3Client, s3ClientConfig(env)),
@@ -21,5 +21,6 @@ export const functionPageStore = (
     kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
     runtime,
     compress,
+    openSpoolFile,
     partBytes,
   });

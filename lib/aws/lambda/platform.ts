@@ -3,6 +3,7 @@
 import { systemRuntime } from '../../core/clock.ts';
 import type { Runtime } from '../../core/ports.ts';
 import type { Compress } from '../../core/storage/compression.ts';
+import type { SpoolFile } from '../../core/storage/spool.ts';
 import type { CreatePool } from '../../service/client/connection-pool.ts';
 import type { CreateInflate } from '../../service/client/content-encoding.ts';
 import { type SdkClient, withoutRequestLog } from '../sdk-config.ts';
@@ -22,6 +23,8 @@ export interface Platform {
   readonly inflate?: CreateInflate | undefined;
   /** Compresses pages. Absent: zlib does, in its threads. */
   readonly compress?: Compress | undefined;
+  /** Creates the file of a large body. Absent: in the temporary directory. */
+  readonly openSpoolFile?: (() => Promise<SpoolFile>) | undefined;
   /** The size of the parts in which large bodies are uploaded. Absent: 8 MiB. */
   readonly partBytes?: number | undefined;
   /** How many pages an invocation has in flight at most. Absent: 2, for which the function's memory and storage suffice. */

@@ -7,7 +7,7 @@
  */
 
 import { hash, randomUUID } from 'node:crypto';
-import { type FileHandle, open, unlink } from 'node:fs/promises';
+import { open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
@@ -23,7 +23,7 @@ import {
   pageMetadata,
   type PageObject,
 } from '../../core/storage/compression.ts';
-import { createSpool, type Spool } from '../../core/storage/spool.ts';
+import { createSpool, type Spool, type SpoolFile } from '../../core/storage/spool.ts';
 import type { ObjectSettings } from '../../settings/environment.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
@@ -56,6 +56,8 @@ export interface S3PageStoreOptions {
   readonly objects?: ObjectSettings;
   /** Compresses pages. By default zlib does, in its threads. */
   readonly compress?: Compress;
+  /** Creates the file of a large body. By default in the temporary directory. */
+  readonly openSpoolFile?: () => Promise<SpoolFile>;
   /** A larger body is uploaded in parts of this size. S3 and the SDK require at least 5 MiB; 8 MiB by default. */
   readonly partBytes?: number;
 }
@@ -67,7 +69,7 @@ export interface S3PageStoreOptions {
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
   const { client, bucket, prefix, kmsKeyArn, runtime, objects = {}, compress } = options;
   const { storageClass, tags } = objects;
-  const { partBytes = defaultPartBytes } = options;
+  const { partBytes = defaultPartBytes, openSpoolFile = openTemporaryFile } = options;
   const encryption = encryptionWith(kmsKeyArn);
   const uploadsInParts = createSlots(maxUploadsInParts);
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
@@ -126,7 +128,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
 
     spool(identity) {
       const { key, compression } = identity;
-      const spool = spoolFor(pageRemedy);
+      const spool = spoolFor(openSpoolFile, pageRemedy);
       let object: PageObject;
       return {
         async fill(body) {
@@ -150,7 +152,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     },
 
     async putDocument(key, chunks) {
-      await using spool = spoolFor(manifestRemedy);
+      await using spool = spoolFor(openSpoolFile, manifestRemedy);
       const { bytes, sha256 } = await spool.fill(chunks);
       const body = { bytes, sha256, read: spool.read };
       const { created, ...info } = await create(key, body, { contentType: 'application/json', metadata: { sha256 } });
@@ -183,14 +185,14 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
 /** The slices of a run have pages to store at the same time. More uploads need more memory, 40 MiB each, and are not faster. */
 const maxUploadsInParts = 2;
 
-const spoolFor = (remedy: string): Spool =>
-  createSpool(openTemporaryFile, (cause) => {
+const spoolFor = (openFile: () => Promise<SpoolFile>, remedy: string): Spool =>
+  createSpool(openFile, (cause) => {
     const message = `Cannot write the body to upload to ${tmpdir()} (${codeOf(cause) || String(cause)}). ${remedy}`;
     return new ExportError('ConfigurationError', message, { cause });
   });
 
 /** Without a name, nothing of it remains even if the process is killed. */
-async function openTemporaryFile(): Promise<FileHandle> {
+async function openTemporaryFile(): Promise<SpoolFile> {
   const path = join(tmpdir(), `report-exporter-${randomUUID()}.spool`);
   const file = await open(path, 'wx+');
   await unlink(path);

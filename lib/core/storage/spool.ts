@@ -4,7 +4,6 @@
  */
 
 import { createHash } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { PageMetadata } from '../model.ts';
 
@@ -20,6 +19,19 @@ export interface Spool extends AsyncDisposable {
   readonly read: () => Uint8Array | Readable;
 }
 
+/** What a large body is written to. A `FileHandle` is one. */
+export interface SpoolFile {
+  /** Appends `data`, which changes once this has resolved. */
+  writeFile(data: Uint8Array): Promise<void>;
+  createReadStream(options: {
+    readonly start: number;
+    readonly highWaterMark: number;
+    readonly autoClose: boolean;
+  }): Readable;
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
 /** A body up to this size needs no file, and a larger one is written in blocks of this size. */
 const blockBytes = 512 * 1024;
 
@@ -30,13 +42,13 @@ const readBytes = 256 * 1024;
  * `openFile` creates a file for reading and writing. Disposing of the spool closes it.
  * `toError` turns an error of the file system into the error to throw.
  */
-export function createSpool(openFile: () => Promise<FileHandle>, toError: (cause: unknown) => Error): Spool {
+export function createSpool(openFile: () => Promise<SpoolFile>, toError: (cause: unknown) => Error): Spool {
   // Reused for every block: new buffers would become garbage faster than they are collected.
   const block = Buffer.allocUnsafeSlow(blockBytes);
   let bytesInBlock = 0;
-  let file: FileHandle | undefined;
+  let file: SpoolFile | undefined;
 
-  const writeBlock = async (): Promise<FileHandle> => {
+  const writeBlock = async (): Promise<SpoolFile> => {
     try {
       file ??= await openFile();
       await file.writeFile(block.subarray(0, bytesInBlock));

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { createSpool, type Spool } from '../../core/storage/spool.ts';
 import { fileSystemError } from '../durable-fs.ts';
 
-export interface SpoolFile extends Pick<Spool, 'fill'>, AsyncDisposable {
+export interface SyncedSpool extends Pick<Spool, 'fill'>, AsyncDisposable {
   readonly path: string;
   /** Resolves once the file survives a power loss. Do not make the file visible before. */
   synced(): Promise<void>;
@@ -18,7 +18,7 @@ export interface SpoolFile extends Pick<Spool, 'fill'>, AsyncDisposable {
 const suffix = '.spool';
 
 /** A new file in `folder`, which is synced as soon as it is filled. Disposing of it removes it. */
-export function createSpoolFile(folder: string): SpoolFile {
+export function createSpoolFile(folder: string): SyncedSpool {
   const path = join(folder, `${randomUUID()}${suffix}`);
   const spool = createSpool(
     () => open(path, 'wx'),

@@ -12,11 +12,13 @@ import { beginRunHandler } from '../../../functions/begin-run.ts';
 import { exportPageHandler } from '../../../functions/export-page.ts';
 import { failRunHandler } from '../../../functions/fail-run.ts';
 import { finishRunHandler } from '../../../functions/finish-run.ts';
+import { Readable } from 'node:stream';
 import type { Platform } from '../../../lib/aws/lambda/platform.ts';
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
 import { functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
 import { type FunctionEnvironment, type FunctionSettings, stepVariables } from '../../../lib/settings/environment.ts';
 import type { Compression } from '../../../lib/core/model.ts';
+import type { SpoolFile } from '../../../lib/core/storage/spool.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
 import { type ExportSettings, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { DeploymentScenario } from '../histories/scenario.ts';
@@ -158,8 +160,20 @@ function createPlatform(
       return new SimulatedNetwork(endpoints, container, timeouts);
     },
     inflate: inflateAtOnce,
+    openSpoolFile: openMemoryFile,
     compress: compressAtOnce(world.rng(`zlib of ${container.id}`).pick([0, 1, 6])),
     partBytes,
     maxInFlight,
+  };
+}
+
+/** Keeps a body in memory until it is uploaded: virtual time cannot wait for a disk. */
+async function openMemoryFile(): Promise<SpoolFile> {
+  const blocks: Uint8Array[] = [];
+  return {
+    writeFile: async (data) => void blocks.push(Uint8Array.from(data)),
+    createReadStream: () => Readable.from(blocks, { objectMode: false }),
+    sync: async () => {},
+    close: async () => {},
   };
 }
