@@ -62,7 +62,7 @@ describe('a deployed stack', () => {
       expect.stringMatching(new RegExp(`:segmented-${id}-3$`)),
     ]);
     expect(run.events.filter(({ event }) => event === 'run-started')).toHaveLength(1);
-    expect(run.events.at(-2)).toMatchObject({ event: 'page-exported', page: 5, totalReports: 5 });
+    expect(run.events.at(-1)).toMatchObject({ event: 'page-exported', page: 5, totalReports: 5 });
   });
 
   it('reports retries and waits as they happen, and the failure; the next start resumes the run', async () => {
@@ -80,7 +80,6 @@ describe('a deployed stack', () => {
       const message = expect.stringContaining('responded with 403 for page 4');
       const failed = { pages: 3, reports: 6, error: 'ConfigurationError', message, resumable: true };
       expect(await run.end).toMatchObject({ status: 'failed', failed });
-      expect(run.events.at(-1)).toMatchObject({ event: 'run-failed', ...failed });
       expect(run.retries).toMatchObject(
         [1, 2].map((attempt) => ({
           state: 'ExportPage',
