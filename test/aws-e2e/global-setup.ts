@@ -11,7 +11,6 @@ import { startMoto } from './emulators/moto.ts';
 import { type Emulator, freePort } from './emulators/processes.ts';
 import { pythonEnvironment } from './emulators/python.ts';
 import { startRegistry } from './emulators/registry.ts';
-import { startVersityGateway } from './emulators/versitygw.ts';
 
 export interface Server {
   readonly name: string;
@@ -62,9 +61,6 @@ export default async function startEmulators(project: TestProject): Promise<() =
       startOptional('DynamoDB Local', startDynamoDbLocal),
       startOptional('S3Mock', startS3Mock),
     ]);
-    // It takes minutes to build.
-    const versityGateway = s3Mock.length > 0 ? [] : await startOptional('versitygw', startVersityGateway);
-    if (s3Mock.length > 0) skipped.push('versitygw (S3Mock is used instead)');
     const both = [
       { name: 'MiniStack', endpoint: miniStack.endpoint },
       { name: 'moto', endpoint: moto.endpoint },
@@ -72,7 +68,7 @@ export default async function startEmulators(project: TestProject): Promise<() =
     return {
       miniStack,
       moto,
-      s3Servers: [...both, ...s3Mock, ...versityGateway],
+      s3Servers: [...both, ...s3Mock],
       dynamoDbServers: [...both, ...dynamoDbLocal],
       registries: await registry,
     };
@@ -118,7 +114,6 @@ function summarize(testFiles: readonly string[], { s3Servers, dynamoDbServers, s
     'dynamodb-page-log.test.ts': namesOf(dynamoDbServers),
     'moto.test.ts': 'MiniStack, with its state machine in moto',
     'real-servers.test.ts': `a registry, ${namesOf(s3Servers)}, moto`,
-    'backfill.test.ts': 'MiniStack, and with a copy of its state machine in moto',
   };
   const lines = testFiles.toSorted().map((file) => `${file} ran on ${serversOf[file] ?? 'MiniStack'}`);
   return [...lines, `Skipped: ${skipped.join('; ') || 'none'}`, ''].join('\n');

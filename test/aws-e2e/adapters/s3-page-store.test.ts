@@ -4,10 +4,10 @@ import { pageStoreContract } from '../../contracts/page-store-contract.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 
 /**
- * S3 evaluates If-None-Match atomically. S3Mock 5.2.0, versitygw 1.7.0 and moto 5.2.5 check first and write later: of eight
+ * S3 evaluates If-None-Match atomically. S3Mock 5.2.0 and moto 5.2.5 check first and write later: of eight
  * concurrent writers of an object, sometimes two or more succeed. On these servers, writers run one after the other.
  */
-const serversWithoutAtomicWrites = new Set(['S3Mock', 'versitygw', 'moto']);
+const serversWithoutAtomicWrites = new Set(['S3Mock', 'moto']);
 
 /** S3 returns the checksum of each part, which the completion must contain. S3Mock 5.2.0 does not return it. */
 const serversWithoutPartChecksums = new Set(['S3Mock']);

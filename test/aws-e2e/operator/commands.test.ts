@@ -3,14 +3,16 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { errorResponse, onPage } from '../../support/service/faults.ts';
+import { beforeAll, describe, expect, inject, it } from 'vitest';
+import { combineScripts, errorResponse, onPage } from '../../support/service/faults.ts';
 import { aDirectory, type CommandResult, jsonOf, run, runInProcess } from '../../support/process/command-line.ts';
 import { s3 } from '../support/aws.ts';
-import { apiKey, prefix } from '../support/exporter-stack.ts';
-import { deployOperatorStack, operatorStackName, stubOperatorEnvironment } from '../support/operator-stack.ts';
+import { deploy } from '../support/cdk.ts';
+import { apiKey, bucketPrefix, prefix, putApiKey, serviceName, vendor } from '../support/exporter-stack.ts';
+import { stubOperatorEnvironment } from '../support/operator-environment.ts';
 import { openService } from '../support/service.ts';
 
+const stackName = 'ReportExporterOperated';
 const parseJson = ({ stdout }: CommandResult) => JSON.parse(stdout.trimEnd()) as Readonly<Record<string, unknown>>;
 const lines = ({ stdout }: CommandResult) => stdout.trimEnd().split('\n');
 
@@ -18,11 +20,18 @@ describe("the operator's commands", () => {
   let env: Readonly<Record<string, string>>;
   let bucket: string;
   beforeAll(async () => {
-    const outputs = await deployOperatorStack();
+    const outputs = await deploy({
+      stackName,
+      services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
+      bucket: { prefix: bucketPrefix },
+      // A run of three pages takes two executions.
+      exports: [{ name: 'commanded', size: 2, iterationsPerExecution: 2 }],
+    });
+    await putApiKey({ secretId: String(outputs.AcmeApiKeySecretId) }, apiKey);
     bucket = String(outputs.BucketName);
     env = stubOperatorEnvironment();
   });
-  const runOnStack = (...parameters: string[]) => runInProcess([...parameters, '--stack', operatorStackName], env);
+  const runOnStack = (...parameters: string[]) => runInProcess([...parameters, '--stack', stackName], env);
 
   it('start a run, follow it to its end, and then show, verify and report it', async () => {
     await using _ = await openService(5);
@@ -98,9 +107,11 @@ describe("the operator's commands", () => {
 
   it('show why a run failed, abandon it, and plan the next one', async () => {
     {
-      await using _ = await openService(5, { faults: onPage(2, errorResponse(403)) });
+      const faults = combineScripts(onPage(1, errorResponse(503)), onPage(2, errorResponse(403)));
+      await using _ = await openService(5, { faults });
       const failed = await runOnStack('start', 'commanded', '--since', '2026-01-01T00:00:00Z', '--follow', '--json');
       expect(failed.status).toBe(1);
+      expect(failed.stderr).toContain('responded with 503 for page 1');
       expect(jsonOf(failed)).toMatchObject({ status: 'failed', pages: 1 });
     }
     const { exports } = parseJson(await runOnStack('status', 'commanded', '--json')) as { exports: readonly unknown[] };
@@ -123,7 +134,7 @@ describe("the operator's commands", () => {
   it('say what to do if the stack does not exist, or there are no credentials', async () => {
     const missingStack = await runInProcess(['status', '--stack', 'Nowhere'], env);
     expect(missingStack).toMatchObject({ status: 2, stderr: expect.stringMatching(/no stack Nowhere/) });
-    const withoutCredentials = await run(['status', '--stack', operatorStackName], {
+    const withoutCredentials = await run(['status', '--stack', stackName], {
       AWS_ENDPOINT_URL: String(env.AWS_ENDPOINT_URL),
       AWS_REGION: 'us-east-1',
       AWS_EC2_METADATA_DISABLED: 'true',

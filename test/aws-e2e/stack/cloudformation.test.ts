@@ -14,7 +14,7 @@ import { pythonEnvironment } from '../emulators/python.ts';
 import { s3 } from '../support/aws.ts';
 import { adaptToMiniStack, awsVariables, templateFile } from '../support/cdk.ts';
 import { apiKey, putApiKey, serviceName, vendor } from '../support/exporter-stack.ts';
-import { stubOperatorEnvironment } from '../support/operator-stack.ts';
+import { stubOperatorEnvironment } from '../support/operator-environment.ts';
 import { openService } from '../support/service.ts';
 
 const execute = promisify(execFile);

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { run } from '../../support/process/command-line.ts';
 import { deploy, type Outputs } from '../support/cdk.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName, vendor } from '../support/exporter-stack.ts';
-import { stubOperatorEnvironment } from '../support/operator-stack.ts';
+import { stubOperatorEnvironment } from '../support/operator-environment.ts';
 import { readNewestRun } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
 

@@ -13,7 +13,7 @@ import { stepFunctions } from '../support/aws.ts';
 import { deploy } from '../support/cdk.ts';
 import { runExecution } from '../support/executions.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName, serviceOutput, vendor } from '../support/exporter-stack.ts';
-import { stubOperatorEnvironment } from '../support/operator-stack.ts';
+import { stubOperatorEnvironment } from '../support/operator-environment.ts';
 import { publishedBoundedRuns, readStored } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
 

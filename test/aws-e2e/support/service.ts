@@ -5,7 +5,6 @@ import { inject } from 'vitest';
 import type { FaultScript } from '../../support/service/faults.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import type { Report, ReportSource } from '../../../lib/service/simulator/report-source.ts';
-import type { Api } from '../../../lib/settings/api-settings.ts';
 import { type Simulator, startSimulator } from '../../support/service/simulator.ts';
 import { aReport, someReports } from '../../support/service/simulator-client.ts';
 import { apiKey as defaultApiKey, vendor } from './exporter-stack.ts';
@@ -17,8 +16,6 @@ interface ServiceOptions {
   readonly apiKey?: string;
   /** How long each page takes, in milliseconds. */
   readonly pageMs?: number;
-  /** Set if it is another API than the Report Export Service. */
-  readonly api?: Api;
 }
 
 interface Service extends Simulator {
@@ -33,7 +30,7 @@ interface Service extends Simulator {
 
 /** Starts a service with the reports r1, r2, … up to `count`. Close it before the next one is started. */
 export async function openService(count: number, options: ServiceOptions = {}): Promise<Service> {
-  const { faults, pauseBefore, apiKey = defaultApiKey, pageMs = 0, api } = options;
+  const { faults, pauseBefore, apiKey = defaultApiKey, pageMs = 0 } = options;
   const allReports = inMemoryReports(someReports(count));
   const { reports, paused, release } = withPause(allReports, pauseBefore);
   const traffic = countPages(reports, pageMs);
@@ -43,7 +40,6 @@ export async function openService(count: number, options: ServiceOptions = {}): 
     port: inject('servicePort'),
     reports: traffic.reports,
     faults,
-    api,
     onExchange: traffic.onExchange,
   });
   const addReports = (...numbers: number[]) => allReports.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
