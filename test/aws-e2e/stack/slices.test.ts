@@ -11,6 +11,7 @@ import { noMfa } from '../../support/aws/mocked-stack.ts';
 import { run } from '../../support/process/command-line.ts';
 import { stepFunctions } from '../support/aws.ts';
 import { deploy } from '../support/cdk.ts';
+import { eventually } from '../support/eventually.ts';
 import { runExecution } from '../support/executions.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName, serviceOutput, vendor } from '../support/exporter-stack.ts';
 import { stubOperatorEnvironment } from '../support/operator-environment.ts';
@@ -62,7 +63,8 @@ describe('a deployed export with slices', () => {
     while (end?.status !== 0) {
       const following = start('history', ...options);
       if (kills < 4) {
-        await sleep(1_000);
+        await Promise.race([following, eventually('an execution', async () => (await runningExecutions())[0])]);
+        await sleep(300);
         kills += await killAll();
       }
       end = await following;
@@ -86,11 +88,15 @@ describe('a deployed export with slices', () => {
     expect(published.flatMap(({ ids }) => ids)).toEqual(reportIds(1, 599));
   });
 
-  /** Resolves to how many executions were still running. */
-  async function killAll(): Promise<number> {
+  async function runningExecutions() {
     const { stateMachineArn } = output;
     const running = await stepFunctions.send(new ListExecutionsCommand({ stateMachineArn, statusFilter: 'RUNNING' }));
-    const stopped = (running.executions ?? []).map(async ({ executionArn }) => {
+    return running.executions ?? [];
+  }
+
+  /** Resolves to how many executions were still running. */
+  async function killAll(): Promise<number> {
+    const stopped = (await runningExecutions()).map(async ({ executionArn }) => {
       await stepFunctions.send(new StopExecutionCommand({ executionArn, cause: 'The test kills it' }));
     });
     return (await Promise.allSettled(stopped)).filter(({ status }) => status === 'fulfilled').length;
