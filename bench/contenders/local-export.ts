@@ -26,7 +26,13 @@ const settings = {
 const request =
   mode === 'slices' ? { since: since as Instant, until: until as Instant, parallel: Number(parallel) } : {};
 const env = { BENCH_API_KEY: 'bench' };
-const silent = { follow: true, emit: () => {}, onRetry: () => {}, notify: () => {}, signal: new AbortController().signal };
+const silent = {
+  follow: true,
+  emit: () => {},
+  onRetry: () => {},
+  notify: () => {},
+  signal: new AbortController().signal,
+};
 
 const { finish } = startMeasurement();
 const end = await startLocalExport({ out, env, runtime: systemRuntime }, settings, request, silent);
