@@ -189,7 +189,7 @@ function setCompletion(
   });
 }
 
-/** @throws PageConflictError if a slice has no last page */
+/** @throws CursorRejectedError if a slice was started over meanwhile; PageConflictError if one has no last page for another reason */
 async function readContent(log: PageLog, run: Run): Promise<RunContent> {
   const { slices, totals, isComplete, counts } = await readProgress(log, run);
   const ends = await mapConcurrently(slices, concurrency, async ({ slice, last }) => {
@@ -199,6 +199,14 @@ async function readContent(log: PageLog, run: Run): Promise<RunContent> {
   });
   const complete = ends.filter((end) => end !== undefined);
   if (complete.length === counts.count && (isComplete || run.slices === undefined)) return { totals, slices: complete };
+  const restarted = slices.find(({ slice, last }) => (slice.attempt ?? 1) > 1 && !isDone(last))?.slice.slice;
+  if (restarted !== undefined) {
+    throw new ExportError(
+      'CursorRejectedError',
+      `Another invocation has started slice ${restarted} of run ${run.run} of export ${run.export} over, because the service rejected its cursor. ` +
+        'The next start exports the rest of it',
+    );
+  }
   const problem =
     run.slices === undefined ? 'is empty' : `has the last pages of ${complete.length} of ${counts.count} slices`;
   throw new ExportError(

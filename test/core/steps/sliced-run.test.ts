@@ -7,6 +7,7 @@ import type { ExportDefinition, LoopState, RunResult } from '../../../lib/core/m
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { aFetchedPage, at, collect } from '../../support/builders.ts';
 import {
@@ -298,6 +299,24 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
     expect(keys.slice(4, 6)).toEqual(['page-0003.2-000001.xml', 'page-0003.2-000002.xml']);
     expect(keysIn(bench)).toHaveLength(9);
     expect(bench.events.filter(({ event }) => event === 'slice-restarted')).toMatchObject([{ slice: 3, attempt: 2 }]);
+  });
+
+  it('is no damage if another invocation starts its slice over while the run is finished; the next start exports the rest', async () => {
+    const bench = aBench();
+    const begun = await beginRun(bench.deps, { input: sliced, execution: 'one' });
+    if (begun.next !== 'export') throw new Error(begun.next);
+    const deps = { ...bench.deps, definition: boundedDefinition(bench.deps.definition, bounds) };
+    let loop: LoopState & { readonly next: string } = begun;
+    while (loop.next !== 'finish') loop = await exportPage(deps, { loop, execution: 'one' });
+    const state = await stateOf(bench);
+    if (state?.active?.slices === undefined) throw new Error('no run with slices');
+    const slices = { ...state.active.slices, attempts: { '2': 2 } };
+    await bench.log.replaceState({ ...state, version: state.version + 1, active: { ...state.active, slices } });
+    await expect(finishRun(deps, { run: state.active.run, execution: 'one' })).rejects.toMatchObject({
+      name: 'CursorRejectedError',
+      message: expect.stringContaining('has started slice 2 of run'),
+    });
+    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
   });
 
   it('fails the run after maxCursorRestarts, and the next start may start it over as often again', async () => {

@@ -78,4 +78,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'an invariant was too strict: a series met an unfinished run with slices of another length',
   },
+  {
+    seed: '83000322',
+    pages: 12,
+    defect: 'a slice that another invocation had started over was taken for a damaged log',
+  },
 ];
