@@ -37,12 +37,18 @@ import {
   type SettingsProblem,
   text,
 } from './fields.ts';
-import { headerNamePattern } from './network-settings.ts';
+import { headerNamePattern, isConnectionHeader, isCredentialHeader } from './network-settings.ts';
 import type { Checked } from './parse-settings.ts';
 
 type Path = SettingsProblem['path'];
 
-const headerName = text(headerNamePattern, 'is not a valid header name');
+const headerName = text(headerNamePattern, 'is not a valid header name').check(
+  z.refine((name) => !isConnectionHeader(name), 'must be another header: the exporter or the connection sets this one'),
+);
+/** The service decides what is in it. */
+const cursorHeader = headerName.check(
+  z.refine((name) => !isCredentialHeader(name), 'must be another header: this one is for the secret'),
+);
 const printable = (max: number) => text(new RegExp(`^[\\x20-\\x7e]{1,${max}}$`), 'must be printable ASCII');
 
 const tokenUrlSchema = checkedText((address) => {
@@ -117,7 +123,7 @@ const to = field(
         alone,
       }),
       z.strictObject({
-        header: field('The name of the header.', headerName, { example: 'X-Continuation' }),
+        header: field('The name of the header.', cursorHeader, { example: 'X-Continuation' }),
         alone,
       }),
       z.strictObject({

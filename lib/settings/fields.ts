@@ -54,9 +54,19 @@ export const oneKindOf = <
         : undefined,
   });
 
+const withoutContinuation = z.check<unknown>(
+  ({ issues }) => {
+    for (const issue of issues) Object.assign(issue, { continue: false });
+  },
+  { when: () => true },
+);
+
 /** One of several forms, which have different fields. `problem` is reported if it is not clear which one is meant. */
 export const oneFormOf = <const Forms extends readonly z.ZodMiniType[]>(forms: Forms, problem: string) =>
-  z.union(forms, { error: ({ input }) => (input === undefined ? `is required, and ${problem}` : problem) });
+  // Zod would take the only form that has unknown fields and nothing else, whichever form is meant.
+  z.union(forms.map((form) => form.check(withoutContinuation)) as unknown as Forms, {
+    error: ({ input }) => (input === undefined ? `is required, and ${problem}` : problem),
+  });
 
 /** The fields that any of several kinds or forms of an object has. */
 export type AnyOf<Kinds> = {

@@ -36,6 +36,13 @@ const credentialHeader = /^(authorization|cookie|proxy-authorization|x-(.*-)?api
 
 export const headerNamePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/;
 
+/** Whether the exporter or the connection sets the header. A vendor's own, such as `X-…-Cursor`, is not among them. */
+export const isConnectionHeader = (name: string): boolean =>
+  reservedHeader.test(name.toLowerCase()) && !/^x-/i.test(name);
+
+/** Whether the header is for a secret. */
+export const isCredentialHeader = (name: string): boolean => credentialHeader.test(name.toLowerCase());
+
 function findHeaderProblem(name: string, value: string): string | undefined {
   if (!headerNamePattern.test(name)) return 'is not a valid header name';
   const lowerName = name.toLowerCase();

@@ -120,6 +120,7 @@ function suggestFields(schema: z.core.$ZodType, value: unknown, issues: readonly
     const isUnknown = issue.code === 'unrecognized_keys';
     const path = isUnknown ? issue.path : issue.path.slice(0, -1);
     const here = objects.find((each) => matches(each.path, path));
+    if (issue.code === 'invalid_union') return [issue, ...unknownBeside(issue, value, objects)];
     if (here === undefined) return [issue];
     const given = fieldsOf(valueAt(value, path));
     if (!isUnknown) {
@@ -140,6 +141,20 @@ function suggestFields(schema: z.core.$ZodType, value: unknown, issues: readonly
         return message === undefined ? [] : [{ code: 'custom', path: [...issue.path, key], message, input: undefined }];
       }),
     ];
+  });
+}
+
+/** The fields that no kind or form of an object has: one of them may be the mistyped name of what is missing. */
+function unknownBeside({ path }: SettingsIssue, value: unknown, objects: readonly SettingsObject[]): SettingsIssue[] {
+  const kind = String(path.at(-1));
+  return objects.flatMap((here) => {
+    const place = matches(here.path, path) ? path : path.slice(0, -1);
+    if (!matches(here.path, place) || (place !== path && here.kind !== kind)) return [];
+    const unknown = Object.keys(fieldsOf(valueAt(value, place))).filter((key) => !here.fields.includes(key));
+    return unknown.map((key) => {
+      const message = suggest(key, here, objects) ?? 'unknown field';
+      return { code: 'custom' as const, path: [...place, key], message, input: undefined };
+    });
   });
 }
 

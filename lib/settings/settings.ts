@@ -162,13 +162,13 @@ const sinceSchema = oneFormOf(
         lag,
       })
       .check(
-        z.refine((since) => since.lookbackWindow > (since.lag ?? 0), {
+        z.refine(({ lookbackWindow, lag = 0 }) => typeof lookbackWindow !== 'number' || lookbackWindow > lag, {
           path: ['lookbackWindow'],
           error: 'must be longer than the lag: otherwise a run ends before it starts',
         }),
       ),
   ],
-  'must not combine lookbackWindow with initial or overlap: it replaces the watermark',
+  'must be an object with initial and overlap, or with lookbackWindow, which takes the place of both',
 );
 
 const slicesSchema = z.strictObject(

@@ -275,6 +275,23 @@ describe('a description', () => {
     ['no name of the header', { ...base, next: { from: 'header', to: body.to } }, 'next.at: is required for header'],
     ['a header that is none', next({ from: 'header', at: '/next' }), 'next.at: is not a valid header name'],
     [
+      'a cursor in a header of the connection',
+      next({ to: { header: 'Host' } }),
+      'next.to.header: must be another header',
+    ],
+    [
+      'a cursor in the header of the secret',
+      next({ to: { header: 'authorization' } }),
+      'next.to.header: must be another header: this one is for the secret',
+    ],
+    [
+      'a mistyped form',
+      next({ to: { header: 'x-next' }, end: { flagg: '/more' } }),
+      'next.end.flagg: unknown field; did you mean flag?',
+    ],
+    ['a mistyped kind', { ...base, auth: { knd: 'bearer' } }, 'auth.knd: unknown field; did you mean kind?'],
+    ['a form with a wrong value', next({ end: { value: null, absent: true } }), 'next.end.value: must be a string'],
+    [
       'a relation that is none',
       { ...base, next: { from: 'link', at: 'rel="next"' } },
       'next.at: must be a relation, such as next',

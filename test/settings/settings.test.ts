@@ -154,6 +154,8 @@ describe('settings', () => {
   it('reject a lookback window together with settings of the watermark', () => {
     expect(() => anExport({ since: { lookbackWindow: 'P1D', overlap: 'PT1H' } })).toThrow('lookbackWindow');
     expect(() => anExport({ since: { lookbackWindow: 'PT0S' } })).toThrow('longer than zero');
+    expect(() => anExport({ since: { lookbackWindow: 5 } })).toThrow('since.lookbackWindow: must be a string');
+    expect(() => anExport({ since: null })).toThrow('since: must be an object with initial and overlap, or with');
     expect(exportDefinition(anExport({ since: { lookbackWindow: 'P1D' } }), 's').since).toEqual({
       from: 'lookback',
       lookbackMs: 86_400_000,
