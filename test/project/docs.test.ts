@@ -141,7 +141,8 @@ describe('the package', () => {
 
   it('has everything that its pages link to or show', () => {
     const links = files
-      .filter((file) => file.endsWith('.md'))
+      // The templates of a project, which a build has copied, link to what the project installs.
+      .filter((file) => file.endsWith('.md') && !file.startsWith('dist/'))
       .flatMap((page) => linksOf(page).map((target) => ({ page, target })));
     expect(links.length).toBeGreaterThan(200);
     expect(links.flatMap(({ page, target }) => problemOf(page, target)?.concat(`: ${page}`) ?? [])).toEqual([]);

@@ -92,10 +92,13 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
       const { key } = identity;
       const path = pathOf(key);
       const file = createSpoolFile(incoming);
+      // Before the request is sent: a connection that is closed early loses what nobody reads.
+      const prepared = ensureDirectory(incoming);
+      prepared.catch(() => {});
       let object: PageObject;
       return {
         async fill(body) {
-          await ensureDirectory(incoming);
+          await prepared;
           object = await fillWithPage(file, identity, body, compress);
         },
         async put(received) {
