@@ -15,7 +15,7 @@ describe('a deployed run', () => {
 
   it('that is too long for one execution continues in others, which are named after it', async () => {
     const machine = deployed.stateMachineOf('long');
-    await using service = await openService(10);
+    await using _ = await openService(10);
 
     const first = await runExecution(machine);
 
@@ -36,7 +36,6 @@ describe('a deployed run', () => {
       continues: first.arn,
       waits: 0,
     });
-    expect(service.exchanges).toHaveLength(10);
   });
 
   it('that is stopped shows nothing to readers, and resumes without fetching a logged page again', async () => {
