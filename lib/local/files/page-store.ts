@@ -92,7 +92,7 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
       const { key } = identity;
       const path = pathOf(key);
       const file = createSpoolFile(incoming);
-      // Before the request is sent: a connection that is closed early loses what nobody reads.
+      // Before the request is sent: a connection that is closed early loses what was not read yet.
       const prepared = ensureDirectory(incoming);
       prepared.catch(() => {});
       let object: PageObject;

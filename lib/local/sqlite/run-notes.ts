@@ -25,7 +25,7 @@ export interface RunNotesReader {
 }
 
 export interface RunNotes extends RunNotesReader {
-  /** @throws ConfigurationError if another export of the directory has the same name but for its case */
+  /** @throws ConfigurationError if another export of the directory has a name that differs only in its case */
   assertDistinctName(exportName: string): void;
   /** Notes that a run has begun, and saves its settings if they are given. A bounded run leaves a failed start of a regular one. */
   saveStart(exportName: string, settings?: SavedSettings, isBounded?: boolean): void;

@@ -25,7 +25,7 @@ type Next = Api['next'];
 type End = AnyOf<NonNullable<Next['end']>>;
 type Document = Pick<FormatCheck, 'value'>;
 
-/** What stands in the place of the next page. Without `text`, there is none. */
+/** What a response has at `next.at`. Without `text`: nothing. */
 interface Found {
   readonly text: string | undefined;
   /** What it is called in messages. */
