@@ -8,6 +8,7 @@ import {
   closeSync,
   constants,
   existsSync,
+  fsync,
   fsyncSync,
   linkSync,
   mkdirSync,
@@ -15,8 +16,8 @@ import {
   type Stats,
   statSync,
 } from 'node:fs';
-import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { promisify } from 'node:util';
 import { codeOf, ExportError } from '../core/errors.ts';
 
 const hardLinkUnsupported = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
@@ -103,13 +104,16 @@ export function fsyncDirectorySync(directory: string): void {
   }
 }
 
-/** Like {@link fsyncDirectorySync}, without blocking the thread. */
+/** Like {@link fsyncDirectorySync}, but the thread does not wait for the disk. */
 export async function fsyncDirectory(directory: string): Promise<void> {
+  let descriptor: number | undefined;
   try {
-    await using handle = await open(directory, 'r');
-    await handle.sync();
+    descriptor = openSync(directory, 'r');
+    await promisify(fsync)(descriptor);
   } catch (cause) {
     throwUnlessSyncUnsupported(directory, cause);
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
   }
 }
 

@@ -24,7 +24,7 @@ export interface Platform {
   /** Compresses pages. Absent: zlib does, in its threads. */
   readonly compress?: Compress | undefined;
   /** Creates the file of a large body. Absent: in the temporary directory. */
-  readonly openSpoolFile?: (() => Promise<SpoolFile>) | undefined;
+  readonly openSpoolFile?: (() => SpoolFile) | undefined;
   /** The size of the parts in which large bodies are uploaded. Absent: 8 MiB. */
   readonly partBytes?: number | undefined;
   /** How many pages an invocation has in flight at most. Absent: 2, for which the function's memory and storage suffice. */

@@ -7,7 +7,7 @@
  */
 
 import { hash, randomUUID } from 'node:crypto';
-import { open, unlink } from 'node:fs/promises';
+import { unlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
@@ -23,7 +23,7 @@ import {
   pageMetadata,
   type PageObject,
 } from '../../core/storage/compression.ts';
-import { createSpool, type Spool, type SpoolFile } from '../../core/storage/spool.ts';
+import { createSpool, openSpoolFile as openFile, type Spool, type SpoolFile } from '../../core/storage/spool.ts';
 import type { ObjectSettings } from '../../settings/environment.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
@@ -57,7 +57,7 @@ export interface S3PageStoreOptions {
   /** Compresses pages. By default zlib does, in its threads. */
   readonly compress?: Compress;
   /** Creates the file of a large body. By default in the temporary directory. */
-  readonly openSpoolFile?: () => Promise<SpoolFile>;
+  readonly openSpoolFile?: () => SpoolFile;
   /** A larger body is uploaded in parts of this size. S3 and the SDK require at least 5 MiB; 8 MiB by default. */
   readonly partBytes?: number;
 }
@@ -185,17 +185,17 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
 /** The slices of a run have pages to store at the same time. More uploads need more memory, 40 MiB each, and are not faster. */
 const maxUploadsInParts = 2;
 
-const spoolFor = (openFile: () => Promise<SpoolFile>, remedy: string): Spool =>
+const spoolFor = (openFile: () => SpoolFile, remedy: string): Spool =>
   createSpool(openFile, (cause) => {
     const message = `Cannot write the body to upload to ${tmpdir()} (${codeOf(cause) || String(cause)}). ${remedy}`;
     return new ExportError('ConfigurationError', message, { cause });
   });
 
 /** Without a name, nothing of it remains even if the process is killed. */
-async function openTemporaryFile(): Promise<SpoolFile> {
+function openTemporaryFile(): SpoolFile {
   const path = join(tmpdir(), `report-exporter-${randomUUID()}.spool`);
-  const file = await open(path, 'wx+');
-  await unlink(path);
+  const file = openFile(path);
+  unlinkSync(path);
   return file;
 }
 

@@ -4,14 +4,16 @@
  */
 
 import { createHash } from 'node:crypto';
+import { closeSync, createReadStream, fsync, openSync, writeFile, writev } from 'node:fs';
 import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
 import type { PageMetadata } from '../model.ts';
 
 /** Size and SHA-256, in lower-case hexadecimal. */
 export type Digest = Pick<PageMetadata, 'bytes' | 'sha256'>;
 
 export interface Spool extends AsyncDisposable {
-  /** Takes all of `chunks`. Call it once. An error that `chunks` throws is rethrown unchanged. */
+  /** Takes all of `chunks`, which must not change afterwards. Call it once. An error that `chunks` throws is rethrown unchanged. */
   readonly fill: (chunks: AsyncIterable<string | Uint8Array> | Iterable<string>) => Promise<Digest>;
   /** Resolves once the file has all bytes, and survives a power loss. */
   sync(): Promise<void>;
@@ -19,20 +21,17 @@ export interface Spool extends AsyncDisposable {
   readonly read: () => Uint8Array | Readable;
 }
 
-/** What a large body is written to. A `FileHandle` is one. */
+/** What a large body is written to. */
 export interface SpoolFile {
-  /** Appends `data`, which changes once this has resolved. */
-  writeFile(data: Uint8Array): Promise<void>;
-  createReadStream(options: {
-    readonly start: number;
-    readonly highWaterMark: number;
-    readonly autoClose: boolean;
-  }): Readable;
+  /** Appends `chunks`. Resolves once they are written. */
+  write(chunks: readonly Uint8Array[]): Promise<void>;
   sync(): Promise<void>;
-  close(): Promise<void>;
+  /** All bytes written so far. May be called several times. */
+  read(): Readable;
+  close(): void;
 }
 
-/** A body up to this size needs no file, and a larger one is written in blocks of this size. */
+/** A body smaller than this needs no file, and a larger one is written in blocks of this size. */
 const blockBytes = 512 * 1024;
 
 /** A smaller read size makes an upload hold less beyond its current part. */
@@ -42,21 +41,26 @@ const readBytes = 256 * 1024;
  * `openFile` creates a file for reading and writing. Disposing of the spool closes it.
  * `toError` turns an error of the file system into the error to throw.
  */
-export function createSpool(openFile: () => Promise<SpoolFile>, toError: (cause: unknown) => Error): Spool {
-  // Reused for every block: new buffers would become garbage faster than they are collected.
-  const block = Buffer.allocUnsafeSlow(blockBytes);
+export function createSpool(openFile: () => SpoolFile, toError: (cause: unknown) => Error): Spool {
+  let block: Uint8Array[] = [];
   let bytesInBlock = 0;
   let file: SpoolFile | undefined;
+  let written = Promise.resolve();
 
-  const writeBlock = async (): Promise<SpoolFile> => {
+  /** Writes the block while the next one is collected. */
+  const writeBlock = async (): Promise<void> => {
+    await written;
     try {
-      file ??= await openFile();
-      await file.writeFile(block.subarray(0, bytesInBlock));
+      file ??= openFile();
     } catch (cause) {
       throw toError(cause);
     }
+    written = file.write(block).catch((cause: unknown) => {
+      throw toError(cause);
+    });
+    written.catch(() => {});
+    block = [];
     bytesInBlock = 0;
-    return file;
   };
 
   return {
@@ -66,34 +70,50 @@ export function createSpool(openFile: () => Promise<SpoolFile>, toError: (cause:
       for await (const chunk of chunks) {
         const data = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
         hash.update(data);
+        block.push(data);
         bytes += data.byteLength;
-        for (let offset = 0; offset < data.byteLength;) {
-          if (bytesInBlock === blockBytes) await writeBlock();
-          const part = data.subarray(offset, offset + blockBytes - bytesInBlock);
-          block.set(part, bytesInBlock);
-          offset += part.byteLength;
-          bytesInBlock += part.byteLength;
-        }
+        bytesInBlock += data.byteLength;
+        if (bytesInBlock >= blockBytes) await writeBlock();
       }
-      if (file !== undefined) await writeBlock();
+      if (file !== undefined) {
+        await writeBlock();
+        await written;
+      }
       return { bytes, sha256: hash.digest('hex') };
     },
 
     async sync() {
-      const written = file === undefined || bytesInBlock > 0 ? await writeBlock() : file;
-      await written.sync().catch((cause: unknown) => {
+      if (file === undefined) await writeBlock();
+      await written;
+      await file?.sync().catch((cause: unknown) => {
         throw toError(cause);
       });
     },
 
-    // Readers at explicit positions do not interfere.
-    read: () =>
-      file?.createReadStream({ start: 0, highWaterMark: readBytes, autoClose: false }) ??
-      block.subarray(0, bytesInBlock),
+    read: () => file?.read() ?? Buffer.concat(block),
 
     async [Symbol.asyncDispose]() {
-      // Waits for a write that is in progress.
-      await file?.close().catch(() => {});
+      // The next file to be opened gets the same descriptor, and would get what is still being written.
+      await written.catch(() => {});
+      file?.close();
     },
+  };
+}
+
+/** Creates the file at `path`, for {@link createSpool}. Creating and closing it synchronously is several times as fast. */
+export function openSpoolFile(path: string): SpoolFile {
+  const descriptor = openSync(path, 'wx+');
+  return {
+    async write(chunks) {
+      const bytes = chunks.reduce((sum, { byteLength }) => sum + byteLength, 0);
+      const bytesWritten = await new Promise<number>((resolve, reject) => {
+        writev(descriptor, chunks, (error, written) => (error === null ? resolve(written) : reject(error)));
+      });
+      if (bytesWritten < bytes) await promisify(writeFile)(descriptor, Buffer.concat(chunks).subarray(bytesWritten));
+    },
+    sync: async () => await promisify(fsync)(descriptor),
+    // Readers at explicit positions do not interfere.
+    read: () => createReadStream('', { fd: descriptor, start: 0, highWaterMark: readBytes, autoClose: false }),
+    close: () => closeSync(descriptor),
   };
 }

@@ -4,9 +4,10 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { open, readdir, rm, stat } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createSpool, type Spool } from '../../core/storage/spool.ts';
+import { createSpool, openSpoolFile, type Spool } from '../../core/storage/spool.ts';
 import { fileSystemError } from '../durable-fs.ts';
 
 export interface SyncedSpool extends Pick<Spool, 'fill'>, AsyncDisposable {
@@ -21,7 +22,7 @@ const suffix = '.spool';
 export function createSpoolFile(folder: string): SyncedSpool {
   const path = join(folder, `${randomUUID()}${suffix}`);
   const spool = createSpool(
-    () => open(path, 'wx'),
+    () => openSpoolFile(path),
     (cause) => fileSystemError('write', path, cause),
   );
   let synced = Promise.resolve();
@@ -38,7 +39,9 @@ export function createSpoolFile(folder: string): SyncedSpool {
     async [Symbol.asyncDispose]() {
       await synced.catch(() => {});
       await spool[Symbol.asyncDispose]();
-      await rm(path, { force: true }).catch(() => {});
+      try {
+        rmSync(path, { force: true });
+      } catch {}
     },
   };
 }

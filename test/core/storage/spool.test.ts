@@ -1,16 +1,18 @@
-import { open, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { createSpool } from '../../../lib/core/storage/spool.ts';
+import { createSpool, openSpoolFile } from '../../../lib/core/storage/spool.ts';
 import { inRandomChunks, randomBody, sha256Of } from '../../support/builders.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 async function* chunksOf(body: Uint8Array) {
   yield* inRandomChunks(body);
 }
-const never = () => Promise.reject(new Error('no file is needed'));
+const never = () => {
+  throw new Error('no file is needed');
+};
 const failed = (cause: unknown) => new Error('Could not write', { cause });
 
 describe('a spooled body', () => {
@@ -28,7 +30,7 @@ describe('a spooled body', () => {
     await using directory = await temporaryDirectory();
     const path = join(directory.path, 'file');
     const body = randomBody(2_500_000);
-    await using spool = createSpool(() => open(path, 'wx+'), failed);
+    await using spool = createSpool(() => openSpoolFile(path), failed);
     expect(await spool.fill(chunksOf(body))).toEqual({ bytes: body.length, sha256: sha256Of(body) });
     const read = () => buffer(spool.read() as Readable);
     const reads = [...(await Promise.all([read(), read()])), await read()];
@@ -39,7 +41,7 @@ describe('a spooled body', () => {
     await using directory = await temporaryDirectory();
     const path = join(directory.path, 'file');
     const body = randomBody(length);
-    await using spool = createSpool(() => open(path, 'wx'), failed);
+    await using spool = createSpool(() => openSpoolFile(path), failed);
     await spool.fill(chunksOf(body));
     await spool.sync();
     expect(sha256Of(await readFile(path))).toBe(sha256Of(body));
@@ -55,7 +57,10 @@ describe('a spooled body', () => {
         ended = true;
       }
     }
-    await using spool = createSpool(() => Promise.reject(cause), failed);
+    const openFile = () => {
+      throw cause;
+    };
+    await using spool = createSpool(openFile, failed);
     await expect(spool.fill(endless())).rejects.toMatchObject({ message: 'Could not write', cause });
     expect(ended).toBe(true);
   });

@@ -61,35 +61,19 @@ function printEachStep(root: string, killBefore: number): void {
     process.stdout.write(`${step} ${paths.map(nameOf).join(' to ')}\n`);
   };
 
-  const { open, rm } = fs.promises;
-  Object.assign(fs.promises, {
-    async open(...[path, flags]: Parameters<typeof open>) {
-      if (flags === 'wx') print('create', path);
-      const file = await open(path, flags);
-      const sync = file.sync.bind(file);
-      const writeFile = file.writeFile.bind(file);
-      return Object.assign(file, {
-        async writeFile(data: Uint8Array) {
-          print('write', path);
-          await writeFile(data);
-        },
-        async sync() {
-          print('sync', path);
-          await sync();
-          print('synced', path);
-        },
-      });
-    },
-    async rm(path: string, options: fs.RmOptions) {
-      print('remove', path);
-      await rm(path, options);
-    },
-  });
-
-  const { openSync, closeSync, fdatasync, fsyncSync, linkSync, mkdirSync, renameSync } = fs;
+  const { openSync, closeSync, fdatasync, fsync, fsyncSync, linkSync, mkdirSync, renameSync, rmSync, writev } = fs;
   const opened = new Map<number, unknown>();
+  const printBeforeAndAfter = (sync: typeof fs.fsync, descriptor: number, done: fs.NoParamCallback) => {
+    const path = opened.get(descriptor);
+    print(sync === fdatasync ? 'sync data' : 'sync', path);
+    sync(descriptor, (error) => {
+      if (error === null) print(sync === fdatasync ? 'synced data' : 'synced', path);
+      done(error);
+    });
+  };
   Object.assign(fs, {
     openSync(...[path, flags]: Parameters<typeof openSync>) {
+      if (flags === 'wx+') print('create', path);
       const descriptor = openSync(path, flags);
       opened.set(descriptor, path);
       return descriptor;
@@ -98,12 +82,15 @@ function printEachStep(root: string, killBefore: number): void {
       opened.delete(descriptor);
       closeSync(descriptor);
     },
+    writev(...[descriptor, ...more]: Parameters<typeof writev>) {
+      print('write', opened.get(descriptor));
+      writev(descriptor, ...more);
+    },
     fdatasync(descriptor: number, done: fs.NoParamCallback) {
-      print('sync data', opened.get(descriptor));
-      fdatasync(descriptor, (error) => {
-        if (error === null) print('synced data', opened.get(descriptor));
-        done(error);
-      });
+      printBeforeAndAfter(fdatasync, descriptor, done);
+    },
+    fsync(descriptor: number, done: fs.NoParamCallback) {
+      printBeforeAndAfter(fsync, descriptor, done);
     },
     fsyncSync(descriptor: number) {
       print('sync', opened.get(descriptor));
@@ -120,6 +107,10 @@ function printEachStep(root: string, killBefore: number): void {
     linkSync(from: string, to: string) {
       print('link', from, to);
       linkSync(from, to);
+    },
+    rmSync(path: string, options: fs.RmOptions) {
+      print('remove', path);
+      rmSync(path, options);
     },
   });
   syncBuiltinESMExports();

@@ -72,9 +72,9 @@ describe('a directory page store whose process is killed', () => {
       'remove spool 2',
       // The pointer: complete before it replaces its predecessor, by one process at a time.
       'create spool 3',
+      'write spool 3',
       'sync .',
       'sync ..',
-      'write spool 3',
       'sync spool 3',
       'synced spool 3',
       'PRAGMA busy_timeout in .incoming/latest.lock',

@@ -168,12 +168,12 @@ function createPlatform(
 }
 
 /** Keeps a body in memory until it is uploaded: virtual time cannot wait for a disk. */
-async function openMemoryFile(): Promise<SpoolFile> {
+function openMemoryFile(): SpoolFile {
   const blocks: Uint8Array[] = [];
   return {
-    writeFile: async (data) => void blocks.push(Uint8Array.from(data)),
-    createReadStream: () => Readable.from(blocks, { objectMode: false }),
+    write: async (chunks) => void blocks.push(...chunks),
+    read: () => Readable.from(blocks, { objectMode: false }),
     sync: async () => {},
-    close: async () => {},
+    close: () => {},
   };
 }
