@@ -1,7 +1,7 @@
 /** Reports all problems of a command's arguments at once. The argument parser itself stops at the first one. */
 
 import { type Command, Option } from 'commander';
-import { sanitizeArgument } from '../lib/operator/run-options.ts';
+import { sanitizeArgument } from '../lib/operator/arguments.ts';
 
 /** Options that were given more than once. The parser would use the last value without a word. */
 const repeatedOptions = new WeakSet<Option>();

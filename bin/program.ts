@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import { type CommandContext, exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
-import { sanitizeArgument } from '../lib/operator/run-options.ts';
+import { sanitizeArgument } from '../lib/operator/arguments.ts';
 import { commandOption, usageErrors } from './command-options.ts';
 import { commands } from './commands.ts';
 import { packageFile } from './package-file.ts';

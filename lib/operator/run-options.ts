@@ -3,12 +3,12 @@
 import { systemRuntime } from '../core/clock.ts';
 import { isExportError } from '../core/errors.ts';
 import type { Bounds } from '../core/model.ts';
-import { toPrintable, truncate } from '../core/sanitize.ts';
 import { startInputSchema } from '../core/steps/start-input.ts';
 import { isInFuture } from '../core/timestamps.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import { serviceSettingsSchema } from '../settings/settings.ts';
 import type { StartRequest } from '../target/target.ts';
+import { parseWholeNumber } from './arguments.ts';
 
 /** What a run is started with, as the argument parser returns it. */
 export interface RunOptions {
@@ -70,24 +70,6 @@ export function readMaxAttempts(text: string | undefined, problems: string[]): n
   return undefined;
 }
 
-/** The whole number in the value of `option`; adds to `problems` if it is none, or out of range. */
-export function readWholeNumber(
-  option: string,
-  text: string,
-  { min = 0, max }: { readonly min?: number; readonly max: number },
-  problems: string[],
-): number {
-  const number = parseWholeNumber(text);
-  if (!(number >= min && number <= max)) problems.push(`${option}: must be a whole number from ${min} to ${max}`);
-  return number;
-}
-
-/** NaN unless `text` is a whole number in decimal digits. Number also accepts blank text, 0x5, 5e0 and 5.0. */
-export function parseWholeNumber(text: string): number {
-  const number = /^(0|[1-9]\d*)$/.test(text) ? Number(text) : Number.NaN;
-  return Number.isSafeInteger(number) ? number : Number.NaN;
-}
-
 /** Checks the address and the vendor of a service that is not parsed with other settings. */
 export function checkService(
   service: { readonly baseUrl?: string | undefined; readonly vendor?: string | undefined },
@@ -110,6 +92,3 @@ export function collectProblems<Result>(action: () => Result, problems: string[]
     return undefined;
   }
 }
-
-/** An argument for an error message: long enough to recognize it, printable, and on one line. */
-export const sanitizeArgument = (text: string): string => truncate(toPrintable(text), 200);

@@ -9,7 +9,7 @@ import { instantOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../../target/target.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
-import { readWholeNumber } from '../run-options.ts';
+import { readWholeNumber } from '../arguments.ts';
 import { indexFile, runFile, writeAllReports, writePage, type WrittenExport } from '../run-report/all-reports.ts';
 import { type Origin, renderPage } from '../run-report/render-page.ts';
 import { readRunData } from '../run-report/run-data.ts';

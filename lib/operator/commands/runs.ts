@@ -14,7 +14,7 @@ import {
 import { bytes, coarseDuration } from '../output/format.ts';
 import { type Column, exportTable } from '../output/export-table.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
-import { parseWholeNumber } from '../run-options.ts';
+import { parseWholeNumber } from '../arguments.ts';
 
 export interface RunsOptions extends TargetOptions {
   readonly after: string;

@@ -8,7 +8,8 @@ import { generatedReports } from '../../service/simulator/generated-reports.ts';
 import { startSimulator } from '../../service/simulator/simulator.ts';
 import { type CommandContext, exitStatuses } from '../context.ts';
 import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
-import { checkService, readWholeNumber } from '../run-options.ts';
+import { readWholeNumber } from '../arguments.ts';
+import { checkService } from '../run-options.ts';
 
 export interface ServiceOptions {
   readonly port: string;

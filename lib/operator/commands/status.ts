@@ -13,7 +13,7 @@ import {
 } from '../context.ts';
 import { statusLines, summarizeStatuses } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
-import { readWholeNumber } from '../run-options.ts';
+import { readWholeNumber } from '../arguments.ts';
 
 export interface StatusOptions extends TargetOptions {
   readonly watch?: boolean;

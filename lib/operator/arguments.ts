@@ -1,0 +1,24 @@
+/** Reads single arguments. Apart from `run-options.ts`, because every command needs this, and few need the schemas of settings. */
+
+import { toPrintable, truncate } from '../core/sanitize.ts';
+
+/** An argument for an error message: long enough to recognize it, printable, and on one line. */
+export const sanitizeArgument = (text: string): string => truncate(toPrintable(text), 200);
+
+/** NaN unless `text` is a whole number in decimal digits. Number also accepts blank text, 0x5, 5e0 and 5.0. */
+export function parseWholeNumber(text: string): number {
+  const number = /^(0|[1-9]\d*)$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isSafeInteger(number) ? number : Number.NaN;
+}
+
+/** The whole number in the value of `option`; adds to `problems` if it is none, or out of range. */
+export function readWholeNumber(
+  option: string,
+  text: string,
+  { min = 0, max }: { readonly min?: number; readonly max: number },
+  problems: string[],
+): number {
+  const number = parseWholeNumber(text);
+  if (!(number >= min && number <= max)) problems.push(`${option}: must be a whole number from ${min} to ${max}`);
+  return number;
+}
