@@ -74,8 +74,10 @@ export function rootOfFirstPage(
 }
 
 /** The expected root of the page after `page`; undefined if the format has none. */
-export const rootAfter = ({ page, documentRoot: root }: RootOfPage): ExpectedRoot | undefined =>
-  root === null ? undefined : { root, reason: `page ${page} has it` };
+export const rootAfter = (
+  { page, documentRoot: root }: RootOfPage,
+  reason = `page ${page} has it`,
+): ExpectedRoot | undefined => (root === null ? undefined : { root, reason });
 
 type RootOfPage = Pick<PageEntry, 'page' | 'documentRoot'>;
 type RootOfResponse = Pick<ReceivedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>;

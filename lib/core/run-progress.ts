@@ -12,7 +12,7 @@ import {
   zeroTotals,
 } from './model.ts';
 import type { PageLog, SliceCounts } from './ports.ts';
-import { type Slice, type SlicedPeriod, sliceOf } from './slices.ts';
+import { type Slice, sliceCountOf, type SlicedPeriod, sliceOf } from './slices.ts';
 
 export interface SliceProgress {
   readonly slice: Slice;
@@ -29,6 +29,8 @@ export interface RunProgress {
   readonly totals: RunTotals;
   /** The totals of the slices that are complete. */
   readonly done: RunTotals;
+  /** Those of the complete slices that are not in `slices`. */
+  readonly unread: RunTotals;
   /** Whether every slice has its last page. */
   readonly isComplete: boolean;
 }
@@ -49,26 +51,27 @@ export async function readProgress(
     const slice = sliceOf(run, number);
     return { slice, last: await log.last(slice) };
   });
-  return progressOf(run, begun, slices, known);
+  return progressOf(run, begun, slices, known.done);
 }
 
-/** The progress of `run`, of whose slices `begun` have begun: those in `slices`, and those that are `known` to be complete. */
+/** The progress of `run`, of whose slices `begun` have begun: those in `slices`, and complete ones with the totals `unread`. */
 export function progressOf(
   run: SlicedPeriod,
   begun: number,
   slices: readonly SliceProgress[],
-  known = nothingKnown,
+  unread = zeroTotals,
 ): RunProgress {
-  const count = run.slices?.count ?? 1;
+  const count = sliceCountOf(run);
   const open = slices.filter(({ last }) => !isDone(last));
   const complete = slices.filter(({ last }) => isDone(last));
-  const done = sumTotals([known.done, ...complete.map(({ last }) => totalsOf(last))]);
+  const done = sumTotals([unread, ...complete.map(({ last }) => totalsOf(last))]);
   return {
     slices,
     begun,
     counts: { done: begun - open.length, count },
     totals: sumTotals([done, ...open.map(({ last }) => totalsOf(last))]),
     done,
+    unread,
     isComplete: begun === count && open.length === 0,
   };
 }

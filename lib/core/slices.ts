@@ -86,9 +86,11 @@ const countSlices = (period: Period, lengthMs: number): number =>
 /** The parts of a run that determine its slices. */
 export type SlicedPeriod = Pick<Run, 'export' | 'run' | 'since' | 'until' | 'slices'>;
 
+export const sliceCountOf = ({ slices }: Pick<Run, 'slices'>): number => slices?.count ?? 1;
+
 /** The slices of `run`, the oldest first. */
 export function slicesOf(run: SlicedPeriod): readonly Slice[] {
-  return Array.from({ length: run.slices?.count ?? 1 }, (_, index) => sliceOf(run, index + 1));
+  return Array.from({ length: sliceCountOf(run) }, (_, index) => sliceOf(run, index + 1));
 }
 
 /** The slice `number` of `run`, counted from 1. */

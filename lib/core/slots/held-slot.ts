@@ -30,8 +30,11 @@ export interface HeldSlot {
   release(): Promise<void>;
 }
 
+/** Lambda's own limit. */
+const maxInvocationMs = 900_000;
+
 /** `leaseMs` covers one request that begins when the slot has been held for 15 s. */
-export function holdSlot(slots: PageSlots, leaseMs: number, { now }: Pick<Runtime, 'now'>): HeldSlot {
+export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseMs = maxInvocationMs): HeldSlot {
   let held: PageSlot | undefined;
 
   async function release(): Promise<void> {

@@ -77,37 +77,17 @@ export function toLogEntry(
 /** Whether the run continues after this page. A run whose cursors repeat does not: it must never be published. */
 export const hasNextPage = ({ nextCursor, repeats }: UnloggedEntry): boolean => nextCursor !== null && !repeats;
 
-/** A run warns at each multiple of so many consecutive pages without reports. */
-const emptyPagesPerWarning = 100;
-
 /**
  * Logs the page: from here on it counts as exported. Logging it again returns the entry that is already there.
  * @throws PageConflictError if the log holds an entry for another page content or another next cursor
  */
 export async function logPage(
-  { log, runtime, emit }: Pick<StepDependencies, 'log' | 'runtime' | 'emit'>,
+  { log, runtime }: Pick<StepDependencies, 'log' | 'runtime'>,
   unlogged: UnloggedEntry,
 ): Promise<PageEntry> {
   const entry = await log.append({ ...unlogged, loggedAt: instantOf(runtime.now()) });
   if (entry.sha256 !== unlogged.sha256 || entry.nextCursor !== unlogged.nextCursor) {
     throw conflict(unlogged, 'the page log has another entry for it');
-  }
-  emit({
-    event: unlogged.timing === null ? 'page-adopted' : 'page-exported',
-    export: entry.export,
-    run: entry.run,
-    page: entry.page,
-    slice: entry.slice,
-    bytes: entry.bytes,
-    reports: entry.reports,
-    totalPages: entry.page,
-    totalReports: entry.totals.reports,
-    totalBytes: entry.totals.bytes,
-    latencyMs: unlogged.timing?.latencyMs,
-  });
-  const { export: exportName, run, page, emptyPages } = entry;
-  if (emptyPages > 0 && emptyPages % emptyPagesPerWarning === 0) {
-    emit({ event: 'pages-without-reports', export: exportName, run, page, emptyPages });
   }
   return entry;
 }

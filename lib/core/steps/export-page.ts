@@ -1,31 +1,23 @@
 /**
- * Exports the next page of a run, or the next few, and decides how the run continues. How pages are fetched, stored and
- * logged is in `page-pipeline.ts` and `commit-page.ts`.
+ * Exports the next pages of a run, and decides how it continues: the only place that ends an iteration of the loop. A run with one slice
+ * is one with a single chain. How chains are walked is in `walk-slices.ts`.
  */
 
-import { type ExportError, isExportError } from '../errors.ts';
-import type { DocumentRoot, ExportDefinition, ExportState, Invocation, LoopState, PageEntry, Run } from '../model.ts';
-import type { PageLog, StepDependencies } from '../ports.ts';
-import { assertRootOfSettings, rootOfFirstPage } from '../document-root.ts';
-import { sliceOf } from '../slices.ts';
-import { NoFreeSlot } from '../slots/held-slot.ts';
-import { contradictionOf, identifyRun, ownedRun, updateState } from './export-state.ts';
-import { exportSlices } from './export-slices.ts';
-import {
-  assertContinues,
-  asOutage,
-  type ExportPageOutcome,
-  maxPagesError,
-  pendingDelays,
-  queue,
-  wait,
-} from './loop-outcome.ts';
-import { type ExportPageDependencies, exportPages } from './page-pipeline.ts';
-import { proveUpperBound, type UpperBoundProof } from './upper-bound.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { assertRootOfSettings, type ExpectedRoot, rootAfter, rootOfFirstPage } from '../document-root.ts';
+import { isExportError } from '../errors.ts';
+import type { ExportDefinition, ExportState, Invocation, LoopState, Run } from '../model.ts';
+import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
+import { truncate } from '../sanitize.ts';
+import { sliceCountOf, sliceOf } from '../slices.ts';
+import { contradictionOf, ownedRun, updateState } from './export-state.ts';
+import { assertContinues, type ExportPageOutcome, maxPagesError, pendingDelays, queue, wait } from './loop-outcome.ts';
+import { restartRun } from './restarts.ts';
+import { type ExportPageDependencies, type Failure, walkSlices } from './walk-slices.ts';
 
 /**
  * Exports the next page of the run that `execution` owns, or as many as the settings and the invocation's time allow, and
- * returns how the run continues. Repeated for a page that is already logged, it changes nothing and returns the same.
+ * returns how the run continues. Repeated for pages that are already logged, it changes nothing and returns the same.
  *
  * @throws RunSupersededError if the execution no longer owns the run
  * @throws ExportError with any other name of `errors.ts`
@@ -35,135 +27,120 @@ export async function exportPage(
   command: { readonly loop: LoopState; readonly execution: string } & Invocation,
 ): Promise<ExportPageOutcome> {
   const { definition, log } = deps;
-  const { execution } = command;
+  const { loop, execution } = command;
   const state = await log.exportState(definition.stateName);
   const run = ownedRun(state, execution, definition.name);
-  const isSameRun = run.run === command.loop.run;
-  if (run.slices !== undefined) {
-    const recordedRoot = await rootOfCompletedRuns(log, definition, state);
-    return await exportSlices(deps, { ...run, slices: run.slices }, { ...command, recordedRoot });
-  }
-  const last = await log.last(run);
-  const contradiction = contradictionOf(run, last?.nextCursor === null, definition);
+  const isSameRun = run.run === loop.run;
+  const before = await readProgress(log, run, isSameRun ? loop.slices : undefined);
+  const contradiction = contradictionOf(run, before.isComplete, definition);
   if (contradiction !== undefined) throw contradiction;
-  const { iterations, waits } = command.loop;
-  const page = (last?.page ?? 0) + 1;
-  const loop: LoopState = {
+  for (const { last } of before.slices) if (last !== undefined) assertRootOfSettings(definition, last);
+  const isRepeated = isSameRun && before.totals.pages >= loop.page;
+  const delays = pendingDelays(command, isRepeated);
+  const loopWith = (progress: RunProgress): LoopState => ({
     export: definition.stateName,
     run: run.run,
     executionNumber: run.executionNumber,
-    page,
-    iterations,
-    waits,
-  };
-  const delays = pendingDelays(command, isSameRun && page > command.loop.page);
-  if (last !== undefined) {
-    assertRootOfSettings(definition, last);
-    const outcome = nextOutcome(definition, { ...loop, delays: delays.current }, last);
-    const isRepeated = isSameRun && last.page >= command.loop.page;
+    ...loopOf(run, progress),
+    iterations: loop.iterations,
+    // Those in a row: a page ends them.
+    waits: progress.totals.pages > before.totals.pages ? 0 : loop.waits,
+    delays: delays.current,
+  });
+  if (before.totals.pages > 0) {
+    const outcome = outcomeAfter(definition, run, before, loopWith(before));
     if (isRepeated || outcome.next === 'finish') return outcome;
   }
-  // Reached only after a wait: after a page, `nextOutcome` returns `continue`.
-  if (iterations >= definition.limits.iterationsPerExecution) return { next: 'continue', ...loop };
+  // Reached only after a wait: after a page, `outcomeAfter` returns `continue`.
+  if (loop.iterations >= definition.limits.iterationsPerExecution) return { next: 'continue', ...loopWith(before) };
 
-  // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
-  // a request to the store for a rare case: such a page is found when it is stored again.
-  const checkExisting = iterations === 0 || !isSameRun;
-  const slice = sliceOf(run, 1);
-  const recordedRoot = last === undefined ? await rootOfCompletedRuns(log, definition, state) : undefined;
-  const known = last === undefined ? rootOfFirstPage(definition, recordedRoot, run) : undefined;
-  const needsProof = last === undefined && run.bounded === true;
-  const proof: UpperBoundProof = needsProof ? await proveUpperBound(deps, run, known, command) : { root: known };
-  const firstRoot = proof.root;
-  const pipeline = { run, slice, slot: proof.slot, execution, lastLogged: last, checkExisting, firstRoot, delays };
-  const { lastLogged, failure } =
-    proof.failure === undefined
-      ? await exportPages(deps, pipeline, command)
-      : { lastLogged: last, failure: proof.failure };
-  if (failure === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
-  const error = failure?.error;
-  // If a page was exported, the count of consecutive waits starts over.
-  const after = lastLogged === last ? loop : { ...loop, page: (lastLogged?.page ?? 0) + 1, waits: 0 };
-  const waiting = { ...after, delays: delays.current };
-  if (error instanceof NoFreeSlot) return queue(deps, run, waiting, error.waitSeconds);
-  if (isExportError(error, 'ServiceThrottledError') && error.retryAfterSeconds !== undefined) {
-    return wait(deps, run, waiting, error, error.retryAfterSeconds);
+  const { progress, failures, backoffSeconds, slotSeconds } = await walkSlices(deps, run, before, {
+    ...command,
+    delays,
+    firstRoot: await rootOfFirstPages(deps, run, state, before),
+    // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
+    // a request to the store for a rare case: such a page is found when it is stored again.
+    checkExisting: loop.iterations === 0 || !isSameRun,
+  });
+  const waiting = loopWith(progress);
+  if (progress.isComplete) return outcomeAfter(definition, run, progress, waiting);
+  await noteSetAside(deps, run, execution, failures);
+  const error = failures[0]?.error;
+  if (backoffSeconds > 0) return wait(deps, run, waiting, error, backoffSeconds);
+  // While one of several slices makes progress, the run continues.
+  const isStuck = run.slices === undefined || progress.totals.pages === before.totals.pages;
+  if (isStuck && failures.length > 0) {
+    const isRejected = run.slices === undefined && isExportError(error, 'CursorRejectedError');
+    if (isRejected) return await restartRun(deps, run, progress, waiting, execution, error);
+    throw error;
   }
-  if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, lastLogged, loop, execution, error);
-  if (isExportError(error, 'ServiceUnreachableError') && hasFetchedPage(run, lastLogged)) throw asOutage(error);
-  throw error;
+  if (isStuck && slotSeconds !== undefined) return queue(deps, run, waiting, slotSeconds);
+  return outcomeAfter(definition, run, progress, waiting);
 }
 
-/** The state of a bounded run has none: what scheduled runs have found applies to it, too. */
-const rootOfCompletedRuns = async (
-  log: Pick<PageLog, 'exportState'>,
-  { name, stateName }: ExportDefinition,
-  state: ExportState | undefined,
-): Promise<DocumentRoot | undefined> => (stateName === name ? state : await log.exportState(name))?.documentRoot;
-
-/** Whether the settings of the run are known to be right. A run that started over has fetched the pages before. */
-const hasFetchedPage = (run: Run, lastLogged: PageEntry | undefined): boolean =>
-  lastLogged !== undefined || run.cursorRestarts > 0;
-
-/** How the run continues after a logged page. Depends on the log entry alone, so a retry returns the same. */
-function nextOutcome(definition: ExportDefinition, loop: LoopState, entry: PageEntry): ExportPageOutcome {
-  const { maxPages, iterationsPerExecution } = definition.limits;
-  const next: LoopState = { ...loop, page: entry.page + 1, iterations: loop.iterations + 1, waits: 0 };
-  if (entry.nextCursor === null) return { next: 'finish', ...next };
-  assertContinues(definition, entry);
-  if (maxPages !== undefined && entry.page >= maxPages) throw maxPagesError(definition, entry);
+/** How the run continues after its pages so far. Depends on the page log alone, so a retry returns the same. */
+function outcomeAfter(
+  definition: ExportDefinition,
+  run: Run,
+  progress: RunProgress,
+  loop: LoopState,
+): ExportPageOutcome {
+  const { maxPages = Number.POSITIVE_INFINITY, iterationsPerExecution } = definition.limits;
+  const next: LoopState = { ...loop, iterations: loop.iterations + 1, waits: 0 };
+  if (progress.isComplete) return { next: 'finish', ...next };
+  // One of several slices is set aside instead.
+  const [only] = run.slices === undefined ? progress.slices : [];
+  if (only?.last !== undefined) assertContinues(definition, only.last);
+  if (progress.totals.pages >= maxPages) throw maxPagesError(definition, run);
   return { next: next.iterations >= iterationsPerExecution ? 'continue' : 'page', ...next };
 }
 
-interface Restart {
-  /** The run to continue with; undefined if it is the one before, which is being published. */
-  readonly replacement: Run | undefined;
-  readonly isNew: boolean;
+/** What the first page of a slice must have; undefined if no slice is left to begin, or nothing is known. */
+async function rootOfFirstPages(
+  { definition, log }: Pick<ExportPageDependencies, 'definition' | 'log'>,
+  run: Run,
+  state: ExportState | undefined,
+  { slices, begun }: RunProgress,
+): Promise<ExpectedRoot | undefined> {
+  if (begun === sliceCountOf(run) && slices.every(({ last }) => last !== undefined)) return undefined;
+  // The state of a bounded run has none: what scheduled runs have found applies to it, too.
+  const { name, stateName } = definition;
+  const recorded = (stateName === name ? state : await log.exportState(name))?.documentRoot;
+  const expected = rootOfFirstPage(definition, recorded, run);
+  if (expected !== undefined) return expected;
+  const read = new Set(slices.map(({ slice }) => slice.slice));
+  // Slices that are known to be complete have not been read.
+  const complete = Array.from({ length: begun }, (_, index) => index + 1).find((each) => run.slices && !read.has(each));
+  const known = slices.find(({ last }) => last?.documentRoot)?.last;
+  const entry = known ?? (complete === undefined ? undefined : await log.last(sliceOf(run, complete)));
+  return entry && rootAfter(entry, 'another slice has it');
 }
 
-/**
- * Replaces `run`, whose last logged page is `last`, and which cannot continue because of `error`, by a new run with the same `since` in the same execution. The
- * pages of the abandoned run stay in the store and are never published. A run that is being published is not replaced: a
- * concurrent invocation has exported its last page.
- * @throws `error` if the run has used up `maxCursorRestarts`
- */
-async function restartRun(
-  { definition, log, runtime, emit }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
+/** More would make the state large. */
+const maxSetAside = 10;
+const maxMessageLength = 300;
+
+/** Notes in the state, for operators, which of several slices this invocation has set aside. */
+async function noteSetAside(
+  { definition, log, emit }: ExportPageDependencies,
   run: Run,
-  last: PageEntry | undefined,
-  loop: LoopState,
   execution: string,
-  error: ExportError,
-): Promise<{ readonly next: 'page' | 'finish' } & LoopState> {
-  if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
-  const { replacement, isNew } = await updateState<Restart>(log, definition.stateName, (state) => {
-    const active = ownedRun(state, execution, definition.name);
-    // A concurrent invocation of the same execution has restarted the run already: its replacement stays.
-    if (active.run !== run.run) return { result: { replacement: active, isNew: false } };
-    if (active.completion !== undefined) return { result: { replacement: undefined, isNew: false } };
-    const next: Run = {
-      ...active,
-      // Of the run before.
-      lastFailure: undefined,
-      refusedPage: undefined,
-      ...identifyRun(state, runtime),
-      cursorRestarts: active.cursorRestarts + 1,
-      documentRoot: last?.documentRoot ?? active.documentRoot,
-    };
-    return {
-      change: { ...state, sequence: next.sequence, active: next },
-      result: { replacement: next, isNew: true },
-    };
+  failures: readonly Failure[],
+): Promise<void> {
+  if (run.slices === undefined) return;
+  const all = failures.map(({ slice, error }) => {
+    const { name, message } = error instanceof Error ? error : new Error(String(error));
+    return { slice, error: name, message: truncate(message, maxMessageLength).toWellFormed() };
   });
-  if (replacement === undefined) return { next: 'finish', ...loop };
-  if (isNew) {
-    emit({
-      event: 'run-restarted',
-      export: run.export,
-      run: replacement.run,
-      abandoned: run.run,
-      reason: error.message,
-    });
+  const setAside = all.length === 0 ? undefined : all.slice(0, maxSetAside);
+  const known = new Set(run.slices.setAside?.map(({ slice }) => slice));
+  if (isDeepStrictEqual(setAside, run.slices.setAside)) return;
+  await updateState(log, definition.stateName, (current) => {
+    const active = ownedRun(current, execution, definition.name, run.run);
+    const slices = active.slices && { ...active.slices, setAside };
+    return { change: { ...current, active: { ...active, slices } }, result: undefined };
+  });
+  for (const each of all) {
+    if (!known.has(each.slice)) emit({ event: 'slice-set-aside', export: run.export, run: run.run, ...each });
   }
-  return { next: 'page', ...loop, run: replacement.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
 }

@@ -1,5 +1,5 @@
 /**
- * How an iteration of the loop ends, and what it knows of the delays before: what export-page.ts and export-slices.ts have in common.
+ * The ways in which an iteration of the loop ends, and what it knows of the delays before.
  *
  * What delays a page is in its log entry: the attempts that failed, and the seconds that the run waited. Both travel from attempt to attempt in
  * the retry count of the step and in the state of the loop, and the next page that is logged takes them: each delay is in one entry at most.

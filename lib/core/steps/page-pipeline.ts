@@ -9,7 +9,7 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import type { Cursor, Invocation, PageEntry, Run } from '../model.ts';
+import type { Cursor, Invocation, PageEntry, PageTiming, Run } from '../model.ts';
 import type { PageIdentity, StepDependencies } from '../ports.ts';
 import { pageKey } from '../storage/keys.ts';
 import {
@@ -24,37 +24,29 @@ import {
 import { assertRootOfResponse, assertRootOfStored, type ExpectedRoot, rootAfter } from '../document-root.ts';
 import { ownedRun } from './export-state.ts';
 import type { Slice } from '../slices.ts';
-import type { HeldSlot } from '../slots/held-slot.ts';
 import { addDelays, type PendingDelays, takeDelays } from './loop-outcome.ts';
-import { type Backoff, createPageRequests, type PageRequestsDependencies } from './page-requests.ts';
+import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
 
-export type ExportPageDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
+type PipelineDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
 
-export interface PagePipeline {
+export interface PagePipeline extends Omit<RequestLimits, 'invocation'> {
   readonly run: Run;
   /** The slice of the run whose pages are exported. */
   readonly slice: Slice;
-  /** Shared by the slices of a run that are exported at the same time. */
-  readonly backoff?: Backoff;
-  /** A slot that is held already. */
-  readonly slot?: HeldSlot;
   /** The execution that must still own the run whenever a page is stored. */
   readonly execution: string;
-  /** The last page of the slice that was logged before this invocation. */
+  /** The last page of the slice that was logged before. */
   readonly lastLogged: PageEntry | undefined;
+  /** How many pages to export at most. */
+  readonly maxPages: number;
   /** Whether an earlier attempt may have stored the first page already: it is looked up before it is requested. */
   readonly checkExisting: boolean;
   /** Those before the next page that is logged. Shared by the slices of a run. */
   readonly delays: PendingDelays;
   /** What is expected of page 1 of the slice, if that is the first page. */
   readonly firstRoot: ExpectedRoot | undefined;
-}
-
-export interface PipelineResult {
-  /** The last page logged, by this invocation or before it. */
-  readonly lastLogged: PageEntry | undefined;
-  /** What stopped the pipeline before its end. All pages up to `lastLogged` are committed. */
-  readonly failure?: { readonly error: unknown };
+  /** Called for each page once it is logged. `timing` is null if this attempt adopted it. */
+  readonly onLogged: (entry: PageEntry, timing: PageTiming | null) => void;
 }
 
 /** A page on its way from the service into the page log. */
@@ -83,47 +75,44 @@ function committedPredecessor(entry: PageEntry | undefined): Predecessor {
 }
 
 /**
- * Exports pages until the slice ends, `pagesPerInvocation`, `maxPages` or `maxEmptyPages` is reached, time is up, or an error
- * occurs. Never rejects. When it resolves, nothing is in flight any more.
+ * Exports pages until the slice ends, `maxPages` or `maxEmptyPages` is reached, time is up, or an error occurs. Returns the last
+ * page. When it settles, nothing is in flight any more.
+ * @throws what prevented a page; those before it are logged
  */
 export async function exportPages(
-  deps: ExportPageDependencies,
+  deps: PipelineDependencies,
   pipeline: PagePipeline,
   invocation: Invocation,
-): Promise<PipelineResult> {
-  const { run, slice, execution } = pipeline;
-  await using requests = createPageRequests(deps, run, slice, invocation, pipeline.backoff, pipeline.slot);
+): Promise<PageEntry> {
+  const { run, slice, execution, checkExisting } = pipeline;
+  const fetchPage = pageFetcher(deps, run, slice, { ...pipeline, invocation });
   const { maxInFlight = 2, signal: interruption } = invocation;
-  const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY, maxEmptyPages } = deps.definition.limits;
-  const lastPage = Math.min((pipeline.lastLogged?.page ?? 0) + pagesPerInvocation, maxPages);
+  const lastPage = (pipeline.lastLogged?.page ?? 0) + pipeline.maxPages;
   const hasTime = () => invocation.hasTime?.() ?? true;
   /** Oldest first. */
   const inFlight: PageTask[] = [];
 
   const interrupt = () => cancelAll(inFlight, interruption?.reason);
   interruption?.addEventListener('abort', interrupt);
-  let { lastLogged } = pipeline;
   try {
-    const { checkExisting } = pipeline;
-    inFlight.push(startTask(lastLogged, committedPredecessor(lastLogged), { isFirst: true, checkExisting }));
-    for (let task = inFlight[0]; task !== undefined; task = inFlight[0]) {
-      lastLogged = await task.logged;
+    const first = committedPredecessor(pipeline.lastLogged);
+    inFlight.push(startTask(pipeline.lastLogged, first, { isFirst: true, checkExisting }));
+    for (;;) {
+      const [task] = inFlight as [PageTask];
+      const entry = await task.logged;
       inFlight.shift();
-      await cancelUnlessContinued(lastLogged);
-      const isAtLimit = lastLogged.page >= lastPage || lastLogged.emptyPages >= maxEmptyPages;
-      if (isAtLimit || !hasNextPage(lastLogged)) break;
-      if (inFlight.length === 0 && hasTime()) {
+      // A stored and logged page decides how the run continues, even if this attempt received another cursor.
+      if (inFlight[0]?.identity.cursor !== entry.nextCursor) await drain();
+      const isAtLimit = entry.page >= lastPage || entry.emptyPages >= deps.definition.limits.maxEmptyPages;
+      if (isAtLimit || !hasNextPage(entry)) return entry;
+      if (inFlight.length === 0) {
+        if (!hasTime()) return entry;
         // The page just logged was adopted, so the attempt that stored it may have stored the next one, too.
         const options = { isFirst: false, checkExisting: true };
-        inFlight.push(startTask(lastLogged, committedPredecessor(lastLogged), options));
+        inFlight.push(startTask(entry, committedPredecessor(entry), options));
       }
       prefetch();
     }
-    return { lastLogged };
-  } catch (error) {
-    await drain();
-    const backoff = isRetried(error, invocation) ? requests.pendingBackoff(error) : undefined;
-    return { lastLogged, failure: { error: backoff ?? error } };
   } finally {
     await drain();
     interruption?.removeEventListener('abort', interrupt);
@@ -137,15 +126,6 @@ export async function exportPages(
     if (inFlight.length >= maxInFlight || page >= lastPage || !hasTime()) return;
     const options = { isFirst: false, checkExisting: false };
     inFlight.push(startTask({ page, nextCursor: newest.nextCursor }, newest, options));
-  }
-
-  /** A stored and logged page decides how the run continues, even if this attempt received another cursor. */
-  async function cancelUnlessContinued(entry: PageEntry): Promise<void> {
-    const [next] = inFlight;
-    if (next === undefined || next.identity.cursor === entry.nextCursor) return;
-    await drain();
-    const backoff = hasNextPage(entry) ? requests.pendingBackoff() : undefined;
-    if (backoff !== undefined) throw backoff;
   }
 
   /** Cancels what is in flight and waits until nothing is. */
@@ -201,7 +181,7 @@ export async function exportPages(
     async function fetchAndStore(): Promise<DurablePage> {
       try {
         await using spool = deps.store.spool(identity);
-        const received = await requests.fetch(identity, {
+        const received = await fetchPage(identity, {
           sink: spool.fill,
           signal,
           onWaited(seconds) {
@@ -242,7 +222,10 @@ export async function exportPages(
       // Awaited first: once `logged` has settled, nothing of this page is in flight.
       const entry = await stored;
       await predecessor.logged;
-      return await logPage(deps, { ...entry, ...addDelays({ waitedSeconds }, takeDelays(pipeline.delays)) });
+      const delays = addDelays({ waitedSeconds }, takeDelays(pipeline.delays));
+      const logged = await logPage(deps, { ...entry, ...delays });
+      pipeline.onLogged(logged, entry.timing);
+      return logged;
     }
   }
 
@@ -260,19 +243,6 @@ function cancelAll(tasks: readonly PageTask[], reason: unknown): void {
 const isRefusal = (error: unknown): boolean =>
   isExportError(error) &&
   /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable|ServiceUnreachable)Error$/.test(error.name);
-
-/**
- * Whether the next request follows soon: the state machine retries the error, or the run starts over. An error with a
- * Retry-After of its own is left as it is.
- */
-function isRetried(error: unknown, { signal }: Invocation): boolean {
-  if (!isExportError(error)) return signal?.aborted !== true;
-  const { name, retryAfterSeconds } = error;
-  return (
-    retryAfterSeconds === undefined &&
-    /^(ServiceUnavailable|ServiceUnreachable|ServiceThrottled|Contract|CursorRejected)Error$/.test(name)
-  );
-}
 
 /** Never reaches a caller: the pipeline cancels the page and requests its replacement. */
 function notContinued({ page, run }: PageIdentity): ExportError {

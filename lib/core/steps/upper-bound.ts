@@ -8,51 +8,37 @@ import { ExportError, isExportError } from '../errors.ts';
 import type { Invocation, Run } from '../model.ts';
 import { sliceOf } from '../slices.ts';
 import type { FetchOptions } from '../ports.ts';
-import type { HeldSlot } from '../slots/held-slot.ts';
-import { type Backoff, createPageRequests, type PageRequestsDependencies } from './page-requests.ts';
-
-export interface UpperBoundProof {
-  /** What the first pages of the run must have; undefined if nothing is known, and the response had no root. */
-  readonly root?: ExpectedRoot;
-  /** Still held, for the first page: an export that waited for a slot again would have to prove the upper bound again. */
-  readonly slot?: HeldSlot;
-  /** What prevented the proof. No page may be requested. */
-  readonly failure?: { readonly error: unknown };
-}
+import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
 
 /**
  * Requests the reports of an empty interval: since the end of the first slice, and before it. There must be none. A service may
  * reject such a request instead, twice: then it compares the two bounds, so it honors them. A document that is no page proves nothing:
- * it must have the `expected` root. Never rejects.
+ * it must have the `expected` root. Returns the root that first pages must have; undefined if nothing is known.
+ * @throws ConfigurationError if the bound is not honored; any other error leaves the proof open
  */
 export async function proveUpperBound(
   deps: PageRequestsDependencies,
   run: Run,
   expected: ExpectedRoot | undefined,
-  invocation: Invocation,
-  backoff?: Backoff,
-): Promise<UpperBoundProof> {
+  limits: RequestLimits & { readonly invocation: { readonly signal: AbortSignal } & Invocation },
+): Promise<ExpectedRoot | undefined> {
   const { until: at } = sliceOf(run, 1);
-  if (at === undefined) return {};
+  if (at === undefined) return expected;
   const empty = { export: run.export, run: run.run, since: at, until: at };
-  const { signal = new AbortController().signal } = invocation;
-  const requests = createPageRequests(deps, withSmallPages(run), empty, invocation, backoff);
+  const fetchPage = pageFetcher(deps, withSmallPages(run), empty, limits);
   const label = `the empty interval from ${at} to ${at}, before page 1 of run ${run.run}`;
-  const fetch = () => requests.fetch({ page: 1, cursor: null, label }, { sink: discard, signal });
-  const { slot } = requests;
+  const fetch = () => fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal: limits.invocation.signal });
   const isRejection = (error: unknown) => isExportError(error, 'RequestRejectedError');
   try {
     // Twice: the rejection may be that of a gateway.
     const page = await fetch().catch((error: unknown) => (isRejection(error) ? fetch() : Promise.reject(error)));
-    // The reports of some formats are not counted, but with one per page, more than one need a second page.
     const root = assertRootOfProbe(label, page, expected);
-    if (page.nextCursor === null && (page.reports ?? 0) === 0) return { root, slot };
-    await slot?.release();
-    return { failure: { error: boundError(deps, run, at) } };
+    // The reports of some formats are not counted, but with one per page, more than one need a second page.
+    if (page.nextCursor !== null || (page.reports ?? 0) > 0) throw boundError(deps, run, at);
+    return root;
   } catch (error) {
-    if (isRejection(error)) return { root: expected, slot };
-    await slot?.release();
-    return { failure: { error } };
+    if (isRejection(error)) return expected;
+    throw error;
   }
 }
 

@@ -82,7 +82,7 @@ describe('the slot of an invocation', () => {
   it('is returned after 15 s, and taken again for the next page', async () => {
     let now = 0;
     const given = someSlots(Number.POSITIVE_INFINITY, () => now);
-    const held = holdSlot(given.slots, 900_000, { now: () => now });
+    const held = holdSlot(given.slots, { now: () => now });
     for (let page = 1; page <= 5; page += 1) {
       await held.take();
       now += 8_000;
@@ -101,7 +101,7 @@ describe('the slot of an invocation', () => {
         return slot;
       },
     };
-    const held = holdSlot(slow, 900_000, { now: () => now });
+    const held = holdSlot(slow, { now: () => now });
     await expect(held.take()).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
     expect(given.events).toEqual(['taken', 'returned']);
   });
@@ -119,7 +119,7 @@ describe('the slot of an invocation', () => {
   });
 
   it('is refused with the time after which to try again', async () => {
-    const held = holdSlot(someSlots(1).slots, 900_000, { now: () => 0 });
+    const held = holdSlot(someSlots(1).slots, { now: () => 0 });
     await expect(held.take()).rejects.toThrow(NoFreeSlot);
     await expect(held.take()).rejects.toMatchObject({ waitSeconds: 7 });
     await held.release();

@@ -4,66 +4,58 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { sliceOf } from '../../../lib/core/slices.ts';
 import { discard } from '../../../lib/core/steps/upper-bound.ts';
-import { createPageRequests } from '../../../lib/core/steps/page-requests.ts';
+import { pageFetcher } from '../../../lib/core/steps/page-requests.ts';
 import { aPageIdentity, aRun } from '../../support/builders.ts';
-import { anExportBench } from '../../support/export/export-bench.ts';
+import { anExportBench, type BenchOptions } from '../../support/export/export-bench.ts';
 
 const throttled = (retryAfterSeconds: number | undefined) =>
   new ExportError('ServiceThrottledError', 'busy', { retryAfterSeconds });
 
-const { signal } = new AbortController();
+/** Requests pages of the slices of a run, which share a Retry-After. */
+function requesters(script: NonNullable<BenchOptions['script']>) {
+  const bench = anExportBench({ script });
+  const run = aRun({ slices: { count: 2, lengthMs: 60_000, parallel: 2 } });
+  const backoff = { until: 0 };
+  const { monotonicNow } = bench.deps.runtime;
+  const fetch = (slice: number, { signal = new AbortController().signal, waitMs = 0 } = {}) => {
+    const invocation = { retryAfterDeadline: monotonicNow() + waitMs };
+    return pageFetcher(bench.deps, run, sliceOf(run, slice), { invocation, backoff })(aPageIdentity(), {
+      sink: discard,
+      signal,
+    });
+  };
+  return { bench, fetch, backoffSeconds: () => (backoff.until - monotonicNow()) / 1_000 };
+}
 
 describe('the Retry-After of several requests', () => {
   it('is the longest, whichever is the newest', async () => {
     const answers = [60, 600, 61];
-    const bench = anExportBench({
-      script() {
-        throw throttled(answers.shift());
-      },
+    const { fetch, backoffSeconds } = requesters(() => {
+      throw throttled(answers.shift());
     });
-    const run = aRun();
-    const requests = createPageRequests(bench.deps, run, sliceOf(run, 1), {});
-    await Promise.all(
-      answers
-        .slice()
-        .map(() => expect(requests.fetch(aPageIdentity(), { sink: discard, signal })).rejects.toThrow('busy')),
-    );
-    expect(requests.pendingBackoff()?.retryAfterSeconds).toBeCloseTo(600, 6);
+    await Promise.all(answers.slice().map(() => expect(fetch(1)).rejects.toThrow('busy')));
+    expect(backoffSeconds()).toBeCloseTo(600, 6);
   });
 
   it('is waited for by every later request of the run, also of another slice', async () => {
-    const bench = anExportBench({
-      script(_, nth) {
-        if (nth === 1) throw throttled(5);
-        return undefined;
-      },
+    const { bench, fetch } = requesters((_, nth) => {
+      if (nth === 1) throw throttled(5);
+      return undefined;
     });
-    const run = aRun({ slices: { count: 2, lengthMs: 60_000, parallel: 2 } });
-    const backoff = { until: 0 };
-    const requestsOf = (slice: number, retryAfterDeadline: number) =>
-      createPageRequests(bench.deps, run, sliceOf(run, slice), { retryAfterDeadline }, backoff);
-    await expect(requestsOf(1, 0).fetch(aPageIdentity(), { sink: discard, signal })).rejects.toThrow('busy');
-    await expect(requestsOf(2, 0).fetch(aPageIdentity(), { sink: discard, signal })).rejects.toThrow(
-      'for another page',
-    );
+    await expect(fetch(1)).rejects.toThrow('busy');
+    await expect(fetch(2)).rejects.toThrow('for another page');
     expect(bench.service.requests).toHaveLength(1);
-    await requestsOf(2, bench.deps.runtime.monotonicNow() + 60_000).fetch(aPageIdentity(), { sink: discard, signal });
+    await fetch(2, { waitMs: 60_000 });
     expect(bench.slept).toEqual([5_000]);
   });
 
   it('includes that of a request which was cancelled meanwhile, and which rejects with the reason of that', async () => {
     const cancellation = new AbortController();
-    const bench = anExportBench({
-      script() {
-        cancellation.abort('no longer needed');
-        throw throttled(600);
-      },
+    const { fetch, backoffSeconds } = requesters(() => {
+      cancellation.abort('no longer needed');
+      throw throttled(600);
     });
-    const run = aRun();
-    const requests = createPageRequests(bench.deps, run, sliceOf(run, 1), {});
-    await expect(requests.fetch(aPageIdentity(), { sink: discard, signal: cancellation.signal })).rejects.toBe(
-      'no longer needed',
-    );
-    expect(requests.pendingBackoff()?.retryAfterSeconds).toBeCloseTo(600, 6);
+    await expect(fetch(1, { signal: cancellation.signal })).rejects.toBe('no longer needed');
+    expect(backoffSeconds()).toBeCloseTo(600, 6);
   });
 });

@@ -67,9 +67,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a prefetched page is kept although its cursor does not follow',
     violates: 'cursors form a chain',
-    at: 'lib/core/steps/page-pipeline.ts#cancelUnlessContinued',
-    replace: 'next.identity.cursor === entry.nextCursor',
-    with: 'true',
+    at: 'lib/core/steps/page-pipeline.ts#exportPages',
+    replace: 'if (inFlight[0]?.identity.cursor !== entry.nextCursor) await drain();',
+    with: '',
     also: [
       {
         at: 'lib/core/steps/page-pipeline.ts#startTask',
@@ -135,8 +135,8 @@ export const mutants: readonly Mutant[] = [
     also: [
       {
         at: 'lib/core/steps/page-requests.ts#fetchNoted',
-        replace: 'Math.max(backoff.until, monotonicNow() + seconds * 1_000)',
-        with: 'Math.max(backoff.until, monotonicNow() + seconds * 500)',
+        replace: 'Math.max(1, seconds) * 1_000',
+        with: 'Math.max(1, seconds) * 500',
       },
     ],
   },
@@ -249,9 +249,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a run is published before its log is complete',
     violates: 'only a complete run is published',
-    at: 'lib/core/steps/export-page.ts#nextOutcome',
-    replace: 'entry.nextCursor === null',
-    with: 'entry.nextCursor === null || entry.page === 2',
+    at: 'lib/core/steps/export-page.ts#outcomeAfter',
+    replace: 'progress.isComplete',
+    with: 'progress.isComplete || (run.slices === undefined && progress.totals.pages === 2)',
     also: [{ at: 'lib/core/storage/manifest.ts#manifestChunks', replace: '&& last?.nextCursor === null', with: '' }],
   },
   {
@@ -323,13 +323,13 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a run never continues in a new execution',
     violates: 'an execution continues in a new one after iterationsPerExecution',
-    at: 'lib/core/steps/export-page.ts#nextOutcome',
+    at: 'lib/core/steps/export-page.ts#outcomeAfter',
     replace: 'next.iterations >= iterationsPerExecution',
     with: 'false',
     also: [
       {
         at: 'lib/core/steps/export-page.ts#exportPage',
-        replace: 'iterations >= definition.limits.iterationsPerExecution',
+        replace: 'loop.iterations >= definition.limits.iterationsPerExecution',
         with: 'false',
       },
     ],
@@ -390,30 +390,30 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a rejected cursor starts every slice over',
     violates: 'a slice starts over only on its own',
-    at: 'lib/core/steps/export-slices.ts#restartSlice',
+    at: 'lib/core/steps/restarts.ts#restartSlice',
     replace: 'attempts: { ...attempts, [number]: attempt + 1 }',
     with: 'attempts: Object.fromEntries(Array.from({ length: active.slices.count }, (_, index) => [index + 1, attempt + 1]))',
   },
   {
     name: 'a slice starts over as often as its cursors are rejected',
     violates: 'a slice starts over only on its own',
-    at: 'lib/core/steps/export-slices.ts#restartSlice',
+    at: 'lib/core/steps/restarts.ts#restartSlice',
     replace: 'count <= definition.limits.maxCursorRestarts',
     with: 'true',
   },
   {
     name: 'a slice that was set aside counts as exported',
     violates: 'no PageConflictError occurs',
-    at: 'lib/core/steps/export-slices.ts#exportSlices',
-    replace: 'if (progress.isComplete) return',
-    with: 'if (progress.isComplete || failures.length > 0) return',
+    at: 'lib/core/steps/export-page.ts#exportPage',
+    replace: 'if (progress.isComplete) return outcomeAfter(definition, run, progress, waiting);',
+    with: "if (progress.isComplete || (run.slices && failures.length > 0)) return { next: 'finish', ...waiting };",
   },
   {
     name: 'FinishRun publishes a run with an open slice',
     violates: 'only a complete run is published',
-    at: 'lib/core/steps/export-slices.ts#exportSlices',
-    replace: 'if (progress.isComplete) return',
-    with: 'if (progress.begun === run.slices.count) return',
+    at: 'lib/core/steps/export-page.ts#exportPage',
+    replace: 'if (progress.isComplete) return outcomeAfter(definition, run, progress, waiting);',
+    with: "if (progress.begun === run.slices?.count) return { next: 'finish', ...waiting };",
     also: [
       {
         at: 'lib/core/steps/finish-run.ts#readContent',
@@ -431,7 +431,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the upper bound is not proven',
     violates: 'a run begins only if the service honors its upper bound',
-    at: 'lib/core/steps/export-slices.ts#walkSlices',
+    at: 'lib/core/steps/walk-slices.ts#walkSlices',
     replace: 'before.totals.pages === 0',
     with: 'false',
   },

@@ -1,0 +1,226 @@
+/**
+ * Walks the slices of a run within one invocation: up to `parallel` of them at the same time, the oldest first. Each is a chain whose
+ * pages the page pipeline exports (`page-pipeline.ts`).
+ *
+ * A slice that fails is set aside for this invocation while the others continue. What stops the run stops all of them.
+ */
+
+import { type ExpectedRoot, rootAfter } from '../document-root.ts';
+import { type ErrorName, isExportError } from '../errors.ts';
+import type { Invocation, PageEntry, PageTiming, Run } from '../model.ts';
+import type { StepDependencies } from '../ports.ts';
+import { isDone, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
+import { type Slice, sliceCountOf, sliceOf } from '../slices.ts';
+import { type HeldSlot, holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
+import { assertContinues, asOutage, type PendingDelays } from './loop-outcome.ts';
+import { exportPages } from './page-pipeline.ts';
+import type { Backoff } from './page-requests.ts';
+import { restartSlice } from './restarts.ts';
+import { proveUpperBound } from './upper-bound.ts';
+
+export type ExportPageDependencies = Omit<StepDependencies, 'executions'>;
+
+interface WalkOptions extends Invocation {
+  readonly execution: string;
+  readonly delays: PendingDelays;
+  /** What first pages must have, until a page or the proof of the upper bound says it. */
+  readonly firstRoot: ExpectedRoot | undefined;
+  readonly checkExisting: boolean;
+}
+
+export interface Failure {
+  /** 1 if the run has only one. */
+  readonly slice: number;
+  readonly error: unknown;
+}
+
+interface Walk {
+  readonly progress: RunProgress;
+  /** Of the slices that were set aside, the oldest first. */
+  readonly failures: readonly Failure[];
+  /** What is left of a Retry-After that this invocation does not wait out; 0 if there is none. */
+  readonly backoffSeconds: number;
+  /** How long to wait for a slot, if a slice had none. */
+  readonly slotSeconds: number | undefined;
+}
+
+/** No slice can succeed while a person does not act, or while this execution does not own the run. */
+const fatalErrors: ReadonlySet<string> = new Set<ErrorName>([
+  'ConfigurationError',
+  'PageConflictError',
+  'RunSupersededError',
+]);
+/** The first request of a further slice would fail, too. */
+const outages: ReadonlySet<string> = new Set<ErrorName>([
+  'ServiceUnavailableError',
+  'ServiceUnreachableError',
+  'ServiceThrottledError',
+]);
+
+/** A run warns at each multiple of so many consecutive pages without reports. */
+const emptyPagesPerWarning = 100;
+
+/**
+ * Walks slices until none is left, or time is up. When it settles, nothing is in flight any more.
+ * @throws what stops the run
+ */
+export async function walkSlices(
+  deps: ExportPageDependencies,
+  run: Run,
+  before: RunProgress,
+  options: WalkOptions,
+): Promise<Walk> {
+  const { definition, runtime, emit } = deps;
+  const { execution, signal: interruption, maxInFlight = 2 } = options;
+  const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY } = definition.limits;
+  const parallel = run.slices?.parallel ?? 1;
+  const backoff: Backoff = { until: 0 };
+  const failures: Failure[] = [];
+  let fatal: { readonly error: unknown } | undefined;
+  let slotSeconds: number | undefined;
+  const stop = new AbortController();
+  const signal = interruption === undefined ? stop.signal : AbortSignal.any([stop.signal, interruption]);
+  const stopAll = (error: unknown): undefined => {
+    fatal ??= { error };
+    stop.abort(error);
+  };
+
+  /** By slice number: those that were not complete before. */
+  const walked = new Map(before.slices.map((each) => [numberOf(each.slice), each]));
+  let current = run;
+  let { begun } = before;
+  const progress = (): RunProgress => progressOf(run, begun, [...walked.values()], before.unread);
+  const hasTime = () => (options.hasTime?.() ?? true) && progress().totals.pages < maxPages;
+  let root = options.firstRoot;
+  // The pages of other slices fill the time for which a page of this one is awaited.
+  const inFlight = run.slices === undefined ? maxInFlight : Math.max(2, Math.floor(maxInFlight / parallel));
+  const invocation = { ...options, signal, hasTime, maxInFlight: inFlight };
+
+  const open = before.slices.filter(({ last }) => !isDone(last));
+  let mayBegin = true;
+  const nextSlice = (): SliceProgress | undefined => {
+    const next = open.shift();
+    if (next !== undefined || !mayBegin || begun === sliceCountOf(run)) return next;
+    begun += 1;
+    const fresh = { slice: sliceOf(current, begun), last: undefined };
+    walked.set(begun, fresh);
+    return fresh;
+  };
+
+  async function walker(slot: HeldSlot | undefined): Promise<void> {
+    for (let isFirst = true; isFirst || (hasTime() && !signal.aborted); isFirst = false) {
+      const next = nextSlice();
+      if (next === undefined || !(await walk(next, slot))) return;
+    }
+  }
+
+  /** Exports pages of the slice. Resolves to whether there may be another one for its walker. */
+  async function walk({ slice, last }: SliceProgress, slot: HeldSlot | undefined): Promise<boolean> {
+    try {
+      if (last !== undefined) assertContinues(definition, last);
+      const logged = await exportPages(
+        deps,
+        {
+          run: current,
+          slice,
+          execution,
+          lastLogged: last,
+          checkExisting: options.checkExisting,
+          firstRoot: root,
+          delays: options.delays,
+          backoff,
+          slot,
+          maxPages: Math.min(pagesPerInvocation, maxPages - progress().totals.pages),
+          onLogged: noteLogged(slice),
+        },
+        invocation,
+      );
+      if (isDone(logged)) return true;
+      assertContinues(definition, logged);
+      return false;
+    } catch (error) {
+      const restarted = await restart(slice, error).catch(stopAll);
+      return restarted === undefined ? setAside(slice, error) : await walk(restarted, slot);
+    } finally {
+      await slot?.release();
+    }
+  }
+
+  const noteLogged = (slice: Slice) => (entry: PageEntry, timing: PageTiming | null) => {
+    walked.set(numberOf(slice), { slice, last: entry });
+    root ??= rootAfter(entry, 'another slice has it');
+    const { page, bytes, reports, emptyPages } = entry;
+    const { totals, counts } = progress();
+    const about = { export: run.export, run: run.run, page };
+    emit({
+      event: timing === null ? 'page-adopted' : 'page-exported',
+      ...about,
+      slice: slice.slice,
+      slices: run.slices && counts,
+      bytes,
+      reports,
+      totalPages: totals.pages,
+      totalReports: totals.reports,
+      totalBytes: totals.bytes,
+      latencyMs: timing?.latencyMs,
+    });
+    const isWarning = emptyPages > 0 && emptyPages % emptyPagesPerWarning === 0;
+    if (isWarning) emit({ event: 'pages-without-reports', ...about, emptyPages });
+  };
+
+  /** The slice at its new beginning; undefined if it does not start over. */
+  async function restart(slice: Slice, error: unknown): Promise<SliceProgress | undefined> {
+    if (current.slices === undefined || !isExportError(error, 'CursorRejectedError')) return undefined;
+    const slices = await restartSlice(deps, current, slice, execution, error);
+    if (slices === undefined) return undefined;
+    current = { ...current, slices };
+    const fresh = sliceOf(current, numberOf(slice));
+    const restarted = { slice: fresh, last: await deps.log.last(fresh) };
+    walked.set(numberOf(slice), restarted);
+    return restarted;
+  }
+
+  function setAside(slice: Slice, thrown: unknown): boolean {
+    if (fatal !== undefined) return false;
+    if (thrown instanceof NoFreeSlot) {
+      slotSeconds = Math.min(slotSeconds ?? thrown.waitSeconds, thrown.waitSeconds);
+      return false;
+    }
+    const isOutage = isExportError(thrown, 'ServiceUnreachableError') && hasFetchedPage(current, progress());
+    const error = isOutage ? asOutage(thrown) : thrown;
+    const name = isExportError(error) ? error.name : '';
+    // An ExportError says that the time of the invocation is over. Anything else interrupts the process.
+    if (fatalErrors.has(name) || (interruption?.aborted && !isExportError(interruption.reason))) {
+      stopAll(error);
+      return false;
+    }
+    failures.push({ slice: numberOf(slice), error });
+    mayBegin &&= !outages.has(name);
+    return true;
+  }
+
+  const held = Array.from({ length: parallel }, () => deps.slots && holdSlot(deps.slots, runtime, options.leaseMs));
+  if (before.totals.pages === 0 && (run.slices !== undefined || run.bounded)) {
+    try {
+      // Its slot is still held for the first page: an export that waited for a slot again would have to prove the upper bound again.
+      root = await proveUpperBound(deps, run, root, { invocation, backoff, slot: held[0] });
+    } catch (error) {
+      await held[0]?.release();
+      setAside(sliceOf(run, 1), error);
+    }
+  }
+  if (failures.length === 0 && slotSeconds === undefined && fatal === undefined) await Promise.all(held.map(walker));
+  if (fatal !== undefined) throw fatal.error;
+  return {
+    progress: progress(),
+    failures: failures.sort((one, other) => one.slice - other.slice),
+    backoffSeconds: Math.max(0, (backoff.until - runtime.monotonicNow()) / 1_000),
+    slotSeconds,
+  };
+}
+
+const numberOf = ({ slice = 1 }: Slice): number => slice;
+
+/** Whether the settings of the run are known to be right. A run or a slice that started over has fetched the pages before. */
+const hasFetchedPage = ({ cursorRestarts, slices }: Run, { totals }: RunProgress): boolean =>
+  totals.pages > 0 || cursorRestarts > 0 || Object.keys(slices?.attempts ?? {}).length > 0;
