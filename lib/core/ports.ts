@@ -290,16 +290,16 @@ interface PageProgress extends RunRef {
 export interface PageSlots {
   /**
    * A slot for the next pages of an export, or of one of its slices, held until it is released or until `leaseMs` have passed.
-   * Without a free one, resolves to how long to wait before the next request. The wait may be aborted by `signal`.
+   * Undefined: none has become free in time. `isRenewal`: the caller has just released one, so others that wait go first.
    */
   acquire(options: {
     readonly leaseMs: number;
-    readonly signal?: AbortSignal;
-  }): Promise<PageSlot | { readonly granted: false; readonly waitSeconds: number }>;
+    readonly signal?: AbortSignal | undefined;
+    readonly isRenewal?: boolean;
+  }): Promise<PageSlot | undefined>;
 }
 
 export interface PageSlot {
-  readonly granted: true;
   /** When its lease began, in milliseconds since the epoch. Taking the slot may have lasted longer since than the lease. */
   readonly grantedAt: number;
   /** Returns the slot. Never rejects: a slot that cannot be returned becomes free when its lease ends. */

@@ -8,7 +8,7 @@ export function createLocalSlots(limit: number, { now }: Pick<Runtime, 'now'>): 
   return {
     async acquire({ signal }) {
       const release = await slots.acquire(signal);
-      return { granted: true, grantedAt: now(), release: async () => release() };
+      return { grantedAt: now(), release: async () => release() };
     },
   };
 }

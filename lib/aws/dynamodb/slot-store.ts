@@ -16,7 +16,6 @@ import { type Item, recordIn, slotsKey, toSlotsItem } from './items.ts';
 
 const slotsSchema = z.object({
   holders: z.array(z.object({ id: z.string(), expiresAt: z.int() })),
-  waitMs: z.number(),
 });
 
 /** Needs dynamodb:GetItem and dynamodb:PutItem on the table. */
@@ -39,7 +38,7 @@ export function createDynamoSlotStore({
       try {
         return { version, ...slotsSchema.parse(JSON.parse(recordIn(item).json ?? '')) };
       } catch {
-        return { version, holders: [], waitMs: 0 };
+        return { version, holders: [] };
       }
     },
 

@@ -11,14 +11,7 @@ import type { PageSlot, PageSlots, ReportService, Runtime } from '../ports.ts';
 export const maxHoldMs = 15_000;
 
 /** There is no slot for the next request: the run continues after a wait. */
-export class NoFreeSlot extends Error {
-  readonly waitSeconds: number;
-
-  constructor(waitSeconds: number) {
-    super(`No slot is free within ${waitSeconds} s`);
-    this.waitSeconds = waitSeconds;
-  }
-}
+export class NoFreeSlot extends Error {}
 
 export interface HeldSlot {
   /**
@@ -49,9 +42,10 @@ export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseM
   return {
     async take(signal) {
       if (held !== undefined && coversRequest(held)) return;
+      const isRenewal = held !== undefined;
       await release();
-      const slot = await slots.acquire({ leaseMs, signal });
-      if (!slot.granted) throw new NoFreeSlot(slot.waitSeconds);
+      const slot = await slots.acquire({ leaseMs, signal, isRenewal });
+      if (slot === undefined) throw new NoFreeSlot('No slot is free');
       held = slot;
       if (coversRequest(slot)) return;
       await release();

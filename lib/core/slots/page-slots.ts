@@ -5,9 +5,8 @@
  * One small record per service lists the slots in use. It is replaced as a whole, by compare-and-set. A slot is a lease: if
  * its holder dies, the slot becomes free when the lease ends.
  *
- * There is no queue. An export without a slot polls inside its invocation until others have been faster twice, and then leaves for a
- * random time. The record holds how long that is on average: each export that leaves lengthens it for all, and each slot that is
- * taken shortens it. So a few exports poll at any time, however many wait, and which of them gets the next slot is chance.
+ * There is no queue. An export without a slot polls inside its invocation until others have been faster twice, and then its execution
+ * waits for a random time. So only some of those that wait poll at any time, and which of them gets the next slot is chance.
  */
 
 import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
@@ -30,8 +29,6 @@ export interface SlotState {
   /** 1 for the first state ever written. Each replacement adds one. */
   readonly version: number;
   readonly holders: readonly SlotHolder[];
-  /** For how long an export leaves on average. The minimum: none has left lately. */
-  readonly waitMs: number;
 }
 
 interface SlotHolder {
@@ -51,11 +48,6 @@ export const maxPollMs = 10_000;
 const minPollIntervalMs = 100;
 /** An export leaves when others have taken a free slot before it so often. */
 const maxLosses = 2;
-const minWaitMs = 1_000;
-const maxWaitMs = 300_000;
-/** What an export that leaves, and one that takes a slot, multiply the average wait by: three leave for two that take one. */
-const longer = 1.1;
-const shorter = 0.87;
 
 /** `release` is persistent, because a slot that is not returned is lost until its lease ends. The store's client retries errors already. */
 const maxReleaseConflicts = 80;
@@ -73,7 +65,7 @@ export function createPageSlots({
   readonly runtime: Runtime;
 }): PageSlots {
   return {
-    async acquire({ leaseMs, signal }) {
+    async acquire({ leaseMs, signal, isRenewal = false }) {
       const id = runtime.randomHex(16);
       const pollUntil = runtime.monotonicNow() + Math.min(maxPollMs, leaseMs / 4);
       /** When the newest write began that takes a slot, whether or not it took effect. */
@@ -89,24 +81,18 @@ export function createPageSlots({
 
           const now = runtime.now();
           const state = current(stored, now);
-          const version = state.version + 1;
-          const hasOthers = state.waitMs > minWaitMs;
-          // Those that poll already go first, so that no export takes one slot after the other while others wait.
-          if (state.holders.length < limit && (seen !== undefined || !hasOthers)) {
+          // One that has just had a slot lets those that poll go first.
+          if (state.holders.length < limit && (seen !== undefined || !isRenewal)) {
             grantedAt = now;
             const expiresAt = Math.ceil((now + Math.min(leaseMs, maxLeaseMs)) / 1_000) + clockMarginSeconds;
             const holders = [...state.holders, { id, expiresAt }];
-            if (await store.replace({ version, holders, waitMs: Math.round(state.waitMs * shorter) }))
-              return slotSince(id, now);
+            if (await store.replace({ version: state.version + 1, holders })) return slotSince(id, now);
           }
           if (seen !== undefined && state.holders.some((holder) => !holds(seen as SlotState, holder.id))) losses += 1;
           seen = state;
           if (losses >= maxLosses || runtime.monotonicNow() >= pollUntil) {
             if (grantedAt !== undefined) await release(id);
-            // If another export has replaced the record meanwhile, this one is not counted.
-            else await store.replace({ ...state, version, waitMs: Math.round(state.waitMs * longer) });
-            const waitSeconds = Math.round((state.waitMs * (0.5 + random())) / 1_000);
-            return { granted: false, waitSeconds: Math.max(1, waitSeconds) };
+            return undefined;
           }
           await runtime.sleep(minPollIntervalMs * (1 + 2 * random()), signal);
         }
@@ -119,7 +105,7 @@ export function createPageSlots({
   };
 
   function slotSince(id: string, grantedAt: number): PageSlot {
-    return { granted: true, grantedAt, release: () => release(id) };
+    return { grantedAt, release: () => release(id) };
   }
 
   async function release(id: string): Promise<void> {
@@ -145,14 +131,10 @@ export function createPageSlots({
 
 /** Without slots whose lease has ended. What is too far ahead was not written by this code. */
 function current(stored: SlotState | undefined, nowMs: number): SlotState {
-  const { version, holders, waitMs } = stored ?? { version: 0, holders: [], waitMs: minWaitMs };
+  const { version, holders } = stored ?? { version: 0, holders: [] };
   const now = nowMs / 1_000;
   const latestEnd = now + maxLeaseMs / 1_000 + 2 * clockMarginSeconds;
-  return {
-    version,
-    holders: holders.filter(({ expiresAt }) => now < expiresAt && expiresAt <= latestEnd),
-    waitMs: Math.min(maxWaitMs, Math.max(minWaitMs, waitMs)),
-  };
+  return { version, holders: holders.filter(({ expiresAt }) => now < expiresAt && expiresAt <= latestEnd) };
 }
 
 const holds = ({ holders }: SlotState, id: string): boolean => holders.some((holder) => holder.id === id);

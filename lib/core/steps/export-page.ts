@@ -54,7 +54,7 @@ export async function exportPage(
   // Reached only after a wait: after a page, `outcomeAfter` returns `continue`.
   if (loop.iterations >= definition.limits.iterationsPerExecution) return { next: 'continue', ...loopWith(before) };
 
-  const { progress, failures, backoffSeconds, slotSeconds } = await walkSlices(deps, run, before, {
+  const { progress, failures, backoffSeconds, needsSlot } = await walkSlices(deps, run, before, {
     ...command,
     delays,
     firstRoot: await rootOfFirstPages(deps, run, state, before),
@@ -74,7 +74,7 @@ export async function exportPage(
     if (isRejected) return await restartRun(deps, run, progress, waiting, execution, error);
     throw error;
   }
-  if (isStuck && slotSeconds !== undefined) return queue(deps, run, waiting, slotSeconds);
+  if (isStuck && needsSlot) return queue(deps, run, waiting);
   return outcomeAfter(definition, run, progress, waiting);
 }
 

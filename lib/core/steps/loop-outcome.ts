@@ -52,13 +52,17 @@ export function wait(
   return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds, delays };
 }
 
+/** For how long an execution waits that found no free slot: a random time, so that exports do not poll in step. */
+const minSlotWaitSeconds = 10;
+const slotWaitSpread = 20;
+
 /** The outcome of an iteration that found no free slot. Counts as two iterations, as a Wait state adds two events. */
 export function queue(
-  { emit }: Pick<StepDependencies, 'emit'>,
+  { emit, runtime }: Pick<StepDependencies, 'emit' | 'runtime'>,
   run: Run,
   loop: LoopState,
-  waitSeconds: number,
 ): ExportPageOutcome {
+  const waitSeconds = minSlotWaitSeconds + (Number.parseInt(runtime.randomHex(4), 16) % slotWaitSpread);
   emit({ event: 'waiting-for-slot', export: run.export, run: run.run, page: loop.page, seconds: waitSeconds });
   return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
 }

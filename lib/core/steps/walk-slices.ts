@@ -40,8 +40,8 @@ interface Walk {
   readonly failures: readonly Failure[];
   /** What is left of a Retry-After that this invocation does not wait out; 0 if there is none. */
   readonly backoffSeconds: number;
-  /** How long to wait for a slot, if a slice had none. */
-  readonly slotSeconds: number | undefined;
+  /** Whether a slice found no free slot. */
+  readonly needsSlot: boolean;
 }
 
 /** No slice can succeed while a person does not act, or while this execution does not own the run. */
@@ -77,7 +77,7 @@ export async function walkSlices(
   const backoff: Backoff = { until: 0 };
   const failures: Failure[] = [];
   let fatal: { readonly error: unknown } | undefined;
-  let slotSeconds: number | undefined;
+  let needsSlot = false;
   const stop = new AbortController();
   const signal = interruption === undefined ? stop.signal : AbortSignal.any([stop.signal, interruption]);
   const stopAll = (error: unknown): undefined => {
@@ -183,7 +183,7 @@ export async function walkSlices(
   function setAside(slice: Slice, thrown: unknown): boolean {
     if (fatal !== undefined) return false;
     if (thrown instanceof NoFreeSlot) {
-      slotSeconds = Math.min(slotSeconds ?? thrown.waitSeconds, thrown.waitSeconds);
+      needsSlot = true;
       return false;
     }
     const isOutage = isExportError(thrown, 'ServiceUnreachableError') && hasFetchedPage(current, progress());
@@ -209,13 +209,13 @@ export async function walkSlices(
       setAside(sliceOf(run, 1), error);
     }
   }
-  if (failures.length === 0 && slotSeconds === undefined && fatal === undefined) await Promise.all(held.map(walker));
+  if (failures.length === 0 && !needsSlot && fatal === undefined) await Promise.all(held.map(walker));
   if (fatal !== undefined) throw fatal.error;
   return {
     progress: progress(),
     failures: failures.sort((one, other) => one.slice - other.slice),
     backoffSeconds: Math.max(0, (backoff.until - runtime.monotonicNow()) / 1_000),
-    slotSeconds,
+    needsSlot,
   };
 }
 

@@ -89,7 +89,6 @@ describe('if the record is damaged or deleted', () => {
       holders: fc.array(fc.record({ id: fc.string(), expiresAt: fc.oneof(aroundNow(), fc.maxSafeInteger()) }), {
         maxLength: 20,
       }),
-      waitMs: fc.oneof(fc.nat(100_000), fc.maxSafeInteger()),
     }),
     { nil: undefined },
   );

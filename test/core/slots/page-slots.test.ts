@@ -47,20 +47,18 @@ function aBench(limit = 1, storeOverrides: (store: SlotStore) => Partial<SlotSto
       },
     },
   });
-  const stored = (): SlotState => memory.current() ?? { version: 0, holders: [], waitMs: 1_000 };
+  const stored = (): SlotState => memory.current() ?? { version: 0, holders: [] };
   return { slots, memory, calls, clock, during, slept, stored };
 }
 
 async function acquired(slots: PageSlots): Promise<PageSlot> {
   const slot = await slots.acquire({ leaseMs });
-  if (!slot.granted) throw new Error(`There is no slot for ${slot.waitSeconds} s`);
+  if (slot === undefined) throw new Error('There is no slot');
   return slot;
 }
 
-async function refused(slots: PageSlots): Promise<number> {
-  const slot = await slots.acquire({ leaseMs });
-  if (slot.granted) throw new Error('There is a slot');
-  return slot.waitSeconds;
+async function refused(slots: PageSlots): Promise<void> {
+  expect(await slots.acquire({ leaseMs })).toBeUndefined();
 }
 
 const heldSlots = (count: number, expiresAt = startedAt / 1_000 + 600): SlotState['holders'] =>
@@ -85,7 +83,7 @@ describe('a slot', () => {
       clock.now += 1_000;
     }
     clock.now = grantedAt + leaseMs + 61_000;
-    expect((await acquired(slots)).granted).toBe(true);
+    await acquired(slots);
   });
 
   it('has its whole lease from the moment when it is free, however long its holder has polled', async () => {
@@ -158,7 +156,7 @@ describe('an export without a slot', () => {
   ])('polls for up to ten seconds, or for a quarter of its lease: $lease ms', async ({ lease, polledMs }) => {
     const { slots, clock } = aBench();
     await acquired(slots);
-    expect(await slots.acquire({ leaseMs: lease })).toMatchObject({ granted: false });
+    expect(await slots.acquire({ leaseMs: lease })).toBeUndefined();
     expect(clock.now - startedAt).toBeGreaterThanOrEqual(polledMs);
     expect(clock.now - startedAt).toBeLessThan(polledMs + 300);
   });
@@ -174,36 +172,11 @@ describe('an export without a slot', () => {
     expect(slept).toHaveLength(2);
   });
 
-  it('leaves for half to one and a half times as long as exports do on average, and at least for a second', async () => {
-    for (const [waitMs, min, max] of [
-      [1_000, 1, 2],
-      [60_000, 30, 90],
-      [1e12, 150, 450],
-    ] as const) {
-      const { slots, memory, stored } = aBench();
-      memory.set({ ...stored(), version: 1, holders: heldSlots(1), waitMs });
-      const seconds = await refused(slots);
-      expect(seconds).toBeGreaterThanOrEqual(min);
-      expect(seconds).toBeLessThanOrEqual(max);
-    }
-  });
-
-  it('lengthens that time when it leaves, and shortens it when it takes a slot', async () => {
-    const { slots, memory, stored } = aBench();
-    memory.set({ version: 1, holders: heldSlots(1), waitMs: 10_000 });
-    await refused(slots);
-    expect(stored().waitMs).toBeGreaterThan(10_000);
-    memory.set({ version: 1, holders: [], waitMs: 10_000 });
-    await acquired(slots);
-    expect(stored().waitMs).toBeLessThan(10_000);
-  });
-
-  it('lets those that poll go first while others wait, also if it has just returned a slot', async () => {
+  it('lets those that poll go first if it has just returned a slot', async () => {
     const { slots, memory, during, slept } = aBench();
-    memory.set({ version: 1, holders: [], waitMs: 10_000 });
-    during.sleep = () =>
-      slept.length === 1 ? memory.set({ version: 2, holders: heldSlots(1), waitMs: 9_000 }) : undefined;
-    await refused(slots);
+    memory.set({ version: 1, holders: [] });
+    during.sleep = () => (slept.length === 1 ? memory.set({ version: 2, holders: heldSlots(1) }) : undefined);
+    expect(await slots.acquire({ leaseMs, isRenewal: true })).toBeUndefined();
     expect(slept.length).toBeGreaterThan(1);
   });
 
@@ -359,12 +332,11 @@ describe('a record that was edited or deleted', () => {
   it.each<[string, Partial<SlotState>]>([
     ['slots that are held for years', { holders: [{ id: 'x', expiresAt: now + 100_000_000 }] }],
     ['slots that were held long ago', { holders: [{ id: 'x', expiresAt: 0 }] }],
-    ['a negative wait', { waitMs: -1 }],
   ])('with %s blocks no export', async (_, edit) => {
     const { slots, memory, stored } = aBench();
     memory.set({ ...stored(), version: 7, ...edit });
     await (await acquired(slots)).release();
-    expect(stored()).toEqual({ version: 9, holders: [], waitMs: 870 });
+    expect(stored()).toEqual({ version: 9, holders: [] });
   });
 
   it('takes slots from their holders, whose releases change nothing', async () => {

@@ -146,9 +146,9 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
     ]);
     keepAlive();
     if (acquired === 'failed' || acquired === 'vanished') return acquired;
-    if (!acquired.granted) {
+    if (acquired === undefined) {
       counts.refused += 1;
-      return acquired.waitSeconds;
+      return rng.between(10, 30);
     }
     const grant = hold(name, page, acquired, invocation.offset);
     const isCrashing = rng.chance(faults.crash ?? 0);
@@ -165,7 +165,7 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
     const acquired = await createPageSlots({ ...invocation, limit })
       .acquire({ leaseMs })
       .catch(() => undefined);
-    if (acquired?.granted !== true) return;
+    if (acquired === undefined) return;
     const grant = hold(name, 0, acquired, invocation.offset);
     await timeline.sleep(rng.between(0, 5_000));
     grant.until = timeline.now();
