@@ -3,15 +3,12 @@
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { type HistoryPlan, runHistory } from './histories/history.ts';
-import type { Crowd } from './histories/scenario.ts';
+import { pairPlans, planOf, type Slice } from './histories/pairs.ts';
 import { runHistories, type Summary } from './histories/run-histories.ts';
 import { shrink } from './histories/shrink.ts';
-import { smallHistories } from './histories/small-histories.ts';
-import { parseSmallOptions, UsageError } from './pairs/options.ts';
-import { StaleProgressError } from './pairs/progress-file.ts';
-import { maxLogLines, simulateSmallHistories } from './simulate-pairs.ts';
+import { type SmallHistory, smallHistories } from './histories/small-histories.ts';
 import { formatEventLog } from './world/event-log.ts';
-import { faultName, type Violation } from './world/world.ts';
+import { faultName } from './world/world.ts';
 
 const help = `Usage: npm run simulate -- [options]
 
@@ -26,9 +23,6 @@ invariants at every write. A seed determines its history: the same seed always g
   --each       with --seed: runs the history without faults, then once for each fault that can occur in it
   --pairs      runs a few small histories, once for each pair of faults that can occur in them
   --slice K/N  with --pairs: only part K of N parts of all pairs
-  --state FILE with --pairs: where to keep the progress (.cache/simulation/pairs.jsonl)
-  --max-failures N
-               with --pairs: stops after so many failing histories (20)
   --small NAME one small history: with --pairs, only its pairs; otherwise prints its event log
   --fault F    with --small: this fault occurs; no others do. With --pairs: only pairs that begin with it. Can be repeated
   --json       prints one JSON object as the last line of stdout; everything else goes to stderr
@@ -37,37 +31,41 @@ invariants at every write. A seed determines its history: the same seed always g
 If an invariant is violated, the history is shrunk to the pages and faults that violate it, and its event log is printed
 with the command that replays it.
 
---pairs continues where it was interrupted, unless the code has changed since. The small histories are
-${smallHistories.join(', ')}.
+The small histories are ${smallHistories.join(', ')}.
 
-Exit status: 0 all invariants hold, 1 an invariant was violated, 2 invalid options, 130 interrupted.
+Exit status: 0 all invariants hold, 1 an invariant was violated, 2 invalid options.
 
 Examples:
   npm run simulate -- --runs 1000                     1,000 new histories
   npm run simulate -- --seed 4711                     one history, with its event log
   npm run simulate -- --each --seed 4711 --pages 2    one history, once for each fault
   npm run simulate -- --runs 1 --exports 100 --limit 2 --pages 5
-  npm run simulate -- --pairs                         every pair of faults; an hour
+  npm run simulate -- --pairs                         every pair of faults; two hours
   npm run simulate -- --pairs --slice 3/200           a part of them
 `;
 
 interface Options {
-  readonly seed: number;
+  /** The first history, or the only one. */
+  readonly plan: HistoryPlan;
+  readonly mode: 'log' | 'seeds' | 'each' | 'pairs';
   readonly runs: number;
-  readonly pages: number;
-  readonly crowd: Crowd | undefined;
-  readonly each: boolean;
-  /** Prints the event log of the one history. */
-  readonly showLog: boolean;
+  readonly small: SmallHistory | undefined;
+  readonly faults: readonly string[];
+  readonly slice: Slice;
   readonly json: boolean;
 }
+
+class UsageError extends Error {}
+
+/** The cause of a violation is near the end of a shrunk history. */
+const maxLogLines = 150;
 
 // A closed pipe, such as that of `head`, ends the output.
 process.stdout.on('error', () => process.exit(0));
 try {
   process.exitCode = await main();
 } catch (error) {
-  if (!(error instanceof UsageError || error instanceof StaleProgressError)) throw error;
+  if (!(error instanceof UsageError)) throw error;
   process.stderr.write(`Error: ${error.message}\nRun npm run simulate -- --help for the options.\n`);
   process.exitCode = 2;
 }
@@ -78,14 +76,12 @@ async function main(): Promise<number> {
     process.stdout.write(help);
     return 0;
   }
-  const small = parseSmallOptions(args);
-  if (small !== undefined) return await simulateSmallHistories(small, createPrinter(small));
   const options = parseOptions(args);
-  return options.showLog ? await simulateOne(options) : await simulateMany(options);
+  return options.mode === 'log' ? await simulateOne(options) : await simulateMany(options);
 }
 
 function parseOptions(args: readonly string[]): Options {
-  const { values } = parse(args);
+  const values = parse(args);
   const problems: string[] = [];
   const integer = (
     name: 'seed' | 'runs' | 'pages' | 'exports' | 'limit',
@@ -103,19 +99,37 @@ function parseOptions(args: readonly string[]): Options {
   const pages = integer('pages', 1, 1_000);
   const exports = integer('exports', 1, 1_000);
   const limit = integer('limit', 1, 100);
-  const each = values.each === true;
+  const { each = false, pairs = false, fault: faults = [], json = false } = values;
   if (each && (seed === undefined || runs !== undefined)) problems.push('--each requires --seed and excludes --runs');
-  if ((values.exports === undefined) !== (values.limit === undefined))
-    problems.push('--exports and --limit go together');
+  if ((exports === undefined) !== (limit === undefined)) problems.push('--exports and --limit go together');
+  const small = smallHistories.find((name) => name === values.small);
+  if (values.small !== undefined && small === undefined)
+    problems.push(`--small must be one of ${smallHistories.join(', ')}`);
+  const isSmall = pairs || values.small !== undefined;
+  if (
+    isSmall &&
+    (each || [values.seed, values.runs, values.pages, values.exports].some((value) => value !== undefined))
+  )
+    problems.push('--pairs and --small exclude --seed, --runs, --pages, --exports and --each');
+  if (faults.length > 0 && !isSmall) problems.push('--fault requires --small or --pairs');
+  const [, part, parts] = /^([1-9]\d{0,5})\/([1-9]\d{0,5})$/.exec(values.slice ?? '1/1') ?? [];
+  const slice = { part: Number(part), parts: Number(parts) };
+  if (!(slice.part <= slice.parts)) problems.push('--slice must be two integers K/N, K from 1 to N');
+  if (values.slice !== undefined && !pairs) problems.push('--slice requires --pairs');
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
+  const crowd = exports === undefined || limit === undefined ? undefined : { exports, maxConcurrentPages: limit };
+  const isOne = small !== undefined || (seed !== undefined && runs === undefined);
   return {
-    seed: seed ?? randomInt(2 ** 47),
-    runs: runs ?? (seed === undefined ? 100 : 1),
-    pages: pages ?? 12,
-    crowd: exports === undefined || limit === undefined ? undefined : { exports, maxConcurrentPages: limit },
-    each,
-    showLog: seed !== undefined && runs === undefined && !each,
-    json: values.json === true,
+    plan:
+      small === undefined
+        ? { seed: String(seed ?? randomInt(2 ** 47)), pages: pages ?? 12, crowd }
+        : planOf(small, faults),
+    mode: pairs ? 'pairs' : each ? 'each' : isOne ? 'log' : 'seeds',
+    runs: runs ?? 100,
+    small,
+    faults,
+    slice,
+    json,
   };
 }
 
@@ -130,55 +144,75 @@ function parse(args: readonly string[]) {
         exports: { type: 'string' },
         limit: { type: 'string' },
         each: { type: 'boolean' },
+        pairs: { type: 'boolean' },
+        slice: { type: 'string' },
+        small: { type: 'string' },
+        fault: { type: 'string', multiple: true },
         json: { type: 'boolean' },
       },
-    });
+    }).values;
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error));
   }
 }
 
-async function simulateOne(options: Options): Promise<number> {
-  const plan = { seed: String(options.seed), pages: options.pages, crowd: options.crowd };
-  const print = createPrinter(options);
+async function simulateOne({ plan, faults, json }: Options): Promise<number> {
+  const print = createPrinter(json);
   const history = await runHistory({ ...plan, recordLog: true });
   const { violation, stats, seed, injectedFaults } = history;
   print(formatEventLog(history.logLines, history.start));
   print(`${injectedFaults.length} faults, ${stats.runsPublished} runs published.`);
-  if (violation === undefined) print('All invariants hold.');
-  else await explainFailure(plan, options, print);
-  if (options.json) printJson({ seed, ...stats, violations: violation ? [{ seed, ...violation }] : [] });
+  const occurred = new Set(injectedFaults.map(faultName));
+  const missing = faults.find((fault) => !occurred.has(fault));
+  if (violation !== undefined) await explainFailure(plan, print);
+  else if (missing !== undefined)
+    throw new UsageError(`${missing} did not occur. Another version of the code may name the site differently`);
+  else print('All invariants hold.');
+  if (json) printJson({ seed, ...stats, violations: violation ? [{ seed, ...violation }] : [] });
   return violation === undefined ? 0 : 1;
 }
 
 async function simulateMany(options: Options): Promise<number> {
-  const print = createPrinter(options);
-  const plans = options.each ? await oneFaultEach(options) : consecutiveSeeds(options);
-  print(
-    options.each
-      ? `Running seed ${options.seed} without faults, then with each of its ${plans.length - 1} possible faults`
-      : `Running ${plans.length} histories from seed ${options.seed}`,
-  );
-  const summary = await runHistories(plans, { maxFailures: 1, onProgress: createProgress(plans.length) });
+  const { plan, mode, json } = options;
+  const print = createPrinter(json);
+  const { plans, what } = await plansOf(options);
+  print(`Running ${what}`);
+  const summary = await runHistories(plans, showProgress);
+  if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+  if (summary.histories === 0)
+    throw new UsageError('No such fault can occur. Another version of the code may name the site differently');
   print(formatSummary(summary));
-  const [failure] = summary.failures;
+  const { failure, faultCounts, ...stats } = summary;
   if (failure === undefined) print('All invariants hold.');
-  else await explainFailure(failure.plan, options, print);
-  if (options.json) {
-    const { faultCounts, failures, ...stats } = summary;
-    const violations = failures.map(({ plan, violation }) => ({ seed: plan.seed, ...(violation as Violation) }));
-    printJson({ seed: options.seed, ...stats, faults: Object.fromEntries(faultCounts), violations });
+  else await explainFailure(failure.plan, print, mode === 'each');
+  if (json) {
+    const violations = failure === undefined ? [] : [{ seed: failure.plan.seed, ...failure.violation }];
+    const seed = mode === 'pairs' ? undefined : Number(plan.seed);
+    printJson({ seed, ...stats, faults: Object.fromEntries(faultCounts), violations });
   }
   return failure === undefined ? 0 : 1;
 }
 
-function consecutiveSeeds({ seed, runs, pages, crowd }: Options): HistoryPlan[] {
-  return Array.from({ length: runs }, (_, index) => ({ seed: String(seed + index), pages, crowd }));
+async function plansOf({ plan, mode, runs, small, faults, slice }: Options) {
+  if (mode === 'pairs') {
+    const histories = small === undefined ? smallHistories : [small];
+    return {
+      plans: pairPlans(histories, { faults, slice }),
+      what: `slice ${slice.part}/${slice.parts} of all pairs of faults of ${histories.join(', ')}`,
+    };
+  }
+  if (mode === 'each') {
+    const plans = await oneFaultEach(plan);
+    const what = `seed ${plan.seed} without faults, then with each of its ${plans.length - 1} possible faults`;
+    return { plans, what };
+  }
+  const plans = Array.from({ length: runs }, (_, index) => ({ ...plan, seed: String(Number(plan.seed) + index) }));
+  return { plans, what: `${runs} histories from seed ${plan.seed}` };
 }
 
 /** The history without faults, and once for each fault that can occur in it. */
-async function oneFaultEach({ seed, pages, crowd }: Options): Promise<HistoryPlan[]> {
-  const withoutFaults = { seed: String(seed), pages, crowd, forcedFaults: new Set<string>() };
+async function oneFaultEach(plan: HistoryPlan): Promise<HistoryPlan[]> {
+  const withoutFaults = { ...plan, forcedFaults: new Set<string>() };
   const { candidateFaults } = await runHistory({ ...withoutFaults, recordCandidates: true });
   const names = new Set(candidateFaults.map(faultName));
   return [withoutFaults, ...[...names].map((name) => ({ ...withoutFaults, forcedFaults: new Set([name]) }))];
@@ -187,7 +221,7 @@ async function oneFaultEach({ seed, pages, crowd }: Options): Promise<HistoryPla
 type Print = (text: string) => void;
 
 /** Shrinks the failing history, and prints its event log and how to replay it. */
-async function explainFailure(plan: HistoryPlan, { each, pages, crowd }: Options, print: Print): Promise<void> {
+async function explainFailure(plan: HistoryPlan, print: Print, isOfEach = false): Promise<void> {
   const failing = await runHistory(plan);
   print(`\nFAILED at seed ${plan.seed}: ${failing.violation?.invariant}\n  ${failing.violation?.details}`);
   const { history, plan: shortest, replays } = await shrink(plan, failing);
@@ -198,8 +232,22 @@ async function explainFailure(plan: HistoryPlan, { each, pages, crowd }: Options
   const omitted = history.logLines.length - lines.length;
   if (omitted > 0) print(`(${omitted} earlier lines omitted)`);
   print(formatEventLog(lines, history.start));
+  print(`\nTo replay: npm run simulate -- ${replayOptions(plan.small === undefined ? plan : shortest, isOfEach)}`);
+}
+
+function replayOptions(
+  { seed, pages, crowd, small, forcedFaults = new Set() }: HistoryPlan,
+  isOfEach: boolean,
+): string {
+  if (small !== undefined)
+    return [`--small ${small}`, ...[...forcedFaults].map((fault) => `--fault ${quote(fault)}`)].join(' ');
   const crowdOptions = crowd === undefined ? '' : ` --exports ${crowd.exports} --limit ${crowd.maxConcurrentPages}`;
-  print(`\nTo replay: npm run simulate -- ${each ? '--each ' : ''}--seed ${plan.seed} --pages ${pages}${crowdOptions}`);
+  return `${isOfEach ? '--each ' : ''}--seed ${seed} --pages ${pages}${crowdOptions}`;
+}
+
+/** For a POSIX shell. */
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function formatSummary(summary: Summary): string {
@@ -215,7 +263,7 @@ function formatSummary(summary: Summary): string {
 }
 
 /** With --json, stdout is for JSON only. */
-function createPrinter({ json }: { readonly json: boolean }): Print {
+function createPrinter(json: boolean): Print {
   return (text) => (json ? process.stderr : process.stdout).write(`${text}\n`);
 }
 
@@ -223,11 +271,6 @@ function printJson(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value)}\n`);
 }
 
-/** Shows the progress on a terminal, and clears it at the end. */
-function createProgress(total: number): ((completed: number) => void) | undefined {
-  if (!process.stderr.isTTY) return undefined;
-  return (completed) => {
-    if (completed === total) process.stderr.write('\r\x1b[K');
-    else if (completed % 10 === 0) process.stderr.write(`\r${completed} of ${total} histories`);
-  };
+function showProgress(completed: number): void {
+  if (process.stderr.isTTY && completed % 10 === 0) process.stderr.write(`\r${completed} histories`);
 }

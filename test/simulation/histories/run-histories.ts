@@ -5,8 +5,7 @@ import { Worker } from 'node:worker_threads';
 import type { Violation } from '../world/world.ts';
 import type { HistoryPlan, HistoryStats } from './history.ts';
 
-interface HistoryResult {
-  readonly plan: HistoryPlan;
+export interface HistoryResult {
   readonly violation: Violation | undefined;
   readonly stats: HistoryStats;
   readonly faultCounts: ReadonlyMap<string, number>;
@@ -14,69 +13,64 @@ interface HistoryResult {
 
 export interface Summary extends HistoryStats {
   readonly histories: number;
-  readonly failures: readonly HistoryResult[];
+  readonly failure: { readonly plan: HistoryPlan; readonly violation: Violation } | undefined;
   /** By kind, the most frequent first. */
   readonly faultCounts: ReadonlyMap<string, number>;
 }
 
-/** Stops early after `maxFailures` histories with a violation. */
+/** Stops at the first history with a violation. @throws Error if a forced fault of a plan does not occur */
 export async function runHistories(
-  plans: readonly HistoryPlan[],
-  {
-    maxFailures = Number.POSITIVE_INFINITY,
-    onProgress,
-  }: { maxFailures?: number; onProgress?: ((completed: number) => void) | undefined } = {},
+  plans: Iterable<HistoryPlan> | AsyncIterable<HistoryPlan>,
+  onProgress: (completed: number) => void = () => {},
 ): Promise<Summary> {
-  const remaining = [...plans].reverse();
-  const results: HistoryResult[] = [];
-  const failures: HistoryResult[] = [];
+  const remaining = (async function* () {
+    yield* plans;
+  })();
+  const totals = new Map<keyof HistoryStats, number>();
+  const faultCounts = new Map<string, number>();
+  let histories = 0;
+  let maxHistoryEvents = 0;
+  let failure: Summary['failure'];
   const runWorker = async () => {
     const worker = new Worker(new URL('./history-worker.ts', import.meta.url));
     try {
-      for (let plan = remaining.pop(); plan !== undefined && failures.length < maxFailures; plan = remaining.pop()) {
-        const result = await runInWorker(worker, plan);
-        results.push(result);
-        if (result.violation !== undefined) failures.push(result);
-        onProgress?.(results.length);
+      for (let next = await remaining.next(); !next.done; next = await remaining.next()) {
+        const plan = next.value;
+        const { violation, stats, faultCounts: counts } = await runInWorker(worker, plan);
+        histories += 1;
+        for (const [name, count] of Object.entries(stats) as [keyof HistoryStats, number][]) add(totals, name, count);
+        for (const [kind, count] of counts) add(faultCounts, kind, count);
+        maxHistoryEvents = Math.max(maxHistoryEvents, stats.maxHistoryEvents);
+        if (violation !== undefined) failure ??= { plan, violation };
+        onProgress(histories);
+        if (failure !== undefined) return;
       }
     } finally {
       await worker.terminate();
     }
   };
-  await Promise.all(Array.from({ length: Math.min(availableParallelism(), plans.length) }, runWorker));
-  return summarize(results, failures);
+  await Promise.all(Array.from({ length: availableParallelism() }, runWorker));
+  return {
+    ...(Object.fromEntries(totals) as unknown as HistoryStats),
+    maxHistoryEvents,
+    histories,
+    failure,
+    faultCounts: new Map([...faultCounts].sort(([, one], [, other]) => other - one)),
+  };
 }
+
+const add = <Key>(counts: Map<Key, number>, key: Key, count: number) =>
+  void counts.set(key, (counts.get(key) ?? 0) + count);
 
 function runInWorker(worker: Worker, plan: HistoryPlan): Promise<HistoryResult> {
   return new Promise((resolve, reject) => {
+    const faults = [...(plan.forcedFaults ?? [])].join(' and ');
+    const failed = (message: string, cause?: unknown) =>
+      reject(new Error(`${message} at seed ${plan.seed}${faults === '' ? '' : ` with ${faults}`}`, { cause }));
     worker.removeAllListeners();
     worker.once('message', resolve);
-    worker.once('error', (error) =>
-      reject(new Error(`The simulation itself failed at seed ${plan.seed}`, { cause: error })),
-    );
-    worker.once('exit', () => reject(new Error(`The worker exited at seed ${plan.seed}`)));
+    worker.once('error', (error) => failed('The simulation itself failed', error));
+    worker.once('exit', () => failed('The worker exited'));
     worker.postMessage(plan);
   });
-}
-
-function summarize(results: readonly HistoryResult[], failures: readonly HistoryResult[]): Summary {
-  const sum = (name: keyof HistoryStats) => results.reduce((total, { stats }) => total + stats[name], 0);
-  const faultCounts = new Map<string, number>();
-  for (const result of results) {
-    for (const [kind, count] of result.faultCounts) faultCounts.set(kind, (faultCounts.get(kind) ?? 0) + count);
-  }
-  return {
-    histories: results.length,
-    failures,
-    events: sum('events'),
-    executions: sum('executions'),
-    invocations: sum('invocations'),
-    requestsToService: sum('requestsToService'),
-    pagesStored: sum('pagesStored'),
-    runsPublished: sum('runsPublished'),
-    slicedRunsPublished: sum('slicedRunsPublished'),
-    boundedRunsPublished: sum('boundedRunsPublished'),
-    maxHistoryEvents: Math.max(0, ...results.map(({ stats }) => stats.maxHistoryEvents)),
-    faultCounts: new Map([...faultCounts].sort(([, one], [, other]) => other - one)),
-  };
 }
