@@ -1,13 +1,12 @@
 /**
- * Starts the emulators once for all test files: MiniStack and moto always, other servers if they can be installed. At the end
- * it prints which servers each file ran on.
+ * Starts the emulators once for all test files: MiniStack always, other servers if they can be installed. At the end it prints
+ * which servers each file ran on.
  */
 
 import { basename } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { startDynamoDbLocal, startS3Mock } from './emulators/java.ts';
 import { startMiniStack } from './emulators/ministack.ts';
-import { startMoto } from './emulators/moto.ts';
 import { type Emulator, freePort } from './emulators/processes.ts';
 import { pythonEnvironment } from './emulators/python.ts';
 import { startRegistry } from './emulators/registry.ts';
@@ -20,7 +19,6 @@ export interface Server {
 declare module 'vitest' {
   export interface ProvidedContext {
     readonly miniStack: string;
-    readonly moto: string;
     readonly s3Servers: readonly Server[];
     readonly dynamoDbServers: readonly Server[];
     /** One, if it could be built. */
@@ -56,28 +54,22 @@ export default async function startEmulators(project: TestProject): Promise<() =
     const registry = startOptional('registry', startRegistry);
     const python = await pythonEnvironment().catch(exitWithMessage);
     const miniStack = await startRequired(startMiniStack(python));
-    const moto = await startRequired(startMoto(python, miniStack.endpoint));
     const [dynamoDbLocal, s3Mock] = await Promise.all([
       startOptional('DynamoDB Local', startDynamoDbLocal),
       startOptional('S3Mock', startS3Mock),
     ]);
-    const both = [
-      { name: 'MiniStack', endpoint: miniStack.endpoint },
-      { name: 'moto', endpoint: moto.endpoint },
-    ];
+    const onMiniStack = { name: 'MiniStack', endpoint: miniStack.endpoint };
     return {
       miniStack,
-      moto,
-      s3Servers: [...both, ...s3Mock],
-      dynamoDbServers: [...both, ...dynamoDbLocal],
+      s3Servers: [onMiniStack, ...s3Mock],
+      dynamoDbServers: [onMiniStack, ...dynamoDbLocal],
       registries: await registry,
     };
   };
 
   try {
-    const { miniStack, moto, s3Servers, dynamoDbServers, registries } = await startAll();
+    const { miniStack, s3Servers, dynamoDbServers, registries } = await startAll();
     project.provide('miniStack', miniStack.endpoint);
-    project.provide('moto', moto.endpoint);
     project.provide('s3Servers', s3Servers);
     project.provide('dynamoDbServers', dynamoDbServers);
     project.provide('registries', registries);
@@ -112,8 +104,7 @@ function summarize(testFiles: readonly string[], { s3Servers, dynamoDbServers, s
   const serversOf: Record<string, string> = {
     's3-page-store.test.ts': namesOf(s3Servers),
     'dynamodb-page-log.test.ts': namesOf(dynamoDbServers),
-    'moto.test.ts': 'MiniStack, with its state machine in moto',
-    'real-servers.test.ts': `a registry, ${namesOf(s3Servers)}, moto`,
+    'real-servers.test.ts': `a registry, ${namesOf(s3Servers)}`,
   };
   const lines = testFiles.toSorted().map((file) => `${file} ran on ${serversOf[file] ?? 'MiniStack'}`);
   return [...lines, `Skipped: ${skipped.join('; ') || 'none'}`, ''].join('\n');

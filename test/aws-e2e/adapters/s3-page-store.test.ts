@@ -4,13 +4,11 @@ import { pageStoreContract } from '../../contracts/page-store-contract.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 
 /**
- * S3 evaluates If-None-Match atomically. S3Mock 5.2.0 and moto 5.2.5 check first and write later: of eight
- * concurrent writers of an object, sometimes two or more succeed. On these servers, writers run one after the other.
+ * S3 evaluates If-None-Match atomically. S3Mock 5.2.0 checks first and writes later: of eight concurrent
+ * writers of an object, sometimes two or more succeed. It does not return the checksum of each part either, which the completion
+ * of an upload must contain. So there, writers run one after the other, and no page is uploaded in parts.
  */
-const serversWithoutAtomicWrites = new Set(['S3Mock', 'moto']);
-
-/** S3 returns the checksum of each part, which the completion must contain. S3Mock 5.2.0 does not return it. */
-const serversWithoutPartChecksums = new Set(['S3Mock']);
+const limitsOfS3Mock = { writers: 1, largePageBytes: 8 * 1_024 * 1_024 };
 
 for (const { name, endpoint } of inject('s3Servers')) {
   pageStoreContract(
@@ -19,8 +17,7 @@ for (const { name, endpoint } of inject('s3Servers')) {
     {
       // More than S3 returns at once.
       listedFolders: 1_100,
-      ...(serversWithoutAtomicWrites.has(name) ? { writers: 1 } : {}),
-      ...(serversWithoutPartChecksums.has(name) ? { largePageBytes: 8 * 1_024 * 1_024 } : {}),
+      ...(name === 'S3Mock' ? limitsOfS3Mock : {}),
     },
   );
 }

@@ -6,7 +6,7 @@ import { type Emulator, startEmulator } from './processes.ts';
 export const accountId = '123456789012';
 export const region = 'us-east-1';
 
-/** The root user of the account. moto accepts only these keys for its calls. */
+/** The root user of the account. */
 export const credentials = { accessKeyId: 'ak', secretAccessKey: 'sk' } as const;
 
 export function startMiniStack(python: string): Promise<Emulator> {

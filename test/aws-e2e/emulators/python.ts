@@ -1,4 +1,4 @@
-/** Python environments: of the emulators, and of the linters in test/templates. Each is created once per version of its requirements. */
+/** Python environments: of MiniStack, and of the linters in test/templates. Each is created once per version of its requirements. */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ export interface PythonTools {
 
 const emulators: PythonTools = {
   name: 'python',
-  tools: 'MiniStack and moto',
+  tools: 'MiniStack',
   requirements: join(import.meta.dirname, 'requirements.txt'),
   neededBy: 'npm run test:aws',
 };

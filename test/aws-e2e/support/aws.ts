@@ -16,7 +16,6 @@ export const dynamoDb = new DynamoDBClient(miniStack);
 export const scheduler = new SchedulerClient(miniStack);
 export const secretsManager = new SecretsManagerClient(miniStack);
 export const stepFunctions = new SFNClient(miniStack);
-export const motoStepFunctions = new SFNClient({ ...miniStack, endpoint: inject('moto') });
 
 /**
  * Calls an operation of a service that only the tests use, over its JSON protocol, so that no SDK client is needed for it.

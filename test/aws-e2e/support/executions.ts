@@ -1,17 +1,14 @@
 /** Starts executions and waits for their end. */
 
 import {
-  CreateStateMachineCommand,
   DescribeExecutionCommand,
   type DescribeExecutionCommandOutput,
-  DescribeStateMachineCommand,
   GetExecutionHistoryCommand,
   type HistoryEvent,
   ListExecutionsCommand,
-  type SFNClient,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import { motoStepFunctions, stepFunctions } from './aws.ts';
+import { stepFunctions } from './aws.ts';
 import { eventually } from './eventually.ts';
 
 interface EndedExecution {
@@ -38,31 +35,26 @@ export interface DeployedMachine {
 export async function startExecution(
   { stateMachineArn, exportName }: DeployedMachine,
   input: object = {},
-  client = stepFunctions,
 ): Promise<string> {
   const text = JSON.stringify({ export: exportName, ...input });
-  const { executionArn } = await client.send(new StartExecutionCommand({ stateMachineArn, input: text }));
+  const { executionArn } = await stepFunctions.send(new StartExecutionCommand({ stateMachineArn, input: text }));
   return executionArn as string;
 }
 
 /** Starts an execution of the export and waits for its end. */
-export async function runExecution(
-  machine: DeployedMachine,
-  input: object = {},
-  client = stepFunctions,
-): Promise<EndedExecution> {
-  return await endOfExecution(await startExecution(machine, input, client), client);
+export async function runExecution(machine: DeployedMachine, input: object = {}): Promise<EndedExecution> {
+  return await endOfExecution(await startExecution(machine, input));
 }
 
-export async function endOfExecution(executionArn: string, client: SFNClient = stepFunctions): Promise<EndedExecution> {
+export async function endOfExecution(executionArn: string): Promise<EndedExecution> {
   const description = await eventually(`the end of ${executionArn}`, async () => {
-    const description = await client.send(new DescribeExecutionCommand({ executionArn }));
+    const description = await stepFunctions.send(new DescribeExecutionCommand({ executionArn }));
     return description.status === 'RUNNING' ? undefined : description;
   }).catch(async (error: Error) => {
-    const failed = (await historyOf(executionArn, client)).findLast(({ type }) => type === 'TaskFailed');
+    const failed = (await historyOf(executionArn)).findLast(({ type }) => type === 'TaskFailed');
     throw new Error(`${error.message}; last error: ${failed?.taskFailedEventDetails?.cause ?? 'none'}`);
   });
-  return toEndedExecution(executionArn, description, await historyOf(executionArn, client));
+  return toEndedExecution(executionArn, description, await historyOf(executionArn));
 }
 
 function toEndedExecution(
@@ -86,11 +78,13 @@ function toEndedExecution(
   };
 }
 
-async function historyOf(executionArn: string, client: SFNClient): Promise<HistoryEvent[]> {
+async function historyOf(executionArn: string): Promise<HistoryEvent[]> {
   const events: HistoryEvent[] = [];
   let nextToken: string | undefined;
   do {
-    const response = await client.send(new GetExecutionHistoryCommand({ executionArn, maxResults: 1_000, nextToken }));
+    const response = await stepFunctions.send(
+      new GetExecutionHistoryCommand({ executionArn, maxResults: 1_000, nextToken }),
+    );
     events.push(...(response.events ?? []));
     nextToken = response.nextToken;
   } while (nextToken !== undefined);
@@ -109,24 +103,4 @@ export async function executionsOf({
   return described
     .filter(({ input = '{}' }) => (JSON.parse(input) as { export?: unknown } | null)?.export === exportName)
     .map(({ executionArn: arn = '', name = '' }) => ({ arn, name }));
-}
-
-interface Definition {
-  readonly States: Readonly<Record<string, object>>;
-}
-
-/** Creates a copy of the state machine in moto, for this export. */
-export async function createInMoto(
-  { stateMachineArn, exportName }: DeployedMachine,
-  change: (definition: Definition) => Definition = (definition) => definition,
-): Promise<DeployedMachine> {
-  const { definition = '', roleArn } = await stepFunctions.send(new DescribeStateMachineCommand({ stateMachineArn }));
-  const created = await motoStepFunctions.send(
-    new CreateStateMachineCommand({
-      name: exportName,
-      roleArn,
-      definition: JSON.stringify(change(JSON.parse(definition))),
-    }),
-  );
-  return { stateMachineArn: created.stateMachineArn as string, exportName };
 }

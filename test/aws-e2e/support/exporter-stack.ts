@@ -30,8 +30,6 @@ const exports: Readonly<Record<string, Omit<ExportProps, 'name'>>> = {
   forbidden: {},
   outage: { maxInlineWait: 'PT1S' },
   rotated: {},
-  'moto-outage': {},
-  'moto-slow': {},
   python: { since: { overlap: 'P1D' } },
   duckdb: { since: { overlap: 'P1D' } },
   copied: { since: { overlap: 'P1D' } },
