@@ -184,7 +184,6 @@ describe('a bundle contains', () => {
   const unwanted = [
     'aws-cdk-lib',
     'constructs',
-    'aws-local-stepfunctions',
     'commander',
     'node:sqlite',
     'esbuild',

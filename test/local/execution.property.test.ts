@@ -4,7 +4,6 @@ import { describe, expect } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asRunId, type LoopState } from '../../lib/core/model.ts';
 import type { Runtime, StepDependencies } from '../../lib/core/ports.ts';
-import type { Retrier } from '../../lib/core/state-machine/asl.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../lib/core/steps/export-page.ts';
 import { failRun, recordedFailure } from '../../lib/core/steps/fail-run.ts';
@@ -25,9 +24,6 @@ interface Observed {
 }
 
 type Run = (bench: Bench, start: ExecutionStart) => Promise<Observed & { readonly next?: ExecutionStart | undefined }>;
-
-const retryText = (state: string, error: string, attempt: number, { MaxAttempts }: Retrier): string =>
-  `${state}: ${error}, retry ${attempt} of ${MaxAttempts}`;
 
 const countFailures = ({ events }: Bench): number => events.filter(({ event }) => event === 'run-failed').length;
 
@@ -51,9 +47,7 @@ const runLoop: Run = async (bench, start) => {
   const pauses: number[] = [];
   const runtime = withoutSleep(deps.runtime, (ms) => pauses.push(ms));
   const end = await runExecution({ ...deps, runtime }, start, {
-    onRetry: ({ state, error, attempt, maxAttempts }) => {
-      retries.push(retryText(state, error, attempt, { ErrorEquals: [], MaxAttempts: maxAttempts }));
-    },
+    onRetry: ({ state, error }) => void retries.push(`${state}: ${error}`),
   });
   // Without jitter, a pause before a retry is none.
   const waits = pauses.filter((ms) => ms > 0).map((ms) => ms / 1_000);
@@ -91,13 +85,6 @@ function functionsOf(deps: StepDependencies): Functions {
   };
 }
 
-interface HistoryEvent {
-  readonly type: string;
-  readonly state: { readonly name: string; readonly input: { readonly waitSeconds?: number } };
-  readonly Error?: string;
-  readonly retry: { readonly attempt: number; readonly retrier: Retrier };
-}
-
 const runDefinition: Run = async (bench, { name, input }) => {
   const { deps } = bench;
   const failuresBefore = countFailures(bench);
@@ -106,21 +93,19 @@ const runDefinition: Run = async (bench, { name, input }) => {
   const end = await execute(functionsOf({ ...deps, runtime }), { name, input });
   const retries: string[] = [];
   const waits: number[] = [];
-  let error = '';
-  for (const event of end.history as readonly HistoryEvent[]) {
-    if (event.type === 'StateFailed') error = event.Error ?? '';
-    if (event.type === 'StateRetried') {
-      retries.push(retryText(event.state.name, error, event.retry.attempt, event.retry.retrier));
-    }
-    if (event.type === 'StateEntered' && event.state.name.startsWith('WaitFor')) {
-      waits.push(event.state.input.waitSeconds ?? 0);
-    }
+  for (const event of end.history) {
+    if (event.type === 'task-failed' && event.retryInMs !== undefined) retries.push(`${event.state}: ${event.error}`);
+    if (event.type === 'entered' && event.state.startsWith('WaitFor'))
+      waits.push((event.data as { readonly waitSeconds: number }).waitSeconds);
   }
   const observed = { retries, waits: [...inside, ...waits] };
   if (end.next !== undefined) return { ...observed, status: 'continued', detail: undefined, next: end.next };
   if (end.status === 'failed') {
     const [{ failed }] = end.events as readonly [{ readonly failed: object }];
-    const recorded = countFailures(bench) > failuresBefore ? failed : { message: end.cause };
+    const recorded =
+      countFailures(bench) > failuresBefore
+        ? failed
+        : { message: (JSON.parse(end.cause ?? '') as { readonly errorMessage: string }).errorMessage };
     return { ...observed, status: 'failed', detail: { ...recorded, error: end.error } };
   }
   const isSkipped = end.states.at(-1) === 'Skipped';

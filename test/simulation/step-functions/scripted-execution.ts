@@ -1,7 +1,7 @@
-/** Runs the real definition with scripted steps, in the simulated Step Functions and in an interpreter. */
+/** Runs the real definition with scripted steps in the simulated Step Functions. */
 
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
-import { type ExecutionResult, execute, executionArn } from '../../support/export/function-machine.ts';
+import { executionArn } from '../../support/export/function-machine.ts';
 import { createTimeline } from '../world/virtual-time.ts';
 import { createStepFunctions, type SimulatedExecution, TaskFailure } from './step-functions.ts';
 
@@ -59,12 +59,6 @@ export async function simulate(
   const execution = stepFunctions.start(name, {});
   await time.run({ until: Number.POSITIVE_INFINITY, stop: () => execution.status !== 'RUNNING' });
   return { states, execution };
-}
-
-export function interpret(script: Script): Promise<ExecutionResult> {
-  const runStep = scriptedSteps(script);
-  const functions = byStep((step) => async () => runStep(step));
-  return execute(functions, { name: 'one' });
 }
 
 function scriptedSteps(script: Script) {

@@ -2,8 +2,8 @@
  * Simulated Step Functions: interprets the real definition in virtual time, retries tasks as the definition says, and counts
  * the events of each execution's history as the real service does, up to its limit.
  *
- * It supports the part of the language in lib/core/state-machine/asl.ts. A property test compares it with another
- * interpreter.
+ * It supports the part of the language in lib/core/state-machine/asl.ts. The tests in test/aws-e2e run the same definition in
+ * an emulator.
  */
 
 import type { ChoiceRule, Retrier, State, StateMachine, TaskState } from '../../../lib/core/state-machine/asl.ts';
