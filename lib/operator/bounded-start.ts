@@ -1,29 +1,14 @@
 /** Decides, before a start, whether its bounds may be exported: exported twice, reports would be in two runs. */
 
-import { systemRuntime } from '../core/clock.ts';
 import { assertBoundable, boundedStateName, parseBoundedStateName, partsOf } from '../core/bounded-runs.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { Bounds, ExportDefinition, ExportState } from '../core/model.ts';
 import type { RunHistory } from '../core/ports.ts';
 import { durationSchema, epochMsOf } from '../core/timestamps.ts';
-import type { ExportTarget, RunEnd, StartRequest } from '../target/target.ts';
+import type { ExportTarget, StartRequest } from '../target/target.ts';
 
-export interface ExportToStart extends Pick<ExportTarget, 'definition' | 'start'> {
+export interface BoundableExport extends Pick<ExportTarget, 'definition'> {
   readonly log: Pick<RunHistory, 'boundedStates'>;
-}
-
-/**
- * Starts the export as requested. Bounds that have been exported already end the start: nothing is left to do.
- * @throws ConfigurationError if they overlap others
- */
-export async function startChecked(
-  exportToStart: ExportToStart,
-  ...start: Parameters<ExportTarget['start']>
-): Promise<RunEnd> {
-  const [request] = start;
-  const hasBounds = request.until !== undefined || request.slice !== undefined || request.parallel !== undefined;
-  const reason = hasBounds ? await findDone(exportToStart, request, systemRuntime.now()) : undefined;
-  return reason === undefined ? await exportToStart.start(...start) : { status: 'skipped', reason, done: true };
 }
 
 /**
@@ -31,7 +16,7 @@ export async function startChecked(
  * @throws ConfigurationError that names every problem of the bounds, or the bounded run that they overlap
  */
 export async function findDone(
-  { definition, log }: Omit<ExportToStart, 'start'>,
+  { definition, log }: BoundableExport,
   request: StartRequest,
   now: number,
 ): Promise<string | undefined> {

@@ -126,7 +126,9 @@ describe('a run that is interrupted', () => {
     expect(jsonOf(interrupted)).toMatchObject({ status: 'interrupted', since: '1970-01-01T00:00:00Z' });
     expect(jsonOf(interrupted)).not.toHaveProperty('error');
     expect(jsonOf(interrupted)).toMatchObject({ pages: expect.any(Number), reports: 3 * jsonOf(interrupted).pages });
-    expect(interrupted.stderr).toContain(`Interrupted after page ${jsonOf(interrupted).pages}. Run again to resume.\n`);
+    expect(interrupted.stderr).toContain(
+      `Interrupted: reports (after page ${jsonOf(interrupted).pages})\n  Run again to resume.\n`,
+    );
     expect(interrupted.stderr).not.toMatch(/fail/i);
     expect(existsSync(join(out, 'reports/latest.json'))).toBe(false);
 

@@ -28,7 +28,7 @@ describe('report-exporter local', () => {
     const out = await aDirectory();
     const ended = await runInProcess(['local', '--out', out]);
     expect(ended).toMatchObject({ status: 0 });
-    expect(ended.stdout).toMatch(/^20\S+Z Completed: 3 pages, 25\d reports, [\d.]+ kB in [\d.]+ s\n/);
+    expect(ended.stdout).toMatch(/^20\S+Z Completed: reports \(3 pages, 25\d reports, [\d.]+ kB in [\d.]+ s\)\n/);
     expect(ended.stdout).toContain(join(out, 'reports/date='));
     expect(ended.stderr).toMatch(/^20\S+Z Using a simulated service at http:\/\/127\.0\.0\.1:\d+\n/);
     expect(ended.stderr).toMatch(
@@ -201,7 +201,7 @@ describe('report-exporter local', () => {
     expect(twice.stderr.match(/(?<=^20\S+Z )Retrying .*/gm)).toEqual([
       expect.stringContaining('(attempt 2 of 2): ServiceUnreach'),
     ]);
-    expect(twice.stderr).toContain('\nGave up after 1 retry. Run again to resume.\n');
+    expect(twice.stderr).toContain('\n  Gave up after 1 retry. Run again to resume.\n');
   });
 
   it('rejects --max-attempts for a stack', async () => {
@@ -247,7 +247,10 @@ describe('report-exporter local with bounds and slices', () => {
     expect(ended.stderr).toContain('since 2026-01-01T00:00:00Z until 2026-01-11T00:00:00Z in 10 slices');
 
     const again = await runInProcess([...local, ...bounds]);
-    expect(again).toMatchObject({ status: 0, stdout: expect.stringContaining(`Done: run ${jsonOf(ended).run} has`) });
+    expect(again).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining(`Done: reports\n  run ${jsonOf(ended).run} has`),
+    });
     expect(await runInProcess(['start', '--out', out, '--since', '2026-01-10', '--until', '2026-01-12'])).toMatchObject(
       {
         status: 2,
@@ -279,7 +282,7 @@ describe('report-exporter local with bounds and slices', () => {
     expect(ended.stderr).toMatch(/ Completed: 2026-01-01T00:00:00Z to 2026-01-06T00:00:00Z \(1 page, 0 reports, /);
     expect(await runInProcess(['start', ...series])).toMatchObject({
       status: 0,
-      stdout: expect.stringContaining('Done: 2 runs have exported reports from'),
+      stdout: expect.stringContaining('Done: reports\n  2 runs have exported reports from'),
     });
     // The options of a bounded run are not saved.
     expect(jsonOf(await runInProcess(['start', '--out', out, '--json']))).toMatchObject({
@@ -323,8 +326,8 @@ describe('report-exporter local --all', () => {
     // Without the key of the second service, the others still run.
     const partly = await runInProcess(['local', '--all', '--out', out], { ONE_KEY: env.ONE_KEY });
     expect(partly.status).toBe(1);
-    expect(partly.stderr).toContain('Error: The environment variable OTHER_KEY is not set');
-    expect(partly.stdout).toMatch(/\n3 exports: 1 failed, 2 completed\n/);
+    expect(partly.stderr).toContain('Failed: two\n  The environment variable OTHER_KEY is not set');
+    expect(partly.stdout).toMatch(/Z 3 exports: 1 failed, 2 completed\n$/);
   });
 
   it('cannot be combined with options that define an export', async () => {

@@ -17,7 +17,7 @@ describe('report-exporter local', () => {
     const out = await aDirectory();
     const ended = await run(['local', '--out', out]);
     expect(ended).toMatchObject({ status: 0 });
-    expect(ended.stdout).toMatch(/^20\S+Z Completed: 3 pages, 25\d reports, /);
+    expect(ended.stdout).toMatch(/^20\S+Z Completed: reports \(3 pages, 25\d reports, /);
     expect(ended.stderr).toMatch(/^20\S+Z Using a simulated service at /);
     expect(ended.stdout + ended.stderr).not.toContain('\x1b');
   });
@@ -62,7 +62,7 @@ describe('report-exporter local', () => {
       // A delay is random, and may be none.
       /^20\S+Z Retrying (in [\d.]+ s|now) \(attempt 2 of 21\): ServiceUnavailableError: .* 503 for page 1 of run /m,
     );
-    expect(stderr).toMatch(/\n20\S+Z Interrupted before page 1 was stored\. Run again to resume\.\n$/);
+    expect(stderr).toMatch(/\n20\S+Z Interrupted: reports \(before page 1 was stored\)\n {2}Run again to resume\.\n$/);
     expect(stderr).not.toMatch(/fail/i);
     expect({ status, stdout }).toEqual({ status: 130, stdout: '' });
   });

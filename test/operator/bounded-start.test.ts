@@ -3,8 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { boundedStateName } from '../../lib/core/bounded-runs.ts';
 import type { Bounds, ExportDefinition, ExportState } from '../../lib/core/model.ts';
-import { findDone, startChecked } from '../../lib/operator/bounded-start.ts';
-import type { StartOptions, StartRequest } from '../../lib/target/target.ts';
+import { findDone } from '../../lib/operator/bounded-start.ts';
+import type { StartRequest } from '../../lib/target/target.ts';
 import { aCompletion, anExportDefinition, anExportState, aRun, at } from '../support/builders.ts';
 
 const now = Date.parse('2026-11-20T12:00:00Z');
@@ -97,35 +97,6 @@ describe('what a start says about bounds and slices', () => {
       message:
         '--since: must be in whole seconds: requests have no finer dates, so slices or runs would overlap\n' +
         '--until: must not be after 2026-11-20T12:00:00Z, which is now: later reports would never be exported',
-    });
-  });
-});
-
-describe('a checked start', () => {
-  const startWith = async (request: StartRequest, states: readonly ExportState[]) => {
-    const started: StartRequest[] = [];
-    const start = async (given: StartRequest) => {
-      started.push(given);
-      return { status: 'interrupted' } as const;
-    };
-    const end = await startChecked({ ...exportWith(states), start }, request, {} as StartOptions);
-    return { end, started };
-  };
-
-  it('starts nothing whose bounds have been exported', async () => {
-    expect(await startWith(january, [done(january)])).toMatchObject({
-      end: { status: 'skipped', done: true },
-      started: [],
-    });
-    expect(await startWith(february, [done(january)])).toMatchObject({ started: [february] });
-  });
-
-  it('reads no other runs without bounds', async () => {
-    const log = { boundedStates: () => Promise.reject(new Error('read')) as never };
-    const start = async () => ({ status: 'interrupted' }) as const;
-    const request = { since: january.since };
-    expect(await startChecked({ definition, log, start }, request, {} as StartOptions)).toEqual({
-      status: 'interrupted',
     });
   });
 });

@@ -65,7 +65,7 @@ describe('a run whose service does not recover', () => {
       ),
     );
     expect(written).toMatch(
-      /\nError: Run .* failed after 0 pages, 0 reports, 0 bytes:\n {2}ServiceUnavailableError: Report service responded with 503\nGave up after 20 retries\. Run again to resume\.\n$/,
+      /\nFailed: nightly \(run .*, 0 pages, 0 reports, 0 bytes\)\n {2}ServiceUnavailableError: .* 503\n {2}Gave up after 20 retries\. Run again to resume\.\n$/,
     );
   });
 
@@ -98,6 +98,6 @@ describe('a run whose service does not recover', () => {
     const written = await follow(service);
     expect(service.requests.filter(isFailing)).toHaveLength(4);
     expect(written.match(/attempt .* of \d+/g)).toEqual(attempts);
-    expect(written).toContain('\nGave up after 3 retries. Run again to resume');
+    expect(written).toContain('\n  Gave up after 3 retries. Run again to resume');
   });
 });

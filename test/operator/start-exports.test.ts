@@ -3,37 +3,39 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import { asRunId } from '../../lib/core/model.ts';
-import type { ExportTarget, Target, RunEnd, StartOptions, StartRequest } from '../../lib/target/target.ts';
-import { type StartSettings, startExports } from '../../lib/operator/start-exports.ts';
-import { aRunResult } from '../support/builders.ts';
+import { asRunId, type FailedRun } from '../../lib/core/model.ts';
+import type { ExportEvent } from '../../lib/core/ports.ts';
+import type { RunEnd, StartOptions, StartRequest } from '../../lib/target/target.ts';
+import { startExports, type StartSettings } from '../../lib/operator/start-exports.ts';
+import { anExportDefinition, aRunResult, at } from '../support/builders.ts';
 
-/** A deployment whose exports start and end when the test says so. */
-function aDeployment(names: readonly string[]) {
+/** Exports that start and end when the test says so. */
+function someExports(names: readonly string[]) {
   const starts: { readonly name: string; readonly request: StartRequest; readonly options: StartOptions }[] = [];
   const ends = new Map(names.map((name) => [name, Promise.withResolvers<RunEnd>()]));
-  const deployment: Target = {
-    name: 'stack Reports in eu-central-1',
+  const startable = {
     option: '--stack Reports',
-    exportNames: async () => names,
-    openAll: async () => [],
-    async open(name) {
+    async open(name: string) {
       const end = ends.get(name);
-      if (end === undefined) throw new ExportError('ConfigurationError', `There is no export ${name}`);
-      const start: ExportTarget['start'] = (request, options) => {
-        starts.push({ name, request, options });
-        return end.promise;
+      if (end === undefined) throw new ExportError('ConfigurationError', `There is no export ${name}\nChoose another`);
+      return {
+        definition: anExportDefinition({ name }),
+        log: { async *boundedStates() {} },
+        start(request: StartRequest, options: StartOptions) {
+          starts.push({ name, request, options });
+          return end.promise;
+        },
       };
-      return { name, start } as ExportTarget;
     },
-    async [Symbol.asyncDispose]() {},
   };
+  const startOf = (name: string) => starts.find((each) => each.name === name)?.options;
   return {
-    deployment,
+    startable,
     starts,
     started: () => starts.map(({ name }) => name),
     /** Tells the caller of the start that the execution has started. */
-    announce: (name: string) => starts.find((each) => each.name === name)?.options.onStarted?.(`arn:execution:${name}`),
+    announce: (name: string) => startOf(name)?.onStarted?.(`arn:execution:${name}`),
+    emit: (name: string, event: ExportEvent) => startOf(name)?.emit(event),
     end: async (name: string, end: RunEnd | Error) => {
       if (end instanceof Error) ends.get(name)?.reject(end);
       else ends.get(name)?.resolve(end);
@@ -54,9 +56,8 @@ function aContext({ isTerminal = false } = {}) {
     columns: 100,
     write: (text: string) => (written[name] += text),
   });
-  const env = { NO_COLOR: '1' };
   const context = {
-    env,
+    env: { NO_COLOR: '1' },
     stdin: Readable.from([]),
     stdout: stream('stdout'),
     stderr: stream('stderr'),
@@ -66,15 +67,16 @@ function aContext({ isTerminal = false } = {}) {
   return { context, written, interrupt: () => interruption.abort() };
 }
 
-const completed = (name: string): RunEnd => {
-  const result = aRunResult({ export: name });
-  return { status: 'completed', result, manifest: `s3://bucket/${result.manifest}` };
+const run = asRunId('20261120T020000Z-1f3a5c');
+const completed = (name: string, changes = {}): RunEnd => {
+  const result = aRunResult({ export: name, run, ...changes });
+  return { status: 'completed', result, manifest: result.manifest && `s3://bucket/${result.manifest}` };
 };
-const failed = (name: string): RunEnd => ({
+const failed = (changes: Partial<FailedRun> = {}): RunEnd => ({
   status: 'failed',
   failed: {
-    export: name,
-    run: asRunId('20261120T020000Z-1f3a5c'),
+    export: 'daily',
+    run,
     since: null,
     pages: 2,
     reports: 20,
@@ -82,24 +84,27 @@ const failed = (name: string): RunEnd => ({
     error: 'RequestRejectedError',
     message: 'responded with 422\nfor page 3',
     resumable: true,
+    ...changes,
   },
 });
 const startedEnd = (name: string): RunEnd => ({ status: 'started', execution: `arn:execution:${name}`, run: null });
-const options: StartSettings = { request: {}, json: false, follow: false, concurrent: true, command: 'start' };
-const oneByOne: StartSettings = { ...options, follow: true, concurrent: false };
-const withoutTimes = (text: string) => text.replaceAll(/^20\d\d-\d\d-\d\dT[\d:]{8}Z (?=\S)/gm, '');
-const names = (count: number) => Array.from({ length: count }, (_, index) => `export-${index}`);
-const jsonLines = (text: string) =>
+const concurrently: StartSettings = { request: {}, json: false, follow: false, concurrent: true, command: 'start' };
+const oneByOne: StartSettings = { ...concurrently, follow: true, concurrent: false };
+/** Without the times, which lines that go to a pipe begin with. */
+const linesOf = (text: string) =>
   text
-    .trimEnd()
+    .replaceAll(/^20\d\d-\d\d-\d\dT[\d:]{8}Z (?=\S)/gm, '')
     .split('\n')
-    .map((line) => JSON.parse(line) as { export: string; status: string });
+    .slice(0, -1);
+const names = (count: number) => Array.from({ length: count }, (_, index) => `export-${index}`);
+const jsonLines = (text: string) => linesOf(text).map((line) => JSON.parse(line) as object);
 
 describe('starting exports of a stack', () => {
   it('starts eight at the same time, and the next ones as these have started', async () => {
-    const { deployment, started, announce, end } = aDeployment(names(20));
+    const { startable, starts, started, announce, end } = someExports(names(20));
     const { context, written } = aContext();
-    const status = startExports(deployment, names(20), { ...options, request: { restart: true } }, context);
+    const request = { restart: true };
+    const status = startExports(startable, names(20), { ...concurrently, request }, context);
     await settle();
     expect(started()).toEqual(names(8));
     announce('export-3');
@@ -110,21 +115,19 @@ describe('starting exports of a stack', () => {
       await end(name, startedEnd(name));
     }
     expect(await status).toBe(0);
-    expect(written.stderr).toBe('');
-    expect(written.stdout.split('\n').slice(-3)).toEqual([
-      '20 exports: 20 started',
-      'Watch them with: npx report-exporter status --stack Reports --watch',
-      '',
+    expect(starts.map((each) => each.request)).toEqual(Array(20).fill(request));
+    expect(linesOf(written.stdout).slice(-3)).toEqual([
+      'In progress: export-19',
+      '  execution  arn:execution:export-19',
+      '20 exports: 20 in progress',
     ]);
-    for (const name of names(20)) expect(written.stdout).toContain(`Z Started: ${name} (arn:execution:${name})\n`);
+    expect(written.stderr).toBe('Watch with: npx report-exporter status --stack Reports --watch\n');
   });
 
-  it('passes the request to each, and how many are being followed', async () => {
-    const { deployment, starts, announce, end } = aDeployment(names(3));
-    const request = { restart: true };
-    const status = startExports(deployment, names(3), { ...options, request, follow: true }, aContext().context);
+  it('passes on how many runs are in progress', async () => {
+    const { startable, starts, announce, end } = someExports(names(3));
+    const status = startExports(startable, names(3), { ...concurrently, follow: true }, aContext().context);
     await settle();
-    expect(starts.map((each) => [each.request, each.options.follow])).toEqual(Array(3).fill([request, true]));
     for (const name of names(3)) announce(name);
     const followers = () => starts[2]?.options.followers?.();
     expect(followers()).toBe(3);
@@ -134,83 +137,27 @@ describe('starting exports of a stack', () => {
     expect(await status).toBe(0);
   });
 
-  it('does not let one that cannot be started stop the others', async () => {
-    const { deployment, announce, end } = aDeployment(names(3));
+  it.each([true, false])('prints only a JSON object per export on stdout with --json (follow: %s)', async (follow) => {
+    const { startable, end } = someExports(['daily', 'weekly']);
     const { context, written } = aContext();
-    const status = startExports(deployment, [...names(3), 'unknown'], options, context);
+    const all = ['daily', 'weekly', 'unknown'];
+    const status = startExports(startable, all, { ...concurrently, json: true, follow }, context);
     await settle();
-    announce('export-0');
-    await end('export-0', startedEnd('export-0'));
-    await end('export-1', new ExportError('ConfigurationError', 'Access denied'));
-    announce('export-2');
-    await end('export-2', startedEnd('export-2'));
+    await end('weekly', follow ? completed('weekly') : startedEnd('weekly'));
+    await end('daily', follow ? failed() : startedEnd('daily'));
     expect(await status).toBe(1);
-    expect(written.stdout).toMatch(/\n4 exports: 2 failed, 2 started\nWatch them/);
-    expect(withoutTimes(written.stderr).split('\n').toSorted()).toEqual([
-      '',
-      'Failed: export-1 (ConfigurationError: Access denied)',
-      'Failed: unknown (ConfigurationError: There is no export unknown)',
+    expect(jsonLines(written.stdout)).toMatchObject([
+      { export: 'unknown', status: 'failed', error: { name: 'ConfigurationError' } },
+      { export: 'weekly', status: follow ? 'completed' : 'started' },
+      { export: 'daily', status: follow ? 'failed' : 'started' },
     ]);
-  });
-
-  it('follows all to their ends: a line as each ends, and a table of all, the failed ones first', async () => {
-    const all = ['daily', 'hourly', 'monthly', 'weekly'];
-    const { deployment, announce, end } = aDeployment(all);
-    const { context, written } = aContext();
-    const status = startExports(deployment, all, { ...options, follow: true }, context);
-    await settle();
-    for (const name of all) announce(name);
-    expect(written.stderr).toContain('Started: weekly (arn:execution:weekly)\n');
-    await end('weekly', completed('weekly'));
-    expect(written.stdout).toMatch(/^20\S+Z Completed: weekly \(3 pages, 250 reports, 123\.5 kB\)\n$/);
-    await end('daily', failed('daily'));
-    expect(written.stderr).toContain(
-      'Failed: daily (after page 2: RequestRejectedError: responded with 422 for page 3)\n',
-    );
-    await end('monthly', { status: 'skipped', reason: 'it is running already' });
-    await end('hourly', completed('hourly'));
-    expect(await status).toBe(1);
-    expect(written.stdout.replaceAll(/^20\S+Z /gm, '').split('\n')).toEqual([
-      'Completed: weekly (3 pages, 250 reports, 123.5 kB)',
-      'Skipped: monthly (it is running already)',
-      'Completed: hourly (3 pages, 250 reports, 123.5 kB)',
-      '',
-      'EXPORT   STATUS     PAGES  REPORTS     BYTES  NOTE',
-      'daily    failed         2       20      2 kB  after page 2: RequestRejectedError: responded with 42…',
-      'monthly  skipped        0        0   0 bytes  it is running already',
-      'hourly   completed      3      250  123.5 kB',
-      'weekly   completed      3      250  123.5 kB',
-      '',
-      '4 exports: 1 failed, 1 skipped, 2 completed',
-      '→ for details: npx report-exporter status --failed --stack Reports',
-      '',
-    ]);
-  });
-
-  it('prints only a JSON object per export on stdout with --json', async () => {
-    const all = ['daily', 'weekly'];
-    for (const follow of [true, false]) {
-      const { deployment, announce, end } = aDeployment(all);
-      const { context, written } = aContext();
-      const status = startExports(deployment, [...all, 'unknown'], { ...options, json: true, follow }, context);
-      await settle();
-      for (const name of all) announce(name);
-      await end('weekly', follow ? completed('weekly') : startedEnd('weekly'));
-      await end('daily', follow ? failed('daily') : startedEnd('daily'));
-      expect(await status).toBe(1);
-      expect(jsonLines(written.stdout)).toMatchObject([
-        { export: 'unknown', status: 'failed', error: { name: 'ConfigurationError' } },
-        { export: 'weekly', status: follow ? 'completed' : 'started' },
-        { export: 'daily', status: follow ? 'failed' : 'started' },
-      ]);
-      expect(written.stderr).toContain('3 exports: ');
-    }
+    expect(written.stderr).toContain('3 exports: ');
   });
 
   it('starts no more after an interruption, and says which runs are still in progress', async () => {
-    const { deployment, started, announce, end } = aDeployment(names(10));
+    const { startable, started, announce, end } = someExports(names(10));
     const { context, written, interrupt } = aContext();
-    const status = startExports(deployment, names(10), { ...options, follow: true }, context);
+    const status = startExports(startable, names(10), { ...concurrently, follow: true }, context);
     await settle();
     announce('export-0');
     await settle();
@@ -218,93 +165,51 @@ describe('starting exports of a stack', () => {
     for (const name of started()) await end(name, startedEnd(name));
     expect(await status).toBe(130);
     expect(started()).toEqual(names(9));
-    expect(written.stdout).toContain('In progress: export-0 (arn:execution:export-0)\n');
-    expect(written.stdout).toContain('Not started: export-9\n');
-    expect(written.stdout).toContain('\n10 exports: 1 not started, 9 started\nWatch them with: ');
-  });
-
-  it('shows on a terminal how many runs are in progress, and clears that line before others', async () => {
-    const { deployment, announce, end } = aDeployment(['daily', 'weekly']);
-    const { context, written } = aContext({ isTerminal: true });
-    const status = startExports(deployment, ['daily', 'weekly'], { ...options, follow: true }, context);
-    await settle();
-    announce('daily');
-    expect(written.stderr).toContain('\r\x1b[K1 run of 2 in progress · 0 pages');
-    await end('daily', completed('daily'));
-    expect(written.stderr).toMatch(/\r\x1b\[K$/);
-    announce('weekly');
-    await end('weekly', completed('weekly'));
-    expect(await status).toBe(0);
+    expect(linesOf(written.stdout)).toContain('In progress: export-0');
+    expect(linesOf(written.stdout)).toContain('Not started: export-9');
+    expect(linesOf(written.stdout).at(-1)).toBe('10 exports: 1 not started, 9 in progress');
   });
 });
 
 describe('running exports of a directory', () => {
-  it('runs one after the other, with a line as each ends, and summarizes all', async () => {
+  it.each([false, true])('runs one after the other, and says how each ended (quiet: %s)', async (quiet) => {
     const all = ['daily', 'monthly', 'weekly'];
-    const { deployment, started, end } = aDeployment(all);
+    const { startable, starts, started, end } = someExports(all);
     const { context, written } = aContext();
-    const status = startExports(deployment, all, oneByOne, context);
+    const status = startExports(startable, all, { ...oneByOne, quiet }, context);
     await settle();
     expect(started()).toEqual(['daily']);
-    await end('daily', failed('daily'));
-    expect(started()).toEqual(['daily', 'monthly']);
-    await end('monthly', completed('monthly'));
-    await end('weekly', new ExportError('ConfigurationError', 'The settings are invalid'));
-    expect(await status).toBe(1);
-    expect(withoutTimes(written.stdout)).toMatch(/^Completed: monthly \(3 pages, .*\)\n\nEXPORT /);
-    expect(written.stdout.split('\n').slice(-9)).toEqual([
-      '',
-      'EXPORT   STATUS     PAGES  REPORTS     BYTES  NOTE',
-      'daily    failed         2       20      2 kB  after page 2: RequestRejectedError: responded with 42…',
-      'weekly   failed         0        0   0 bytes  ConfigurationError: The settings are invalid',
-      'monthly  completed      3      250  123.5 kB',
-      '',
-      '3 exports: 2 failed, 1 completed',
-      '→ for details: npx report-exporter status --failed --stack Reports',
-      '',
-    ]);
-    expect(withoutTimes(written.stderr).split('\n')).toEqual([
-      'Failed: daily (after page 2: RequestRejectedError: responded with 422 for page 3)',
-      '  Run again to resume after page 2.',
-      'Failed: weekly (ConfigurationError: The settings are invalid)',
-      '',
-    ]);
-  });
-
-  it('shows a line for each end, with its time and its run, if it is quiet', async () => {
-    const all = ['daily', 'weekly', 'monthly', 'yearly'];
-    const { deployment, starts, end } = aDeployment(all);
-    const { context, written, interrupt } = aContext();
-    const status = startExports(deployment, all, { ...oneByOne, quiet: true }, context);
-    await settle();
     starts[0]?.options.notify('Using a simulated service');
-    const result = aRunResult({ export: 'daily' });
-    await end('daily', { status: 'completed', result, manifest: null });
-    await end('weekly', failed('weekly'));
-    interrupt();
-    await end('monthly', new ExportError('ConfigurationError', 'OTHER_KEY is not set\nCA is not set'));
-    expect(await status).toBe(130);
-    const shown = (text: string) =>
-      text
-        .replaceAll(/^20\d\d-\d\d-\d\dT[\d:]{8}Z (?=\S)/gm, 'TIME ')
-        .split('\n')
-        .slice(0, -1);
-    expect(shown(written.stdout)).toEqual([
-      `TIME ${result.run} Completed: daily (3 pages, 250 reports, 123.5 kB)`,
-      'TIME – Not started: yearly',
-      'TIME 4 exports: 2 failed, 1 not started, 1 completed',
+    await end('daily', failed());
+    expect(started()).toEqual(['daily', 'monthly']);
+    await end('monthly', completed('monthly', { watermark: null }));
+    await end('weekly', new ExportError('ConfigurationError', 'THE_KEY is not set\nCA is not set'));
+    expect(await status).toBe(1);
+    expect(linesOf(written.stdout)).toEqual([
+      expect.stringMatching(/^Completed: monthly \(3 pages, 250 reports, 123\.5 kB in \d\.\d s\)$/),
+      expect.stringContaining('  run        '),
+      '  since      2026-11-01T00:00:00Z',
+      '  watermark  none: the run started after since.initial, so no watermark is set',
+      expect.stringContaining('  manifest   s3://bucket/'),
+      '3 exports: 2 failed, 1 completed',
     ]);
-    expect(shown(written.stderr)).toEqual([
-      'TIME 20261120T020000Z-1f3a5c Failed: weekly (after page 2: RequestRejectedError: responded with 422 for page 3)',
-      'TIME – Failed: monthly (ConfigurationError: OTHER_KEY is not set CA is not set)',
+    expect(linesOf(written.stderr)).toEqual([
+      ...(quiet ? [] : ['Using a simulated service']),
+      `Failed: daily (run ${run}, 2 pages, 20 reports, 2 kB)`,
+      '  RequestRejectedError: responded with 422',
+      '  for page 3',
+      '  Run again to resume after page 2.',
+      'Failed: weekly',
+      '  THE_KEY is not set',
+      '  CA is not set',
     ]);
   });
 
   it('stops all at an interruption', async () => {
     const all = ['daily', 'weekly'];
-    const { deployment, started, end } = aDeployment(all);
+    const { startable, started, end } = someExports(all);
     const { context, written, interrupt } = aContext();
-    const status = startExports(deployment, all, { ...oneByOne, json: true }, context);
+    const status = startExports(startable, all, { ...oneByOne, json: true }, context);
     await settle();
     interrupt();
     await end('daily', { status: 'interrupted' });
@@ -318,25 +223,146 @@ describe('running exports of a directory', () => {
   });
 });
 
-describe('starting a single export', () => {
-  it('shows its summary, and exits as interrupted if it is followed but not to its end', async () => {
-    for (const follow of [true, false]) {
-      const { deployment, end } = aDeployment(['daily']);
-      const { context, written } = aContext();
-      const status = startExports(deployment, ['daily'], { ...options, follow }, context);
-      await settle();
-      await end('daily', startedEnd('daily'));
-      expect(await status).toBe(follow ? 130 : 0);
-      expect(withoutTimes(written.stdout)).toBe(
-        'Export daily has been started.\n  execution  arn:execution:daily\nWatch it with: npx report-exporter status daily --stack Reports --watch\n',
-      );
-    }
+describe('the end of a start', () => {
+  const since = at('2026-01-01T00:00:00Z');
+  const began = { event: 'run-resumed', export: 'daily', run, since, executionNumber: 1, page: 8 } as const;
+  const seven = { ...began, pages: 7, reports: 70, bytes: 7_000 };
+  const sliced = { ...seven, pages: 418, slices: { done: 63, count: 64 } };
+  const unknown = { run: null, pages: 0, reports: 0, bytes: 0 };
+  const diskFull = { ...unknown, error: 'ConfigurationError', message: 'the disk is full' };
+  const failedAfter7 = `Failed: daily (run ${run}, 7 pages, 70 reports, 7 kB)`;
+  const watch = 'Watch with: npx report-exporter status daily --stack Reports --watch';
+  const bounds = { since, until: at('2026-02-01T00:00:00Z'), bounded: true };
+
+  it.each<[string, ExportEvent | undefined, RunEnd | Error, number, readonly string[]]>([
+    [
+      'of a run that is not published',
+      seven,
+      completed('daily', { reports: 0, manifest: null }),
+      0,
+      [
+        'Completed: daily (3 pages, 0 reports, 123.5 kB in 0.0 s)',
+        `  run        ${run}`,
+        '  since      2026-11-01T00:00:00Z',
+        '  watermark  2026-11-20T02:00:01Z  (the next run starts here)',
+        '  manifest   none: a run without reports is not published (publishEmptyRuns is false)',
+      ],
+    ],
+    [
+      'of a bounded run with slices, whose address is printable',
+      sliced,
+      { ...completed('daily', bounds), manifest: 'out\x1b[31m/m' } as RunEnd,
+      0,
+      [
+        'Completed: daily (3 pages, 250 reports, 123.5 kB in 0.0 s)',
+        `  run        ${run}`,
+        '  slices     64',
+        '  period     bounded run from 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z',
+        '  manifest   out[31m/m',
+      ],
+    ],
+    [
+      'with bounds that are exported',
+      undefined,
+      { status: 'skipped', reason: 'run x has exported daily', done: true },
+      0,
+      ['Done: daily', '  run x has exported daily'],
+    ],
+    ['that is skipped', undefined, { status: 'skipped', reason: 'it runs' }, 0, ['Skipped: daily', '  it runs']],
+    [
+      'that is no longer followed',
+      seven,
+      startedEnd('daily'),
+      130,
+      ['In progress: daily', `  run        ${run}`, '  execution  arn:execution:daily', watch],
+    ],
+    [
+      'interrupted before its first page',
+      undefined,
+      { status: 'interrupted' },
+      130,
+      ['Interrupted: daily (before page 1 was stored)', '  Run again to resume.'],
+    ],
+    [
+      'interrupted later',
+      seven,
+      { status: 'interrupted' },
+      130,
+      ['Interrupted: daily (after page 7)', '  Run again to resume.'],
+    ],
+    [
+      'interrupted with slices',
+      sliced,
+      { status: 'interrupted' },
+      130,
+      ['Interrupted: daily (after 418 pages, with 63 of 64 slices done)', '  Run again to resume.'],
+    ],
+    [
+      'that only a restart may help',
+      seven,
+      failed({ message: 'not XML. Start with --restart' }),
+      1,
+      [
+        `Failed: daily (run ${run}, 2 pages, 20 reports, 2 kB)`,
+        '  RequestRejectedError: not XML. Start with --restart',
+      ],
+    ],
+    [
+      'whose run is abandoned',
+      seven,
+      failed({ resumable: false, message: 'no' }),
+      1,
+      [
+        `Failed: daily (run ${run}, 2 pages, 20 reports, 2 kB)`,
+        '  RequestRejectedError: no',
+        '  Nothing was published, and the run is abandoned. The next start begins a new run.',
+      ],
+    ],
+    [
+      'whose failure could not be recorded',
+      seven,
+      failed(diskFull),
+      1,
+      [failedAfter7, '  ConfigurationError: the disk is full', '  Run again to resume after page 7.'],
+    ],
+    [
+      'that threw after the run began',
+      seven,
+      new ExportError('ConfigurationError', 'the disk is full'),
+      1,
+      [failedAfter7, '  ConfigurationError: the disk is full', '  Run again to resume after page 7.'],
+    ],
+    [
+      'whose run another execution may have published',
+      seven,
+      failed({ ...diskFull, error: 'EventBridge.FailedEntry', resumable: false }),
+      1,
+      [failedAfter7, '  EventBridge.FailedEntry: the disk is full', watch],
+    ],
+    ['that AWS refuses', undefined, new Error('Too many'), 1, ['Failed: daily', '  Error: Too many']],
+    [
+      'that was refused before a run began, which is wrong usage',
+      undefined,
+      failed(diskFull),
+      2,
+      ['Failed: daily', '  the disk is full', 'For help: npx report-exporter start --help'],
+    ],
+  ])('%s', async (_, event, ended, exitStatus, lines) => {
+    const { startable, emit, end } = someExports(['daily']);
+    const { context, written } = aContext();
+    const status = startExports(startable, ['daily'], { ...oneByOne, quiet: true }, context);
+    await settle();
+    if (event !== undefined) emit('daily', event);
+    await end('daily', ended);
+    expect(await status).toBe(exitStatus);
+    expect(linesOf(written.stdout + written.stderr)).toEqual(lines);
   });
 
-  it('is wrong usage if it is refused, with what the help is', async () => {
-    const { context, written } = aContext();
-    expect(await startExports(aDeployment([]).deployment, ['daily'], { ...options, json: true }, context)).toBe(2);
-    expect(written.stderr).toBe('Error: There is no export daily\nFor help: npx report-exporter start --help\n');
-    expect(jsonLines(written.stdout)).toMatchObject([{ export: 'daily', status: 'failed' }]);
+  it('is 0 if a run is in progress that is not followed', async () => {
+    const { startable, end } = someExports(['daily']);
+    const status = startExports(startable, ['daily'], concurrently, aContext().context);
+    await settle();
+    await end('daily', startedEnd('daily'));
+    expect(await status).toBe(0);
   });
 });

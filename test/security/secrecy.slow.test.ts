@@ -16,7 +16,8 @@ import { systemRuntime } from '../../lib/core/clock.ts';
 import { byStep } from '../../lib/core/state-machine/definition.ts';
 import { runLocally } from '../../lib/local/run.ts';
 import { createProgressDisplay } from '../../lib/operator/output/progress.ts';
-import { formatSummary, summarizeRun, unobservedRun } from '../../lib/operator/run-summary.ts';
+import { observe, unobservedRun } from '../../lib/operator/output/observed-run.ts';
+import { startEnd } from '../../lib/operator/start-end.ts';
 import { fixedApiKey } from '../../lib/service/client/api-key.ts';
 import {
   combineFaults,
@@ -289,7 +290,7 @@ describe('a run on this machine', () => {
     const outcomes: unknown[] = [];
     for (const [, fault] of [...echoingFaultsInTurn(3), ['none', undefined] as const]) {
       service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault, fault, fault]));
-      const progress = createProgressDisplay(stderr, (_, text) => text, Date.now);
+      const progress = createProgressDisplay(stderr, (_, text) => text, Date.now).begin('reports');
       const outcome = await runLocally({
         definition: anExportDefinition({
           name: 'reports',
@@ -299,11 +300,11 @@ describe('a run on this machine', () => {
         out: out.path,
         startInput: { restart: true },
         runtime: { ...systemRuntime, sleep: async () => {} },
-        emit: progress.onEvent,
+        emit: (event) => progress.onEvent(event, observe(unobservedRun('reports'), event)),
         onRetry: progress.onRetry,
       });
-      const summary = summarizeRun(outcome, unobservedRun('reports'), { help: 'help', watch: 'status' });
-      stdout.write(formatSummary(summary, 0, (_, text) => text) + JSON.stringify(summary.json));
+      const end = { observed: unobservedRun('reports'), elapsedMs: 0, hints: { help: 'help', watch: 'status' } };
+      stdout.write(JSON.stringify(startEnd(outcome, end)));
       outcomes.push(outcome);
     }
     expect(outcomes.at(-1)).toMatchObject({ status: 'completed' });

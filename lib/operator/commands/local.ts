@@ -8,10 +8,8 @@ import type { ExportState } from '../../core/model.ts';
 import { describeLocalExport, directoryOption, startLocalExport } from '../../local/directory.ts';
 import { isFilePresent } from '../../local/durable-fs.ts';
 import { stateFileIn } from '../../local/run.ts';
-import { findSecretProblem } from '../../local/service.ts';
 import type { LocalExport } from '../../local/settings.ts';
 import { openSqlitePageLog } from '../../local/sqlite/page-log.ts';
-import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
 import {
   allExports,
   type CommandContext,
@@ -46,7 +44,7 @@ export async function localCommand(
   const problems = [...usageErrors, ...findConflicts(names, options)];
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   const request = readStartRequest(options, problems);
-  const start = { request, follow: true, json, quiet, maxAttempts, all, command: 'local' };
+  const start = { request, follow: true, json, quiet, maxAttempts, command: 'local' };
   if (all && file === undefined) {
     return await runOnDeployment(
       { out, json },
@@ -79,7 +77,6 @@ export async function localCommand(
     },
   };
   const selected = exports.map((each) => each.export.name);
-  if (!quiet && (exports.length > 1 || all)) warnOfSecrets(exports, context);
   return await startExports(startable, selected, start, context);
 }
 
@@ -125,12 +122,4 @@ async function* readBoundedStates(stateFile: string, exportName: string): AsyncI
   } finally {
     log.close();
   }
-}
-
-/** Some of several exports cannot start. Their failures say so, too, but that can be after hours. */
-function warnOfSecrets(exports: readonly LocalExport[], { env, stderr }: CommandContext): void {
-  const problems = new Set(exports.flatMap((each) => findSecretProblem(each, env) ?? []));
-  if (problems.size === 0) return;
-  stderr.write(errorLines(textStyleFor(stderr, env), withProblemCount([...problems].join('\n'))));
-  stderr.write('The exports that need it fail. The others are run.\n\n');
 }

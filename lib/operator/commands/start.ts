@@ -37,7 +37,7 @@ export async function startCommand(
     async (deployment) => {
       const names = all ? await allExports(deployment) : await namedExports(deployment, exportNames);
       const isStack = stack !== undefined;
-      const start = { request, follow: follow || !isStack, json, maxAttempts, concurrent: isStack, all };
+      const start = { request, follow: follow || !isStack, json, maxAttempts, concurrent: isStack };
       return await startExports(deployment, names, { ...start, command: 'start' }, context);
     },
     { handlesInterruption: true },

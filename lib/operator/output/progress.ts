@@ -3,128 +3,163 @@
  * at most, with the time. Everything goes to stderr, so that stdout holds only the result.
  */
 
+import type { ExportEvent } from '../../core/ports.ts';
 import type { Retry } from '../../target/target.ts';
-import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
 import { bytes, coarseDuration, delay, plural, sliceCounts, totals } from './format.ts';
+import type { ObservedRun } from './observed-run.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
 export interface ProgressDisplay {
+  /** The progress of a run of this export, from now on. */
+  readonly begin: (exportName: string) => RunDisplay;
+  /** How many runs are in progress. */
+  readonly count: () => number;
+}
+
+export interface RunDisplay {
   readonly notify: (text: string) => void;
-  readonly onEvent: (event: ExportEvent) => void;
+  /** `observed` is what the events have shown, including this one. */
+  readonly onEvent: (event: ExportEvent, observed: ObservedRun) => void;
   readonly onRetry: (retry: Retry) => void;
   /** Clears the line that is rewritten in place; the next output starts a line of its own. */
   readonly end: () => void;
 }
 
-/** Milliseconds between two lines about pages: on a terminal often enough to move, in a log seldom enough to read. */
-const minIntervalMs = { terminal: 100, log: 60_000 };
+/** A run in progress, and where it was when it began or was resumed. */
+interface ShownRun {
+  readonly observed: ObservedRun;
+  readonly from: Pick<ObservedRun, 'pages' | 'bytes' | 'slices'> & { readonly at: number };
+}
 
-/** The progress of one run, from its events. Only warnings if `quiet`. */
+/** Shows any number of runs at the same time. Only warnings if `quiet`. */
 export function createProgressDisplay(
   stream: Terminal,
   style: TextStyle,
   now: () => number,
-  { countsDown = true, quiet = false }: { readonly countsDown?: boolean; readonly quiet?: boolean } = {},
+  { countsDown = true, quiet = false }: { readonly countsDown?: boolean; readonly quiet?: boolean | undefined } = {},
 ): ProgressDisplay {
-  const status = createStatusLine(stream, now, { quiet });
-  const countdown = createCountdown(countsDown && stream.isTTY === true ? status.show : () => {}, now);
-  let rate = createRate(now());
-  let timeLeft = createEstimate(now());
+  const status = createStatusLine(stream, now);
+  const countdown = createCountdown(countsDown && !quiet && stream.isTTY === true ? status.show : () => {}, now);
+  const runs = new Map<string, ShownRun | undefined>();
 
-  return {
-    notify: (text) => status.inform(style('dim', text)),
-    onEvent(event) {
-      countdown.stop();
-      switch (event.event) {
-        case 'run-started':
-          rate = createRate(now());
-          timeLeft = createEstimate(now());
-          return status.inform(style('dim', `Run ${event.run}: exporting "${event.export}" ${periodOf(event)}`));
-        case 'run-resumed': {
-          const { run, pages, slices } = event;
-          rate = createRate(now(), pages, event.bytes);
-          timeLeft = createEstimate(now(), slices?.done);
-          const done = slices === undefined ? `page ${pages}` : plural(pages, 'page');
-          const place = pages === 0 ? 'at page 1' : `after ${done}`;
-          return status.inform(style('dim', `Resuming run ${run} ${place} (${periodOf(event)})`));
-        }
-        case 'run-restarted': {
-          rate = createRate(now());
-          const { run, abandoned, reason } = event;
-          const why = `run ${abandoned} cannot continue: ${reason}`;
-          return status.print(style('yellow', `Starting over as run ${run}, because ${why}`));
-        }
-        case 'page-exported':
-        case 'page-adopted': {
-          const { page, slices, totalPages, totalReports, totalBytes } = event;
-          const reports = totalReports === null ? [] : [plural(totalReports, 'report')];
-          const parts =
-            slices === undefined
-              ? [`Page ${page}`, ...reports, bytes(totalBytes), ...rate(now(), page, totalBytes)]
-              : [
-                  sliceCounts(slices),
-                  plural(totalPages, 'page'),
-                  ...reports,
-                  bytes(totalBytes),
-                  ...timeLeft(now(), slices),
-                ];
-          return status.update(parts.join(' · '));
-        }
-        case 'slice-restarted': {
-          const { slice, attempt, reason } = event;
-          return status.print(style('yellow', `Slice ${slice} starts over (attempt ${attempt}), because ${reason}`));
-        }
-        case 'slice-set-aside': {
-          const { slice, error, message } = event;
-          return status.print(style('yellow', `Slice ${slice} waits while the others continue: ${error}: ${message}`));
-        }
-        case 'service-asked-to-wait': {
-          const { seconds, page, slice } = event;
-          const place = slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
-          return status.print(style('yellow', `Waiting ${seconds} s before ${place} (Retry-After)`));
-        }
-        case 'pages-without-reports':
-          return status.print(
-            style('yellow', `${event.emptyPages} consecutive pages without reports, up to page ${event.page}`),
-          );
-        case 'run-completed': {
-          // The summary says how the last run of a series ended.
-          if (event.rest === undefined) return;
-          const { run, since, until } = event;
-          return status.inform(`${style('green', 'Completed:')} ${since} to ${until} (${totals(event)}, run ${run})`);
-        }
-        // Only functions emit it.
-        case 'waiting-for-slot':
-        // The summary says how the run ended.
-        case 'run-failed':
-        case 'run-skipped':
-          return;
-      }
-    },
-    onRetry(retry) {
-      status.print(style('yellow', retryText(retry)));
-      countdown.start(retry.delaySeconds ?? 0);
-    },
-    end() {
-      countdown.stop();
-      status.clear();
-    },
+  const begin = (exportName: string): RunDisplay => {
+    runs.set(exportName, undefined);
+    const named = (text: string) => (runs.size === 1 ? text : `${exportName}: ${text}`);
+    const warn = (text: string) => status.print(style('yellow', named(text)));
+    const notify = (text: string) => {
+      if (!quiet) status.print(style('dim', named(text)));
+    };
+    return {
+      notify,
+      onEvent(event, observed) {
+        countdown.stop();
+        const from = runs.get(exportName)?.from ?? { ...observed, at: now() };
+        runs.set(exportName, { observed, from: isBeginning(event) ? { ...observed, at: now() } : from });
+        const isPage = event.event === 'page-exported' || event.event === 'page-adopted';
+        if (isPage && !quiet) status.update(progressText([...runs.values()], now()));
+        const { warning, notice } = messageOf(event);
+        if (warning !== undefined) warn(warning);
+        if (notice !== undefined) notify(notice);
+      },
+      onRetry(retry) {
+        warn(retryText(retry));
+        countdown.start(retry.delaySeconds ?? 0);
+      },
+      end() {
+        runs.delete(exportName);
+        countdown.stop();
+        status.clear();
+      },
+    };
   };
+  return { begin, count: () => runs.size };
+}
+
+const isBeginning = ({ event }: ExportEvent): boolean =>
+  event === 'run-started' || event === 'run-resumed' || event === 'run-restarted';
+
+/** What to say of an event. The last run of a start has an end of its own, and pages are counted. */
+function messageOf(event: ExportEvent): { readonly warning?: string; readonly notice?: string } {
+  switch (event.event) {
+    case 'run-started':
+      return { notice: `Run ${event.run}: exporting "${event.export}" ${periodOf(event)}` };
+    case 'run-resumed': {
+      const { run, pages, slices } = event;
+      const done = slices === undefined ? `page ${pages}` : plural(pages, 'page');
+      return { notice: `Resuming run ${run} ${pages === 0 ? 'at page 1' : `after ${done}`} (${periodOf(event)})` };
+    }
+    case 'run-completed': {
+      const { rest, run, since, until } = event;
+      return rest === undefined ? {} : { notice: `Completed: ${since} to ${until} (${totals(event)}, run ${run})` };
+    }
+    case 'run-restarted': {
+      const { run, abandoned, reason } = event;
+      return { warning: `Starting over as run ${run}, because run ${abandoned} cannot continue: ${reason}` };
+    }
+    case 'slice-restarted':
+      return { warning: `Slice ${event.slice} starts over (attempt ${event.attempt}), because ${event.reason}` };
+    case 'slice-set-aside':
+      return { warning: `Slice ${event.slice} waits while the others continue: ${event.error}: ${event.message}` };
+    case 'service-asked-to-wait': {
+      const { seconds, page, slice } = event;
+      const place = slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
+      return { warning: `Waiting ${seconds} s before ${place} (Retry-After)` };
+    }
+    case 'pages-without-reports':
+      return { warning: `${event.emptyPages} consecutive pages without reports, up to page ${event.page}` };
+    case 'page-exported':
+    case 'page-adopted':
+    // Only functions emit it.
+    case 'waiting-for-slot':
+    case 'run-failed':
+    case 'run-skipped':
+      return {};
+  }
+}
+
+function periodOf({
+  since,
+  until,
+  slices,
+}: Extract<ExportEvent, { readonly event: 'run-started' | 'run-resumed' }>): string {
+  const end = until === undefined ? '' : ` until ${until}`;
+  return `since ${since}${end}${slices === undefined ? '' : ` in ${plural(slices.count, 'slice')}`}`;
+}
+
+/** `Page 162 · 16,200 reports · 14.1 MB · 3.2 pages/s · 278.3 kB/s`; of several runs, how many there are. */
+function progressText(runs: readonly (ShownRun | undefined)[], now: number): string {
+  const shown = runs.flatMap((run) => run ?? []);
+  const [only] = shown;
+  if (runs.length === 1 && only !== undefined) return runText(only, now);
+  const pages = shown.reduce((sum, { observed }) => sum + observed.pages, 0);
+  const size = shown.reduce((sum, { observed }) => sum + observed.bytes, 0);
+  return [`${plural(runs.length, 'run')} in progress`, plural(pages, 'page'), bytes(size)].join(' · ');
+}
+
+function runText({ observed, from }: ShownRun, now: number): string {
+  const { pages, reports, bytes: size, slices } = observed;
+  const seconds = (now - from.at) / 1_000;
+  const amounts = [...(reports === null ? [] : [plural(reports, 'report')]), bytes(size)];
+  if (slices !== undefined) {
+    const done = slices.done - (from.slices?.done ?? 0);
+    const left = (seconds / done) * (slices.count - slices.done) * 1_000;
+    const estimate = done > 0 ? [`${coarseDuration(left)} left`] : [];
+    return [sliceCounts(slices), plural(pages, 'page'), ...amounts, ...estimate].join(' · ');
+  }
+  // Less time than a second says nothing about the rate.
+  const perSecond = (pages - from.pages) / seconds;
+  const rate = perSecond >= 1 ? `${perSecond.toFixed(1)} pages/s` : `${(perSecond * 60).toFixed(1)} pages/min`;
+  const rates = seconds < 1 ? [] : [rate, `${bytes(Math.round((size - from.bytes) / seconds))}/s`];
+  return [`Page ${pages}`, ...amounts, ...rates].join(' · ');
 }
 
 /** `Retrying in 4 s (attempt 2 of 9): ServiceUnavailableError: …`. */
 function retryText({ error, message, attempt, maxAttempts, delaySeconds, maxDelaySeconds }: Retry): string {
-  const when =
-    delaySeconds !== undefined
-      ? delaySeconds < 0.05
-        ? ' now'
-        : ` in ${delay(delaySeconds)}`
-      : maxDelaySeconds !== undefined
-        ? ` within ${delay(maxDelaySeconds)}`
-        : '';
+  const latest = maxDelaySeconds === undefined ? '' : ` within ${delay(maxDelaySeconds)}`;
+  const known = (seconds: number) => (seconds < 0.05 ? ' now' : ` in ${delay(seconds)}`);
+  const when = delaySeconds === undefined ? latest : known(delaySeconds);
   // The first attempt was no retry.
-  const attempts = `attempt ${attempt + 1} of ${maxAttempts + 1}`;
-  return `Retrying${when} (${attempts}): ${error}: ${message}`;
+  return `Retrying${when} (attempt ${attempt + 1} of ${maxAttempts + 1}): ${error}: ${message}`;
 }
 
 /** Shows the seconds until the next attempt, and then that it is under way. Delays under a second are not shown. */
@@ -149,52 +184,13 @@ function createCountdown(show: (text: string) => void, now: () => number) {
   };
 }
 
-/** Less time than this says nothing about the rate. */
-const minRatedMs = 1_000;
-
-/** `3.2 pages/s`, `1.1 MB/s`: the mean since its creation, when the run already had so many pages and bytes. */
-function createRate(startedAt: number, pagesBefore = 0, bytesBefore = 0) {
-  return (now: number, totalPages: number, totalBytes: number): readonly string[] => {
-    if (now - startedAt < minRatedMs) return [];
-    const seconds = (now - startedAt) / 1_000;
-    const perSecond = (totalPages - pagesBefore) / seconds;
-    return [
-      perSecond >= 1 ? `${perSecond.toFixed(1)} pages/s` : `${(perSecond * 60).toFixed(1)} pages/min`,
-      `${bytes(Math.round((totalBytes - bytesBefore) / seconds))}/s`,
-    ];
-  };
-}
-
-/** `2 min left`, by the slices that are done since its creation, when `doneBefore` were. Nothing before the first one. */
-function createEstimate(startedAt: number, doneBefore = 0) {
-  return (now: number, { done, count }: SliceCounts): readonly string[] => {
-    const doneSince = done - doneBefore;
-    if (doneSince <= 0) return [];
-    return [`${coarseDuration(((now - startedAt) / doneSince) * (count - done))} left`];
-  };
-}
-
-function periodOf({
-  since,
-  until,
-  slices,
-}: Extract<ExportEvent, { readonly event: 'run-started' | 'run-resumed' }>): string {
-  const end = until === undefined ? '' : ` until ${until}`;
-  return `since ${since}${end}${slices === undefined ? '' : ` in ${plural(slices.count, 'slice')}`}`;
-}
-
-export interface PageCounter {
-  readonly add: (bytes: number) => void;
-  readonly end: () => void;
-}
-
 /** Counts pages on a terminal, as in `Verified 120 pages · 8.4 MB`. Elsewhere it writes nothing. */
-export function createPageCounter(stream: Terminal, verb: string, now: () => number): PageCounter {
+export function createPageCounter(stream: Terminal, verb: string, now: () => number) {
   const status = createStatusLine(stream, now);
   let pages = 0;
   let totalBytes = 0;
   return {
-    add(size) {
+    add: (size: number) => {
       pages += 1;
       totalBytes += size;
       if (stream.isTTY === true) status.update(`${verb} ${plural(pages, 'page')} · ${bytes(totalBytes)}`);
@@ -203,17 +199,12 @@ export function createPageCounter(stream: Terminal, verb: string, now: () => num
   };
 }
 
-/**
- * `show` rewrites the last line on a terminal, and so does `update`, unless it was called just before. `print` and `inform` write a
- * line that stays. If `quiet`, only `print` writes.
- */
-export function createStatusLine(
-  stream: Terminal,
-  now: () => number,
-  { quiet = false }: { readonly quiet?: boolean } = {},
-) {
+/** Milliseconds between two lines about pages: on a terminal often enough to move, in a log seldom enough to read. */
+const minIntervalMs = { terminal: 100, log: 60_000 };
+
+/** `show` rewrites the last line on a terminal, and so does `update`, unless it was called just before. `print` writes a line that stays. */
+function createStatusLine(stream: Terminal, now: () => number) {
   const isTerminal = stream.isTTY === true;
-  const intervalMs = isTerminal ? minIntervalMs.terminal : minIntervalMs.log;
   let updatedAt = Number.NEGATIVE_INFINITY;
   let isShown = false;
 
@@ -225,22 +216,17 @@ export function createStatusLine(
     clear();
     stream.write(`${timestampFor(stream, now())}${text}\n`);
   };
-  const inform = (text: string) => {
-    if (!quiet) print(text);
-  };
   const show = (text: string) => {
-    if (quiet) return;
     if (!isTerminal) return print(text);
     stream.write(`\r\x1b[K${text.slice(0, (stream.columns || 80) - 1)}`);
     isShown = true;
   };
   return {
     print,
-    inform,
     clear,
     show,
     update(text: string) {
-      if (now() - updatedAt < intervalMs) return;
+      if (now() - updatedAt < (isTerminal ? minIntervalMs.terminal : minIntervalMs.log)) return;
       updatedAt = now();
       show(text);
     },

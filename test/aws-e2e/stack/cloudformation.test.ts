@@ -78,7 +78,7 @@ async function tagsOf(stackName: string): Promise<unknown> {
 }
 const tags = { team: 'finance', note: 'a=b c' };
 
-const exported = /Completed: 3 pages, 5 reports[^]*Verified: /;
+const exported = /Completed: \w+ \(3 pages, 5 reports[^]*Verified: /;
 
 describe('a stack that is deployed without the CDK CLI', () => {
   beforeAll(async () => {

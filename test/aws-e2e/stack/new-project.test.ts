@@ -38,7 +38,7 @@ describe('a project from nothing', () => {
   });
 
   it('exports from a simulated service, without an AWS account', async () => {
-    expect(await run(project, 'npm', 'start', '--silent')).toContain('Completed: 3 pages');
+    expect(await run(project, 'npm', 'start', '--silent')).toContain('Completed: nightly (3 pages');
     expect(await run(project, 'npx', 'report-exporter', 'verify')).toMatch(/^Verified: /);
     expect(await run(project, 'npx', 'report-exporter', '--version')).toBe(`${packageJson.version}\n`);
   });

@@ -3,6 +3,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { createPageCounter, createProgressDisplay } from '../../../lib/operator/output/progress.ts';
+import { observe, unobservedRun } from '../../../lib/operator/output/observed-run.ts';
 import { textStyleFor } from '../../../lib/operator/output/terminal.ts';
 import { aRunId, aRunResult, at } from '../../support/builders.ts';
 
@@ -28,8 +29,15 @@ function aDisplay(isTTY = false, options: { readonly countsDown?: boolean; reado
   let now = Date.parse('2026-11-20T03:00:00.999Z');
   const stream = { isTTY, columns: 40, write: (text: string) => (output += text) };
   const display = createProgressDisplay(stream, textStyleFor(stream, { NO_COLOR: '1' }), () => now, options);
+  const begin = (name: string) => {
+    let observed = unobservedRun(name);
+    const shown = display.begin(name);
+    const onEvent = (event: ExportEvent) => shown.onEvent(event, (observed = observe(observed, event)));
+    return { ...shown, onEvent };
+  };
   return {
-    ...display,
+    ...begin('daily'),
+    begin,
     pass(ms: number) {
       now += ms;
     },
@@ -147,7 +155,7 @@ describe('the progress of a run', () => {
     display.notify('a message');
     display.end();
     expect(display.output()).toBe(
-      '\r\x1b[KPage 1 · 10 reports · 1 kB\r\x1b[KPage 2 · 20 reports · 2 kB · 2.0 pages/\r\x1b[Ka message\n',
+      '\r\x1b[KPage 1 · 10 reports · 1 kB\r\x1b[KPage 2 · 20 reports · 2 kB · 1.0 pages/\r\x1b[Ka message\n',
     );
   });
 });
@@ -256,23 +264,36 @@ describe('a retry', () => {
   });
 });
 
-describe('a page counter', () => {
-  it('counts on a terminal, and clears its line at the end', () => {
-    let output = '';
-    let now = 0;
-    const counter = createPageCounter({ isTTY: true, write: (text) => (output += text) }, 'Verified', () => now);
-    counter.add(1_000);
-    now += 1_000;
-    counter.add(1_000);
-    counter.end();
-    expect(output).toBe('\r\x1b[KVerified 1 page · 1 kB\r\x1b[KVerified 2 pages · 2 kB\r\x1b[K');
-  });
+it('shows how many runs are in progress, if there are several, and whose a warning is', () => {
+  const display = aDisplay(true);
+  const other = display.begin('weekly');
+  display.onEvent(page(3));
+  display.pass(1_000);
+  other.onEvent(page(4));
+  other.onEvent({ event: 'service-asked-to-wait', export: 'weekly', run, page: 5, seconds: 60, inside: false });
+  display.end();
+  display.pass(1_000);
+  other.onEvent(page(5));
+  other.end();
+  expect(display.output().split('\r\x1b[K').slice(1)).toEqual([
+    '2 runs in progress · 3 pages · 3 kB',
+    '2 runs in progress · 7 pages · 7 kB',
+    'weekly: Waiting 60 s before page 5 (Retry-After)\n',
+    'Page 5 · 50 reports · 5 kB · 1.0 pages/',
+    '',
+  ]);
+});
 
-  it('writes nothing elsewhere', () => {
-    let output = '';
-    const counter = createPageCounter({ write: (text) => (output += text) }, 'Verified', () => 0);
-    counter.add(1_000);
-    counter.end();
-    expect(output).toBe('');
-  });
+it.each([
+  [true, '\r\x1b[KVerified 1 page · 1 kB\r\x1b[KVerified 2 pages · 2 kB\r\x1b[K'],
+  [false, ''],
+])('a page counter counts on a terminal only (%s), and clears its line at the end', (isTTY, written) => {
+  let output = '';
+  let now = 0;
+  const counter = createPageCounter({ isTTY, write: (text) => (output += text) }, 'Verified', () => now);
+  counter.add(1_000);
+  now += 1_000;
+  counter.add(1_000);
+  counter.end();
+  expect(output).toBe(written);
 });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
 import { runProgram } from '../../../bin/program.ts';
-import type { RunJson } from '../../../lib/operator/run-summary.ts';
+import type { RunJson } from '../../../lib/operator/start-end.ts';
 import type { Manifest } from '../export/export-bench.ts';
 
 const program = join(import.meta.dirname, '../../../bin/report-exporter.ts');

@@ -1,0 +1,49 @@
+/** What the events of a run have shown so far. Unknown values are null. */
+
+import { type RunTotals, zeroTotals } from '../../core/model.ts';
+import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
+
+export interface ObservedRun extends RunTotals {
+  readonly export: string;
+  readonly run: string | null;
+  readonly since: string | null;
+  /** Absent: it has no upper bound. */
+  readonly until?: string | undefined;
+  /** Of a run whose bounds an operator has named only. */
+  readonly bounded?: true | undefined;
+  /** Of a run with several slices only. */
+  readonly slices?: SliceCounts | undefined;
+}
+
+export const unobservedRun = (exportName: string): ObservedRun => ({
+  export: exportName,
+  run: null,
+  since: null,
+  ...zeroTotals,
+});
+
+export function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
+  switch (event.event) {
+    case 'run-started':
+    case 'run-resumed': {
+      const { run, since, until, bounded, slices, pages, reports, bytes } = event;
+      return { ...observed, run, since, until, bounded, slices, pages, reports, bytes };
+    }
+    case 'run-restarted':
+      return { ...observed, run: event.run, ...zeroTotals };
+    case 'page-exported':
+    case 'page-adopted': {
+      const { slices, totalPages: pages, totalReports: reports, totalBytes: bytes } = event;
+      return { ...observed, slices, pages, reports, bytes };
+    }
+    case 'slice-restarted':
+    case 'slice-set-aside':
+    case 'service-asked-to-wait':
+    case 'waiting-for-slot':
+    case 'pages-without-reports':
+    case 'run-completed':
+    case 'run-failed':
+    case 'run-skipped':
+      return observed;
+  }
+}
