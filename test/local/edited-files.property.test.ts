@@ -152,7 +152,6 @@ async function halfWay(root: string): Promise<InterruptedExport & Disposable> {
   return {
     store,
     log,
-    missesSameSizeEdits: true,
     items: [
       row(database, 'export_states', `export = '${exportName}'`, 'export state'),
       entry(1),

@@ -1,8 +1,10 @@
-/** The slots of a service, call by call. `page-slots.property.slow.test.ts` tests many exports at once. */
+/** The slots of a service, call by call. The simulation tests many exports at once, with faults. */
 
 import { describe, expect, it } from 'vitest';
 import type { PageSlot, PageSlots } from '../../../lib/core/ports.ts';
 import { createPageSlots, type SlotState, type SlotStore } from '../../../lib/core/slots/page-slots.ts';
+import { createRng } from '../../simulation/world/rng.ts';
+import { createTimeline } from '../../simulation/world/virtual-time.ts';
 import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
 
 const leaseMs = 300_000;
@@ -349,4 +351,45 @@ describe('a record that was edited or deleted', () => {
     await slot.release();
     expect(stored().holders).toHaveLength(1);
   });
+});
+
+it('a hundred exports that share two slots use them for most of the time', async () => {
+  const timeline = createTimeline(startedAt);
+  const rng = createRng('a hundred exports', 'slots');
+  const memory = createMemorySlotStore();
+  const store: SlotStore = {
+    async read() {
+      await timeline.sleep(rng.between(2, 8));
+      return await memory.read();
+    },
+    async replace(state) {
+      await timeline.sleep(rng.between(2, 8));
+      return await memory.replace(state);
+    },
+  };
+  const randomHex = (length: number) => Array.from({ length }, () => rng.integerBelow(16).toString(16)).join('');
+  const runtime = { now: timeline.now, monotonicNow: timeline.now, sleep: timeline.sleep, randomHex };
+  const held = { now: 0, most: 0 };
+  const finishedAt: number[] = [];
+  const exportPages = async () => {
+    for (let page = 1; page <= 5;) {
+      const slot = await createPageSlots({ store, limit: 2, runtime }).acquire({ leaseMs });
+      if (!slot.granted) {
+        await timeline.sleep(slot.waitSeconds * 1_000);
+        continue;
+      }
+      held.now += 1;
+      held.most = Math.max(held.most, held.now);
+      await timeline.sleep(1_000);
+      held.now -= 1;
+      await slot.release();
+      page += 1;
+    }
+    finishedAt.push(timeline.now() - startedAt);
+  };
+  for (let count = 0; count < 100; count += 1) void exportPages();
+  await timeline.run({ until: Number.POSITIVE_INFINITY, stop: () => finishedAt.length === 100 });
+  expect(held.most).toBe(2);
+  // Five hundred pages of a second, two at a time.
+  expect(finishedAt.at(-1)).toBeLessThan(250_000 / 0.9);
 });

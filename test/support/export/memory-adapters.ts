@@ -169,7 +169,7 @@ export function createMemoryLog(crash: CrashPoint = () => {}): MemoryLog {
   };
 }
 
-export interface MemorySlotStore extends SlotStore {
+interface MemorySlotStore extends SlotStore {
   current(): SlotState | undefined;
   /** Replaces or deletes what is stored, whatever its version. */
   set(state: SlotState | undefined): void;
