@@ -374,8 +374,8 @@ it('a hundred exports that share two slots use them for most of the time', async
   const exportPages = async () => {
     for (let page = 1; page <= 5;) {
       const slot = await createPageSlots({ store, limit: 2, runtime }).acquire({ leaseMs });
-      if (!slot.granted) {
-        await timeline.sleep(slot.waitSeconds * 1_000);
+      if (slot === undefined) {
+        await timeline.sleep(rng.between(10_000, 30_000));
         continue;
       }
       held.now += 1;
@@ -391,5 +391,5 @@ it('a hundred exports that share two slots use them for most of the time', async
   await timeline.run({ until: Number.POSITIVE_INFINITY, stop: () => finishedAt.length === 100 });
   expect(held.most).toBe(2);
   // Five hundred pages of a second, two at a time.
-  expect(finishedAt.at(-1)).toBeLessThan(250_000 / 0.9);
+  expect(finishedAt.at(-1)).toBeLessThan(250_000 / 0.7);
 });
