@@ -35,16 +35,10 @@ interface RootKind {
   /** What a root is called in messages. */
   readonly noun: string;
   readonly setting: string;
-  /** The setting, and what it is called on the command line. */
-  readonly settings: string;
 }
 
-const rootElement: RootKind = {
-  noun: 'root element',
-  setting: 'service.rootElement',
-  settings: 'service.rootElement',
-};
-const firstRow: RootKind = { noun: 'columns', setting: 'api.page.columns', settings: 'api.page.columns' };
+const rootElement: RootKind = { noun: 'root element', setting: 'service.rootElement' };
+const firstRow: RootKind = { noun: 'columns', setting: 'api.page.columns' };
 
 const kindOf = (root: DocumentRoot): RootKind => (root.startsWith(columns) ? firstRow : rootElement);
 
@@ -180,11 +174,11 @@ const findOther = (found: DocumentRoot | null, expected: ExpectedRoot | undefine
 
 function rootError(problem: string, { found, expected }: OtherRoot, consequence: string, end = ''): ExportError {
   const { root, reason, remedy } = expected;
-  const { noun, settings } = kindOf(found);
+  const { noun, setting } = kindOf(found);
   const sentences = [
     `${problem}, but ${nameOf(root)} is expected: ${reason}`,
     consequence,
-    `If the service has really changed its ${noun}, set ${settings} to the new one and start with --restart`,
+    `If the service has really changed its ${noun}, set ${setting} to the new one and start with --restart`,
     ...(remedy === undefined ? [] : [remedy]),
   ];
   return new ExportError('ContractError', `${sentences.join('. ')}${end}`);

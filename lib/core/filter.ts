@@ -4,7 +4,7 @@ import type { ExportRequest, Instant, JsonObject, JsonValue } from './model.ts';
 import { epochMsOf, instantOf } from './timestamps.ts';
 
 /** The filter of the requests of a run, as its manifest says. Of an API that the settings describe, bounds are not part of the filter. */
-export const filterOf = ({ filter, api }: ExportRequest, since: Instant): JsonObject =>
+export const filterOf = ({ filter, api }: Pick<ExportRequest, 'filter' | 'api'>, since: Instant): JsonObject =>
   api.pagination === undefined ? filterSince(filter, since) : filter;
 
 /** `filter` with `date.gte` set to the second of `since`. Other conditions on the date stay. */

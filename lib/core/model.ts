@@ -24,8 +24,8 @@ export const maxCursorLength = 64 * 1024;
 /** A UTC instant in canonical ISO 8601 form: `2026-11-20T02:00:00Z`, with `.mmm` only if the milliseconds are not zero. */
 export type Instant = Branded<'Instant'>;
 
-/** Every instant in canonical form. Covers all that `Date` can hold: a service's clock may be set to the year 10000. */
-export const instantPattern =
+/** Covers all that `Date` can hold: a service's clock may be set to the year 10000. */
+const instantPattern =
   /^([0-9]{4}|[+-][0-9]{6})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{3})?Z$/;
 
 /**
@@ -42,22 +42,68 @@ export const asRunId = (value: string): RunId => value as RunId;
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 export type JsonObject = { readonly [key: string]: JsonValue };
 
-// The schemas of stored records are exactly as wide as what this exporter writes: a narrower one would reject its own records.
+// The schemas are exactly as wide as what this exporter writes: a narrower one would reject its own records. Fields that are also in a public
+// format have their description there (`storage/published-schemas.ts`), which is otherwise a comment here.
 
-const text = z.string();
-const count = z.int().check(z.minimum(0));
-const ordinal = z.int().check(z.minimum(1));
-const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
-const runId = z.custom<RunId>((value) => typeof value === 'string' && value !== '');
-const cursor = z.custom<Cursor>((value) => typeof value === 'string');
-const documentRoot = z.custom<DocumentRoot>((value) => typeof value === 'string');
-const instant = z.custom<Instant>((value) => typeof value === 'string' && instantPattern.test(value));
+export const described = <Schema extends z.ZodMiniType>(schema: Schema, description: string): Schema =>
+  schema.check(z.describe(description));
+/** A string of a branded type. */
+const branded = <Type extends string>(pattern: RegExp) =>
+  z.string().check(z.regex(pattern)) as unknown as z.ZodMiniType<Type, string>;
+
+/** `20261120T020000Z-1f3a5c`. */
+export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}$/;
+
+export const text = z.string();
+export const count = z.int().check(z.minimum(0));
+const runId = branded<RunId>(/./);
+export const ordinal = z.int().check(z.minimum(1));
+export const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
+export const instant = branded<Instant>(instantPattern);
+export const cursor = z.string() as unknown as z.ZodMiniType<Cursor, string>;
+export const compression = z.literal('gzip');
+const documentRoot = z.string() as unknown as z.ZodMiniType<DocumentRoot, string>;
 const filter = z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
-const compression = z.literal('gzip');
 
 type Stored<Schema extends z.ZodMiniType> = Readonly<z.infer<Schema>>;
 
-const totals = { pages: count, reports: z.nullable(count), bytes: count };
+const nullUnlessCounted = 'null if they are not counted.';
+/** Fields of several public formats. */
+export const common = {
+  export: described(z.string().check(z.regex(/^[A-Za-z0-9_-]{1,40}$/)), "The export's name."),
+  run: described(branded<RunId>(runIdPattern), 'The ID of the run.'),
+  sequence: described(
+    count,
+    'Increases with every run of the export, not necessarily by one. The newest run has the highest.',
+  ),
+  since: described(instant, 'The run contains the reports dated at or after this instant (ISO 8601, UTC).'),
+  until: z.optional(
+    described(
+      instant,
+      'Only if the run has an upper bound: it contains no reports dated at or after this instant (ISO 8601, UTC).',
+    ),
+  ),
+  bounded: z.optional(
+    described(
+      z.literal(true),
+      'Only if an operator named both bounds. Such a run is none of those that a reader catches up with.',
+    ),
+  ),
+  completedAt: described(instant, "When the run was completed, by the exporter's clock."),
+  manifest: described(
+    z.string().check(z.regex(/^[^/]+\/date=[^/]+\/run=[^/]+\/manifest\.json$/)),
+    "The manifest's key, relative to the bucket's prefix or to the directory.",
+  ),
+  watermark: described(
+    z.nullable(instant),
+    'Where the next run starts, before its overlap is subtracted; null if the export has no watermark, or the run is bounded.',
+  ),
+};
+export const totals = {
+  pages: described(count, 'The number of pages.'),
+  reports: described(z.nullable(count), `The number of reports in these pages; ${nullUnlessCounted}`),
+  bytes: described(count, 'The size of these pages in bytes.'),
+};
 
 const requestSchema = z.object({
   /** The service: its base URL, or `simulator`. Cursors and watermarks are valid only for the service they came from. */
@@ -199,11 +245,10 @@ export type RunSlices = Stored<typeof slicesSchema>;
 export type SetAsideSlice = NonNullable<RunSlices['setAside']>[number];
 
 const seriesSchema = z.object({
-  until: instant,
-  /** `P7D`, or `month`. */
-  each: text,
-  again: z.optional(z.boolean()),
-  parallel: z.optional(ordinal),
+  until: described(instant, 'Where the series ends.'),
+  each: described(text, 'How long its parts are: a duration, or `month`.'),
+  again: z.optional(described(z.boolean(), 'Whether parts that were exported are exported again.')),
+  parallel: z.optional(described(ordinal, 'How many slices of a run are walked at the same time.')),
   /** In milliseconds. */
   slice: z.optional(ordinal),
 });
@@ -220,15 +265,13 @@ const failureSchema = z.object({
 export type RunFailure = Stored<typeof failureSchema>;
 
 const runSchema = z.object({
-  export: text,
+  export: common.export,
   run: runId,
-  /** Increases with every run that has the same state: the newest manifest has the highest. */
-  sequence: count,
-  since: instant,
-  /** The run's reports are dated before it. Absent: the run has no upper bound. */
-  until: z.optional(instant),
-  /** Whether an operator has named its bounds. Such a run moves no watermark, and consumers do not catch up with it. */
-  bounded: z.optional(z.literal(true)),
+  /** Of all runs with the same state. */
+  sequence: common.sequence,
+  since: common.since,
+  until: common.until,
+  bounded: common.bounded,
   /** Set for a bounded run that is part of a series: where the series ends, and how long its parts are. */
   series: z.optional(seriesSchema),
   /** That of the definition when the run began: the watermark stays so long before the clocks. */
@@ -263,8 +306,6 @@ const runSchema = z.object({
   ),
   /** Why the run's last execution failed, for the operator. */
   lastFailure: z.optional(failureSchema),
-  /** The page that was not accepted (ContractError) when the execution before this one failed. */
-  refusedPage: z.optional(ordinal),
 });
 
 /** One run of an export, from its first page to its last, as the export state holds it while it is active. */
@@ -314,46 +355,49 @@ export function totalsOf(last: PageEntry | undefined): RunTotals {
   return last === undefined ? zeroTotals : { pages: last.page, reports: last.totals.reports, bytes: last.totals.bytes };
 }
 
-/** A start input that continues a series. */
-const seriesInputSchema = z.object({
-  export: text,
-  since: instant,
-  ...seriesSchema.shape,
-  /** A duration. */
-  slice: z.optional(text),
-});
-
 export const resultSchema = z.object({
+  export: common.export,
+  run: common.run,
+  since: common.since,
+  until: common.until,
+  bounded: common.bounded,
+  watermark: common.watermark,
   ...totals,
-  export: text,
-  run: runId,
-  since: instant,
-  until: z.optional(instant),
-  bounded: z.optional(z.literal(true)),
-  /** Where the next scheduled run starts, before its overlap is subtracted. null: there is none, or the run is bounded. */
-  watermark: z.nullable(instant),
-  /** The manifest's key, relative to the store's root; null if the run found no reports and was not published. */
-  manifest: z.nullable(text),
-  /** The start input of the next run, if this one is part of a series and not its last. */
-  rest: z.optional(seriesInputSchema),
+  /** null if the run found no reports and was not published. */
+  manifest: z.nullable(common.manifest),
+  rest: z.optional(
+    described(
+      z.object({
+        export: common.export,
+        since: common.since,
+        ...seriesSchema.shape,
+        slice: z.optional(described(text, 'How long a slice is: a duration.')),
+      }),
+      'Only if the run is part of a series and not its last one: the start input of the next one, which starts by itself.',
+    ),
+  ),
 });
 
 /** The outcome of a completed run. */
 export type RunResult = Stored<typeof resultSchema>;
 
-/** The outcome of a failed execution. `run` and, unless it is fixed, `since` are null if the execution did not own a run. */
-export interface FailedRun extends RunTotals {
-  /** null if the start input names no export of the service. */
-  readonly export: string | null;
-  readonly run: RunId | null;
-  readonly since: Instant | null;
-  readonly until?: Instant | undefined;
-  readonly bounded?: true | undefined;
-  readonly error: string;
-  readonly message: string;
-  /** Whether the next start resumes this run. */
-  readonly resumable: boolean;
-}
+export const failedRunSchema = z.object({
+  export: described(
+    z.nullable(common.export),
+    'The export that failed; null if the start input names no export of the service.',
+  ),
+  run: described(z.nullable(common.run), 'The run that failed; null if the execution did not own a run.'),
+  since: described(z.nullable(instant), 'The `since` of the run; null if there is no run.'),
+  until: common.until,
+  bounded: common.bounded,
+  ...totals,
+  error: text,
+  message: described(text, 'What happened, to what, and what happens next.'),
+  resumable: described(z.boolean(), 'Whether the next start resumes an unfinished run.'),
+});
+
+/** The outcome of a failed execution. */
+export type FailedRun = Stored<typeof failedRunSchema>;
 
 export const stateSchema = z.object({
   /** `ExportDefinition.stateName`. */
@@ -381,7 +425,7 @@ export const stateSchema = z.object({
   /** The newest executions that have begun or resumed a run, newest first, without those that continue another one. None begins another run. */
   recentExecutions: z.optional(z.readonly(z.array(text))),
   /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
-  lastAbandoned: z.optional(z.object({ ...totals, run: runId, since: instant, failure: failureSchema })),
+  lastAbandoned: z.optional(z.object({ ...totals, run: common.run, since: instant, failure: failureSchema })),
 });
 
 /** The state of an export: one item, always replaced as a whole, by compare-and-set on `version`. */
@@ -391,15 +435,16 @@ export type AbandonedRun = NonNullable<ExportState['lastAbandoned']>;
 /** The state of an export that has never run. It is not stored: the first write replaces version 0. */
 export const emptyState = (exportName: string): ExportState => ({ export: exportName, version: 0, sequence: 0 });
 
+/** Only of a compressed page. Any other object has the bytes of its page. */
 const compressedForm = {
-  compression: z.optional(compression),
-  /** The size of the object. */
-  storedBytes: z.optional(count),
-  /** The SHA-256 of the object, in lower-case hexadecimal. Two attempts may compress the same page differently. */
-  storedSha256: z.optional(sha256),
+  compression: z.optional(described(compression, 'Only if the page is compressed: how.')),
+  storedBytes: z.optional(described(count, 'Only if the page is compressed: the size of its object in bytes.')),
+  // Two attempts may compress the same page differently.
+  storedSha256: z.optional(
+    described(sha256, 'Only if the page is compressed: the SHA-256 of its object, in lower-case hexadecimal.'),
+  ),
 };
 
-/** The object of a compressed page. Of any other page, no field is set: the object has the bytes of the page. */
 export type CompressedForm = Pick<PageMetadata, keyof typeof compressedForm>;
 
 const sliceRef = {
@@ -424,12 +469,9 @@ export const metadataSchema = z.object({
   run: runId,
   /** From 1, within its slice. */
   page: ordinal,
-  /** The size of the page, before it was compressed. */
-  bytes: count,
-  /** Of the page, before it was compressed, in lower-case hexadecimal. */
-  sha256,
-  /** The number of reports; null if they are not counted. */
-  reports: z.nullable(count),
+  bytes: described(count, 'The size of the page in bytes, before it was compressed.'),
+  sha256: described(sha256, 'The SHA-256 of the page, before it was compressed, in lower-case hexadecimal.'),
+  reports: described(z.nullable(count), `The number of reports in the page; ${nullUnlessCounted}`),
   /** null if the format has none, or the page has no bytes. */
   documentRoot: z.nullable(documentRoot),
   /** The cursor of the request for this page; null for page 1. */
@@ -438,8 +480,12 @@ export const metadataSchema = z.object({
   nextCursor: z.nullable(cursor),
   /** The service's clock at the time of the request; null if the response had no Date. */
   serviceTime: z.nullable(instant),
-  /** The size of the body as it travelled, if the service compressed it. */
-  transferredBytes: z.optional(count),
+  transferredBytes: z.optional(
+    described(
+      count,
+      'How many bytes of the page travelled from the service. Absent if the service did not compress it.',
+    ),
+  ),
 });
 
 /** What is stored with a page's bytes, and becomes visible with them in one atomic step. */
@@ -495,15 +541,16 @@ export type PageEntry = Stored<typeof entrySchema>;
 export type PageTiming = NonNullable<PageEntry['timing']>;
 export type CycleState = NonNullable<PageEntry['cycle']>;
 
+export const latestSchema = z.pick(z.object(common), {
+  export: true,
+  run: true,
+  sequence: true,
+  completedAt: true,
+  manifest: true,
+});
+
 /** The content of `latest.json`: a pointer to the newest manifest. */
-export interface LatestPointer {
-  readonly export: string;
-  readonly run: RunId;
-  readonly sequence: number;
-  readonly completedAt: Instant;
-  /** The manifest's key, relative to the store's root. */
-  readonly manifest: string;
-}
+export type LatestPointer = Stored<typeof latestSchema>;
 
 /** What the state machine passes from state to state: identity and small counters. Everything else is in the page log. */
 export interface LoopState {

@@ -194,13 +194,11 @@ export async function decide(
     throw contradiction;
   }
   const taken = { ...state, recentExecutions: withExecution(state, execution) };
-  const isRefused = active.slices === undefined && active.lastFailure?.error === 'ContractError';
-  const refusedPage = isRefused ? progress.totals.pages + 1 : undefined;
   const { limits, slicing } = deps.definition;
   const series = seriesOf(input, active.series) ?? active.series;
   const parallel = input.parallel ?? series?.parallel ?? slicing.parallel;
   const slices = active.slices && slicesOfStart(active.slices, progress, limits, parallel);
-  return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), refusedPage, slices, series });
+  return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), slices, series });
 }
 
 /**
@@ -357,12 +355,5 @@ const newestScheduledTime = (time: string | undefined, { lastScheduledTime }: Ex
   time === undefined || hasBegun(time, lastScheduledTime) ? lastScheduledTime : time;
 
 function takeOver(run: Run, execution: string, scheduledTime = run.scheduledTime): Run {
-  return {
-    ...run,
-    execution,
-    executionNumber: run.executionNumber + 1,
-    scheduledTime,
-    lastFailure: undefined,
-    refusedPage: undefined,
-  };
+  return { ...run, execution, executionNumber: run.executionNumber + 1, scheduledTime, lastFailure: undefined };
 }

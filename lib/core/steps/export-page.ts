@@ -5,14 +5,13 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { assertRootOfSettings, type ExpectedRoot, rootAfter, rootOfFirstPage } from '../document-root.ts';
-import { isExportError } from '../errors.ts';
+import { type ExportError, isExportError } from '../errors.ts';
 import type { ExportDefinition, ExportState, Invocation, LoopState, Run } from '../model.ts';
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { truncate } from '../sanitize.ts';
 import { sliceCountOf, sliceOf } from '../slices.ts';
-import { contradictionOf, ownedRun, updateState } from './export-state.ts';
+import { contradictionOf, identifyRun, ownedRun, updateState } from './export-state.ts';
 import { assertContinues, type ExportPageOutcome, maxPagesError, pendingDelays, queue, wait } from './loop-outcome.ts';
-import { restartRun } from './restarts.ts';
 import { type ExportPageDependencies, type Failure, walkSlices } from './walk-slices.ts';
 
 /**
@@ -143,4 +142,48 @@ async function noteSetAside(
   for (const each of all) {
     if (!known.has(each.slice)) emit({ event: 'slice-set-aside', export: run.export, run: run.run, ...each });
   }
+}
+
+interface Restart {
+  /** The run to continue with; undefined if it is the one before, which is being published. */
+  readonly replacement: Run | undefined;
+  readonly isNew: boolean;
+}
+
+/**
+ * Replaces `run`, which cannot continue because of `error`, by a new run with the same `since` in the same execution. The pages of the
+ * abandoned run stay in the store and are never published. A run that is being published is not replaced: a concurrent invocation has
+ * exported its last page.
+ * @throws `error` if the run has used up `maxCursorRestarts`
+ */
+async function restartRun(
+  { definition, log, runtime, emit }: Pick<ExportPageDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
+  run: Run,
+  { slices: [only] }: RunProgress,
+  loop: LoopState,
+  execution: string,
+  error: ExportError,
+): Promise<ExportPageOutcome> {
+  if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
+  const { replacement, isNew } = await updateState<Restart>(log, definition.stateName, (state) => {
+    const active = ownedRun(state, execution, definition.name);
+    // A concurrent invocation of the same execution has restarted the run already: its replacement stays.
+    if (active.run !== run.run) return { result: { replacement: active, isNew: false } };
+    if (active.completion !== undefined) return { result: { replacement: undefined, isNew: false } };
+    const next: Run = {
+      ...active,
+      lastFailure: undefined,
+      ...identifyRun(state, runtime),
+      cursorRestarts: active.cursorRestarts + 1,
+      documentRoot: only?.last?.documentRoot ?? active.documentRoot,
+    };
+    return { change: { ...state, sequence: next.sequence, active: next }, result: { replacement: next, isNew: true } };
+  });
+  const restarted = { ...loop, delays: undefined };
+  if (replacement === undefined) return { next: 'finish', ...restarted };
+  if (isNew) {
+    const { run: abandoned } = run;
+    emit({ event: 'run-restarted', export: run.export, run: replacement.run, abandoned, reason: error.message });
+  }
+  return { next: 'page', ...restarted, run: replacement.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
 }

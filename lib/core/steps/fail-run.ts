@@ -35,15 +35,15 @@ export async function failRun(
   command: { readonly failure: unknown; readonly execution: string; readonly startInput?: unknown },
 ): Promise<FailedRun> {
   const definition = await startedDefinition({ log, ...deps }, command.startInput, command.execution);
-  const { error, message: reason } = parseFailure(command.failure);
+  const { error, message } = parseFailure(command.failure);
   const { bounds } = definition;
   const ofDefinition = bounds === undefined ? { since: null } : { ...bounds, bounded: true as const };
   let page: number | null | undefined;
+  const about = { export: definition.name, error, message };
   const failed = await updateState<FailedRun>(log, definition.stateName, async (state) => {
     const { active, ...idle } = state;
     if (active?.execution !== command.execution) {
       page = undefined;
-      const about = { export: definition.name, error, message: reason };
       return {
         result: { ...about, run: null, ...ofDefinition, ...zeroTotals, resumable: active !== undefined },
       };
@@ -51,8 +51,6 @@ export async function failRun(
     const progress = await readProgress(log, active);
     const { totals } = progress;
     page = progress.isComplete || active.slices !== undefined ? null : totals.pages + 1;
-    const message = withRestart(reason, error, page, active.refusedPage);
-    const about = { export: definition.name, error, message };
     // The next start begins a slice that failed like this again, and keeps the others.
     const [only] = active.slices === undefined ? progress.slices : [];
     const isFinal = active.slices === undefined && (finalErrors.has(error) || only?.last?.repeats === true);
@@ -68,14 +66,6 @@ export async function failRun(
   });
   emit({ event: 'run-failed', page, ...failed });
   return failed;
-}
-
-/** A page that is not accepted at two starts in a row will not be at the third, unless its cursor is another one. */
-function withRestart(reason: string, error: string, page: number | null, refusedPage: number | undefined): string {
-  // From page 1, a restart would send the same request.
-  if (error !== 'ContractError' || page === null || page === 1 || page !== refusedPage) return reason;
-  const advice = `. Page ${page} failed like this at the previous start, too. If its cursor has expired, start with --restart`;
-  return `${reason.slice(0, maxMessageLength - advice.length).toWellFormed()}${advice}`;
 }
 
 /** What the state machine adds to the error, which it has already: it sends both in one event. */

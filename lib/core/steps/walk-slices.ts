@@ -6,8 +6,8 @@
  */
 
 import { type ExpectedRoot, rootAfter } from '../document-root.ts';
-import { type ErrorName, isExportError } from '../errors.ts';
-import type { Invocation, PageEntry, PageTiming, Run } from '../model.ts';
+import { type ErrorName, type ExportError, isExportError } from '../errors.ts';
+import type { Invocation, PageEntry, PageTiming, Run, RunSlices } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { isDone, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
 import { type Slice, sliceCountOf, sliceOf } from '../slices.ts';
@@ -15,7 +15,7 @@ import { type HeldSlot, holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
 import { assertContinues, asOutage, type PendingDelays } from './loop-outcome.ts';
 import { exportPages } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
-import { restartSlice } from './restarts.ts';
+import { ownedRun, updateState } from './export-state.ts';
 import { proveUpperBound } from './upper-bound.ts';
 
 export type ExportPageDependencies = Omit<StepDependencies, 'executions'>;
@@ -224,3 +224,35 @@ const numberOf = ({ slice = 1 }: Slice): number => slice;
 /** Whether the settings of the run are known to be right. A run or a slice that started over has fetched the pages before. */
 const hasFetchedPage = ({ cursorRestarts, slices }: Run, { totals }: RunProgress): boolean =>
   totals.pages > 0 || cursorRestarts > 0 || Object.keys(slices?.attempts ?? {}).length > 0;
+
+/**
+ * The slices of the run once `slice` has started over, in this invocation or in a concurrent one of the same execution.
+ * Undefined: it must not, because it has used up `maxCursorRestarts`, or a concurrent invocation has exported its last page.
+ */
+async function restartSlice(
+  { definition, log, emit }: Pick<StepDependencies, 'definition' | 'log' | 'emit'>,
+  run: Run,
+  { slice: number = 1, attempt = 1 }: Slice,
+  execution: string,
+  error: ExportError,
+): Promise<RunSlices | undefined> {
+  const slices = await updateState<RunSlices | undefined>(log, definition.stateName, async (state) => {
+    const active = ownedRun(state, execution, definition.name, run.run);
+    if (active.slices === undefined || active.completion !== undefined) return { result: undefined };
+    const known = sliceOf(active, number);
+    if (known.attempt !== attempt) return { result: active.slices };
+    if (isDone(await log.last(known))) return { result: undefined };
+    const { restarts = {}, attempts } = active.slices;
+    const count = (restarts[number] ?? 0) + 1;
+    const mayRestart = count <= definition.limits.maxCursorRestarts;
+    // Also noted if it must not: then the next start begins the slice from its beginning.
+    const noted = { ...active.slices, restarts: { ...restarts, [number]: count } };
+    const change = mayRestart ? { ...noted, attempts: { ...attempts, [number]: attempt + 1 } } : noted;
+    return { change: { ...state, active: { ...active, slices: change } }, result: mayRestart ? change : undefined };
+  });
+  if (slices !== undefined) {
+    const reason = error.message;
+    emit({ event: 'slice-restarted', export: run.export, run: run.run, slice: number, attempt: attempt + 1, reason });
+  }
+  return slices;
+}

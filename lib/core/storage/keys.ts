@@ -11,6 +11,7 @@ import {
   type Run,
   type RunId,
   type RunResult,
+  runIdPattern,
   type SliceRef,
 } from '../model.ts';
 import { toPrintable, truncate } from '../sanitize.ts';
@@ -99,8 +100,6 @@ function extensionOf({ format, container }: RunKeyParts['request']): string {
   const name = container === 'NONE' ? format : container;
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '') || 'bin';
 }
-
-export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}$/;
 
 export function createRunId(epochMs: number, randomHex: string): RunId {
   const compact = instantOf(epochMs)

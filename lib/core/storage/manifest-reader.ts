@@ -3,7 +3,7 @@
  * memory. It must have the layout that this exporter writes, one page per line; reformatted JSON is rejected.
  */
 
-import type { z } from 'zod';
+import type * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
 import { describeProblems } from '../validation-errors.ts';
 import {
@@ -87,7 +87,7 @@ async function* linesOf(address: string, chunks: AsyncIterable<Uint8Array>): Asy
   if (rest !== '') yield rest;
 }
 
-function parse<Schema extends z.ZodType>(address: string, schema: Schema, text: string): z.infer<Schema> {
+function parse<Schema extends z.ZodMiniType>(address: string, schema: Schema, text: string): z.infer<Schema> {
   let value: unknown;
   try {
     value = JSON.parse(text);

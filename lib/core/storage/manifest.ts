@@ -95,30 +95,38 @@ export async function* manifestChunks(
 }
 
 function manifestHeader(run: CompletedRun, content: RunContent): ManifestHeader {
-  const { request } = run;
+  const { request, compression } = run;
+  const { filter, api, size = null } = request;
   const slices = slicesOf(run).map(({ since, until = null }, index) => {
     return { since, until, ...totalsOf(content.slices[index]?.last) };
   });
   return {
     manifestVersion: 1,
+    ...factsOf(run, content),
+    filter: filterOf({ filter, api }, run.since) as ManifestHeader['filter'],
+    api: api.pagination === undefined ? undefined : { ...api, pagination: api.pagination },
+    compression,
+    size,
+    totals: content.totals,
+    slices: run.slices && slices,
+  };
+}
+
+/** What the manifest and the summary both say of a run. */
+function factsOf(run: CompletedRun, content: RunContent) {
+  return {
     export: run.export,
     run: run.run,
     sequence: run.sequence,
     since: run.since,
     until: run.until,
     bounded: run.bounded,
-    filter: filterOf(request, run.since) as ManifestHeader['filter'],
-    format: request.format,
-    container: request.container,
-    api: request.api.pagination === undefined ? undefined : { ...request.api, pagination: request.api.pagination },
-    compression: run.compression,
-    size: request.size ?? null,
-    source: request.source,
     startedAt: run.startedAt,
     completedAt: run.completion.at,
     ...serviceTimes(content),
-    totals: content.totals,
-    slices: run.slices && slices,
+    format: run.request.format,
+    container: run.request.container,
+    source: run.request.source,
   };
 }
 
@@ -134,31 +142,10 @@ function serviceTimes({ slices }: RunContent) {
   };
 }
 
-/**
- * The text of `run.json`, or of `bounded.json`: one line, so that every engine that reads lines of JSON reads many of them as a table. It
- * repeats the header of the manifest.
- */
+/** The text of `run.json`, or of `bounded.json`: one line, so that every engine that reads lines of JSON reads many of them as a table. */
 export async function* summaryChunks(run: CompletedRun, content: RunContent, manifest: string): AsyncGenerator<string> {
-  const header = manifestHeader(run, content);
-  const summary: RunSummary = {
-    runVersion: 1,
-    export: header.export,
-    run: header.run,
-    sequence: header.sequence,
-    since: header.since,
-    until: header.until,
-    bounded: header.bounded,
-    watermark: run.completion.watermark ?? null,
-    startedAt: header.startedAt,
-    completedAt: header.completedAt,
-    serviceStartedAt: header.serviceStartedAt,
-    serviceCompletedAt: header.serviceCompletedAt,
-    format: header.format,
-    container: header.container,
-    source: header.source,
-    ...header.totals,
-    manifest,
-  };
+  const watermark = run.completion.watermark ?? null;
+  const summary: RunSummary = { runVersion: 1, ...factsOf(run, content), watermark, ...content.totals, manifest };
   yield `${JSON.stringify(summary)}\n`;
 }
 

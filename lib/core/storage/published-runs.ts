@@ -1,11 +1,12 @@
 /** Finds published runs the way a consumer does: by their manifests, and by `latest.json`, which names the newest one. */
 
-import type { z } from 'zod';
+import * as z from 'zod/mini';
 import { ExportError, isExportError } from '../errors.ts';
+import { latestSchema } from '../model.ts';
 import type { RunRef, StoreReader } from '../ports.ts';
 import { latestKey, manifestKeyFromRunId, parseRunId, runLocation, summaryKey } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
-import { latestSchema, type RunSummary, runSummarySchema } from './published-schemas.ts';
+import { type RunSummary, runSummarySchema } from './published-schemas.ts';
 
 /** Read access to documents, such as manifests and summaries, and to the folders they are in. */
 export type DocumentReader = Pick<StoreReader, 'read' | 'listFolders' | 'locate'>;
@@ -56,7 +57,7 @@ async function latestManifestKey(store: DocumentReader, exportName: string): Pro
   );
 }
 
-const pointerSchema = latestSchema.pick({ manifest: true, run: true, sequence: true });
+const pointerSchema = z.pick(latestSchema, { manifest: true, run: true, sequence: true });
 export type Pointer = z.infer<typeof pointerSchema>;
 
 /** The content of `latest.json`; undefined if there is none. @throws PageConflictError if it cannot be read */
@@ -99,7 +100,7 @@ export async function exists(store: DocumentReader, key: string): Promise<boolea
 /** More than any of these documents has. A larger object is not one and need not be read. */
 const maxDocumentBytes = 65_536;
 
-async function readSmallDocument<Schema extends z.ZodType>(
+async function readSmallDocument<Schema extends z.ZodMiniType>(
   store: DocumentReader,
   key: string,
   schema: Schema,

@@ -5,9 +5,8 @@
 
 import { mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
-import { asRunId, type RunId } from '../model.ts';
-import { manifestKey, runFolder, runsPrefix } from './keys.ts';
 import { epochMsOf } from '../timestamps.ts';
+import { manifestKey, runFolder, runsPrefix, summaryKey } from './keys.ts';
 import {
   type DocumentReader,
   exists,
@@ -33,48 +32,23 @@ export async function* listPublishedRuns(
   exportName: string,
   after: number,
 ): AsyncGenerator<RunSummary> {
-  const runs = await findRuns(store, exportName, after);
-  const found = await mapConcurrently(runs, concurrency, (run) => withManifest(store, run));
+  const found = await findRuns(store, exportName, after);
   for (const run of found.sort((one, other) => one.sequence - other.sequence)) {
     if ('error' in run) throw run.error;
     yield run.summary;
   }
 }
 
-async function withManifest(store: DocumentReader, run: FoundRun): Promise<FoundRun> {
-  if ('error' in run || (await exists(store, run.summary.manifest))) return run;
-  return { sequence: run.sequence, error: missingManifest(store.locate(run.summary.manifest)) };
-}
-
 /**
- * The published bounded runs of the export, by `since`. They are published in any order. Only those for which
- * `isWanted` returns true are read.
+ * The published bounded runs of the export, by `since`. They are published in any order.
  * @throws PageConflictError, after the others, if a `bounded.json` was changed, or its manifest is missing
  */
-export async function* listBoundedRuns(
-  store: DocumentReader,
-  exportName: string,
-  isWanted: (run: RunId) => boolean = () => true,
-): AsyncGenerator<RunSummary> {
-  const found: RunSummary[] = [];
-  let failure: unknown;
-  for await (const day of store.listFolders(exportName)) {
-    if (!day.startsWith(runsPrefix(exportName))) continue;
-    const folders = await runFoldersIn(store, day, isWanted);
-    const summaries = await mapConcurrently(folders, concurrency, async (folder) => {
-      try {
-        const summary = await readSummary(store, `${folder}/bounded.json`);
-        if (summary === undefined || (await exists(store, summary.manifest))) return summary;
-        throw missingManifest(store.locate(summary.manifest));
-      } catch (error) {
-        failure ??= error;
-        return undefined;
-      }
-    });
-    found.push(...summaries.filter((summary) => summary !== undefined));
-  }
-  yield* found.sort((one, other) => epochMsOf(one.since) - epochMsOf(other.since) || one.sequence - other.sequence);
-  if (failure !== undefined) throw failure;
+export async function* listBoundedRuns(store: DocumentReader, exportName: string): AsyncGenerator<RunSummary> {
+  const found: FoundRun[] = [];
+  for (const day of await daysOf(store, exportName)) found.push(...(await readDay(store, day, true)));
+  const summaries = found.flatMap((run) => ('error' in run ? [] : [run.summary]));
+  yield* summaries.sort((one, other) => epochMsOf(one.since) - epochMsOf(other.since) || one.sequence - other.sequence);
+  for (const run of found) if ('error' in run) throw run.error;
 }
 
 type FoundRun =
@@ -88,15 +62,11 @@ type FoundRun =
  * names is still missing, and the walk continues.
  */
 async function findRuns(store: DocumentReader, exportName: string, after: number): Promise<FoundRun[]> {
-  const days: string[] = [];
-  for await (const folder of store.listFolders(exportName)) {
-    if (folder.startsWith(runsPrefix(exportName))) days.push(folder);
-  }
   const latest = after > 0 ? await findLatest(store, exportName) : undefined;
   const found: FoundRun[] = [];
   let daysBelow = 0;
-  for (const day of days.sort().reverse()) {
-    const runs = await readDay(store, day);
+  for (const day of (await daysOf(store, exportName)).sort().reverse()) {
+    const runs = await readDay(store, day, undefined);
     const above = runs.filter(({ sequence }) => sequence > after);
     found.push(...above);
     // A day on which every run was abandoned says nothing.
@@ -118,39 +88,41 @@ async function findLatest(store: DocumentReader, exportName: string): Promise<Po
   }
 }
 
-async function readDay(store: DocumentReader, day: string): Promise<FoundRun[]> {
-  const folders = await runFoldersIn(store, day);
-  const runs = await mapConcurrently(folders, concurrency, (folder) => readRun(store, folder));
-  return runs.filter((run) => run !== undefined);
-}
+const daysOf = (store: DocumentReader, exportName: string): Promise<string[]> =>
+  foldersIn(store, exportName, runsPrefix(exportName));
 
-const runIn = (folder: string): RunId => asRunId(folder.slice(folder.lastIndexOf('=') + 1));
-
-/** The folders in `day` of the runs for which `isWanted` returns true. */
-async function runFoldersIn(
-  store: DocumentReader,
-  day: string,
-  isWanted: (run: RunId) => boolean = () => true,
-): Promise<readonly string[]> {
+async function foldersIn(store: DocumentReader, parent: string, prefix: string): Promise<string[]> {
   const folders: string[] = [];
-  for await (const folder of store.listFolders(day)) {
-    if (folder.startsWith(`${day}/run=`) && isWanted(runIn(folder))) folders.push(folder);
-  }
+  for await (const folder of store.listFolders(parent)) if (folder.startsWith(prefix)) folders.push(folder);
   return folders;
 }
 
-/** The run in `folder`; undefined if it is not published. */
-async function readRun(store: DocumentReader, folder: string): Promise<FoundRun | undefined> {
+/** The published runs of a day: the bounded ones, or the others. */
+async function readDay(store: DocumentReader, day: string, bounded: true | undefined): Promise<FoundRun[]> {
+  const folders = await foldersIn(store, day, `${day}/run=`);
+  const runs = await mapConcurrently(folders, concurrency, (folder) => readRun(store, folder, bounded));
+  return runs.filter((run) => run !== undefined);
+}
+
+/** The run in `folder`; undefined if it is not published, or of the other kind. */
+async function readRun(
+  store: DocumentReader,
+  folder: string,
+  bounded: true | undefined,
+): Promise<FoundRun | undefined> {
+  const key = `${folder}/${bounded ? 'bounded' : 'run'}.json`;
   try {
-    const summary = await readSummary(store, `${folder}/run.json`);
+    const summary = await readSummary(store, key);
     if (summary === undefined) return undefined;
-    if (runFolder(summary) === folder && manifestKey(summary) === summary.manifest) {
-      return { sequence: summary.sequence, summary };
+    const { sequence, manifest } = summary;
+    if (runFolder(summary) !== folder || summaryKey(summary) !== key || manifestKey(summary) !== manifest) {
+      throw new ExportError(
+        'PageConflictError',
+        `${store.locate(key)} is that of another run. Restore it from a bucket version or a backup`,
+      );
     }
-    throw new ExportError(
-      'PageConflictError',
-      `${store.locate(`${folder}/run.json`)} is that of another run. Restore it from a bucket version or a backup`,
-    );
+    if (await exists(store, manifest)) return { sequence, summary };
+    return { sequence, error: missingManifest(store.locate(manifest)) };
   } catch (error) {
     if (!isExportError(error, 'PageConflictError')) throw error;
     const manifest = await findManifest(store, `${folder}/manifest.json`);

@@ -205,8 +205,6 @@ describe('a schema', () => {
     !path.includes('filter') || ['filter', 'filter.date', 'filter.date.gte'].includes(path.join('.'));
   const optionalFields = new Set([
     'Cause',
-    'bucket',
-    'prefix',
     'transferredBytes',
     'compression',
     'storedBytes',

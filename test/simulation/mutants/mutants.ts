@@ -390,14 +390,14 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a rejected cursor starts every slice over',
     violates: 'a slice starts over only on its own',
-    at: 'lib/core/steps/restarts.ts#restartSlice',
+    at: 'lib/core/steps/walk-slices.ts#restartSlice',
     replace: 'attempts: { ...attempts, [number]: attempt + 1 }',
     with: 'attempts: Object.fromEntries(Array.from({ length: active.slices.count }, (_, index) => [index + 1, attempt + 1]))',
   },
   {
     name: 'a slice starts over as often as its cursors are rejected',
     violates: 'a slice starts over only on its own',
-    at: 'lib/core/steps/restarts.ts#restartSlice',
+    at: 'lib/core/steps/walk-slices.ts#restartSlice',
     replace: 'count <= definition.limits.maxCursorRestarts',
     with: 'true',
   },
