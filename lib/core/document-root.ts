@@ -74,32 +74,28 @@ export const rootAfter = (
 ): ExpectedRoot | undefined => (root === null ? undefined : { root, reason });
 
 type RootOfPage = Pick<PageEntry, 'page' | 'documentRoot'>;
-type RootOfResponse = Pick<ReceivedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>;
 type PageOfRun = Pick<PageIdentity, 'page' | 'run'>;
 
-/** @throws ContractError if the response has another root than expected, so that it must not be stored */
-export function assertRootOfResponse(
-  { page, run }: PageOfRun,
-  received: RootOfResponse,
-  expected: ExpectedRoot | undefined,
-): void {
-  const other = findOther(received.documentRoot, expected);
-  if (other !== undefined) throw responseError(`page ${page} of run ${run}`, received, other);
-}
-
 /**
- * As `assertRootOfResponse`, for a response that is read and thrown away. Returns what the next one must have.
- * @throws ContractError if it has another root than expected
+ * Returns what the response after this one must have.
+ * @throws ContractError if the response to the request `label` has another root than expected, so that it must not be stored
  */
-export function assertRootOfProbe(
+export function assertRootOfResponse(
   label: string,
-  received: RootOfResponse,
+  received: Pick<ReceivedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>,
   expected: ExpectedRoot | undefined,
 ): ExpectedRoot | undefined {
   const root = received.documentRoot;
   const other = findOther(root, expected);
-  if (other !== undefined) throw responseError(label, received, other);
-  return expected ?? (root === null ? undefined : { root, reason: 'an earlier response of this check has it' });
+  if (other === undefined)
+    return expected ?? (root === null ? undefined : { root, reason: 'an earlier response has it' });
+  const excerpt = received.excerpt();
+  throw rootError(
+    `Report service sent a document with the ${describeRoot(other.found, received.documentRootText())} for ${label}`,
+    other,
+    'It was not stored',
+    excerpt === '' ? '' : `. Response: ${excerpt}`,
+  );
 }
 
 /** What the first response to a probe must have. */
@@ -152,16 +148,6 @@ export function withRootOf(last: PageEntry, state: ExportState, definition: Expo
     throw rootError(`The pages of run ${run} have the ${describeRoot(root)}`, other, 'The run is not published');
   }
   return { ...state, documentRoot: root };
-}
-
-function responseError(label: string, received: RootOfResponse, other: OtherRoot): ExportError {
-  const excerpt = received.excerpt();
-  return rootError(
-    `Report service sent a document with the ${describeRoot(other.found, received.documentRootText())} for ${label}`,
-    other,
-    'It was not stored',
-    excerpt === '' ? '' : `. Response: ${excerpt}`,
-  );
 }
 
 interface OtherRoot {

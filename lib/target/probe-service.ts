@@ -1,7 +1,7 @@
 /** Asks the service for pages and throws them away: whether an export could run from here, and what it would find. */
 
 import * as z from 'zod/mini';
-import { assertRootOfProbe, type ExpectedRoot, rootOfFirstProbe } from '../core/document-root.ts';
+import { assertRootOfResponse, type ExpectedRoot, rootOfFirstProbe } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, Instant } from '../core/model.ts';
 import type { PageLog, PageRequest, ReceivedPage, ReportService, Runtime } from '../core/ports.ts';
@@ -70,7 +70,7 @@ export async function probePage(
       for await (const chunk of body) bytes += chunk.length;
     };
     const received = await service.fetch(request, { sink: count, signal: timeout.signal });
-    return { received, bytes, root: assertRootOfProbe(request.label, received, root) };
+    return { received, bytes, root: assertRootOfResponse(request.label, received, root) };
   } finally {
     clearTimeout(timer);
   }

@@ -28,7 +28,8 @@ import { isDone, loopOf, progressOf, readProgress, type RunProgress } from '../r
 import { parseStartInput, type StartInput } from './start-input.ts';
 import { appliesTo, chooseBounds, type ChosenBounds } from './watermark.ts';
 
-export type BeginRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime' | 'emit'>;
+type DecideDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime'>;
+export type BeginRunDependencies = DecideDependencies & Pick<StepDependencies, 'emit'>;
 
 export type BeginRunOutcome =
   | ({ readonly next: 'export' | 'finish' } & LoopState)
@@ -149,7 +150,7 @@ export type Decision =
  * @throws ConfigurationError if the start contradicts an unfinished run, or no watermark applies to it
  */
 export async function decide(
-  deps: Omit<BeginRunDependencies, 'emit'>,
+  deps: DecideDependencies,
   state: ExportState,
   input: StartInput,
   execution: string,
@@ -246,7 +247,7 @@ const skip = (reason: string, done?: true) => ({
  * execution would continue a second run.
  */
 async function start(
-  deps: Omit<BeginRunDependencies, 'emit'>,
+  deps: DecideDependencies,
   state: ExportState,
   input: StartInput,
   execution: string,
@@ -331,7 +332,7 @@ async function assertNotEnded(
   );
 }
 
-async function resume(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, run: Run) {
+async function resume(deps: DecideDependencies, state: ExportState, run: Run) {
   const result: Decision = { act: 'resume', run, progress: await readProgress(deps.log, run) };
   if (run === state.active) return { result };
   return {

@@ -106,23 +106,13 @@ const describeSlices = ({ slices }: Run, lengthMs: number): string =>
   `${slices === undefined ? 'the run has one slice' : `slices were ${slices.lengthMs / 60_000} minutes long`} and would now be ` +
   `${lengthMs / 60_000} minutes long`;
 
-/** What messages call each field of a request. All of them are compared. */
-const labels: Readonly<Record<keyof ExportRequest, string>> = {
-  source: 'service',
-  filter: 'filter',
-  format: 'format',
-  container: 'container',
-  size: 'size',
-  api: 'the settings of the service (headers, vendor, cursorIn or api)',
-};
-
 const differences = (before: ExportRequest, now: ExportRequest): readonly string[] =>
-  (Object.keys(labels) as (keyof ExportRequest)[])
+  (['source', 'filter', 'format', 'container', 'size', 'api'] as const)
     .filter((field) => !isDeepStrictEqual(before[field], now[field]))
     .map((field) =>
       field === 'api'
-        ? `${labels.api} have changed`
-        : `${labels[field]} was ${describe(before[field])} and is now ${describe(now[field])}`,
+        ? 'the settings of the service (headers, vendor, cursorIn or api) have changed'
+        : `${field === 'source' ? 'service' : field} was ${describe(before[field])} and is now ${describe(now[field])}`,
     );
 
 const describe = (value: unknown): string => (value === undefined ? 'not set' : summarize(value));

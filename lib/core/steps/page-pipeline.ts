@@ -192,7 +192,7 @@ export async function exportPages(
             prefetch();
           },
         });
-        assertRootOfResponse(identity, received, await mayStore);
+        assertRootOfResponse(`page ${page} of run ${run.run}`, received, await mayStore);
         return await storePage(spool, identity, received);
       } catch (error) {
         task.nextCursor = undefined;

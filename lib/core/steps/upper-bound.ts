@@ -3,7 +3,7 @@
  * empty interval would be in two slices, or in two runs. Nothing is kept: a vendor changes, and a quiet night proves nothing.
  */
 
-import { assertRootOfProbe, type ExpectedRoot } from '../document-root.ts';
+import { assertRootOfResponse, type ExpectedRoot } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import type { Invocation, Run } from '../model.ts';
 import { sliceOf } from '../slices.ts';
@@ -32,7 +32,7 @@ export async function proveUpperBound(
   try {
     // Twice: the rejection may be that of a gateway.
     const page = await fetch().catch((error: unknown) => (isRejection(error) ? fetch() : Promise.reject(error)));
-    const root = assertRootOfProbe(label, page, expected);
+    const root = assertRootOfResponse(label, page, expected);
     // The reports of some formats are not counted, but with one per page, more than one need a second page.
     if (page.nextCursor !== null || (page.reports ?? 0) > 0) throw boundError(deps, run, at);
     return root;

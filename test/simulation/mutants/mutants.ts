@@ -308,7 +308,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the root element of a page is compared after the page is stored',
     violates: 'every page has the root element of the service',
     at: 'lib/core/steps/page-pipeline.ts#fetchAndStore',
-    replace: 'assertRootOfResponse(identity, received, await mayStore);',
+    replace: 'assertRootOfResponse(`page ${page} of run ${run.run}`, received, await mayStore);',
     with: 'await mayStore;',
   },
   {
@@ -439,7 +439,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a document that is no page proves the upper bound',
     violates: 'a run begins only if the service honors its upper bound',
     at: 'lib/core/steps/upper-bound.ts#proveUpperBound',
-    replace: 'const root = assertRootOfProbe(label, page, expected);',
+    replace: 'const root = assertRootOfResponse(label, page, expected);',
     with: 'const root = expected;',
   },
   {
