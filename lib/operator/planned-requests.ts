@@ -51,15 +51,13 @@ export function plannedRequest(
   page: PageRequest,
 ): PlannedRequest {
   const base = URL.parse(address) ?? new URL('http://simulator');
-  const credentials = shownCredentials(authOf(settings), `(${keySource})`);
-  const { method, path, headers, body } = httpRequest(
-    base,
-    apiFor(settings, page.request),
-    page,
-    settings,
-    credentials,
-  );
-  return { method, url: `${base.origin}${path}`, headers, body: body === undefined ? null : JSON.parse(body) };
+  const { method, path, headers, body } = httpRequest(base, apiFor(settings, page.request), page, settings);
+  return {
+    method,
+    url: `${base.origin}${path}`,
+    headers: { ...headers, ...shownCredentials(authOf(settings), `(${keySource})`) },
+    body: body === undefined ? null : JSON.parse(body),
+  };
 }
 
 /** One page may be the only one; the second shows that its cursor is accepted. */

@@ -47,7 +47,7 @@ export interface ServiceProps {
    */
   readonly cursorIn?: 'query' | 'body' | undefined;
   /**
-   * Whether responses may be compressed, with gzip, Brotli or Zstandard. With false, a compressed page is a ContractError.
+   * Whether responses may be compressed with gzip. With false, a compressed page is a ContractError.
    *
    * @default true
    * @see `docs/service-contract.md#23-export-response`

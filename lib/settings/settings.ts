@@ -81,7 +81,7 @@ const serviceFields = {
     z._default(z.enum(['query', 'body'], 'must be query or body'), 'query'),
   ),
   compression: field(
-    'Whether responses may be compressed, with gzip, Brotli or Zstandard. With false, a compressed page is a ContractError.',
+    'Whether responses may be compressed with gzip. With false, a compressed page is a ContractError.',
     z._default(flag(), true),
     { page: 'service-contract.md#23-export-response' },
   ),

@@ -4,44 +4,28 @@
  * a refreshed API key.
  */
 
-import type { Dispatcher } from 'undici';
-import sendRequest from 'undici/lib/api/api-request.js';
 import { asDocumentRoot, rootOfColumns } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
-import type { PageTiming } from '../../core/model.ts';
-import { instantOf } from '../../core/timestamps.ts';
 import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
-import type { ServiceSettings } from '../../settings/settings.ts';
-import { directNetwork, type NetworkSource } from '../network/network.ts';
 import { mediaTypesOf } from '../../settings/api-settings.ts';
+import type { ServiceSettings } from '../../settings/settings.ts';
 import { type CreatePageCheck, classifyPage, loadPageCheck, type PageCheck, showsEnd } from '../formats/formats.ts';
+import { directNetwork, type NetworkSource, type Timeouts } from '../network/network.ts';
 import { containsKey, presentable } from '../redaction/redact.ts';
-import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
-import { type Attempt, type CreatePool, createConnections, sendOver, withinDeadline } from './connection-pool.ts';
-import { type CreateInflate, readContentEncoding } from './content-encoding.ts';
-import { startDeadline, type Timeouts } from './deadline.ts';
-import { readExcerpt } from './error-body.ts';
-import { contractError, type ErrorContext } from './errors.ts';
+import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
+import { contractError } from './errors.ts';
+import { type CreatePool, type Exchange, exchangesWith, type Response } from './exchange.ts';
+import { type CreateInflate, isInGzip } from './gzip.ts';
 import {
   assertCursorAccepted,
   assertNoNextPage,
-  nextCursorInBody as readNextCursor,
+  nextCursorInBody,
   nextCursorInHeaders,
-  type NextPageContext,
   nextHeader,
+  type RequestedPage,
 } from './next-page.ts';
-import {
-  acceptedEncodings,
-  apiFor,
-  authOf,
-  firstCursor,
-  headerNames,
-  httpRequest,
-  partsOf,
-  type RequestedApi,
-  type RequestSettings,
-} from './request.ts';
+import { apiFor, authOf, firstCursor, headerNames, httpRequest, partsOf, type RequestSettings } from './request.ts';
 import { readBody } from './response-body.ts';
 import {
   assertFraming,
@@ -49,10 +33,8 @@ import {
   assertNoOtherCursor,
   readContentType,
   readServiceTime,
-  withRequestId,
 } from './response-headers.ts';
 import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
-import { transportError } from './transport-errors.ts';
 
 export type ClientSettings = Timeouts & RequestSettings & Pick<ServiceSettings, 'baseUrl' | 'maxPageBytes'>;
 
@@ -69,23 +51,6 @@ export interface ClientOptions {
 
 /** Disposing of it closes every connection immediately. A body that is still being read fails. */
 export type ReportServiceClient = ReportService & AsyncDisposable;
-
-/** One call of `fetch`: at most one request for each set of credentials, under one deadline. */
-interface Exchange extends Attempt {
-  readonly request: PageRequest;
-  readonly subject: ErrorContext;
-  /** The keys that this call has sent. */
-  readonly triedKeys: Set<string>;
-}
-
-interface Response extends Dispatcher.ResponseData {
-  readonly api: RequestedApi;
-  /** Path and query of the request. */
-  readonly path: string;
-  readonly timing: PageTiming;
-  /** What the request was sent with. */
-  readonly pool: Dispatcher;
-}
 
 /**
  * The client in the functions, in local runs and for the commands of operators.
@@ -104,208 +69,183 @@ export function serviceClient(
 ): ReportServiceClient {
   const { maxPageBytes } = settings;
   const base = parseBaseUrl(settings.baseUrl);
-  const isTls = base.protocol === 'https:';
   const auth = authOf(settings);
   const cursorName = headerNames(settings.vendor).cursor;
   const recentKeys = createRecentKeys();
-  const connections = createConnections(base, settings, network, createPool);
+  const connection = { timeouts: settings, network, clock, keys: recentKeys.keys, createPool };
+  const exchanges = exchangesWith({ name: 'Report service', base, setting: 'baseUrl' }, connection);
+  const { userAgent } = settings;
   const tokens =
-    auth.kind === 'oauth2'
-      ? createTokenSource({ auth, clientSecret: apiKey, settings, network, clock, recentKeys, createPool })
-      : undefined;
+    auth.kind === 'oauth2' ? createTokenSource(auth, apiKey, { ...connection, recentKeys, userAgent }) : undefined;
   const keys = tokens ?? apiKey;
 
   async function fetch(request: PageRequest, options: FetchOptions): Promise<ReceivedPage> {
     const { signal } = options;
     signal?.throwIfAborted();
-    const deadline = startDeadline(settings.totalTimeout, signal, clock);
-    const triedKeys = new Set<string>();
-    const exchangeOf = (subject: ErrorContext): Exchange => ({
-      request,
-      subject,
-      triedKeys,
-      deadline,
-      translate: (error, bytesRead) =>
-        transportError(subject, error, { callerSignal: signal, deadline, timeouts: settings, isTls, bytesRead }),
-    });
-    const subject = { label: request.label, keys: recentKeys.keys };
-    let response: Response | undefined;
-    try {
-      const createCheck = await loadPageCheck(apiFor(settings, request.request));
-      response = await requestWithFreshCredentials(exchangeOf(subject));
-      const received = exchangeOf(withRequestId(subject, response.headers));
-      if (isSuccess(response.statusCode)) return await receivePage(received, response, createCheck, options);
-      const error = await rejection(received, response);
+    using exchange = exchanges.begin(request.label, signal);
+    const api = apiFor(settings, request.request);
+    const createCheck = await loadPageCheck(api);
+    const parts = httpRequest(base, api, request, settings);
+    const response = await sendWithFreshCredentials(exchange, parts, request);
+    const { statusCode } = response;
+    const { context } = exchange;
+    const isFirst = request.cursor === null;
+    if (!isSuccess(statusCode)) {
+      const error = await statusError(context, response, clock, {
+        credentials: auth.kind,
+        sentCursor: !isFirst,
+        method: parts.method,
+        path: parts.path.replace(/\?.*/, ''),
+        address: settings.api === undefined ? 'baseUrl' : 'baseUrl and api.request.path',
+        sent: partsOf(api, request),
+      });
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
       throw error;
-    } finally {
-      response?.body.destroy();
-      deadline.release();
     }
-  }
-
-  /** The error for a response without success. */
-  async function rejection({ request, subject }: Exchange, response: Response): Promise<ExportError> {
-    const excerpt = await readExcerpt(subject, response, clock);
-    const sentCursor = request.cursor !== null;
-    const { api, path: target } = response;
-    const [path = ''] = target.split('?');
-    return statusError(subject, response, {
-      auth: auth.kind,
-      sentCursor,
-      now: clock.now(),
-      base,
-      address: settings.api === undefined ? 'the base URL' : 'baseUrl and api.request.path',
-      method: api.request.method,
-      path,
-      excerpt,
-      sent: sentCursor ? undefined : partsOf(base, api, request),
-    });
+    const requested = new URL(`${base.origin}${parts.path}`);
+    const page = { context, api, requested, isFirst, sent: request.cursor ?? firstCursor(api, request) };
+    // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
+    if (settings.api === undefined || statusCode === 200) {
+      return await receivePage(exchange, response, page, createCheck, options);
+    }
+    if (statusCode !== 204 || !('status' in (api.page.empty ?? {})) || !isFirst) {
+      throw contractError(context, `status ${statusCode}, which is not that of a page`);
+    }
+    return await receiveNoContent(exchange, response, page, options);
   }
 
   /**
    * The response; if it rejects the API key, and there is a newer key or client certificate, the response to a second
    * request with these.
    */
-  async function requestWithFreshCredentials(exchange: Exchange): Promise<Response> {
-    const response = await send(exchange, await fetchKey(exchange, () => keys.get()));
-    if (!isKeyRejected(response.statusCode)) return response;
-    try {
-      const refreshedKey = await fetchKey(exchange, () => keys.refresh());
-      const refreshedPool = await withinDeadline(exchange, () => connections.refresh());
-      if (exchange.triedKeys.has(refreshedKey) && refreshedPool === response.pool) return response;
-      response.body.destroy();
-      return await send(exchange, refreshedKey);
-    } catch (error) {
-      response.body.destroy();
-      throw error;
-    }
-  }
-
-  async function fetchKey(exchange: Exchange, readKey: () => Promise<string>): Promise<string> {
-    if (auth.kind === 'none') return '';
-    const key = await withinDeadline(exchange, readKey);
-    assertValidApiKey(key);
-    return key;
-  }
-
-  const send = (exchange: Exchange, key: string): Promise<Response> =>
-    sendOver(connections, exchange, (pool) => sendPageRequest(pool, exchange, key));
-
-  async function sendPageRequest(
-    pool: Dispatcher,
-    { request, triedKeys, deadline }: Exchange,
-    key: string,
+  async function sendWithFreshCredentials(
+    exchange: Exchange,
+    parts: ReturnType<typeof httpRequest>,
+    { assertMaySend }: PageRequest,
   ): Promise<Response> {
-    triedKeys.add(key);
-    for (const part of partsOfSecret(auth, key)) recentKeys.add(part);
-    const api = apiFor(settings, request.request);
-    request.assertMaySend?.();
-    const parts = httpRequest(base, api, request, settings, credentialHeaders(auth, key));
-    const requestedAt = instantOf(clock.now());
-    const sentAt = clock.monotonicNow();
-    const response = await deadline.race(
-      sendRequest.call(pool, { ...parts, origin: base.origin, signal: deadline.signal }),
-    );
-    // A body that is destroyed before it is read emits an error, which would end the process without a listener.
-    response.body.on('error', () => {});
-    const timing = { requestedAt, latencyMs: Math.round(clock.monotonicNow() - sentAt) };
-    return { ...response, api, path: parts.path, timing, pool };
+    const triedKeys = new Set<string>();
+    const send = (key: string) =>
+      exchange.send(() => {
+        triedKeys.add(key);
+        for (const part of partsOfSecret(auth, key)) recentKeys.add(part);
+        const headers = { ...parts.headers, ...credentialHeaders(auth, key) };
+        assertMaySend?.();
+        return { ...parts, headers };
+      });
+    const readKey = async (read: () => Promise<string>): Promise<string> => {
+      if (auth.kind === 'none') return '';
+      const key = await exchange.within(read);
+      assertValidApiKey(key);
+      return key;
+    };
+    const response = await send(await readKey(() => keys.get()));
+    if (!isKeyRejected(response.statusCode)) return response;
+    const refreshedKey = await readKey(() => keys.refresh());
+    const isRefreshed = await exchange.refreshNetwork();
+    return isRefreshed || !triedKeys.has(refreshedKey) ? await send(refreshedKey) : response;
   }
 
   /** @throws ContractError if the response is not a complete page */
   async function receivePage(
-    { request, translate, subject }: Exchange,
+    exchange: Exchange,
     response: Response,
+    page: RequestedPage,
     createCheck: CreatePageCheck,
     { sink, onNextCursor }: FetchOptions,
   ): Promise<ReceivedPage> {
-    const { api, path, statusCode, headers, trailers, body, timing } = response;
-    // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
-    const hasNoContent = statusCode === 204 && 'status' in (api.page.empty ?? {}) && request.cursor === null;
-    if (settings.api !== undefined && statusCode !== 200 && !hasNoContent)
-      throw contractError(subject, `status ${statusCode}, which is not that of a page`);
-    const place = {
-      subject,
-      api,
-      requested: new URL(`${base.origin}${path}`),
-      sent: request.cursor ?? firstCursor(api, request),
-    };
-    if (hasNoContent) assertNoNextPage(place, headers);
-    const encoding = hasNoContent
-      ? undefined
-      : readContentEncoding(subject, headers['content-encoding'], acceptedEncodings(settings));
-    const contentType = hasNoContent
-      ? (mediaTypesOf(api.page)[0] ?? 'application/octet-stream')
-      : readContentType(subject, headers, api.page);
-    const isFramed = hasNoContent || encoding !== undefined || showsEnd(api.page);
-    assertFraming(subject, headers, isFramed, maxPageBytes);
+    const { context, api } = page;
+    const { headers, trailers, timing } = response;
+    const isGzip = isInGzip(context, headers['content-encoding'], settings.compression);
+    const contentType = readContentType(context, headers, api.page);
+    assertFraming(context, headers, isGzip || showsEnd(api.page), maxPageBytes);
     /** Undefined: the body has it. */
-    const announcedCursor = hasNoContent ? null : nextCursorInHeaders(place, headers);
+    const announcedCursor = nextCursorInHeaders(page, headers);
     const assertNoOther = (where: 'header' | 'trailer', names: readonly string[]) => {
       if (settings.api === undefined && announcedCursor === null)
-        assertNoOtherCursor(subject, where, names, cursorName);
+        assertNoOtherCursor(context, where, names, cursorName);
     };
     assertNoOther('header', Object.keys(headers));
     if (announcedCursor !== undefined) onNextCursor?.(announcedCursor);
 
-    const present = (text: string) => presentable(text, subject.keys, 150);
-    const check = hasNoContent ? undefined : createCheck(present);
-    const { transferredBytes, excerpt } = await readBody(body, {
-      subject,
+    const check = createCheck((text) => presentable(text, context.keys, 150));
+    const { transferredBytes, excerpt } = await readBody(exchange, response, {
       sink,
-      encoding,
+      isGzip,
       inflate,
       maxPageBytes,
       check,
-      translate,
     });
-    assertNoLateCursor(subject, Object.keys(trailers), nextHeader(api));
+    assertNoLateCursor(context, Object.keys(trailers), nextHeader(api));
     assertNoOther('trailer', Object.keys(trailers));
-    const isEmpty = check === undefined ? hasNoContent : assertPage(place, check, request).isEmpty;
+    const isEmpty = check !== undefined && assertPage(page, check).isEmpty;
     const nextCursor =
       announcedCursor === undefined && check !== undefined
-        ? readNextCursor(place, check, { isEmpty })
+        ? nextCursorInBody(page, check, isEmpty)
         : (announcedCursor ?? null);
     if (announcedCursor === undefined) onNextCursor?.(nextCursor);
-    const { rootName = null } = check ?? {};
+    const { rootName = null, reports = null } = check ?? {};
     const toRoot = api.page.format === 'csv' ? rootOfColumns : asDocumentRoot;
     return {
       nextCursor,
       serviceTime: readServiceTime(headers.date, timing.latencyMs),
       timing,
       contentType,
-      transferredBytes: encoding === undefined ? undefined : transferredBytes,
-      reports: isEmpty ? 0 : (check?.reports ?? null),
+      transferredBytes: isGzip ? transferredBytes : undefined,
+      reports: isEmpty ? 0 : reports,
       documentRoot: rootName === null ? null : toRoot(rootName),
-      documentRootText: () => presentable(rootName ?? '', subject.keys, 200),
+      documentRootText: () => presentable(rootName ?? '', context.keys, 200),
+      excerpt,
+    };
+  }
+
+  /** The first page, where the description says that there are no reports. */
+  async function receiveNoContent(
+    exchange: Exchange,
+    response: Response,
+    page: RequestedPage,
+    { sink, onNextCursor }: FetchOptions,
+  ): Promise<ReceivedPage> {
+    const { headers, timing } = response;
+    assertNoNextPage(page, headers);
+    assertFraming(page.context, headers, true, maxPageBytes);
+    onNextCursor?.(null);
+    const { excerpt } = await readBody(exchange, response, {
+      sink,
+      isGzip: false,
+      inflate,
+      maxPageBytes,
+      check: undefined,
+    });
+    return {
+      nextCursor: null,
+      serviceTime: readServiceTime(headers.date, timing.latencyMs),
+      timing,
+      contentType: mediaTypesOf(page.api.page)[0] ?? 'application/octet-stream',
+      reports: 0,
+      documentRoot: null,
+      documentRootText: () => '',
       excerpt,
     };
   }
 
   return {
     fetch,
-    [Symbol.asyncDispose]: () => Promise.all([connections.destroy(), tokens?.destroy()]).then(() => {}),
+    [Symbol.asyncDispose]: () => Promise.all([exchanges.destroy(), tokens?.destroy()]).then(() => {}),
   };
 }
 
 /** @throws ContractError if the document is no page, CursorRejectedError if it says that the cursor is not valid any more */
-function assertPage(
-  place: NextPageContext,
-  document: PageCheck,
-  { cursor }: PageRequest,
-): { readonly isEmpty: boolean } {
-  const { subject, api } = place;
+function assertPage(page: RequestedPage, document: PageCheck): { readonly isEmpty: boolean } {
+  const { context, api, isFirst } = page;
   // The name is stored with the page.
-  if (containsKey(document.rootName ?? '', subject.keys)) {
+  if (containsKey(document.rootName ?? '', context.keys)) {
     const what = api.page.format === 'csv' ? 'first row' : 'name of the root element';
-    throw contractError(subject, `the ${what} contains the API key`);
+    throw contractError(context, `the ${what} contains the API key`);
   }
   // Before anything else: such a document is no page.
-  if (cursor !== null) assertCursorAccepted(place, document);
-  const present = (text: string) => presentable(text, subject.keys, 150);
-  const judged = classifyPage(api, document, present, { isFirst: cursor === null });
-  if (judged.problem !== undefined) throw contractError(subject, judged.problem);
+  if (!isFirst) assertCursorAccepted(page, document);
+  const judged = classifyPage(api, document, (text) => presentable(text, context.keys, 150), { isFirst });
+  if (judged.problem !== undefined) throw contractError(context, judged.problem);
   return judged;
 }
 

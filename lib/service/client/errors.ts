@@ -2,15 +2,22 @@
 
 import { type ErrorName, ExportError } from '../../core/errors.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
-import { reportService, type Server } from '../network/unreachable.ts';
 import { containsKey, containsPart, presentable, redacted } from '../redaction/redact.ts';
+
+/** Who responds. */
+export interface Server {
+  /** The beginning of a sentence. */
+  readonly name: string;
+  readonly base: URL;
+  /** The setting with its address. */
+  readonly setting: string;
+}
 
 /** What an error is about. */
 export interface ErrorContext {
   /** `page 7 of run 20261120T020000Z-1f3a5c`, followed by the service's request ID once it is known. */
   readonly label: string;
-  /** Who responds. Absent: the report service. */
-  readonly server?: Server;
+  readonly server: Server;
   /** The keys that this request and earlier ones were sent with. */
   readonly keys: ReadonlySet<string>;
 }
@@ -38,16 +45,10 @@ export function failure(
   });
 }
 
-/** Of the server that responds. */
-export const nameOf = ({ server = reportService }: ErrorContext): string => server.name;
-
 /** `problem` completes the sentence. Foreign text in it must be `presentable` already. */
-export function contractError(subject: ErrorContext, problem: string): ExportError {
-  return failure(
-    subject,
-    'ContractError',
-    `${nameOf(subject)} sent an invalid response for ${subject.label}: ${problem}`,
-  );
+export function contractError(context: ErrorContext, problem: string): ExportError {
+  const message = `${context.server.name} sent an invalid response for ${context.label}: ${problem}`;
+  return failure(context, 'ContractError', message);
 }
 
 /**

@@ -1,22 +1,24 @@
 /**
- * Where a response has the next page, and how the next request asks for it: one codec per kind of `next.from`. A codec refuses what is
- * neither the next page nor clearly its absence: that there is none ends a run, so it counts only on a document that proves to be a page.
+ * Where a response has the next page: one codec per kind of `next.from`. A codec refuses what is neither the next page nor clearly its
+ * absence: that there is none ends a run, so it counts only on a document that proves to be a page.
  */
 
-import { asCursor, type Cursor, type JsonObject, maxCursorLength } from '../../core/model.ts';
+import { asCursor, type Cursor, maxCursorLength } from '../../core/model.ts';
 import { type Api, isUrl } from '../../settings/api-settings.ts';
 import type { AnyOf } from '../../settings/fields.ts';
 import type { FormatCheck, PathValue } from '../formats/format-check.ts';
 import { textIn } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/redact.ts';
-import { contractError, failure, nameOf, type ErrorContext } from './errors.ts';
+import { contractError, type ErrorContext, failure } from './errors.ts';
+import { isJsonText } from './request.ts';
 import { allValues, type Headers, isPrintableAscii, singleValue } from './response-headers.ts';
 
-export interface NextPageContext {
-  readonly subject: ErrorContext;
+export interface RequestedPage {
+  readonly context: ErrorContext;
   readonly api: Api;
   /** The address that was requested. */
   readonly requested: URL;
+  readonly isFirst: boolean;
   /** The cursor that was sent; for the first page, what was sent in its place. */
   readonly sent: string | undefined;
 }
@@ -38,11 +40,11 @@ interface Found {
 type Codec<Kind extends Next> =
   | {
       readonly header: (next: Kind) => string;
-      readonly inHeaders: (subject: ErrorContext, next: Kind, headers: Headers) => Found;
+      readonly inHeaders: (context: ErrorContext, next: Kind, headers: Headers) => Found;
     }
   | {
       /** Undefined: a document that says that there are no reports need not have a place for it. */
-      readonly inBody: (context: NextPageContext, next: Kind, check: Document, isEmpty: boolean) => Found | undefined;
+      readonly inBody: (page: RequestedPage, next: Kind, check: Document, isEmpty: boolean) => Found | undefined;
     };
 
 const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly from: From }>> } = {
@@ -54,11 +56,11 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
    */
   header: {
     header: ({ at }) => at,
-    inHeaders(subject, { at }, headers) {
+    inHeaders(context, { at }, headers) {
       const header = headers[at.toLowerCase()];
       const text = singleValue(header);
       if (header !== undefined && text === undefined)
-        throw contractError(subject, 'the cursor header occurs more than once');
+        throw contractError(context, 'the cursor header occurs more than once');
       return { text, what: 'cursor header' };
     },
   },
@@ -70,7 +72,7 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
    */
   link: {
     header: () => 'link',
-    inHeaders: (subject, { at }, headers) => ({ text: linkTo(subject, at, allValues(headers.link)), what: 'link' }),
+    inHeaders: (context, { at }, headers) => ({ text: linkTo(context, at, allValues(headers.link)), what: 'link' }),
   },
   /**
    *     {"data": […], "meta": {"next": "Zmlyc3Q"}}
@@ -82,28 +84,28 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
    * Refused: an object, a boolean, a body without a place for it, and a flag that contradicts it.
    */
   body: {
-    inBody({ subject, api }, { at, end: described }, check, isEmpty) {
+    inBody({ context, api }, { at, end: described }, check, isEmpty) {
       const end: End = described ?? {};
       const value = check.value(at);
       const found = { text: textIn(api.page, value), what: `value at ${at}`, literal: value.literal };
       const none = { ...found, text: undefined };
       if (value.type === 'object' || value.type === 'array')
-        throw contractError(subject, `the value at ${at} is an ${value.type}, and no cursor`);
+        throw contractError(context, `the value at ${at} is an ${value.type}, and no cursor`);
       // Sent back as text, `false` would select the first page again, or nothing.
       if (value.type === 'boolean' && found.text !== end.value)
-        throw contractError(subject, `the value at ${at} is a boolean, and no cursor`);
+        throw contractError(context, `the value at ${at} is a boolean, and no cursor`);
       const isThere = hasValue(value);
       if (end.flag !== undefined) {
         const flag = textIn(api.page, check.value(end.flag));
         const isLast = flag === String(end.is ?? false);
         if (isEmpty && !isThere && flag !== String(!(end.is ?? false))) return undefined;
         if (flag !== 'true' && flag !== 'false') {
-          throw contractError(subject, `the flag at ${end.flag} is neither true nor false`);
+          throw contractError(context, `the flag at ${end.flag} is neither true nor false`);
         }
         const hasNext = isThere && found.text !== '';
         if (hasNext === isLast) {
           const problem = `the flag at ${end.flag} is ${flag}, but there is ${hasNext ? 'a' : 'no'} next page at ${at}`;
-          throw contractError(subject, problem);
+          throw contractError(context, problem);
         }
         return hasNext ? found : undefined;
       }
@@ -112,8 +114,8 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
       const part = check.value(absent);
       const isPartThere = absent !== at && hasValue(part);
       if (isEmpty && !isThere && !isPartThere) return undefined;
-      if (!part.parent) throw contractError(subject, withoutPlace(api, end, check, absent));
-      if (isPartThere && !isThere) throw contractError(subject, `it has ${absent}, but no next page at ${at}`);
+      if (!part.parent) throw contractError(context, withoutPlace(api, end, check, absent));
+      if (isPartThere && !isThere) throw contractError(context, `it has ${absent}, but no next page at ${at}`);
       return isThere ? found : none;
     },
   },
@@ -126,20 +128,20 @@ const codecOf = (next: Next) => codecs[next.from] as Codec<Next>;
  * @throws ContractError if it is empty, repeated or not printable ASCII, contains the API key, or leads to another server
  */
 export function nextCursorInHeaders(
-  context: NextPageContext,
+  page: RequestedPage,
   headers: Headers,
-  { mayBeAbsent = false } = {},
+  mayBeAbsent = false,
 ): Cursor | null | undefined {
-  const { subject, api } = context;
+  const { context, api } = page;
   const codec = codecOf(api.next);
-  return 'inHeaders' in codec ? toCursor(context, codec.inHeaders(subject, api.next, headers), mayBeAbsent) : undefined;
+  return 'inHeaders' in codec ? toCursor(page, codec.inHeaders(context, api.next, headers), mayBeAbsent) : undefined;
 }
 
 /** @throws ContractError if a response without content, which says that there are no reports, has a next page */
-export function assertNoNextPage(context: NextPageContext, headers: Headers): void {
+export function assertNoNextPage(page: RequestedPage, headers: Headers): void {
   // Without a next page, it need not have what a document has at its end.
-  const cursor = nextCursorInHeaders(context, headers, { mayBeAbsent: true }) ?? null;
-  if (cursor !== null) throw contractError(context.subject, 'it says that there are no reports, but has a next page');
+  const cursor = nextCursorInHeaders(page, headers, true) ?? null;
+  if (cursor !== null) throw contractError(page.context, 'it says that there are no reports, but has a next page');
 }
 
 /** The header that has it; empty if none has. */
@@ -152,18 +154,18 @@ export function nextHeader({ next }: Api): string {
  * The same of a body that has been read to its end.
  * @throws ContractError also if the body has no place for it, or if a flag contradicts it
  */
-export function nextCursorInBody(context: NextPageContext, check: Document, { isEmpty = false } = {}): Cursor | null {
-  const codec = codecOf(context.api.next);
-  const found = 'inBody' in codec ? codec.inBody(context, context.api.next, check, isEmpty) : undefined;
-  return found === undefined ? null : toCursor(context, found);
+export function nextCursorInBody(page: RequestedPage, check: Document, isEmpty: boolean): Cursor | null {
+  const codec = codecOf(page.api.next);
+  const found = 'inBody' in codec ? codec.inBody(page, page.api.next, check, isEmpty) : undefined;
+  return found === undefined ? null : toCursor(page, found);
 }
 
 /** @throws CursorRejectedError if the document, the response to a request with a cursor, says that the cursor is not valid any more */
-export function assertCursorAccepted({ subject, api }: NextPageContext, check: Document): void {
+export function assertCursorAccepted({ context, api }: RequestedPage, check: Document): void {
   const { rejected } = api.next;
   if (rejected === undefined || textIn(api.page, check.value(rejected.at)) !== rejected.is) return;
-  const reason = `its response for ${subject.label} has ${rejected.is} at ${rejected.at}`;
-  throw failure(subject, 'CursorRejectedError', `${nameOf(subject)} no longer accepts the cursor: ${reason}`);
+  const reason = `its response for ${context.label} has ${rejected.is} at ${rejected.at}`;
+  throw failure(context, 'CursorRejectedError', `${context.server.name} no longer accepts the cursor: ${reason}`);
 }
 
 const hasValue = ({ found, type }: PathValue): boolean => found && type !== 'null';
@@ -179,114 +181,49 @@ function withoutPlace({ page }: Api, end: End, check: Document, path: string): s
   return `${problem}. If the last page, and no other, is like this, set api.next.end.absent to ${remedy}`;
 }
 
-function toCursor(context: NextPageContext, { text, what, literal }: Found, mayBeAbsent = false): Cursor | null {
-  const { subject, api, sent } = context;
+function toCursor(page: RequestedPage, { text, what, literal }: Found, mayBeAbsent = false): Cursor | null {
+  const { context, api, sent } = page;
   const { absent, value: last, flag, same }: End = api.next.end ?? { absent: true };
   if (text === undefined) {
     if (absent !== undefined || mayBeAbsent) return null;
     throw contractError(
-      subject,
+      context,
       flag === undefined ? `it has no ${what}, and that is not how the last page is described` : `it has no ${what}`,
     );
   }
   if (text === last) return null;
-  if (text === '') throw contractError(subject, `the ${what} is empty`);
-  if (containsKey(text, subject.keys)) throw contractError(subject, 'the cursor contains the API key');
+  if (text === '') throw contractError(context, `the ${what} is empty`);
+  if (containsKey(text, context.keys)) throw contractError(context, 'the cursor contains the API key');
   // Node.js decodes headers as Latin-1, so that a URL with other characters would become another URL.
   if (api.next.from !== 'body' && !isPrintableAscii(text))
-    throw contractError(subject, `the ${what} is not printable ASCII`);
-  const cursor = isUrl(api) ? localPath(context, text, what) : isJsonText(api) ? (literal ?? text) : text;
-  if (!isPrintableAscii(cursor)) throw contractError(subject, 'the cursor is not printable ASCII');
+    throw contractError(context, `the ${what} is not printable ASCII`);
+  const cursor = isUrl(api) ? localPath(page, text, what) : isJsonText(api) ? (literal ?? text) : text;
+  if (!isPrintableAscii(cursor)) throw contractError(context, 'the cursor is not printable ASCII');
   if (cursor.length > maxCursorLength)
-    throw contractError(subject, `the cursor is longer than ${maxCursorLength} characters, as it is stored`);
-  if (same === true && cursor === (isUrl(api) ? pathOf(context.requested) : sent)) return null;
+    throw contractError(context, `the cursor is longer than ${maxCursorLength} characters, as it is stored`);
+  if (same === true && cursor === (isUrl(api) ? pathOf(page.requested) : sent)) return null;
   return asCursor(cursor);
 }
 
 /** Path and query of a URL of the same server: to any other, the next request would send the API key. */
-function localPath({ subject, requested }: NextPageContext, value: string, what: string): string {
+function localPath({ context, requested }: RequestedPage, value: string, what: string): string {
   const url = URL.parse(value, requested.href);
-  if (url === null) throw contractError(subject, `the ${what} is not a URL`);
+  if (url === null) throw contractError(context, `the ${what} is not a URL`);
   if (url.origin !== requested.origin || url.username !== '' || url.password !== '') {
-    const shown = presentable(url.origin, subject.keys, 100);
-    throw contractError(subject, `the ${what} leads to ${shown}, not to ${requested.origin}, which the API key is for`);
+    const shown = presentable(url.origin, context.keys, 100);
+    throw contractError(context, `the ${what} leads to ${shown}, not to ${requested.origin}, which the API key is for`);
   }
   return pathOf(url);
 }
 
 const pathOf = ({ pathname, search }: URL): string => `${pathname}${search}`;
 
-/** A request before it is encoded. */
-export interface RequestParts {
-  /** With the fixed part of the query. */
-  readonly path: string;
-  readonly query: readonly (readonly [name: string, value: string])[];
-  readonly headers: Readonly<Record<string, string>>;
-  /** Undefined: GET. */
-  readonly body?: JsonObject;
-}
-
-type CursorTarget = AnyOf<Exclude<AnyOf<Next>['to'], 'url' | undefined>>;
-
-const targetOf = (next: AnyOf<Next>): CursorTarget => (typeof next.to === 'object' ? next.to : {});
-
-/** The request for the page of a cursor, from `first`, that for the first page. */
-export function withCursor(api: Api, first: RequestParts, cursor: Cursor): RequestParts {
-  // The path and query of a link, as the service wrote them.
-  if (isUrl(api)) return { ...first, path: cursor, query: [] };
-  const { query, header, body, alone = false } = targetOf(api.next);
-  const parts = alone ? { ...first, query: [], body: first.body && {} } : first;
-  if (query !== undefined) {
-    return { ...parts, query: [...parts.query.filter(([name]) => name !== query), [query, cursor]] };
-  }
-  if (header !== undefined) return { ...parts, headers: { ...parts.headers, [header]: cursor } };
-  const value = isJsonText(api) ? (JSON as JsonWithRawValues).rawJSON(cursor) : cursor;
-  return { ...parts, body: withValueAt(parts.body, keysOf(body ?? ''), value) as JsonObject };
-}
-
-/** What the request for the first page has in the place of a cursor: `*`, for example. */
-export function cursorOfFirst(api: Api, { query, body }: RequestParts): string | undefined {
-  const target = targetOf(api.next);
-  if (target.body === undefined) return query.find(([name]) => name === target.query)?.[1];
-  const value = keysOf(target.body).reduce<unknown>(
-    (parent, key) => (typeof parent === 'object' ? (parent as JsonObject | null)?.[key] : undefined),
-    body,
-  );
-  return value === undefined || (typeof value === 'string' && !isJsonText(api))
-    ? (value as string | undefined)
-    : JSON.stringify(value);
-}
-
-/** A cursor from JSON is the text of a JSON value, so that a number with twenty digits is sent back as it was received. */
-const isJsonText = ({ next, page }: Pick<Api, 'next' | 'page'>): boolean =>
-  next.from === 'body' && page.format === 'json' && targetOf(next).body !== undefined;
-
-/** Node.js has it, but TypeScript does not know it yet. */
-type JsonWithRawValues = JSON & { rawJSON(text: string): unknown };
-
-/** The keys of a JSON Pointer. */
-const keysOf = (pointer: string): readonly string[] =>
-  pointer
-    .split('/')
-    .slice(1)
-    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
-
-/** `parent` with `value` at `path`. What else it has stays; what is neither an object nor an array is replaced. */
-function withValueAt(parent: unknown, [key = '', ...rest]: readonly string[], value: unknown): object {
-  const isArray = Array.isArray(parent);
-  const children: Readonly<Record<string, unknown>> =
-    typeof parent === 'object' && parent !== null ? { ...parent } : {};
-  const child = rest.length === 0 ? value : withValueAt(Object.hasOwn(children, key) ? children[key] : {}, rest, value);
-  const changed = { ...children, [key]: child };
-  return isArray ? Object.values(changed) : changed;
-}
-
 /**
  * The target of the only link with the relation `relation` in a header `Link` (RFC 8288); undefined if there is none. A header that
  * cannot be read is an error, and so is a link that a reader may or may not take for it: one with an anchor (it leads on from
  * another resource), or with a relation such as `'next'` or `https://example.com/next`.
  */
-function linkTo(subject: ErrorContext, relation: string, header: string): string | undefined {
+function linkTo(context: ErrorContext, relation: string, header: string): string | undefined {
   const targets: string[] = [];
   const wanted = relation.toLowerCase();
   let position = 0;
@@ -313,7 +250,7 @@ function linkTo(subject: ErrorContext, relation: string, header: string): string
       if (name.toLowerCase() === 'rel') relations.push(value.toLowerCase().split(/\s+/));
     }
     if (target === undefined || read(/\s*(?:,|$)/y) === null)
-      throw contractError(subject, 'the header Link is not valid');
+      throw contractError(context, 'the header Link is not valid');
     // The first one counts (RFC 8288, section 3.3), but not for every reader.
     const [first = [], ...others] = relations;
     const isWanted = first.includes(wanted);
@@ -323,12 +260,12 @@ function linkTo(subject: ErrorContext, relation: string, header: string): string
         ? names.has('anchor')
         : others.flat().includes(wanted) || relations.flat().some((one) => resembles(one, wanted)));
     if (isUnclear) {
-      const shown = presentable(header.slice(start, position).replace(/,$/, '').trim(), subject.keys, 150);
-      throw contractError(subject, `the header Link has a link that may lead to ${relation}, or not: ${shown}`);
+      const shown = presentable(header.slice(start, position).replace(/,$/, '').trim(), context.keys, 150);
+      throw contractError(context, `the header Link has a link that may lead to ${relation}, or not: ${shown}`);
     }
     if (isWanted) targets.push(target);
   }
-  if (targets.length > 1) throw contractError(subject, `there is more than one link to ${relation}`);
+  if (targets.length > 1) throw contractError(context, `there is more than one link to ${relation}`);
   return targets[0];
 }
 

@@ -4,16 +4,15 @@
  */
 
 import { ExportError } from '../../core/errors.ts';
-import type { ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
-import type { PageRequest } from '../../core/ports.ts';
 import { filterBefore, filterOf } from '../../core/filter.ts';
+import type { Cursor, ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
+import type { PageRequest } from '../../core/ports.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import { placeholdersIn, uses } from '../../settings/api-request.ts';
-import { type Api, mediaTypesOf, unitOfDates } from '../../settings/api-settings.ts';
+import { parametersIn, placeholdersIn, uses } from '../../settings/api-request.ts';
+import { type Api, isUrl, mediaTypesOf, unitOfDates } from '../../settings/api-settings.ts';
+import type { AnyOf } from '../../settings/fields.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
-import { type ContentEncoding, decodable } from './content-encoding.ts';
-import { cursorOfFirst, type RequestParts, withCursor } from './next-page.ts';
 
 type ApiSettings = Pick<ServiceSettings, 'vendor' | 'cursorIn' | 'filterUntil' | 'api'>;
 export type RequestSettings = ApiSettings & Pick<ServiceSettings, 'compression'> & HeaderSettings;
@@ -28,34 +27,32 @@ export const apiFor = (settings: ApiSettings, request: ExportRequest): Requested
 export const authOf = ({ vendor, api }: Pick<RequestSettings, 'vendor' | 'api'>): Api['auth'] =>
   api?.auth ?? { kind: 'header', name: headerNames(vendor).apiKey };
 
+/** The header names for a vendor: the request's as documented, the response's in lower case, as undici returns it. */
+export const headerNames = (vendor: string): { readonly apiKey: string; readonly cursor: string } => ({
+  apiKey: `X-${vendor}-API-KEY`,
+  cursor: `x-${vendor.toLowerCase()}-cursor`,
+});
+
 /** The Report Export Service. The cursor is sent in one place only, and with it, the body of every page is the same. */
 function contractApi(
   { vendor, cursorIn, filterUntil }: ApiSettings,
   { format, container }: ExportRequest,
 ): RequestedApi {
-  const names = headerNames(vendor);
   const body = { filter: '{filter}', format: '{format}', container: '{container}', size: '{size}' };
+  const to = cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' };
+  const isXml = format === 'XML' && container === 'NONE';
   return {
     request: { method: 'POST', path: '/v1/report/export', body },
     dates: 'iso',
     auth: authOf({ vendor }),
-    next: { from: 'header', at: names.cursor, to: cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' } },
-    page: isXml({ format, container }) ? { format: 'xml', types: ['application/xml'] } : { format: 'bytes', types: [] },
+    next: { from: 'header', at: headerNames(vendor).cursor, to },
+    page: isXml ? { format: 'xml', types: ['application/xml'] } : { format: 'bytes', types: [] },
     filterUntil,
   };
 }
 
-const isXml = ({ format, container }: Pick<ExportRequest, 'format' | 'container'>): boolean =>
-  format === 'XML' && container === 'NONE';
-
-/** The request in undici's form, without origin and signal. `credentials` are the headers that authenticate it. */
-export function httpRequest(
-  base: URL,
-  api: RequestedApi,
-  request: PageRequest,
-  settings: RequestSettings,
-  credentials: Readonly<Record<string, string>>,
-) {
+/** The request in undici's form, without origin, signal, and the header that authenticates it. */
+export function httpRequest(base: URL, api: RequestedApi, request: PageRequest, settings: RequestSettings) {
   const first = firstRequest(base.pathname, api, request);
   const { path, query, headers, body } = request.cursor === null ? first : withCursor(api, first, request.cursor);
   // The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2).
@@ -67,17 +64,22 @@ export function httpRequest(
       ...commonHeaders(settings),
       ...(settings.api === undefined ? {} : { accept: mediaTypesOf(api.page).join(', '), 'cache-control': 'no-cache' }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      'accept-encoding': acceptedEncodings(settings).join(', ') || 'identity',
+      'accept-encoding': settings.compression ? 'gzip' : 'identity',
       ...headers,
-      ...credentials,
     },
     body: body && JSON.stringify(body),
   };
 }
 
-/** What a response may be compressed with. */
-export const acceptedEncodings = ({ compression }: Pick<RequestSettings, 'compression'>): readonly ContentEncoding[] =>
-  compression ? decodable : [];
+/** A request before it is encoded. */
+interface RequestParts {
+  /** With the fixed part of the query. */
+  readonly path: string;
+  readonly query: readonly (readonly [name: string, value: string])[];
+  readonly headers: Readonly<Record<string, string>>;
+  /** Undefined: GET. */
+  readonly body?: JsonObject;
+}
 
 /** The request for the first page of a run (docs/service-contract.md, section 4.1, rule 6). */
 function firstRequest(basePath: string, api: RequestedApi, request: PageRequest): RequestParts {
@@ -94,38 +96,75 @@ function firstRequest(basePath: string, api: RequestedApi, request: PageRequest)
   };
 }
 
-/** What the request for the first page has in the place of a cursor. */
-export const firstCursor = (api: RequestedApi, request: PageRequest): string | undefined =>
-  cursorOfFirst(api, firstRequest('', api, request));
+type CursorTarget = AnyOf<Exclude<AnyOf<Api['next']>['to'], 'url' | undefined>>;
+
+const targetOf = ({ to }: AnyOf<Api['next']>): CursorTarget => (typeof to === 'object' ? to : {});
+
+/** The request for the page of a cursor, from `first`, that for the first page. */
+function withCursor(api: Api, first: RequestParts, cursor: Cursor): RequestParts {
+  // The path and query of a link, as the service wrote them.
+  if (isUrl(api)) return { ...first, path: cursor, query: [] };
+  const { query, header, body = '', alone = false } = targetOf(api.next);
+  const parts = alone ? { ...first, query: [], body: first.body && {} } : first;
+  if (query !== undefined) {
+    return { ...parts, query: [...parts.query.filter(([name]) => name !== query), [query, cursor]] };
+  }
+  if (header !== undefined) return { ...parts, headers: { [header]: cursor } };
+  const value = isJsonText(api) ? (JSON as JsonWithRawValues).rawJSON(cursor) : cursor;
+  return { ...parts, body: withValueAt(parts.body, keysOf(body), value) as JsonObject };
+}
+
+/** What the request for the first page has in the place of a cursor: `*`, for example. */
+export function firstCursor(api: RequestedApi, request: PageRequest): string | undefined {
+  const { query, body } = firstRequest('', api, request);
+  const target = targetOf(api.next);
+  if (target.body === undefined) return query.find(([name]) => name === target.query)?.[1];
+  const value = keysOf(target.body).reduce<unknown>(
+    (parent, key) => (typeof parent === 'object' ? (parent as JsonObject | null)?.[key] : undefined),
+    body,
+  );
+  return typeof value === 'string' && !isJsonText(api) ? value : JSON.stringify(value);
+}
+
+/** A cursor from JSON is the text of a JSON value, so that a number with twenty digits is sent back as it was received. */
+export const isJsonText = ({ next, page }: Pick<Api, 'next' | 'page'>): boolean =>
+  next.from === 'body' && page.format === 'json' && targetOf(next).body !== undefined;
+
+/** Node.js has it, but TypeScript does not know it yet. */
+type JsonWithRawValues = JSON & { rawJSON(text: string): unknown };
+
+/** The keys of a JSON Pointer. */
+const keysOf = (pointer: string): readonly string[] =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
+
+/** `parent` with `value` at `path`. What else it has stays; what is neither an object nor an array is replaced. */
+function withValueAt(parent: unknown, [key = '', ...rest]: readonly string[], value: unknown): object {
+  const children: Readonly<Record<string, unknown>> =
+    typeof parent === 'object' && parent !== null ? { ...parent } : {};
+  const child = rest.length === 0 ? value : withValueAt(Object.hasOwn(children, key) ? children[key] : {}, rest, value);
+  const changed = { ...children, [key]: child };
+  return Array.isArray(parent) ? Object.values(changed) : changed;
+}
 
 /** What a first request that the service rejects consists of. */
 export interface SentParts {
   /** The names of parameters, and of fields of the body: `filter.date.gte`. */
   readonly fields: readonly string[];
-  readonly since?: Instant;
-  readonly until?: Instant;
   /** The bounds as they were sent, in the form that `api.dates` names. */
-  readonly dates: readonly (string | number)[];
+  readonly dates: readonly string[];
 }
 
-export function partsOf(base: URL, api: RequestedApi, request: PageRequest): SentParts {
-  const { path, query, body = {} } = firstRequest(base.pathname, api, request);
-  const [, ...fixed] = path.split('?');
-  const parameters = [...new URLSearchParams(fixed.join('?')), ...query].map(([name]) => name);
-  const fields = [...new Set([...parameters, ...fieldsIn(body)])];
-  const { since, until } = request;
-  // The contract has both in its filter, in the one form that there is.
-  if (request.request.api.pagination === undefined) {
-    return { fields, since, until: api.filterUntil === undefined ? undefined : until, dates: [] };
-  }
-  const bounds = (['since', 'until'] as const).filter((name) => uses(api, name));
-  const values = valuesOf(api, request);
-  return {
-    fields,
-    ...(uses(api, 'since') ? { since } : {}),
-    ...(uses(api, 'until') ? { until: upperBoundOf(request) } : {}),
-    dates: bounds.map((name) => values(name) as string | number),
-  };
+export function partsOf(api: RequestedApi, request: PageRequest): SentParts {
+  const { path, query, body = {} } = firstRequest('', api, request);
+  const parameters = [...parametersIn(path), ...query].map(([name]) => name);
+  const { since, until } = valuesOf(api, request);
+  const dates = Object.entries({ since, until }).flatMap(([name, value = '']) =>
+    uses(api, name) ? [String(value)] : [],
+  );
+  return { fields: [...new Set([...parameters, ...fieldsIn(body)])], dates };
 }
 
 /** The paths of all fields of an object; of a list, only its own. */
@@ -136,33 +175,24 @@ const fieldsIn = (object: JsonObject): readonly string[] =>
       : [name],
   );
 
-/** The value of each placeholder, undefined if it has none. */
-type Values = (name: string) => JsonValue | undefined;
+/** The value of each placeholder. */
+type Values = Readonly<Record<string, JsonValue | undefined>>;
 
-function valuesOf(api: RequestedApi, pageRequest: PageRequest): Values {
-  const { request, since, until } = pageRequest;
+function valuesOf(api: RequestedApi, { request, since, until: bound, begunAt }: PageRequest): Values {
   const { size, format, container, filter } = request;
-  const upperBound = writeDate(api, upperBoundOf(pageRequest), Math.ceil);
-  const ofRun = filterOf(request, since);
-  const values: Readonly<Record<string, JsonValue | undefined>> = {
+  // A placeholder must have a value.
+  const until = writeDate(api, bound ?? begunAt, Math.ceil);
+  const whole = filterOf(request, since);
+  return {
     since: writeDate(api, since, Math.floor),
-    until: upperBound,
+    until,
     size,
     format,
     container,
-    filter:
-      until === undefined || api.filterUntil === undefined ? ofRun : filterBefore(ofRun, api.filterUntil, upperBound),
+    filter: bound === undefined || api.filterUntil === undefined ? whole : filterBefore(whole, api.filterUntil, until),
+    ...Object.fromEntries(Object.entries(filter).map(([name, value]) => [`filter.${name}`, value])),
   };
-  return (name) =>
-    name.startsWith('filter.')
-      ? Object.hasOwn(filter, name.slice('filter.'.length))
-        ? filter[name.slice('filter.'.length)]
-        : undefined
-      : values[name];
 }
-
-/** A placeholder must have a value. */
-const upperBoundOf = ({ until, begunAt }: PageRequest): Instant => until ?? begunAt;
 
 /** `since` is rounded down and `until` up, so that a request for whole seconds or days includes no less than they say. */
 function writeDate(api: Pick<Api, 'dates'>, instant: Instant, round: (value: number) => number): string | number {
@@ -181,8 +211,6 @@ function writeDate(api: Pick<Api, 'dates'>, instant: Instant, round: (value: num
   }
 }
 
-const placeholder = /\{([A-Za-z][\w.-]*)\}/g;
-
 /** The text with its placeholders replaced; undefined if one has no value. */
 function render(
   template: string,
@@ -190,36 +218,28 @@ function render(
   encode: (text: string) => string = (text) => text,
 ): string | undefined {
   const names = placeholdersIn(template);
-  const without = names.filter((name) => values(name) === undefined);
-  if (without.length > 0) {
+  if (names.some((name) => values[name] === undefined)) {
     // Without its lower bound, a request would select everything.
-    if (names.some((name) => name === 'since' || name === 'until')) missing(template);
-    return undefined;
+    return names.some((name) => name === 'since' || name === 'until') ? missing(template) : undefined;
   }
-  return template.replaceAll(placeholder, (_, name: string) => {
-    const value = values(name);
-    if (typeof value === 'object') {
-      throw new ExportError(
-        'ConfigurationError',
-        `${name}: must be text, a number or a boolean, as it is part of a text in api.request`,
-      );
-    }
-    return encode(String(value));
+  return template.replaceAll(/\{([A-Za-z][\w.-]*)\}/g, (_, name: string) => {
+    const value = values[name];
+    if (typeof value !== 'object') return encode(String(value));
+    const message = `${name}: must be text, a number or a boolean, as it is part of a text in api.request`;
+    throw new ExportError('ConfigurationError', message);
   });
 }
 
 function missing(template: string): never {
-  throw new ExportError(
-    'ConfigurationError',
-    `api.request: ${template} needs a value for each of its placeholders. Set it in the export`,
-  );
+  const message = `api.request: ${template} needs a value for each of its placeholders. Set it in the export`;
+  throw new ExportError('ConfigurationError', message);
 }
 
 /** `template` with its placeholders replaced. A field without a value is left out. */
 function fill(template: JsonValue, values: Values): JsonValue | undefined {
   if (typeof template === 'string') {
     const [, name] = /^\{([A-Za-z][\w.-]*)\}$/.exec(template) ?? [];
-    return name === undefined ? render(template, values) : values(name);
+    return name === undefined ? render(template, values) : values[name];
   }
   if (typeof template !== 'object' || template === null) return template;
   if (Array.isArray(template)) {
@@ -232,9 +252,3 @@ function fill(template: JsonValue, values: Values): JsonValue | undefined {
     }),
   );
 }
-
-/** The header names for a vendor: the request's as documented, the response's in lower case, as undici returns it. */
-export const headerNames = (vendor: string): { readonly apiKey: string; readonly cursor: string } => ({
-  apiKey: `X-${vendor}-API-KEY`,
-  cursor: `x-${vendor.toLowerCase()}-cursor`,
-});

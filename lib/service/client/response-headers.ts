@@ -17,24 +17,24 @@ export type Header = Headers[string];
  * A cursor in the trailers comes too late: without a cursor header, the page counts as the last one.
  * @throws ContractError
  */
-export function assertNoLateCursor(subject: ErrorContext, trailerNames: readonly string[], cursorName: string): void {
+export function assertNoLateCursor(context: ErrorContext, trailerNames: readonly string[], cursorName: string): void {
   if (trailerNames.some((name) => name.toLowerCase() === cursorName.toLowerCase())) {
-    throw contractError(subject, 'the cursor header follows the body instead of preceding it');
+    throw contractError(context, 'the cursor header follows the body instead of preceding it');
   }
 }
 
 /** With a wrong vendor, every page would count as the last one, and a truncated export would be published as complete. */
 export function assertNoOtherCursor(
-  subject: ErrorContext,
+  context: ErrorContext,
   place: 'header' | 'trailer',
   names: readonly string[],
   cursorName: string,
 ): void {
   const other = names.find((name) => /^x-.+-cursor$/i.test(name));
   if (other === undefined) return;
-  const found = `${place} ${presentable(other, subject.keys, 100)}`;
+  const found = `${place} ${presentable(other, context.keys, 100)}`;
   const expected = place === 'header' ? cursorName : `the header ${cursorName}`;
-  throw contractError(subject, `it has the ${found}, but ${expected} is expected. Check the vendor`);
+  throw contractError(context, `it has the ${found}, but ${expected} is expected. Check the vendor`);
 }
 
 /**
@@ -42,7 +42,7 @@ export function assertNoOtherCursor(
  * @throws ContractError if it is not that of a page, or not in UTF-8, unless its bytes may be anything; or if the content type,
  *   which is stored with the page, contains the API key
  */
-export function readContentType(subject: ErrorContext, headers: Headers, page: Api['page']): string {
+export function readContentType(context: ErrorContext, headers: Headers, page: Api['page']): string {
   const type = allValues(headers['content-type']);
   const types = mediaTypesOf(page);
   const isText = page.format !== 'bytes';
@@ -50,11 +50,11 @@ export function readContentType(subject: ErrorContext, headers: Headers, page: A
   const charset = params?.get('charset') ?? 'utf-8';
   if (types.length > 0 && !(types.includes(essence) && (!isText || namesUtf8.test(charset)))) {
     const expected = `${types.join(' or ')}${isText ? ' in UTF-8' : ''}`;
-    throw contractError(subject, `content type ${quote(subject, type)} instead of ${expected}`);
+    throw contractError(context, `content type ${quote(context, type)} instead of ${expected}`);
   }
   if (type === '') return 'application/octet-stream';
-  if (!isPrintableAscii(type)) throw contractError(subject, 'the content type is not printable ASCII');
-  if (containsKey(type, subject.keys)) throw contractError(subject, 'the content type contains the API key');
+  if (!isPrintableAscii(type)) throw contractError(context, 'the content type is not printable ASCII');
+  if (containsKey(type, context.keys)) throw contractError(context, 'the content type contains the API key');
   return type;
 }
 
@@ -66,14 +66,14 @@ const namesUtf8 = /^(utf-?8|csutf8|(us-)?ascii)$/i;
  * for whatever reason. That is accepted only if the document shows its end, as XML does with the end tag of its root.
  * @throws ContractError; ConfigurationError if the stated length exceeds the limit
  */
-export function assertFraming(subject: ErrorContext, headers: Headers, showsEnd: boolean, maxPageBytes: number): void {
+export function assertFraming(context: ErrorContext, headers: Headers, showsEnd: boolean, maxPageBytes: number): void {
   const coding = allValues(headers['transfer-encoding']);
-  if (!/^(chunked)?$/i.test(coding)) throw contractError(subject, `transfer encoding ${quote(subject, coding)}`);
+  if (!/^(chunked)?$/i.test(coding)) throw contractError(context, `transfer encoding ${quote(context, coding)}`);
   const length = singleValue(headers['content-length']);
-  if (Number(length) > maxPageBytes) throw pageTooLarge(subject, `${Number(length)} bytes`, maxPageBytes);
+  if (Number(length) > maxPageBytes) throw pageTooLarge(context, `${Number(length)} bytes`, maxPageBytes);
   if (!showsEnd && length === undefined && coding === '') {
     const problem = 'neither a content-length nor chunked encoding, so a truncated body would go unnoticed';
-    throw contractError(subject, problem);
+    throw contractError(context, problem);
   }
 }
 
@@ -81,11 +81,11 @@ export function assertFraming(subject: ErrorContext, headers: Headers, showsEnd:
  * Not retried: the page is no smaller at the next attempt, which would transfer up to the whole limit again.
  * `size` completes the sentence.
  */
-export function pageTooLarge(subject: ErrorContext, size: string, maxPageBytes: number): ExportError {
+export function pageTooLarge(context: ErrorContext, size: string, maxPageBytes: number): ExportError {
   return failure(
-    subject,
+    context,
     'ConfigurationError',
-    `Report service sent ${size} for ${subject.label}, but maxPageBytes is ${maxPageBytes}. ` +
+    `${context.server.name} sent ${size} for ${context.label}, but maxPageBytes is ${maxPageBytes}. ` +
       'Raise maxPageBytes in the settings file, or restart the run with fewer reports per page (size)',
   );
 }
@@ -114,16 +114,16 @@ const requestIdNames = [
   'traceparent',
 ];
 
-/** The subject, with the request ID of the response if there is one: the operators of the service will ask for it. */
-export function withRequestId(subject: ErrorContext, headers: Headers): ErrorContext {
+/** With the request ID of the response if there is one: the operators of the service will ask for it. */
+export function withRequestId(context: ErrorContext, headers: Headers): ErrorContext {
   const ids = requestIdNames.map((name) => singleValue(headers[name]));
   const id = ids.find((value) => value !== undefined && isPrintableAscii(value));
-  if (id === undefined) return subject;
+  if (id === undefined) return context;
   return {
-    ...subject,
+    ...context,
     // Only for errors: the search for the keys takes a millisecond.
     get label() {
-      return `${subject.label} (request ID ${presentable(id, subject.keys, 100)})`;
+      return `${context.label} (request ID ${presentable(id, context.keys, 100)})`;
     },
   };
 }

@@ -1,6 +1,10 @@
 /** How a client reaches the service, with everything that settings, files, variables and secrets say about it. */
 
 import { type ClientCertificate, describeCertificates } from '../../settings/certificates.ts';
+import type { ServiceSettings } from '../../settings/settings.ts';
+
+/** In milliseconds. */
+export type Timeouts = Pick<ServiceSettings, 'connectTimeout' | 'headersTimeout' | 'bodyTimeout' | 'totalTimeout'>;
 
 export interface ServiceNetwork {
   /** Absent: a direct connection. */

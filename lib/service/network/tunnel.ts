@@ -2,33 +2,30 @@
  * Opens a tunnel to the service through an HTTP proxy (CONNECT, RFC 9110, section 9.3.6). The proxy sees host name and port
  * of the service, but neither requests nor the API key, because TLS begins within the tunnel.
  *
- * With node:http instead of undici's ProxyAgent: the agent needs undici's index, loads SOCKS, opens the TLS connections
- * itself, so that sessions are not resumed, and reports the status of a rejected CONNECT only as part of a message.
+ * Not with undici's ProxyAgent: it needs undici's index, loads SOCKS, opens the TLS connections itself, so that sessions are not
+ * resumed, and reports the status of a rejected CONNECT only as part of a message.
  */
 
-import { isIP, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import tls from 'node:tls';
+import connect from 'undici/lib/api/api-connect.js';
+import createConnector from 'undici/lib/core/connect.js';
+import Client from 'undici/lib/dispatcher/client.js';
+import { codeOf } from '../../core/errors.ts';
 import type { Proxy } from './network.ts';
-
-// Imports would load all that these normally load on demand: 30 ms of the start, with or without a proxy.
-const { request: requestOverHttp } = process.getBuiltinModule('node:http');
-const { request: requestOverHttps } = process.getBuiltinModule('node:https');
 
 /** The proxy could not be reached (`status` is undefined), or rejected the tunnel. */
 export class ProxyError extends Error {
+  override readonly name = 'ProxyError';
   readonly code: string;
   readonly origin: string;
   readonly status: number | undefined;
   /** Whether the CONNECT had credentials. */
   readonly hadCredentials: boolean;
 
-  constructor(
-    { origin, credentials }: Proxy,
-    { code, status, cause }: { readonly code: string; readonly status?: number; readonly cause?: unknown },
-  ) {
+  constructor({ origin, credentials }: Proxy, code: string, status?: number, cause?: unknown) {
     const problem = status === undefined ? `cannot be reached (${code})` : `responded with ${status} to CONNECT`;
-    super(`Proxy ${origin} ${problem}`, cause === undefined ? undefined : { cause });
-    this.name = 'ProxyError';
+    super(`Proxy ${origin} ${problem}`, { cause });
     this.code = code;
     this.origin = origin;
     this.status = status;
@@ -39,60 +36,38 @@ export class ProxyError extends Error {
 export interface TunnelOptions {
   /** Host and port of the service. */
   readonly authority: string;
-  /** Until the proxy has responded. */
-  readonly timeoutMs: number;
+  /** To connect to the proxy, and until it has responded. */
+  readonly timeout: number;
   /** Trusted for a proxy with https, in addition to the public certificate authorities. */
   readonly ca: string | undefined;
 }
 
-type TunnelResult = [error: null, socket: Socket] | [error: ProxyError, socket: null];
-
-/** Calls `callback` once, with the connected socket or with what went wrong. */
-export function openTunnel(
-  proxy: Proxy,
-  { authority, timeoutMs, ca }: TunnelOptions,
-  callback: (...result: TunnelResult) => void,
-): void {
-  const { protocol, hostname, port } = new URL(proxy.origin);
-  const host = hostname.replace(/^\[(.+)\]$/, '$1');
-  const isTls = protocol === 'https:';
-  const request = (isTls ? requestOverHttps : requestOverHttp)({
-    host,
-    // Otherwise node:https would expect a certificate for the host header.
-    servername: isIP(host) === 0 ? host : '',
-    port: port === '' ? (isTls ? 443 : 80) : Number(port),
-    method: 'CONNECT',
-    path: authority,
-    headers: { host: authority, connection: 'keep-alive', ...authorizationOf(proxy) },
-    agent: false,
-    ca: isTls && ca !== undefined ? [...tls.getCACertificates('default'), ca] : undefined,
+/** @throws ProxyError */
+export async function openTunnel(proxy: Proxy, { authority, timeout, ca }: TunnelOptions): Promise<Socket> {
+  const trusted = ca === undefined ? undefined : [...tls.getCACertificates('default'), ca];
+  const connector = createConnector({ ca: trusted, timeout, allowH2: false });
+  const client = new Client(proxy.origin, {
+    // Without this, the proxy would need a certificate for the host header.
+    connect: (options, callback) => connector({ ...options, servername: undefined }, callback),
+    headersTimeout: timeout,
   });
-  const timer = setTimeout(
-    () => request.destroy(Object.assign(new Error('Timeout'), { code: 'ETIMEDOUT' })),
-    timeoutMs,
-  );
-  let isSettled = false;
-  const settle = (...result: TunnelResult) => {
-    clearTimeout(timer);
-    if (!isSettled) callback(...result);
-    isSettled = true;
-  };
-  request.once('connect', ({ statusCode: status = 0 }, socket: Socket, head: Buffer) => {
-    // The connection may fail while nothing reads from it.
-    socket.on('error', () => {});
-    if (status >= 200 && status < 300) {
-      if (head.length > 0) socket.unshift(head);
-      settle(null, socket);
-      return;
-    }
-    socket.destroy();
-    settle(new ProxyError(proxy, { code: `PROXY_RESPONDED_${status}`, status }), null);
-  });
-  request.on('error', (cause: Error & { readonly code?: string }) => {
-    settle(new ProxyError(proxy, { code: cause.code ?? 'ECONNRESET', cause }), null);
-  });
-  request.end();
+  const headers = { host: authority, connection: 'keep-alive', ...authorizationOf(proxy) };
+  const { statusCode: status, socket } = await connect
+    .call(client, { origin: proxy.origin, path: authority, headers })
+    .catch((cause: unknown) => {
+      void client.destroy();
+      // With undici's own code, the pool would try again without end.
+      const code = isNotHttp(cause) ? 'NOT_HTTP' : codeOf(cause).replace(/^(UND_ERR_SOCKET)?$/, 'ECONNRESET');
+      throw new ProxyError(proxy, code, undefined, cause);
+    });
+  // The connection may fail while nothing reads from it.
+  socket.on('error', () => {});
+  if (status >= 200 && status < 300) return socket as Socket;
+  socket.destroy();
+  throw new ProxyError(proxy, `PROXY_RESPONDED_${status}`, status);
 }
+
+const isNotHttp = (error: unknown): boolean => error instanceof Error && error.name === 'HTTPParserError';
 
 function authorizationOf({ credentials }: Proxy): Readonly<Record<string, string>> {
   if (credentials === undefined) return {};

@@ -347,7 +347,7 @@ describe('a status', () => {
     await using client = clientFor({ url: `${server.url}/reports/` });
     expect((await failureOf(fetchPage(client, pageRequest()))).message).toBe(
       'Report service responded with 404 for page 1 of run R: ' +
-        `${server.url}/reports/v1/report/export does not exist. Check the base URL`,
+        `${server.url}/reports/v1/report/export does not exist. Check baseUrl`,
     );
   });
 

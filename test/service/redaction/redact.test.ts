@@ -8,6 +8,7 @@ import { containsKey, containsPart, presentable, redacted } from '../../../lib/s
 import { cases, fc } from '../../support/property.ts';
 import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
+  anErrorContext,
   clientFor,
   expectNoKey,
   failureOf,
@@ -244,12 +245,12 @@ describe('a cursor', () => {
 });
 
 describe('an error', () => {
-  const subject = { label: 'page 1 of run R', keys: new Set([trickyApiKey]) };
+  const context = anErrorContext(trickyApiKey);
 
   it('keeps the messages of its causes, but no other properties, and no key', () => {
     const innermost = Object.assign(new AggregateError([new Error('second')], trickyApiKey), { code: trickyApiKey });
     const inner = Object.assign(new Error('first', { cause: innermost }), { data: trickyApiKey });
-    const error = failure(subject, 'ContractError', 'seen', { cause: inner });
+    const error = failure(context, 'ContractError', 'seen', { cause: inner });
     expectNoKey(error);
     expect(error).toMatchObject({
       message: 'seen',
@@ -263,7 +264,7 @@ describe('an error', () => {
 
   it('keeps the stacks of its causes, unless the message of one passes for frames', () => {
     const cause = new Error('outer', { cause: new Error(`inner\n    at ${trickyApiKey}`) });
-    const error = failure(subject, 'ContractError', 'seen', { cause });
+    const error = failure(context, 'ContractError', 'seen', { cause });
     expect((error.cause as Error).stack).toMatch(/^Error: outer\n {4}at /);
     expect(((error.cause as Error).cause as Error).stack).toBe(`Error: ${redacted}`);
   });
@@ -271,11 +272,11 @@ describe('an error', () => {
   it('cuts off an endless chain of causes', () => {
     const circle = new Error('round');
     circle.cause = new Error('and round', { cause: circle });
-    expect(failure(subject, 'ContractError', 'x', { cause: circle }).cause).toBeInstanceOf(Error);
+    expect(failure(context, 'ContractError', 'x', { cause: circle }).cause).toBeInstanceOf(Error);
   });
 
   it('is redacted as a whole if it contains a long key, although nothing foreign in it should', () => {
-    expect(failure(subject, 'ContractError', `Unexpected: ${trickyApiKey}`).message).toBe(redacted);
+    expect(failure(context, 'ContractError', `Unexpected: ${trickyApiKey}`).message).toBe(redacted);
   });
 });
 

@@ -4,7 +4,7 @@
  */
 
 import { Dispatcher, errors } from 'undici';
-import type { Timeouts } from '../../../lib/service/client/deadline.ts';
+import type { Timeouts } from '../../../lib/service/network/network.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import type { Container } from './container.ts';
 import type { Process } from './process.ts';

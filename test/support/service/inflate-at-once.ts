@@ -2,7 +2,7 @@
 
 import { Transform } from 'node:stream';
 import { inflateRawSync } from 'node:zlib';
-import type { CreateInflate } from '../../../lib/service/client/content-encoding.ts';
+import type { CreateInflate } from '../../../lib/service/client/gzip.ts';
 
 export const inflateAtOnce: CreateInflate = () => {
   const chunks: Buffer[] = [];

@@ -8,6 +8,7 @@ import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../.
 import type { PageRequest } from '../../../lib/core/ports.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { anExportRequest, type fetchPage } from '../builders.ts';
+import type { ErrorContext } from '../../../lib/service/client/errors.ts';
 import {
   type ClientOptions,
   type ClientSettings,
@@ -48,6 +49,12 @@ export function clientFor(
     },
   );
 }
+
+export const anErrorContext = (...keys: readonly string[]): ErrorContext => ({
+  label: 'page 1 of run R',
+  server: { name: 'Report service', base: new URL('https://reports.example.com'), setting: 'baseUrl' },
+  keys: new Set(keys),
+});
 
 export const aCursor = asCursor('1588888888888,550e8400-e29b-41d4-a716-446655440000');
 

@@ -1,17 +1,25 @@
-/** How compressed bodies are decoded, and which ones are refused (docs/service-contract.md, section 2.3). */
+/** How bodies in gzip are decoded, and which ones are refused (docs/service-contract.md, section 2.3). */
 
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import * as zlib from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import { type ContentEncoding, decode } from '../../../lib/service/client/content-encoding.ts';
+import { gunzip } from '../../../lib/service/client/gzip.ts';
 import { collect, fetchPage } from '../../support/builders.ts';
 import { cases, fc, test } from '../../support/property.ts';
-import { encoders, encodings, gzipWithAllFields } from '../../support/service/encoded-bodies.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
-import { clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service/service-client.ts';
+import {
+  anErrorContext,
+  clientFor,
+  failureOf,
+  pageRequest,
+  readPage,
+  trickyApiKey,
+} from '../../support/service/service-client.ts';
 
-const subject = { label: 'page 1 of run R', keys: new Set<string>() };
+const context = anErrorContext();
+const { gzipSync } = zlib;
 const mebibyte = 1024 * 1024;
 const document = `<reports>${'<report id="1">Grüße</report><report/>'.repeat(5_000)}</reports>`;
 
@@ -29,8 +37,8 @@ function sourceOf(chunks: readonly Uint8Array[]) {
   return source;
 }
 
-async function decoded(encoding: ContentEncoding, ...chunks: readonly Uint8Array[]): Promise<Buffer> {
-  return Buffer.concat(await collect(decode(subject, encoding, sourceOf(chunks).next)));
+async function decoded(...chunks: readonly Uint8Array[]): Promise<Buffer> {
+  return Buffer.concat(await collect(gunzip(context, sourceOf(chunks).next)));
 }
 
 const cut = (bytes: Buffer, ...offsets: readonly number[]): Buffer[] =>
@@ -43,24 +51,36 @@ const flipped = (bytes: Buffer, offset: number, mask = 0xff): Buffer => {
   return changed;
 };
 
+/** With each optional field of a header (RFC 1952, section 2.3). */
+function withAllFields(body: string): Buffer {
+  const plain = gzipSync(body);
+  const header = Buffer.from(plain.subarray(0, 10));
+  header[3] = 0b11111;
+  const extra = Buffer.from([4, 0, 1, 2, 0, 0]);
+  const fields = [header, extra, Buffer.from('reports.xml\0'), Buffer.from('of\xa0today\0', 'latin1')];
+  const crc = Buffer.alloc(2);
+  crc.writeUInt16LE(zlib.crc32(Buffer.concat(fields)) % 65_536);
+  return Buffer.concat([...fields, crc, plain.subarray(10)]);
+}
+
 const truncated = { name: 'ServiceUnavailableError', message: expect.stringContaining('without its end') };
 const invalid = (problem: string) => ({ name: 'ContractError', message: expect.stringContaining(problem) });
 const continues = invalid('it continues after its end');
 
-describe.each(encodings)('a body in %s', (encoding) => {
-  const body = encoders[encoding](document);
-  const empty = encoders[encoding]('');
+describe('a body', () => {
+  const body = gzipSync(document);
+  const empty = gzipSync('');
 
   it.each<[string, Buffer[]]>([
     ['in one chunk', [body]],
     ['byte by byte', cut(body, ...Array.from(body.keys()).slice(1))],
     ['in chunks of which some are empty', [Buffer.alloc(0), ...cut(body, 5, 5, 30), Buffer.alloc(0)]],
   ])('is decoded %s', async (_, chunks) => {
-    expect((await decoded(encoding, ...chunks)).toString()).toBe(document);
+    expect((await decoded(...chunks)).toString()).toBe(document);
   });
 
   it('may be empty', async () => {
-    expect(await decoded(encoding, empty)).toHaveLength(0);
+    expect(await decoded(empty)).toHaveLength(0);
   });
 
   it.each<[string, Buffer]>([
@@ -70,8 +90,8 @@ describe.each(encodings)('a body in %s', (encoding) => {
     ['of three bytes', body.subarray(0, 3)],
     ['of no byte', body.subarray(0, 0)],
   ])('is unavailable %s', async (_, bytes) => {
-    await expect(decoded(encoding, bytes)).rejects.toMatchObject(truncated);
-    await expect(decoded(encoding, ...cut(bytes, bytes.length >> 1))).rejects.toMatchObject(truncated);
+    await expect(decoded(bytes)).rejects.toMatchObject(truncated);
+    await expect(decoded(...cut(bytes, bytes.length >> 1))).rejects.toMatchObject(truncated);
   });
 
   it.each<[string, Buffer]>([
@@ -81,20 +101,30 @@ describe.each(encodings)('a body in %s', (encoding) => {
     ['a byte', Buffer.from('x')],
     ['text', Buffer.from('<reports/>')],
   ])('is invalid if it is followed by %s, in the same chunk or in another', async (_, more) => {
-    await expect(decoded(encoding, Buffer.concat([body, more]))).rejects.toMatchObject(continues);
-    await expect(decoded(encoding, body, more)).rejects.toMatchObject(continues);
-    await expect(decoded(encoding, ...cut(Buffer.concat([body, more]), body.length - 3))).rejects.toMatchObject(
-      continues,
-    );
+    await expect(decoded(Buffer.concat([body, more]))).rejects.toMatchObject(continues);
+    await expect(decoded(body, more)).rejects.toMatchObject(continues);
+    await expect(decoded(...cut(Buffer.concat([body, more]), body.length - 3))).rejects.toMatchObject(continues);
   });
 
   it('is invalid if it is preceded by one without content', async () => {
-    await expect(decoded(encoding, empty, body)).rejects.toMatchObject(continues);
-    await expect(decoded(encoding, Buffer.concat([empty, body]))).rejects.toMatchObject(continues);
+    await expect(decoded(empty, body)).rejects.toMatchObject(continues);
+    await expect(decoded(Buffer.concat([empty, body]))).rejects.toMatchObject(continues);
   });
 
   it('is invalid if it is not compressed', async () => {
-    await expect(decoded(encoding, Buffer.from(document))).rejects.toMatchObject({ name: 'ContractError' });
+    await expect(decoded(Buffer.from(document))).rejects.toMatchObject({ name: 'ContractError' });
+  });
+
+  it('is invalid if more arrives when the decoder has been read to its end', async () => {
+    const chunks = [gzipSync('<reports/>'), gzipSync('<more/>')];
+    const next = async () => {
+      if (chunks.length === 1) await pause(20);
+      const value = chunks.shift();
+      return value === undefined ? { done: true as const, value } : { done: false as const, value };
+    };
+    await expect(collect(gunzip(context, next))).rejects.toMatchObject(continues);
+    // An error event without a listener would end the process only after this.
+    await pause(20);
   });
 
   it('passes on an error of the connection unchanged', async () => {
@@ -105,16 +135,13 @@ describe.each(encodings)('a body in %s', (encoding) => {
       if (value === undefined) throw reason;
       return { done: false, value };
     };
-    await expect(collect(decode(subject, encoding, next))).rejects.toBe(reason);
+    await expect(collect(gunzip(context, next))).rejects.toBe(reason);
   });
 
   it('is not read before it is asked for, and not far ahead', async () => {
-    const chunks = cut(
-      encoders[encoding](randomBytes(4 * mebibyte)),
-      ...Array.from({ length: 255 }, (_, n) => (n + 1) * 16_384),
-    );
+    const chunks = cut(gzipSync(randomBytes(4 * mebibyte)), ...Array.from({ length: 255 }, (_, n) => (n + 1) * 16_384));
     const source = sourceOf(chunks);
-    const reader = decode(subject, encoding, source.next);
+    const reader = gunzip(context, source.next);
     expect(source.read).toBe(0);
     await reader.next();
     for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
@@ -123,10 +150,10 @@ describe.each(encodings)('a body in %s', (encoding) => {
   });
 
   it('is refused if it expands as only an attack does, long before its end', async () => {
-    const bomb = encoders[encoding](Buffer.alloc(64 * mebibyte));
+    const bomb = gzipSync(Buffer.alloc(64 * mebibyte));
     let bytes = 0;
     const reading = async () => {
-      for await (const part of decode(subject, encoding, sourceOf([bomb]).next)) bytes += part.length;
+      for await (const part of gunzip(context, sourceOf([bomb]).next)) bytes += part.length;
     };
     await expect(reading()).rejects.toMatchObject(invalid('expands to more than 500 times its size'));
     expect(bytes).toBeLessThanOrEqual(16 * mebibyte);
@@ -134,20 +161,14 @@ describe.each(encodings)('a body in %s', (encoding) => {
 
   it('may have any ratio if it is small', async () => {
     const zeros = Buffer.alloc(16 * mebibyte);
-    expect(await decoded(encoding, encoders[encoding](zeros))).toHaveLength(zeros.length);
+    expect(await decoded(gzipSync(zeros))).toHaveLength(zeros.length);
   });
-});
-
-describe('gzip', () => {
-  const body = zlib.gzipSync(document);
 
   it('may have every field in its header', async () => {
-    const bytes = gzipWithAllFields(document);
+    const bytes = withAllFields(document);
     expect(zlib.gunzipSync(bytes).toString()).toBe(document);
-    expect((await decoded('gzip', bytes)).toString()).toBe(document);
-    expect((await decoded('gzip', ...cut(bytes, ...Array.from({ length: 50 }, (_, n) => n + 1)))).toString()).toBe(
-      document,
-    );
+    expect((await decoded(bytes)).toString()).toBe(document);
+    expect((await decoded(...cut(bytes, ...Array.from({ length: 50 }, (_, n) => n + 1)))).toString()).toBe(document);
   });
 
   it.each([
@@ -159,54 +180,19 @@ describe('gzip', () => {
     ['its method', 2, 'incorrect header'],
     ['its flags', 3, 'unknown flags'],
   ])('is invalid if %s differs, at byte %i', async (_, offset, problem) => {
-    await expect(decoded('gzip', flipped(body, offset))).rejects.toMatchObject(invalid(problem));
+    await expect(decoded(flipped(body, offset))).rejects.toMatchObject(invalid(problem));
   });
 
   it('is unavailable if its header does not end', async () => {
     const header = Buffer.from(body.subarray(0, 10));
     header[3] = 8;
-    await expect(decoded('gzip', header, Buffer.alloc(100_000, 'x'))).rejects.toMatchObject(truncated);
-  });
-});
-
-describe('zstd', () => {
-  const withoutChecksum = zlib.zstdCompressSync(document);
-
-  it('needs no checksum', async () => {
-    expect((await decoded('zstd', withoutChecksum)).toString()).toBe(document);
-  });
-
-  it.each([2, 200, 100_000, 300_000])('is followed through raw and repeated blocks of %i bytes', async (size) => {
-    const bodies = [randomBytes(size), Buffer.alloc(size, 'x'), Buffer.concat([randomBytes(size), Buffer.alloc(size)])];
-    for (const body of bodies) expect((await decoded('zstd', zlib.zstdCompressSync(body))).equals(body)).toBe(true);
-  });
-
-  it('is invalid with a wrong checksum', async () => {
-    await expect(decoded('zstd', flipped(encoders.zstd(document), -1))).rejects.toMatchObject(invalid('checksum'));
-  });
-
-  it('is invalid if it begins with a frame to be skipped', async () => {
-    const skipped = Buffer.from([0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 1, 2]);
-    await expect(decoded('zstd', skipped, withoutChecksum)).rejects.toMatchObject(invalid('incorrect header'));
-  });
-
-  it('is invalid if it makes its receiver allocate more than 8 MiB', async () => {
-    const params = { [zlib.constants.ZSTD_c_windowLog]: 24 };
-    const bytes = zlib.zstdCompressSync(randomBytes(17 * mebibyte), { params });
-    await expect(decoded('zstd', bytes)).rejects.toMatchObject(invalid('requires too much memory'));
-  });
-});
-
-describe('brotli', () => {
-  it('is invalid if it is damaged', async () => {
-    await expect(decoded('br', flipped(encoders.br(document), 5))).rejects.toMatchObject({ name: 'ContractError' });
+    await expect(decoded(header, Buffer.alloc(100_000, 'x'))).rejects.toMatchObject(truncated);
   });
 });
 
 describe('a compressed page', () => {
-  it.each([...encodings, 'x-gzip', 'GZip', 'BR'])('is delivered decoded: %s', async (name) => {
-    const encode = encoders[name.toLowerCase().replace('x-', '') as ContentEncoding];
-    const body = encode(document);
+  it.each(['gzip', 'x-gzip', 'GZip'])('is delivered decoded: %s', async (name) => {
+    const body = gzipSync(document);
     await using server = await startRawServer(rawResponse({ headers: { 'content-encoding': name }, body }));
     await using client = clientFor(server);
     const page = await fetchPage(client, pageRequest());
@@ -223,8 +209,8 @@ describe('a compressed page', () => {
   });
 
   it.each([
-    [{ 'content-encoding': 'deflate' }, 'content encoding "deflate"; only identity, gzip, br, zstd is accepted'],
-    [{ 'content-encoding': 'gzip, br' }, 'content encoding "gzip, br"'],
+    [{ 'content-encoding': 'deflate' }, 'content encoding "deflate"; only identity, gzip is accepted'],
+    [{ 'content-encoding': 'br' }, 'content encoding "br"; only identity, gzip is accepted'],
     [{ 'content-encoding': 'gzip, identity' }, 'content encoding "gzip, identity"'],
     [
       [
@@ -234,14 +220,14 @@ describe('a compressed page', () => {
       'content encoding "gzip, gzip"',
     ],
   ] as const)('is refused by its headers, unread: %j', async (headers, problem) => {
-    await using server = await startRawServer(rawResponse({ headers, body: encoders.gzip('<r/>') }));
+    await using server = await startRawServer(rawResponse({ headers, body: gzipSync('<r/>') }));
     await using client = clientFor(server);
     expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject(invalid(problem));
   });
 
   it('is refused if the settings do not allow it', async () => {
     await using server = await startRawServer(
-      rawResponse({ headers: { 'content-encoding': 'gzip' }, body: encoders.gzip('<r/>') }),
+      rawResponse({ headers: { 'content-encoding': 'gzip' }, body: gzipSync('<r/>') }),
     );
     await using client = clientFor(server, { compression: false });
     expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject(
@@ -250,10 +236,10 @@ describe('a compressed page', () => {
     expect(server.requests[0]?.headers['accept-encoding']).toBe('identity');
   });
 
-  it.each(encodings)('shows its end itself: %s needs neither a length nor chunks', async (encoding) => {
+  it('shows its end itself: it needs neither a length nor chunks', async () => {
     const respond = (body: Buffer) =>
-      rawResponse({ headers: { 'content-encoding': encoding, 'content-type': 'text/plain' }, body, framing: 'close' });
-    const body = encoders[encoding]('any text');
+      rawResponse({ headers: { 'content-encoding': 'gzip', 'content-type': 'text/plain' }, body, framing: 'close' });
+    const body = gzipSync('any text');
     await using server = await startRawServer(
       (socket) => void socket.end(respond(body)),
       (socket) => void socket.end(respond(body.subarray(0, -1))),
@@ -264,11 +250,11 @@ describe('a compressed page', () => {
     expect(await failureOf(readPage(fetchPage(client, request)))).toMatchObject(truncated);
   });
 
-  it.each(encodings)('is limited by its decoded size: %s', async (encoding) => {
+  it('is limited by its decoded size', async () => {
     const response = (size: number) =>
       rawResponse({
-        headers: { 'content-encoding': encoding },
-        body: encoders[encoding](`<r>${'x'.repeat(size)}</r>`),
+        headers: { 'content-encoding': 'gzip' },
+        body: gzipSync(`<r>${'x'.repeat(size)}</r>`),
       });
     await using server = await startRawServer(response(93), response(94));
     await using client = clientFor(server, { maxPageBytes: 100 });
@@ -291,14 +277,14 @@ describe('a compressed page', () => {
   });
 
   it('must be a well-formed document like any other', async () => {
-    const body = encoders.gzip('<r><a></r>');
+    const body = gzipSync('<r><a></r>');
     await using server = await startRawServer(rawResponse({ headers: { 'content-encoding': 'gzip' }, body }));
     await using client = clientFor(server);
     expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject(invalid('not a well-formed XML'));
   });
 
   it('is unavailable if the connection closes before its stated length', async () => {
-    const response = rawResponse({ headers: { 'content-encoding': 'gzip' }, body: encoders.gzip(document) });
+    const response = rawResponse({ headers: { 'content-encoding': 'gzip' }, body: gzipSync(document) });
     await using server = await startRawServer((socket) => void socket.end(response.subarray(0, -4)));
     await using client = clientFor(server);
     const error = await failureOf(readPage(fetchPage(client, pageRequest())));
@@ -309,7 +295,7 @@ describe('a compressed page', () => {
   });
 
   it('leaves the reason of its caller as it is', async () => {
-    const response = rawResponse({ headers: { 'content-encoding': 'gzip' }, body: encoders.gzip(document) });
+    const response = rawResponse({ headers: { 'content-encoding': 'gzip' }, body: gzipSync(document) });
     await using server = await startRawServer((socket) => void socket.write(response.subarray(0, -4)));
     await using client = clientFor(server);
     const caller = new AbortController();
@@ -321,9 +307,9 @@ describe('a compressed page', () => {
 });
 
 describe('a compressed error response', () => {
-  it.each(encodings)('is quoted: %s', async (encoding) => {
-    const headers = { 'content-encoding': encoding, 'content-type': 'text/plain' };
-    const body = encoders[encoding](`the database is away ${'again '.repeat(1_000)}`);
+  it('is quoted', async () => {
+    const headers = { 'content-encoding': 'gzip', 'content-type': 'text/plain' };
+    const body = gzipSync(`the database is away ${'again '.repeat(1_000)}`);
     await using server = await startRawServer(rawResponse({ status: 500, headers, body }));
     await using client = clientFor(server);
     expect((await failureOf(fetchPage(client, pageRequest()))).message).toContain(
@@ -333,14 +319,14 @@ describe('a compressed error response', () => {
 
   it('is redacted if it contains the API key', async () => {
     const headers = { 'content-encoding': 'gzip', 'content-type': 'text/plain' };
-    const body = encoders.gzip(`the key is ${trickyApiKey}`);
+    const body = gzipSync(`the key is ${trickyApiKey}`);
     await using server = await startRawServer(rawResponse({ status: 500, headers, body }));
     await using client = clientFor(server);
     expect((await failureOf(fetchPage(client, pageRequest()))).message).toContain('not shown: it contains the API key');
   });
 
   it.each([
-    ['is damaged', 'gzip', flipped(encoders.gzip('gibberish'), 1)],
+    ['is damaged', 'gzip', flipped(gzipSync('gibberish'), 1)],
     ['has an unknown encoding', 'compress', Buffer.from('gibberish')],
   ])('is not quoted if it %s', async (_, encoding, body) => {
     const headers = { 'content-encoding': encoding, 'content-type': 'text/plain' };
@@ -364,31 +350,25 @@ describe('any body', () => {
   const inChunks = (bytes: Buffer, fractions: readonly number[]) =>
     cut(bytes, ...fractions.map((fraction) => Math.floor(fraction * bytes.length)).toSorted((a, b) => a - b));
 
-  test.prop([bodies, fc.constantFrom(...encodings), offsets], { numRuns: cases(300) })(
-    'is decoded exactly',
-    async (body, encoding, offsets) => {
-      expect((await decoded(encoding, ...inChunks(encoders[encoding](body), offsets))).equals(body)).toBe(true);
-    },
-  );
+  test.prop([bodies, offsets], { numRuns: cases(200) })('is decoded exactly', async (body, offsets) => {
+    expect((await decoded(...inChunks(gzipSync(body), offsets))).equals(body)).toBe(true);
+  });
 
-  test.prop([bodies, fc.constantFrom(...encodings), offsets, fractions], { numRuns: cases(300) })(
+  test.prop([bodies, offsets, fractions], { numRuns: cases(200) })(
     'is an error if it is truncated anywhere',
-    async (body, encoding, offsets, at) => {
-      const whole = encoders[encoding](body);
+    async (body, offsets, at) => {
+      const whole = gzipSync(body);
       const part = whole.subarray(0, Math.floor(at * whole.length));
-      await expect(decoded(encoding, ...inChunks(part, offsets))).rejects.toMatchObject(truncated);
+      await expect(decoded(...inChunks(part, offsets))).rejects.toMatchObject(truncated);
     },
   );
 
-  test.prop(
-    [bodies, fc.constantFrom<ContentEncoding>('gzip', 'zstd'), offsets, fractions, fc.integer({ min: 1, max: 255 })],
-    { numRuns: cases(600) },
-  )(
-    'with a checksum is decoded exactly, or an error, if any byte differs',
-    async (body, encoding, offsets, at, mask) => {
-      const whole = encoders[encoding](body);
+  test.prop([bodies, offsets, fractions, fc.integer({ min: 1, max: 255 })], { numRuns: cases(400) })(
+    'is decoded exactly, or an error, if any byte differs',
+    async (body, offsets, at, mask) => {
+      const whole = gzipSync(body);
       const bytes = flipped(whole, Math.floor(at * whole.length), mask);
-      const outcome = await decoded(encoding, ...inChunks(bytes, offsets)).catch((error: unknown) => error);
+      const outcome = await decoded(...inChunks(bytes, offsets)).catch((error: unknown) => error);
       if (outcome instanceof Buffer) expect(outcome.equals(body)).toBe(true);
       else expect(outcome).toBeInstanceOf(ExportError);
     },

@@ -1,0 +1,73 @@
+/** Quotes the beginning of a response's body in messages. */
+
+import type { Dispatcher } from 'undici';
+import type { Clock } from '../../core/ports.ts';
+import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { containsPart, redacted } from '../redaction/redact.ts';
+import type { ErrorContext } from './errors.ts';
+import { gunzip, isInGzip } from './gzip.ts';
+import { mediaType } from './response-headers.ts';
+
+export const maxBytes = 4 * 1024;
+/** Of a compressed body, which may be long without any content. */
+const maxReceivedBytes = 64 * 1024;
+const maxReadMs = 2_000;
+const maxExcerptLength = 200;
+/** How long the beginning of a key can be, in any encoding, without being recognized. */
+const maxUnrecognizedLength = 512;
+
+type Response = Pick<Dispatcher.ResponseData, 'headers' | 'body'>;
+
+/** Of a body that begins with `bytes`: up to 200 characters on one line, or that it is redacted, because it contains the API key. */
+export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet<string>): string {
+  const text = new TextDecoder().decode(bytes);
+  if (containsPart(text, keys)) return redacted;
+  const shown = isWhole ? text : text.slice(0, -maxUnrecognizedLength);
+  return truncate(toPrintable(shown).trim(), maxExcerptLength);
+}
+
+/**
+ * The excerpt of a text; empty for any other body. Never throws. Afterwards the body is consumed, or destroyed together with its
+ * connection.
+ */
+export async function readExcerpt(
+  context: ErrorContext,
+  { headers, body }: Response,
+  { sleep }: Pick<Clock, 'sleep'>,
+): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  let isWhole = false;
+  const timer = new AbortController();
+  sleep(maxReadMs, timer.signal).then(
+    () => body.destroy(),
+    () => {},
+  );
+  try {
+    for await (const chunk of decoded(context, { headers, body })) {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length > maxBytes) break;
+    }
+    isWhole = length <= maxBytes;
+  } catch {
+    // The status is what matters. A truncated explanation is not worth another error.
+  } finally {
+    timer.abort();
+    body.destroy();
+  }
+  const isText = /^(text\/.+|application\/(.+\+)?(json|xml))$/.test(mediaType(headers['content-type'])?.essence ?? '');
+  return isText ? excerptOf(Buffer.concat(chunks).subarray(0, maxBytes), isWhole, context.keys) : '';
+}
+
+function decoded(context: ErrorContext, { headers, body }: Response): AsyncIterable<Uint8Array> {
+  if (!isInGzip(context, headers['content-encoding'], true)) return body;
+  const received: AsyncIterator<Uint8Array> = body[Symbol.asyncIterator]();
+  let bytes = 0;
+  return gunzip(context, async () => {
+    if (bytes > maxReceivedBytes) return { done: true, value: undefined };
+    const result = await received.next();
+    if (result.done !== true) bytes += result.value.length;
+    return result;
+  });
+}
