@@ -32,8 +32,8 @@ interface Found {
   readonly text: string | undefined;
   /** What it is called in messages. */
   readonly what: string;
-  /** The text as JSON. */
-  readonly literal?: string;
+  /** In JSON. */
+  readonly type?: PathValue['type'];
 }
 
 /** `header` is the name of the header that has it; `inHeaders` and `inBody` find it. */
@@ -87,7 +87,7 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
     inBody({ context, api }, { at, end: described }, check, isEmpty) {
       const end: End = described ?? {};
       const value = check.value(at);
-      const found = { text: textIn(api.page, value), what: `value at ${at}`, literal: value.literal };
+      const found = { text: textIn(api.page, value), what: `value at ${at}`, type: value.type };
       const none = { ...found, text: undefined };
       if (value.type === 'object' || value.type === 'array')
         throw contractError(context, `the value at ${at} is an ${value.type}, and no cursor`);
@@ -168,7 +168,7 @@ export function assertCursorAccepted({ context, api }: RequestedPage, check: Doc
   throw failure(context, 'CursorRejectedError', `${context.server.name} no longer accepts the cursor: ${reason}`);
 }
 
-const hasValue = ({ found, type }: PathValue): boolean => found && type !== 'null';
+const hasValue = ({ type }: PathValue): boolean => type !== undefined && type !== 'null';
 
 /** The problem, and its remedy if it is only the last page that is like this. */
 function withoutPlace({ page }: Api, end: End, check: Document, path: string): string {
@@ -181,7 +181,7 @@ function withoutPlace({ page }: Api, end: End, check: Document, path: string): s
   return `${problem}. If the last page, and no other, is like this, set api.next.end.absent to ${remedy}`;
 }
 
-function toCursor(page: RequestedPage, { text, what, literal }: Found, mayBeAbsent = false): Cursor | null {
+function toCursor(page: RequestedPage, { text, what, type }: Found, mayBeAbsent = false): Cursor | null {
   const { context, api, sent } = page;
   const { absent, value: last, flag, same }: End = api.next.end ?? { absent: true };
   if (text === undefined) {
@@ -197,13 +197,21 @@ function toCursor(page: RequestedPage, { text, what, literal }: Found, mayBeAbse
   // Node.js decodes headers as Latin-1, so that a URL with other characters would become another URL.
   if (api.next.from !== 'body' && !isPrintableAscii(text))
     throw contractError(context, `the ${what} is not printable ASCII`);
-  const cursor = isUrl(api) ? localPath(page, text, what) : isJsonText(api) ? (literal ?? text) : text;
+  const cursor = isUrl(api)
+    ? localPath(page, text, what)
+    : isJsonText(api) && type === 'string'
+      ? asciiLiteral(text)
+      : text;
   if (!isPrintableAscii(cursor)) throw contractError(context, 'the cursor is not printable ASCII');
   if (cursor.length > maxCursorLength)
     throw contractError(context, `the cursor is longer than ${maxCursorLength} characters, as it is stored`);
   if (same === true && cursor === (isUrl(api) ? pathOf(page.requested) : sent)) return null;
   return asCursor(cursor);
 }
+
+/** A JSON string that can be sent in an HTTP header and stored as an object's metadata. */
+const asciiLiteral = (text: string): string =>
+  JSON.stringify(text).replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 /** Path and query of a URL of the same server: to any other, the next request would send the API key. */
 function localPath({ context, requested }: RequestedPage, value: string, what: string): string {

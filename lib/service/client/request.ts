@@ -161,9 +161,7 @@ export function partsOf(api: RequestedApi, request: PageRequest): SentParts {
   const { path, query, body = {} } = firstRequest('', api, request);
   const parameters = [...parametersIn(path), ...query].map(([name]) => name);
   const { since, until } = valuesOf(api, request);
-  const dates = Object.entries({ since, until }).flatMap(([name, value = '']) =>
-    uses(api, name) ? [String(value)] : [],
-  );
+  const dates = Object.entries({ since, until }).flatMap(([name, value]) => (uses(api, name) ? [String(value)] : []));
   return { fields: [...new Set([...parameters, ...fieldsIn(body)])], dates };
 }
 
@@ -177,8 +175,9 @@ const fieldsIn = (object: JsonObject): readonly string[] =>
 
 /** The value of each placeholder. */
 type Values = Readonly<Record<string, JsonValue | undefined>>;
+type Bounds = Readonly<Record<'since' | 'until', string | number>>;
 
-function valuesOf(api: RequestedApi, { request, since, until: bound, begunAt }: PageRequest): Values {
+function valuesOf(api: RequestedApi, { request, since, until: bound, begunAt }: PageRequest): Values & Bounds {
   const { size, format, container, filter } = request;
   // A placeholder must have a value.
   const until = writeDate(api, bound ?? begunAt, Math.ceil);

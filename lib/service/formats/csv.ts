@@ -17,7 +17,7 @@
  * encodings, and hold whole fields in memory.
  */
 
-import { type CreateCheck, maxValueLength, readUtf8 } from './format-check.ts';
+import { checkText, type CreateCheck, maxValueLength } from './format-check.ts';
 
 const quote = 0x22;
 const comma = 0x2c;
@@ -89,33 +89,26 @@ export const createCsvCheck: CreateCheck = ({ reports }) => {
     return undefined;
   };
 
-  return {
-    ...readUtf8(
-      {
-        read(text) {
-          if (text.includes('\0')) return inRow('or one shortly after it contains a NUL character');
-          const isInFirstRow = hasNames && columns === undefined;
-          const problem = readText(text);
-          if (isInFirstRow) firstRow += text.slice(0, firstRowEnd);
-          return (
-            problem ??
-            (firstRow.length > maxValueLength ? `the first row is longer than ${maxValueLength} characters` : undefined)
-          );
-        },
-        end() {
-          if (state === 'quoted text') return inRow('has no closing quote');
-          if (state !== 'row') return inRow('has no line break at its end: it may be cut off');
-          return rows === 0 && hasNames ? 'there is no row with the names of the columns' : undefined;
-        },
-      },
-      { mayBeEmpty: !hasNames },
-    ),
+  return checkText({
+    mayBeEmpty: !hasNames,
+    read(text) {
+      if (text.includes('\0')) return inRow('or one shortly after it contains a NUL character');
+      const isInFirstRow = hasNames && columns === undefined;
+      const problem = readText(text);
+      if (isInFirstRow) firstRow += text.slice(0, firstRowEnd);
+      if (firstRow.length <= maxValueLength) return problem;
+      return problem ?? `the first row is longer than ${maxValueLength} characters`;
+    },
+    end() {
+      if (state === 'quoted text') return inRow('has no closing quote');
+      if (state !== 'row') return inRow('has no line break at its end: it may be cut off');
+      return rows === 0 && hasNames ? 'there is no row with the names of the columns' : undefined;
+    },
     get reports() {
       return hasNames ? Math.max(0, rows - 1) : rows;
     },
     get rootName() {
       return hasNames ? firstRow.replace(/\r$/, '') : null;
     },
-    value: () => ({ parent: false, found: false }),
-  };
+  });
 };

@@ -23,12 +23,10 @@ export interface FormatCheck {
 export interface PathValue {
   /** Whether the page contains the object, array or element in which the value may stand. */
   readonly parent: boolean;
-  readonly found: boolean;
+  /** undefined: not found. In XML, everything is a string. */
+  readonly type?: 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
   /** Decoded once; of a JSON number, its characters as received. undefined: not found, null, an object or an array. */
   readonly text?: string;
-  /** A JSON string, number or boolean as a JSON text in ASCII. undefined: any other value, or the format is XML. */
-  readonly literal?: string;
-  readonly type?: 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
 }
 
 export interface CheckOptions {
@@ -45,11 +43,17 @@ export type CreateCheck = (options: CheckOptions) => FormatCheck;
 /** The most that is held of a value at a path, in characters. A longer one is a problem. */
 export const maxValueLength = 64 * 1024;
 
-interface TextReader {
+/** What a format does with the text of a page. */
+interface TextReader extends Pick<FormatCheck, 'reports'> {
   /** Returns a problem in the text, or undefined. */
   read(text: string): string | undefined;
   /** The text is over, and not empty. Returns a problem of the text as a whole, or undefined. */
   end(): string | undefined;
+  readonly mayBeEmpty?: boolean;
+  /** Absent: null. */
+  readonly rootName?: string | null;
+  /** Absent: the format has no paths. */
+  readonly value?: FormatCheck['value'];
 }
 
 /**
@@ -59,28 +63,25 @@ interface TextReader {
 const pieceBytes = 8 * 1024;
 
 /** Decodes UTF-8, with or without a byte order mark. Keeps the first problem, and the place of the piece that it is in. */
-export function readUtf8(reader: TextReader, { mayBeEmpty = false } = {}): Pick<FormatCheck, 'push' | 'end'> {
+export function checkText(reader: TextReader): FormatCheck {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let problem: string | undefined;
   let bytes = 0;
 
-  const readPiece = (piece: Uint8Array): string | undefined => {
-    let text: string;
+  const decode = (piece?: Uint8Array): string | undefined => {
     try {
-      text = decoder.decode(piece, { stream: true });
+      return decoder.decode(piece, { stream: piece !== undefined });
     } catch {
-      return 'not UTF-8';
+      return undefined;
     }
-    return reader.read(text);
+  };
+  const readPiece = (piece: Uint8Array): string | undefined => {
+    const text = decode(piece);
+    return text === undefined ? 'not UTF-8' : reader.read(text);
   };
   const readEnd = (): string | undefined => {
-    if (bytes === 0) return mayBeEmpty ? undefined : 'the body is empty';
-    try {
-      decoder.decode();
-    } catch {
-      return 'ends in the middle of a character';
-    }
-    return reader.end();
+    if (bytes === 0) return reader.mayBeEmpty === true ? undefined : 'the body is empty';
+    return decode() === undefined ? 'ends in the middle of a character' : reader.end();
   };
   return {
     push(chunk) {
@@ -92,8 +93,13 @@ export function readUtf8(reader: TextReader, { mayBeEmpty = false } = {}): Pick<
       }
       return problem;
     },
-    end() {
-      return (problem ??= readEnd());
+    end: () => (problem ??= readEnd()),
+    get reports() {
+      return reader.reports;
     },
+    get rootName() {
+      return reader.rootName ?? null;
+    },
+    value: (path) => reader.value?.(path) ?? { parent: false },
   };
 }

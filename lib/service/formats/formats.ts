@@ -65,7 +65,7 @@ export function classifyPage(
     return { problem: `it says that there are no reports, at ${empty.at}, but has ${count}`, isEmpty: false };
   }
   const error = errorPath === undefined ? undefined : check.value(errorPath);
-  if (error?.found === true && error.type !== 'null') {
+  if (error?.type !== undefined && error.type !== 'null') {
     const quoted = error.text === undefined ? '' : `: ${present(error.text)}`;
     return { problem: `it reports an error at ${errorPath}${quoted}`, isEmpty: false };
   }

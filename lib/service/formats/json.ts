@@ -12,7 +12,7 @@
 
 import { getManyValues, none } from 'stream-chain/core';
 import { jsonParser } from 'stream-json/core/parser.js';
-import { type CreateCheck, maxValueLength, type PathValue, readUtf8 } from './format-check.ts';
+import { checkText, type CreateCheck, maxValueLength, type PathValue } from './format-check.ts';
 
 type ValueType = NonNullable<PathValue['type']>;
 
@@ -34,25 +34,19 @@ export const createJsonCheck: CreateCheck = ({ paths, reports }) => {
   const container = reports === undefined ? undefined : addNode(root, containerPath(reports));
   const reader = createJsonReader({ root, container });
 
-  return {
-    ...readUtf8(reader),
+  return checkText({
+    ...reader,
     get reports() {
       return container?.type === 'array' ? reader.reports() : null;
     },
-    rootName: null,
     value(path) {
       const { type, text } = addNode(root, path);
       const slash = path.lastIndexOf('/');
       const parent = addNode(root, path.slice(0, slash)).type;
-      return {
-        parent: path === '' || parent === 'object' || (parent === 'array' && /^\d+$/.test(path.slice(slash + 1))),
-        found: type !== undefined,
-        type,
-        text,
-        literal: text !== undefined && type === 'string' ? asciiLiteral(text) : text,
-      };
+      const isIndex = parent === 'array' && /^\d+$/.test(path.slice(slash + 1));
+      return { parent: path === '' || parent === 'object' || isIndex, type, text };
     },
-  };
+  });
 };
 
 interface ReaderOptions {
@@ -221,12 +215,4 @@ function addNode(root: Node, path: string): Node {
 
 function longestKey({ children }: Node): number {
   return Math.max(0, ...Array.from(children, ([key, child]) => Math.max(key.length, longestKey(child))));
-}
-
-/** A JSON string that can be sent in an HTTP header and stored as an object's metadata. */
-function asciiLiteral(text: string): string {
-  return JSON.stringify(text).replace(
-    /[^\x20-\x7e]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 }

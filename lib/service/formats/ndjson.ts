@@ -10,7 +10,7 @@
  * A page that is cut off between two lines looks complete: only its length or its transfer encoding shows that.
  */
 
-import { type CreateCheck, readUtf8 } from './format-check.ts';
+import { checkText, type CreateCheck } from './format-check.ts';
 import { createJsonReader, newNode } from './json.ts';
 
 export const createNdjsonCheck: CreateCheck = () => {
@@ -25,28 +25,22 @@ export const createNdjsonCheck: CreateCheck = () => {
     documentsBefore = reader.documents();
     return undefined;
   };
-  return {
-    ...readUtf8(
-      {
-        read(text) {
-          for (let start = 0; start < text.length;) {
-            const lineBreak = text.indexOf('\n', start);
-            const end = lineBreak < 0 ? text.length : lineBreak + 1;
-            const problem = reader.read(text.slice(start, end)) ?? (lineBreak < 0 ? undefined : endLine());
-            if (problem !== undefined) return inLine(problem);
-            if (lineBreak >= 0) line += 1;
-            start = end;
-          }
-          return undefined;
-        },
-        end: () => inLine(reader.end() ?? endLine()),
-      },
-      { mayBeEmpty: true },
-    ),
+  return checkText({
+    mayBeEmpty: true,
+    read(text) {
+      for (let start = 0; start < text.length;) {
+        const lineBreak = text.indexOf('\n', start);
+        const end = lineBreak < 0 ? text.length : lineBreak + 1;
+        const problem = reader.read(text.slice(start, end)) ?? (lineBreak < 0 ? undefined : endLine());
+        if (problem !== undefined) return inLine(problem);
+        if (lineBreak >= 0) line += 1;
+        start = end;
+      }
+      return undefined;
+    },
+    end: () => inLine(reader.end() ?? endLine()),
     get reports() {
       return reader.documents();
     },
-    rootName: null,
-    value: () => ({ parent: false, found: false }),
-  };
+  });
 };

@@ -42,9 +42,7 @@ export const createXmlFormatCheck: CreateCheck = ({ paths, reports, present }) =
     value(path) {
       const target = targets.get(path);
       const parent = target?.hasParent ?? false;
-      return target === undefined || target.count === 0
-        ? { parent, found: false }
-        : { parent, found: true, type: 'string', text: target.text };
+      return target === undefined || target.count === 0 ? { parent } : { parent, type: 'string', text: target.text };
     },
   };
 };

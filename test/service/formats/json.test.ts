@@ -124,25 +124,25 @@ it('refuses paths that are none', () => {
 
 describe('the value at a path', () => {
   it.each([
-    ['a string', '{"meta":{"next":"a"}}', { type: 'string', text: 'a', literal: '"a"' }],
+    ['a string', '{"meta":{"next":"a"}}', { type: 'string', text: 'a' }],
     [
       'a string with escapes, decoded once',
       String.raw`{"m\u0065ta":{"next":"\\u0061\u00e9ä\ud83d\ude00"}}`,
-      { type: 'string', text: String.raw`\u0061éä😀`, literal: String.raw`"\\u0061\u00e9\u00e4\ud83d\ude00"` },
+      { type: 'string', text: String.raw`\u0061éä😀` },
     ],
-    ['an empty string', '{"meta":{"next":""}}', { type: 'string', text: '', literal: '""' }],
+    ['an empty string', '{"meta":{"next":""}}', { type: 'string', text: '' }],
     [
       'a number with all its digits',
       '{"meta":{"next":12345678901234567890}}',
-      { type: 'number', text: '12345678901234567890', literal: '12345678901234567890' },
+      { type: 'number', text: '12345678901234567890' },
     ],
-    ['a number as written', '{"meta":{"next":-1.50E+03}}', { type: 'number', text: '-1.50E+03', literal: '-1.50E+03' }],
-    ['true', '{"meta":{"next":true}}', { type: 'boolean', text: 'true', literal: 'true' }],
+    ['a number as written', '{"meta":{"next":-1.50E+03}}', { type: 'number', text: '-1.50E+03' }],
+    ['true', '{"meta":{"next":true}}', { type: 'boolean', text: 'true' }],
     ['null', '{"meta":{"next":null}}', { type: 'null' }],
     ['an object', '{"meta":{"next":{"next":1}}}', { type: 'object' }],
     ['an array', '{"meta":{"next":[1]}}', { type: 'array' }],
   ])('is %s', (_, document, value) => {
-    const expected = { parent: true, found: true, ...value };
+    const expected = { parent: true, ...value };
     expect(check(document, ['/meta/next'])).toMatchObject({ problem: undefined, values: [expected] });
     expect(checkPage(createJsonCheck, bytewise(document), { paths: ['/meta/next'] }).values).toEqual([expected]);
   });
@@ -155,7 +155,7 @@ describe('the value at a path', () => {
     ['has null as parent', '{"meta":null}', false],
     ['has text as parent', '{"meta":"next"}', false],
   ])('is not found if it %s', (_, document, parent) => {
-    expect(check(document, ['/meta/next']).values).toEqual([{ parent, found: false }]);
+    expect(check(document, ['/meta/next']).values).toEqual([{ parent }]);
   });
 
   it('is found beside the reports, behind escapes of the path, and in arrays', () => {
@@ -203,7 +203,7 @@ function pointersInto(value: unknown, pointer = ''): readonly (readonly [string,
 function contentsOf(value: unknown): object {
   if (value === null) return { type: 'null' };
   if (typeof value === 'object') return { type: Array.isArray(value) ? 'array' : 'object' };
-  return { type: typeof value, value, text: typeof value === 'string' ? value : JSON.stringify(value) };
+  return { type: typeof value, text: typeof value === 'string' ? value : JSON.stringify(value) };
 }
 
 describe('any JSON document', () => {
@@ -216,11 +216,7 @@ describe('any JSON document', () => {
         for (const pieces of [[document], bytewise(document), cut(Buffer.from(document), seeds)]) {
           const { problem, values } = checkPage(createJsonCheck, pieces, { paths });
           expect(problem).toBeUndefined();
-          const parsed = values.map(({ literal, ...value }) => ({
-            ...value,
-            ...(literal !== undefined && { value: JSON.parse(literal) as unknown }),
-          }));
-          expect(parsed).toEqual(pointers.map(([, value]) => ({ parent: true, found: true, ...contentsOf(value) })));
+          expect(values).toEqual(pointers.map(([, value]) => ({ parent: true, ...contentsOf(value) })));
           for (const [pointer, value] of lists) {
             const { reports } = checkPage(createJsonCheck, pieces, { reports: `${pointer}/*` });
             expect(reports).toBe((value as unknown[]).length);
