@@ -317,15 +317,14 @@ Exit status: 0 written; 1 written, but with --all some runs cannot be read; 2 wr
     options: {
       '--port <port>': ['on 127.0.0.1; 0 picks a free port', '0'],
       '--vendor <name>': 'vendor part of the headers X-<name>-… (default: SERVICE)',
-      '--reports <n>': 'generated reports at the start (default: 250)',
-      '--from <directory>': 'serve its XML files instead, one report each',
+      '--reports <n>': ['generated reports at the start', '250'],
     },
     help: `
 It accepts the API key in the environment variable REPORT_EXPORT_API_KEY.
 
 Examples:
   $ export REPORT_EXPORT_API_KEY=only-for-testing
-  $ report-exporter service --port 8080 --from ./reports &
+  $ report-exporter service --port 8080 --reports 1000 &
   $ report-exporter local --base-url http://127.0.0.1:8080 --out /tmp/out
 
 Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,

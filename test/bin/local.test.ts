@@ -363,7 +363,7 @@ describe('report-exporter local --all', () => {
 
 describe('report-exporter service', () => {
   it('reports all problems of its options at once', async () => {
-    const ended = await runInProcess(['service', '--port=99999', '--vendor=A B', '--reports=3', '--from', '.']);
+    const ended = await runInProcess(['service', '--port=99999', '--vendor=A B', '--reports=many']);
     expect(ended.status).toBe(2);
     for (const problem of ['--port', '--vendor', '--reports', 'The environment variable REPORT_EXPORT_API_KEY'])
       expect(ended.stderr).toContain(`  ${problem}`);

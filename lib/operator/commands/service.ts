@@ -3,7 +3,6 @@
 import { ExportError } from '../../core/errors.ts';
 import { defaultApiKeyEnv } from '../../settings/deployment-settings.ts';
 import { problemOfVariable } from '../../local/service.ts';
-import { directoryReports } from '../../service/simulator/directory-reports.ts';
 import { generatedReports } from '../../service/simulator/generated-reports.ts';
 import { startSimulator } from '../../service/simulator/simulator.ts';
 import { type CommandContext, exitStatuses } from '../context.ts';
@@ -14,8 +13,7 @@ import { checkService } from '../run-options.ts';
 export interface ServiceOptions {
   readonly port: string;
   readonly vendor?: string;
-  readonly reports?: string;
-  readonly from?: string;
+  readonly reports: string;
 }
 
 /** Serves until it is interrupted. The first line on stdout contains the base URL. */
@@ -25,9 +23,8 @@ export async function serviceCommand(
   { env, stdout, stderr, signal }: CommandContext,
 ): Promise<number> {
   try {
-    const { port, vendor, apiKey, from, count } = readServiceSettings(options, usageErrors, env);
-    const reports =
-      from === undefined ? generatedReports({ seed, count, now: Date.now }) : await directoryReports(from);
+    const { port, vendor, apiKey, count } = readServiceSettings(options, usageErrors, env);
+    const reports = generatedReports({ seed, count, now: Date.now });
     const simulator = await startSimulator({ vendor, apiKey, port, reports, seed });
     stdout.write(`Report Export Service simulator listening on ${simulator.baseUrl}\n`);
     if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
@@ -45,16 +42,13 @@ export async function serviceCommand(
 const seed = 1;
 
 function readServiceSettings(options: ServiceOptions, usageErrors: readonly string[], env: CommandContext['env']) {
-  const { vendor = 'SERVICE', from } = options;
+  const { vendor = 'SERVICE' } = options;
   const problems = [...usageErrors];
   const port = readWholeNumber('--port', options.port, { max: 65_535 }, problems);
-  const count = readWholeNumber('--reports', options.reports ?? '250', { max: 10_000_000 }, problems);
-  if (options.reports !== undefined && from !== undefined) {
-    problems.push('--reports: cannot be combined with --from, which serves the files of a directory');
-  }
+  const count = readWholeNumber('--reports', options.reports, { max: 10_000_000 }, problems);
   checkService({ vendor }, problems);
   const problem = problemOfVariable(defaultApiKeyEnv, env);
   if (problem !== undefined) problems.push(`The ${problem}`);
   if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
-  return { port, vendor, apiKey: env[defaultApiKeyEnv] ?? '', from, count };
+  return { port, vendor, apiKey: env[defaultApiKeyEnv] ?? '', count };
 }

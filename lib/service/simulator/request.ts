@@ -4,8 +4,7 @@
  * contract is silent:
  * - `filter`, `filter.date.gte`, `format` and `container` are required, as in every shown request. XML and NONE are their
  *   only values. Unknown fields are rejected.
- * - `filter.date` also accepts `lt` and `lte`, unless `upperBounds` says otherwise. `filter.type` selects by equality, because
- *   generated reports have types.
+ * - `filter.date` also accepts `lt` and `lte`. `filter.type` selects by equality, because generated reports have types.
  * - Query parameters other than `cursor` are ignored. A plain comma in the cursor is accepted like `%2C`.
  */
 
@@ -96,20 +95,12 @@ export interface ExportRequest {
   readonly identity: string;
 }
 
-/** What the service does with `filter.date.lt` and `lte`, which the contract does not show. */
-export type UpperBounds = 'honoured' | 'ignored' | 'rejected';
-
 /**
  * Checks API key, path, method, body size, media type and fields, in this order. `keyHeader` is in lower case, as
  * node:http lower-cases all header names.
  * @throws Rejection
  */
-export function validateRequest(
-  received: ReceivedRequest,
-  keyHeader: string,
-  apiKey: string,
-  upperBounds: UpperBounds,
-): ExportRequest {
+export function validateRequest(received: ReceivedRequest, keyHeader: string, apiKey: string): ExportRequest {
   const { method, target, headers } = received;
   const key = headers[keyHeader];
   if (typeof key !== 'string' || !isSameSecret(key, apiKey)) {
@@ -118,7 +109,7 @@ export function validateRequest(
   const url = URL.parse(target, 'http://127.0.0.1');
   if (url?.pathname !== exportPath) throw new Rejection('not_found', `The only path is ${exportPath}`);
   if (method !== 'POST') throw new Rejection('method_not_allowed', 'The only method is POST', { allow: 'POST' });
-  return parseExportRequest(url.searchParams, parseJson(receivedBody(received, 'application/json')), upperBounds);
+  return parseExportRequest(url.searchParams, parseJson(receivedBody(received, 'application/json')));
 }
 
 /** The body, as text in UTF-8. @throws Rejection if it is too long, or not of the media type `type` */
@@ -150,47 +141,45 @@ export function parseJson(text: string, reviver?: Parameters<typeof JSON.parse>[
 }
 
 /** @throws Rejection invalid_request with every problem of the request */
-function parseExportRequest(query: URLSearchParams, body: unknown, upperBounds: UpperBounds): ExportRequest {
+function parseExportRequest(query: URLSearchParams, body: unknown): ExportRequest {
   const problems: string[] = [];
   const check = (isValid: boolean, problem: string): boolean => {
     if (!isValid) problems.push(problem);
     return isValid;
   };
-  const checkFields = (value: unknown, name: string, known: readonly string[]): Fields => {
+  const fieldsOf = (value: unknown, name: string, known: readonly string[]): Fields => {
     if (!check(isFields(value), `${name} must be an object`)) return {};
     for (const field of Object.keys(value as Fields)) {
       check(known.includes(field), `${name} has a field that the contract does not show: ${field}`);
     }
     return value as Fields;
   };
-  const parseInstant = (value: unknown, name: string): number => {
+  const instantAt = (value: unknown, name: string): number => {
     const parsed = instantSchema.safeParse(value);
     check(parsed.success, `${name} must be an ISO 8601 UTC timestamp such as 2026-11-20T02:00:00Z`);
     return parsed.success ? Date.parse(parsed.data) : Number.NaN;
   };
-  const parseUpperBound = (value: unknown, name: string): number =>
-    value === undefined || upperBounds === 'ignored' ? Infinity : parseInstant(value, name);
 
-  const { filter, format, container, size, cursor } = checkFields(body, 'the body', bodyFields);
-  const { date, type } = checkFields(filter, 'filter', ['date', 'type']);
-  const { gte, lt, lte } = checkFields(
-    date,
-    'filter.date',
-    upperBounds === 'rejected' ? ['gte'] : ['gte', 'lt', 'lte'],
+  const { filter, format, container, size, cursor } = fieldsOf(body, 'the body', bodyFields);
+  const { date, type } = fieldsOf(filter, 'filter', ['date', 'type']);
+  const { gte, lt, lte } = fieldsOf(date, 'filter.date', ['gte', 'lt', 'lte']);
+  const since = instantAt(gte, 'filter.date.gte');
+  const until = Math.min(
+    lt === undefined ? Infinity : instantAt(lt, 'filter.date.lt'),
+    lte === undefined ? Infinity : instantAt(lte, 'filter.date.lte') + 1,
   );
-  const since = parseInstant(gte, 'filter.date.gte');
-  const until = Math.min(parseUpperBound(lt, 'filter.date.lt'), parseUpperBound(lte, 'filter.date.lte') + 1);
   check(type === undefined || typeof type === 'string', 'filter.type must be a string');
   check(format === 'XML', 'format must be XML: the contract shows no other value');
   check(container === 'NONE', 'container must be NONE: the contract shows no other value');
-  check(size === undefined || isPageSize(size), 'size must be an integer from 1 to 10');
+  const isSize = Number.isInteger(size) && Number(size) >= 1 && Number(size) <= 10;
+  check(size === undefined || isSize, 'size must be an integer from 1 to 10');
   const queryCursors = query.getAll('cursor');
   check(queryCursors.length <= 1, 'the query must not contain more than one cursor');
   const effectiveCursor = queryCursors[0] ?? cursor;
   check(effectiveCursor === undefined || typeof effectiveCursor === 'string', 'cursor must be a string');
 
   if (problems.length > 0) throw new Rejection('invalid_request', problems.join('; '));
-  const pageSize = isPageSize(size) ? size : defaultPageSize;
+  const pageSize = isSize ? Number(size) : defaultPageSize;
   return {
     since,
     until,
@@ -207,6 +196,3 @@ export type Fields = { readonly [name: string]: unknown };
 
 export const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-
-const isPageSize = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 10;

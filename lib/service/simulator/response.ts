@@ -4,8 +4,8 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { pipeline, type Transform } from 'node:stream';
-import * as zlib from 'node:zlib';
+import { pipeline } from 'node:stream';
+import { createGzip } from 'node:zlib';
 import type { Position, Report, ReportSource } from './report-source.ts';
 import type { ExportRequest, ReceivedRequest, Rejection } from './request.ts';
 
@@ -61,40 +61,31 @@ export function selectPage(
   return { reports, next: undefined };
 }
 
-/**
- * A page as a 200 response (an assumption: the contract shows no status). It carries the cursor header only if more
- * matching reports remain.
- */
-export function pageResponse(
-  { reports }: Page,
-  cursor: { readonly header: string; readonly value: string | undefined },
-): PreparedResponse {
-  return {
-    status: 200,
-    headers: [
-      ...(cursor.value === undefined ? [] : ([[cursor.header, cursor.value]] as const)),
-      ['content-disposition', 'attachment; filename="reports.xml"'],
-      ['content-type', 'application/xml;charset=UTF-8'],
-      ['content-length', String(documentLength(reports))],
-    ],
-    body: () => documentChunks(reports),
-    reportIds: reports.map((report) => report.id),
-  };
-}
-
 const documentStart = Buffer.from('<?xml version="1.0" encoding="UTF-8"?>\n<reports>');
 const documentEnd = Buffer.from('</reports>');
 
-/** Known without reading a report. */
-function documentLength(reports: readonly Report[]): number {
-  return reports.reduce((sum, report) => sum + report.bytes(), documentStart.length + documentEnd.length);
-}
-
-/** A `reports` element that contains the reports unchanged, with nothing between them. */
-async function* documentChunks(reports: readonly Report[]): AsyncGenerator<Uint8Array> {
-  yield documentStart;
-  for (const report of reports) yield* report.body();
-  yield documentEnd;
+/**
+ * A page as a 200 response (an assumption: the contract shows no status): a `reports` element that contains the reports unchanged, with
+ * nothing between them. It carries the cursor header only if more matching reports remain.
+ */
+export function pageResponse({ reports }: Page, cursorHeader: string, cursor: string | undefined): PreparedResponse {
+  // Known without reading a report.
+  const length = reports.reduce((sum, report) => sum + report.bytes(), documentStart.length + documentEnd.length);
+  return {
+    status: 200,
+    headers: [
+      ...(cursor === undefined ? [] : ([[cursorHeader, cursor]] as const)),
+      ['content-disposition', 'attachment; filename="reports.xml"'],
+      ['content-type', 'application/xml;charset=UTF-8'],
+      ['content-length', String(length)],
+    ],
+    async *body() {
+      yield documentStart;
+      for (const report of reports) yield* report.body();
+      yield documentEnd;
+    },
+    reportIds: reports.map((report) => report.id),
+  };
 }
 
 export function rejectionResponse(rejection: Rejection): PreparedResponse {
@@ -129,40 +120,14 @@ export function commonHeaders(now: number): Headers {
   ];
 }
 
-const encoders: Readonly<Record<string, () => Transform>> = {
-  gzip: () => zlib.createGzip(),
-  br: () => zlib.createBrotliCompress({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }),
-  zstd: () => zlib.createZstdCompress(),
-};
-
-/**
- * The response in the encoding that the client prefers, as most services send it (RFC 9110, section 12.5.3); as it is if the
- * client accepts none of them.
- */
-export function compressed(response: PreparedResponse, acceptEncoding = ''): PreparedResponse {
-  const encoding = preferredEncoding(acceptEncoding);
-  const createEncoder = encoders[encoding];
-  if (createEncoder === undefined) return response;
-  return {
-    ...response,
-    headers: [
-      // The size is not known in advance.
-      ...response.headers.filter(([name]) => name !== 'content-length'),
-      ['vary', 'Accept-Encoding'],
-      ['content-encoding', encoding],
-    ],
-    // The reader of the encoder meets the error of a report that cannot be read.
-    body: () => pipeline(response.body(), createEncoder(), () => {}),
-  };
-}
-
-/** The one with the highest weight; among these, the first. */
-function preferredEncoding(acceptEncoding: string): string {
-  const [preferred] = acceptEncoding
-    .split(',')
-    .map((item) => /^\s*([^\s;]+)\s*(?:;\s*q=([\d.]+)\s*)?$/i.exec(item))
-    .map((match) => ({ name: match?.[1]?.toLowerCase() ?? '', weight: Number(match?.[2] ?? 1) }))
-    .filter(({ name, weight }) => weight > 0 && (name === 'identity' || Object.hasOwn(encoders, name)))
-    .toSorted((one, other) => other.weight - one.weight);
-  return preferred?.name ?? 'identity';
-}
+/** The response in gzip, whose size is not known in advance. */
+export const inGzip = (response: PreparedResponse): PreparedResponse => ({
+  ...response,
+  headers: [
+    ...response.headers.filter(([name]) => name !== 'content-length'),
+    ['vary', 'Accept-Encoding'],
+    ['content-encoding', 'gzip'],
+  ],
+  // The reader of the encoder meets the error of a report that cannot be read.
+  body: () => pipeline(response.body(), createGzip(), () => {}),
+});

@@ -17,10 +17,10 @@ import { pipeline } from 'node:stream/promises';
 import { codeOf, ExportError } from '../../core/errors.ts';
 import { createCursorCodec } from './cursor.ts';
 import type { ReportSource } from './report-source.ts';
-import { type ReceivedRequest, readRequest, Rejection, type UpperBounds, validateRequest } from './request.ts';
+import { type ReceivedRequest, readRequest, Rejection, validateRequest } from './request.ts';
 import {
   commonHeaders,
-  compressed,
+  inGzip,
   pageResponse,
   type PreparedResponse,
   rejectionResponse,
@@ -43,11 +43,9 @@ export interface SimulatorOptions {
   readonly seed?: string | number;
   /** Milliseconds since the epoch. Decides which reports exist, and sets the `date` header. Default: the system clock. */
   readonly now?: () => number;
-  /** Default: honoured. */
-  readonly upperBounds?: UpperBounds;
   /** Tests serve other APIs. Default: the Report Export Service. */
   readonly validate?: Validate;
-  /** Default: what the client accepts. */
+  /** Whether to send gzip to a client that accepts it. Default: true. */
   readonly compression?: boolean;
   /** Tests record what is sent, and inject faults. Default: sends the response as it is. */
   readonly send?: Send;
@@ -136,34 +134,34 @@ function createHandler(options: SimulatorOptions, signal: AbortSignal) {
     const answer = valid instanceof Rejection ? valid : resultOrRejection(valid.answer);
     const rejection = answer instanceof Rejection ? answer : undefined;
     const prepared = answer instanceof Rejection ? rejectionResponse(answer) : answer;
-    const acceptEncoding = compression ? request.headers['accept-encoding'] : undefined;
+    const isGzip = compression && acceptsGzip.test(request.headers['accept-encoding'] ?? '');
     const isAccepted = !(valid instanceof Rejection);
-    const reply = {
-      received,
-      isValid: isAccepted && valid.isForPage,
-      cursor: isAccepted ? valid.cursor : undefined,
-      rejection,
-      prepare: () =>
-        compressed({ ...prepared, headers: [...commonHeaders(now()), ...prepared.headers] }, acceptEncoding),
-    };
-    await send(response, reply, signal);
+    await send(
+      response,
+      {
+        received,
+        isValid: isAccepted && valid.isForPage,
+        cursor: isAccepted ? valid.cursor : undefined,
+        rejection,
+        prepare() {
+          const dated = { ...prepared, headers: [...commonHeaders(now()), ...prepared.headers] };
+          return isGzip ? inGzip(dated) : dated;
+        },
+      },
+      signal,
+    );
   };
 }
 
-function reportExportService({
-  vendor,
-  apiKey,
-  reports,
-  seed = 1,
-  upperBounds = 'honoured',
-}: SimulatorOptions): Validate {
+const acceptsGzip = /(^|,)\s*gzip\s*(,|$)/i;
+
+function reportExportService({ vendor, apiKey, reports, seed = 1 }: SimulatorOptions): Validate {
   const keyHeader = `x-${vendor}-api-key`.toLowerCase();
   const cursorHeader = `x-${vendor}-cursor`.toLowerCase();
   const cursorCodec = createCursorCodec({ vendor, seed });
 
   return (received, at) => {
-    const valid = validateRequest(received, keyHeader, apiKey, upperBounds);
-    const { cursor, since, pageSize, identity, ...filter } = valid;
+    const { cursor, since, pageSize, identity, ...filter } = validateRequest(received, keyHeader, apiKey);
     return {
       cursor,
       isForPage: true,
@@ -173,8 +171,7 @@ function reportExportService({
             ? { date: Math.max(since, reports.oldest), ordinal: 0 }
             : cursorCodec.decode(cursor, identity);
         const page = selectPage(reports, filter, { start, limit: pageSize, at });
-        const nextCursor = page.next && cursorCodec.encode(page.next, identity);
-        return pageResponse(page, { header: cursorHeader, value: nextCursor });
+        return pageResponse(page, cursorHeader, page.next && cursorCodec.encode(page.next, identity));
       },
     };
   };

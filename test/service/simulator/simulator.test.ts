@@ -103,20 +103,6 @@ describe('starting and closing', () => {
 describe('without faults', () => {
   const vendor = 'SERVICE';
 
-  it('sends a page with the headers of the contract', async () => {
-    const reports = inMemoryReports(someReports(3));
-    await using simulator = await startSimulator({ vendor, apiKey: simulatorApiKey, reports });
-    const first = await sendRequest(simulator, { fields: { size: 2 } });
-    expect(first).toMatchObject({ status: 200, ids: ['r1', 'r2'], cursor: expect.any(String) });
-    expect(first.headers).toMatchObject({
-      'content-type': 'application/xml;charset=UTF-8',
-      'content-length': String(first.bytes.length),
-      vary: ['Origin', 'Access-Control-Request-Method', 'Access-Control-Request-Headers'],
-    });
-    const second = await sendRequest(simulator, { fields: { size: 2 }, cursor: String(first.cursor) });
-    expect(second).toMatchObject({ status: 200, ids: ['r3'], cursor: undefined });
-  });
-
   it('truncates the response if a report can no longer be read, and continues', async () => {
     const working = inMemoryReports(someReports(2));
     let isBroken = true;

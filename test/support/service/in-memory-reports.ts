@@ -1,6 +1,6 @@
 /** Reports that a test gives to the simulator. */
 
-import { createTimeline, type Report, type ReportSource } from '../../../lib/service/simulator/report-source.ts';
+import type { Report, ReportSource } from '../../../lib/service/simulator/report-source.ts';
 
 export interface InMemoryReport {
   readonly id: string;
@@ -18,19 +18,31 @@ export interface InMemoryReport {
 export function inMemoryReports(
   reports: Iterable<InMemoryReport>,
 ): ReportSource & { add(...more: InMemoryReport[]): void } {
-  const all = Array.from(reports, toReport);
-  let timeline = createTimeline(all);
+  const all = [...reports];
+  let timeline = sorted(all);
   return {
-    oldest: timeline.oldest,
-    from: (position, at) => timeline.from(position, at),
+    oldest: 0,
+    *from({ date, ordinal }) {
+      for (const report of timeline) {
+        if (report.date > date || (report.date === date && report.ordinal >= ordinal)) yield report;
+      }
+    },
     add(...more) {
-      all.push(...more.map(toReport));
-      timeline = createTimeline(all);
+      all.push(...more);
+      timeline = sorted(all);
     },
   };
 }
 
-function toReport({ id, date, xml, type }: InMemoryReport): Omit<Report, 'ordinal'> {
-  const body = Buffer.from(xml);
-  return { id, date: new Date(date).getTime(), type, bytes: () => body.length, body: () => [body] };
+function sorted(reports: readonly InMemoryReport[]): readonly Report[] {
+  const ordinals = new Map<number, number>();
+  return reports
+    .map(({ date, ...report }) => ({ ...report, date: new Date(date).getTime() }))
+    .toSorted((a, b) => a.date - b.date)
+    .map(({ id, date, xml, type }) => {
+      const ordinal = ordinals.get(date) ?? 0;
+      ordinals.set(date, ordinal + 1);
+      const body = Buffer.from(xml);
+      return { id, date, ordinal, type, bytes: () => body.length, body: () => [body] };
+    });
 }
