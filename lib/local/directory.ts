@@ -133,7 +133,8 @@ async function notingFailure(
 ): Promise<RunEnd> {
   const note = (error: string, message: string) => {
     if (signal.aborted || until !== undefined) return;
-    const text = truncate(toPrintable(message), maxMessageLength);
+    // Shown on one line: each line is a sentence.
+    const text = truncate(toPrintable(message.replaceAll(/\n\s*/g, '. ')), maxMessageLength);
     const failure = { error, message: text, at: instantOf(runtime.now()) };
     noteFailedStart(stateFileIn(out), exportName, failure, toAdd);
   };

@@ -5,27 +5,21 @@
  */
 
 import { isExportError } from '../core/errors.ts';
-import { emptyState, type ExportState, type Instant } from '../core/model.ts';
+import { emptyState, type Instant } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
 import { chooseBounds } from '../core/steps/watermark.ts';
-import { latestKey, runFolder } from '../core/storage/keys.ts';
+import { latestKey } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { noSettingsFile } from '../local/directory.ts';
 import { type Finding, ok, type Outcome, problem, warning } from '../target/findings.ts';
 import { type ProbeResult, probeService } from '../target/probe-service.ts';
-import {
-  type ExportTarget,
-  type Target,
-  type ScheduleState,
-  type UnreadableExport,
-  unreadableExport,
-} from '../target/target.ts';
+import { type ExportTarget, type Target, unreadableExport } from '../target/target.ts';
 import { coarseDuration, plural } from './output/format.ts';
-import { scheduleText } from './output/status-table.ts';
+import { errorText, scheduleText } from './output/status-table.ts';
 import { planRun } from './plan-run.ts';
-import { listRuns, readBoundedRuns } from './run-status.ts';
+import { type ExportView, readExport, type RunView } from './run-view.ts';
 
 interface HealthCheckOptions {
   /** The version of this program. */
@@ -40,43 +34,35 @@ interface HealthCheckOptions {
 /** So many exports are checked at the same time. */
 const concurrency = 8;
 
-/** Checks the deployment, the export `exportName` or all exports, and then the service of each, but no service twice. */
+/** Checks the target, the export `exportName` or all exports, and then the service of each, but no service twice. */
 export async function* runHealthChecks(
-  deployment: Target,
+  target: Target,
   exportName: string | undefined,
   options: HealthCheckOptions,
 ): AsyncGenerator<Finding> {
-  const { option } = deployment;
-  const { program } = options;
   yield versions(options);
-  // The deployment is open already, so it exists and its credentials work.
-  yield { check: 'target', export: null, ...ok(`${deployment.name} can be read`) };
-  const exports = exportName === undefined ? await deployment.openAll() : [await openOne(deployment, exportName)];
+  // The target is open already, so it exists and its credentials work.
+  yield { check: 'target', export: null, ...ok(`${target.name} can be read`) };
+  const exports =
+    exportName === undefined
+      ? await target.openAll()
+      : [await target.open(exportName).catch((error: unknown) => unreadableExport(exportName, null, error))];
   if (exports.length === 0) {
-    const outcome = warning('no exports found', `make a first run: ${program} local ${option}`);
+    const outcome = warning('no exports found', `make a first run: ${options.program} local ${target.option}`);
     yield { check: 'exports', export: null, ...outcome };
   }
-  yield* (await deployment.check?.()) ?? [];
-  const checked = await mapConcurrently(exports, concurrency, async (each) =>
-    'error' in each ? [unreadable(each)] : await checkExport(each, options, option),
-  );
+  yield* (await target.check?.()) ?? [];
+  const checked = await mapConcurrently(exports, concurrency, async (each) => {
+    if (!('error' in each)) return await checkExport(each, options, target.option);
+    const remedy = 'correct the settings, then start a run or deploy again';
+    return [{ check: 'settings', export: each.export, ...problem(each.error, remedy) }];
+  });
   yield* checked.flat();
   yield* checkServices(
     exports.flatMap((each) => ('error' in each ? [] : each)),
     options,
   );
 }
-
-const openOne = async (deployment: Target, name: string): Promise<ExportTarget | UnreadableExport> =>
-  await deployment.open(name).catch((error: unknown) => unreadableExport(name, null, error));
-
-const unreadable = ({ export: name, error }: UnreadableExport): Finding => ({
-  check: 'settings',
-  export: name,
-  state: 'problem',
-  message: `${error.name}: ${error.message}`,
-  remedy: 'correct the settings, then start a run or deploy again',
-});
 
 /** Checks exports that have not run anywhere: their settings, and the service of each, but no service twice. Stores nothing. */
 export async function* runSettingsChecks(
@@ -101,19 +87,18 @@ const versions = ({ version }: Pick<HealthCheckOptions, 'version'>): Finding => 
 type Configured = Pick<ExportTarget, 'name' | 'definition' | 'service' | 'probeFromFunction'> &
   Partial<Pick<ExportTarget, 'log' | 'store' | 'executions' | 'settings'>>;
 
-/** An export with what it has stored. */
-interface Stored {
-  readonly deployed: ExportTarget;
-  readonly state: ExportState | undefined;
-  /** The command of this program, with the option that selects the deployment. */
-  readonly command: (name: string, more?: string) => string;
+interface Viewed {
+  readonly target: ExportTarget;
+  readonly view: ExportView;
+  /** The command of this program, with the option that selects the target. */
+  readonly command: (verb: string, more?: string) => string;
   readonly runtime: Runtime;
 }
 
 interface Rule {
   readonly check: string;
   /** Undefined: the rule does not apply. */
-  readonly outcome: (stored: Stored) => Promise<Outcome | undefined> | Outcome;
+  readonly outcome: (viewed: Viewed) => Promise<Outcome> | Outcome | undefined;
   /** What to do if the check fails with an error. */
   readonly remedy: string;
 }
@@ -121,8 +106,8 @@ interface Rule {
 const rules: readonly Rule[] = [
   {
     check: 'state',
-    outcome: ({ state }) =>
-      ok(state === undefined ? 'no run yet' : `readable; watermark ${state.watermark?.instant ?? 'none'}`),
+    outcome: ({ view: { state, watermark } }) =>
+      ok(state === 'never' ? 'no run yet' : `readable; watermark ${watermark ?? 'none'}`),
     remedy: '',
   },
   {
@@ -131,44 +116,39 @@ const rules: readonly Rule[] = [
     remedy: 'check that the directory or bucket exists, and can be read and written',
   },
   { check: 'runs', outcome: checkRuns, remedy: 'see docs/runbook.md' },
-  { check: 'bounded', outcome: checkBounded, remedy: 'see docs/runbook.md' },
-  {
-    check: 'schedule',
-    outcome: async ({ deployed }) => scheduleOutcome(await deployed.readSchedule()),
-    remedy: 'check in the AWS console that the schedule exists, and deploy the stack again if it does not',
-  },
+  { check: 'bounded', outcome: checkBounded, remedy: '' },
+  { check: 'schedule', outcome: ({ view }) => scheduleOutcome(view), remedy: '' },
 ];
-
-const conflictRemedy = 'see docs/runbook.md#pageconflicterror';
 
 /** All checks except those of the service. */
 async function checkExport(
-  deployed: ExportTarget,
+  target: ExportTarget,
   { program, runtime }: HealthCheckOptions,
   option: string,
 ): Promise<readonly Finding[]> {
-  const { name } = deployed;
-  const findings: Finding[] = [{ check: 'settings', export: name, ...settingsOutcome(deployed) }];
-  let state: ExportState | undefined;
+  const { name } = target;
+  const settings = { check: 'settings', export: name, ...settingsOutcome(target) };
+  const command = (verb: string, more = '') => `${program} ${verb} ${name} ${more}${option}`;
+  let view: ExportView;
   try {
-    state = await deployed.log.exportState(name);
+    view = await readExport(target, 1, runtime.now());
   } catch (error) {
     // The other checks need it.
-    return [...findings, { check: 'state', export: name, ...problem(error, conflictRemedy) }];
+    return [settings, { check: 'state', export: name, ...problem(error, remedyOf(error, 'see docs/runbook.md')) }];
   }
-  const command = (verb: string, more = '') => `${program} ${verb} ${name} ${more}${option}`;
-  for (const { check, outcome, remedy } of rules) {
-    let found: Outcome | undefined;
+  const findings = rules.map(async ({ check, outcome, remedy }): Promise<readonly Finding[]> => {
     try {
-      found = await outcome({ deployed, state, command, runtime });
+      const found = await outcome({ target, view, command, runtime });
+      return found === undefined ? [] : [{ check, export: name, ...found }];
     } catch (error) {
-      const isConflict = check === 'store' && isExportError(error, 'PageConflictError');
-      found = problem(error, isConflict ? conflictRemedy : remedy);
+      return [{ check, export: name, ...problem(error, remedyOf(error, remedy)) }];
     }
-    if (found !== undefined) findings.push({ check, export: name, ...found });
-  }
-  return findings;
+  });
+  return [settings, ...(await Promise.all(findings)).flat()];
 }
+
+const remedyOf = (error: unknown, remedy: string): string =>
+  isExportError(error, 'PageConflictError') ? 'see docs/runbook.md#pageconflicterror' : remedy;
 
 function settingsOutcome({ definition, service, settings }: Pick<Configured, 'definition' | 'service' | 'settings'>) {
   const { problem: cause } = settings ?? {};
@@ -179,97 +159,87 @@ function settingsOutcome({ definition, service, settings }: Pick<Configured, 'de
 }
 
 /** A run finds objects in both ways: by key, and by listing its folder. */
-async function checkStore({ deployed, state }: Stored): Promise<Outcome> {
-  const { store, name } = deployed;
+async function checkStore({ target, view }: Viewed): Promise<Outcome> {
+  const { store, name } = target;
   const latest = await readLatestPointer(store, name);
   if (latest !== undefined && !(await exists(store, latest.manifest))) {
     throw missingManifest(store.locate(latest.manifest));
   }
-  const folders = state?.active === undefined ? [] : [runFolder(state.active)];
+  const folders = view.runs?.filter(isUnfinished).map(({ folder }) => folder) ?? [];
   for (const folder of folders) for await (const _ of store.list(folder)) break;
-  await deployed.checkWritable?.([name, ...folders]);
-  const access = deployed.checkWritable === undefined ? 'readable' : 'readable and writable';
+  await target.checkWritable?.([name, ...folders]);
+  const access = target.checkWritable === undefined ? 'readable' : 'readable and writable';
   return ok(`${access}; ${store.locate(latestKey(name))} ${latest === undefined ? 'does not exist yet' : 'exists'}`);
 }
 
+const isUnfinished = ({ state }: RunView): boolean => ['running', 'failed', 'interrupted'].includes(state);
+
 /** What the next start would do, and the newest run. */
-async function checkRuns({ deployed, state: exportState, command, runtime }: Stored): Promise<Outcome> {
-  const plan = await planRun({ ...deployed, runtime });
+async function checkRuns({ target, view, command, runtime }: Viewed): Promise<Outcome> {
+  const plan = await planRun({ ...target, runtime });
   if (plan.act === 'refuse') {
     const message = `the next start would fail: ${plan.reason}`;
     return { state: 'problem', message, remedy: `for details: ${command('plan')}` };
   }
-  for await (const { run, state, slices, lastIncident } of listRuns(deployed, exportState)) {
-    const failure = lastIncident === null || lastIncident.kind === 'wait' ? undefined : lastIncident;
-    const reason = failure === undefined ? '' : `: ${failure.error}: ${failure.message}`;
-    if (state === 'failed' || state === 'interrupted') {
-      const ended = state === 'failed' ? 'failed' : 'was interrupted';
-      return warning(`run ${run} ${ended} and is unfinished${reason}`, `to resume: ${command('start')}`);
-    }
-    if (state === 'abandoned' && failure?.kind === 'failed-run') {
-      return warning(`run ${run} failed and was abandoned${reason}`, `to start a new run: ${command('start')}`);
-    }
-    if (state === 'damaged') {
-      const message = `run ${run} was published, but its manifest is missing or was changed`;
-      return { state: 'problem', message, remedy: `for details: ${command('verify', `--run ${run} `)}` };
-    }
-    const [setAside] = slices?.setAside ?? [];
-    if (setAside !== undefined) {
-      const { slice, error, message } = setAside;
-      return warning(
-        `run ${run} has set aside ${plural(slices?.setAside.length ?? 0, 'slice')}; slice ${slice}: ${error}: ${message}`,
-        `they are tried again; for all of them: ${command('status')}`,
-      );
-    }
-    return ok(`run ${run} is ${state}`);
+  const [newest] = view.runs ?? [];
+  if (newest === undefined) return ok('none yet');
+  const { run, state, slices, lastFailure } = newest;
+  const reason = reasonOf(newest);
+  const setAside = plural(slices?.setAside.length ?? 0, 'slice');
+  if (state === 'damaged') {
+    const message = `run ${run} was published, but its manifest is missing or was changed`;
+    return { state: 'problem', message, remedy: `for details: ${command('verify', `--run ${run} `)}` };
   }
-  return ok('none yet');
+  if (state === 'failed' || state === 'interrupted') {
+    const ended = state === 'failed' ? 'failed' : 'was interrupted';
+    return warning(`run ${run} ${ended} and is unfinished${reason}`, `to resume: ${command('start')}`);
+  }
+  if (state === 'abandoned' && lastFailure !== null) {
+    return warning(`run ${run} failed and was abandoned${reason}`, `to start a new run: ${command('start')}`);
+  }
+  return state === 'running' && isTroubled(newest)
+    ? warning(`run ${run} has set aside ${setAside}${reason}`, `for details: ${command('status')}`)
+    : ok(`run ${run} is ${state}`);
 }
 
 /** Undefined: no bounded run is unfinished. */
-async function checkBounded({ deployed, command }: Stored): Promise<Outcome | undefined> {
-  const { unfinished } = await readBoundedRuns(deployed);
-  const [first] = unfinished;
-  if (first === undefined) return undefined;
-  const isTroubled = ({ state, slices }: (typeof unfinished)[number]) =>
-    state !== 'running' || (slices?.setAside.length ?? 0) > 0;
-  const troubled = unfinished.filter(isTroubled);
-  const { since, until, state, slices, lastFailure } = troubled[0] ?? first;
-  const cause = lastFailure ?? slices?.setAside[0];
-  const reason = cause === undefined ? '' : `: ${cause.error}: ${cause.message}`;
-  const message = `${plural(unfinished.length, 'unfinished run')}; ${since} to ${until} is ${state}${reason}`;
-  return troubled.length === 0 ? ok(message) : warning(message, `for details: ${command('status')}`);
+function checkBounded({ view: { bounded }, command }: Viewed): Outcome | undefined {
+  const { unfinished } = bounded;
+  const shown = unfinished.find(isTroubled) ?? unfinished[0];
+  if (shown === undefined) return undefined;
+  const { since, until, state } = shown;
+  const message = `${plural(unfinished.length, 'unfinished run')}; ${since} to ${until} is ${state}${reasonOf(shown)}`;
+  return isTroubled(shown) ? warning(message, `for details: ${command('status')}`) : ok(message);
 }
 
-function scheduleOutcome(schedule: ScheduleState): Outcome {
-  switch (schedule.kind) {
-    case 'manual':
-      return ok(
-        schedule.awsSchedule === undefined
-          ? 'none: runs are started manually'
-          : `${schedule.awsSchedule}, on AWS only: here, runs are started manually`,
-      );
-    case 'scheduled':
-      return ok(scheduleText(schedule));
-    case 'disabled':
-      return warning(
-        scheduleText(schedule),
-        'to run on schedule, set "enabled": true in the settings file and deploy again',
-      );
-  }
+const isTroubled = ({ state, slices }: RunView): boolean => state !== 'running' || (slices?.setAside.length ?? 0) > 0;
+
+function reasonOf({ state, lastIncident, slices }: RunView): string {
+  const isOver = state !== 'running' && lastIncident !== null;
+  if (isOver && lastIncident.kind !== 'wait') return `: ${errorText(lastIncident.error, lastIncident.message)}`;
+  const [setAside] = slices?.setAside ?? [];
+  return setAside === undefined ? '' : `: slice ${setAside.slice}: ${errorText(setAside.error, setAside.message)}`;
+}
+
+function scheduleOutcome({ schedule }: ExportView): Outcome {
+  const text = scheduleText(schedule);
+  if (schedule.kind === 'scheduled') return ok(text);
+  if (schedule.kind === 'manual') return ok(`${text === '–' ? 'none' : text}: runs are started manually here`);
+  return warning(text, 'to run on schedule, set "enabled": true in the settings file and deploy again');
 }
 
 /** Requests one page of each service from here and, of a stack, from its function: once, however many exports use it. */
 async function* checkServices(
   exports: readonly Configured[],
-  { runtime, notify }: Pick<HealthCheckOptions, 'runtime' | 'notify'>,
+  options: Pick<HealthCheckOptions, 'runtime' | 'notify'>,
 ): AsyncGenerator<Finding> {
   for (const [configured, ...others] of Map.groupBy(exports, identityOf).values()) {
     if (configured === undefined) continue;
     const name = others.length === 0 ? configured.name : null;
-    const since = await probeSince(configured, runtime);
-    const results = await checkFromHere(configured, since, runtime, notify);
-    for (const [check, outcome] of results) yield { check, export: name, ...outcome };
+    const since = await probeSince(configured, options.runtime);
+    for await (const [check, outcome] of checkFromHere(configured, since, options)) {
+      yield { check, export: name, ...outcome };
+    }
     if (configured.probeFromFunction === undefined) continue;
     yield { check: 'function', export: name, ...(await checkFunction(configured.probeFromFunction, since)) };
   }
@@ -281,48 +251,39 @@ const identityOf = ({ service, probeFromFunction }: Configured): string => {
   return JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]);
 };
 
-const networkRemedy = 'correct what the message names; docs/network.md explains proxies and certificates';
-
 /**
- * Reads certificates and credentials, connects, and requests one page. The results are `network` (left out for a direct connection), `key`,
- * `service` and `clock`, or the one that failed.
+ * Reads certificates and credentials, connects, and requests one page: `network` (left out for a direct connection), `key`, `service` and
+ * `clock`, up to the one that fails.
  */
-async function checkFromHere(
+async function* checkFromHere(
   { definition, log: stateLog, service: { describeNetwork, connect, keySource, address } }: Configured,
   since: Instant,
-  runtime: Runtime,
-  notify: (text: string) => void,
-): Promise<readonly (readonly [check: string, outcome: Outcome])[]> {
+  { runtime, notify }: Pick<HealthCheckOptions, 'runtime' | 'notify'>,
+): AsyncGenerator<readonly [check: string, outcome: Outcome]> {
   // What is wrong with the state is reported by its own check.
   const log = { exportState: async (name: string) => await stateLog?.exportState(name).catch(() => undefined) };
-  let failure = { check: 'network', remedy: networkRemedy };
-  const network: [check: string, outcome: Outcome][] = [];
+  const remedies = {
+    network: 'correct what the message names; docs/network.md explains proxies and certificates',
+    key: `set the API key of the service, one that may export, in the ${keySource}`,
+    service: 'check that the service can be reached from here; docs/runbook.md explains each error',
+  };
+  let check: keyof typeof remedies = 'network';
   try {
     const description = await describeNetwork();
-    if (description !== '') network.push(['network', ok(description)]);
-    failure = { check: 'key', remedy: `set the service's API key in the ${keySource}` };
+    if (description !== '') yield [check, ok(description)];
+    check = 'key';
     await using service = await connect(notify);
-    failure = {
-      check: 'service',
-      remedy: 'check that the service can be reached from here; docs/runbook.md explains each error',
-    };
+    check = 'service';
     const { clockLeadMs, ...result } = await probeService({ definition, service, log, runtime }, since);
-    return [
-      ...network,
-      ['key', ok(`accepted (${keySource})`)],
-      ['service', ok(`${address} returned ${describePage(result)}; it was not stored`)],
-      ['clock', checkClock(clockLeadMs)],
-    ];
+    yield ['key', ok(`accepted (${keySource})`)];
+    yield ['service', ok(`${address} returned ${describePage(result)}; it was not stored`)];
+    yield ['clock', checkClock(clockLeadMs)];
   } catch (error) {
-    if (failure.check === 'service' && isExportError(error, 'ConfigurationError')) {
-      // Only an error of the connection has a cause.
-      if (error.cause !== undefined) return [['network', problem(error, networkRemedy)]];
-      return [
-        ...network,
-        ['key', problem(error, `check that the key is correct and allowed to export (${keySource})`)],
-      ];
+    // Of a request, only an error of the connection has a cause; without one, the service has rejected the key.
+    if (check === 'service' && isExportError(error, 'ConfigurationError')) {
+      check = error.cause === undefined ? 'key' : 'network';
     }
-    return [...network, [failure.check, problem(error, failure.remedy)]];
+    yield [check, problem(error, remedies[check])];
   }
 }
 
@@ -341,13 +302,10 @@ async function checkFunction(
         "check that the function can reach the service (its network, the service's allow-list) and read the key; docs/runbook.md explains each error",
       );
     }
-    if (error.message.startsWith('Access denied')) {
-      return warning(
-        `not tested from AWS: ${error.message}`,
-        'to test it, request the permission lambda:InvokeFunction',
-      );
-    }
-    return problem(error, 'correct what the message names, then run doctor again');
+    const isDenied = error.message.startsWith('Access denied');
+    return isDenied
+      ? warning(`not tested from AWS: ${error.message}`, 'to test it, request the permission lambda:InvokeFunction')
+      : problem(error, 'correct what the message names, then run doctor again');
   }
 }
 

@@ -18,7 +18,9 @@ export const ok = (message: string): Outcome => ({ state: 'ok', message, remedy:
 
 export const warning = (message: string, remedy: string): Outcome => ({ state: 'warning', message, remedy });
 
+/** `error` is what was thrown, or its name and message. */
 export function problem(error: unknown, remedy: string): Outcome {
-  const { name, message } = error instanceof Error ? error : new Error(String(error));
+  const known = typeof error === 'object' && error !== null && 'message' in error ? error : new Error(String(error));
+  const { name, message } = known as Error;
   return { state: 'problem', message: `${name}: ${message}`, remedy };
 }

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PageData, renderPage } from '../../lib/operator/run-report/render-page.ts';
 import {
   anIndex,
-  aRunStatus,
+  aRunView,
   eventfulRun,
   type ExampleRun,
   failedRun,
@@ -196,7 +196,7 @@ describe('the run report', () => {
     ];
     const [script = '', image = '', address = ''] = attacks;
     const lastIncident = { kind: 'failed-run', at: at('2026-11-20T02:00:01Z'), error: script, message: image } as const;
-    const status = aRunStatus({ export: script, folder: image, lastIncident });
+    const status = aRunView({ export: script, folder: image, lastIncident });
     const run = await readExample({ status, entries: pageEntries({ pages: 3 }) });
     const file = { ...run, page: { file: address } };
     const pages: PageData[] = [
@@ -237,7 +237,7 @@ describe('the run report', () => {
       error: endless,
       message: endless,
     } as const;
-    const status = aRunStatus({ export: endless, folder: endless, lastIncident });
+    const status = aRunView({ export: endless, folder: endless, lastIncident });
     const run = await readExample({ status, entries: pageEntries({ pages: 3 }) }, { request });
     await using opened = await open('endless', { ...origin, deployment: endless, run }, displays.phone);
     expect(await opened.page.evaluate(findOverflow)).toEqual([]);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import { readStatuses } from '../../lib/operator/run-status.ts';
+import { readExports } from '../../lib/operator/run-view.ts';
 import type { ManifestPage } from '../../lib/core/storage/published-schemas.ts';
 import type { StartOptions, StartRequest } from '../../lib/target/target.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
@@ -161,7 +161,7 @@ describe('a local deployment', () => {
     });
     const readStates = async () => {
       await using deployment = openLocalDeployment(optionsFor(directory.path));
-      const [status] = await readStatuses(await deployment.openAll(), 0, Date.now());
+      const [status] = await readExports(await deployment.openAll(), 0, Date.now());
       if (status === undefined || 'error' in status) throw new Error('the state cannot be read');
       return [status.state, ...status.bounded.unfinished.map(({ state }) => state)];
     };
@@ -212,7 +212,7 @@ describe('a local deployment', () => {
     await using deployment = openLocalDeployment(options);
     const lock = acquireExportLock(directory.path, 'running');
     // Long after the runs: at another reading of this clock, reports might not be overdue yet.
-    const overview = await readStatuses(await deployment.openAll(), 0, Date.UTC(2100, 0, 1));
+    const overview = await readExports(await deployment.openAll(), 0, Date.UTC(2100, 0, 1));
     lock?.release();
     const completed = {
       service: 'simulator',

@@ -62,7 +62,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
   'lib/operator': [
-    'run-status.ts',
+    'run-view.ts',
     'expected-pages.ts',
     'verify-run.ts',
     'plan-run.ts',

@@ -2,7 +2,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import type { Target } from '../../target/target.ts';
-import { needsAttention, readStatuses, sortStatuses, type StatusEntry } from '../run-status.ts';
+import { needsAttention, readExports, sortExports } from '../run-view.ts';
 import {
   BrokenPipe,
   type CommandContext,
@@ -36,30 +36,28 @@ export async function statusCommand(
   if (options.failed === true && exportName !== undefined) {
     problems.push('--failed: selects among all exports; leave out the name of the export');
   }
-  return await runOnDeployment(
-    options,
-    problems,
-    context,
-    async (deployment) => {
-      const show = async (prefix: string) => {
-        const entries = await readEntries(deployment, exportName, { failed: options.failed === true, maxRuns });
-        return await printEntries(entries, options, deployment, context, prefix);
-      };
-      const exitStatus = await show('');
-      return options.watch === true ? await watch(show, options, context) : exitStatus;
-    },
-    { handlesInterruption: options.watch === true },
-  );
+  const showOnce = async (target: Target, prefix = '') => {
+    const { stdout } = context;
+    const { status, lines } = await readStatus(target, exportName, maxRuns, options, context);
+    await print(stdout, `${prefix}${lines.join('\n')}\n`);
+    return status;
+  };
+  if (options.watch !== true) {
+    return await runOnDeployment(options, problems, context, async (target) => await showOnce(target));
+  }
+  const watch = async (target: Target) => await refresh((prefix) => showOnce(target, prefix), options, context);
+  return await runOnDeployment(options, problems, context, watch, { handlesInterruption: true });
 }
 
 /** Shows the status again and again, until an interruption. A read that fails is reported, and the next one may succeed. */
-async function watch(
+async function refresh(
   show: (prefix: string) => Promise<unknown>,
   { stack, json }: StatusOptions,
   { stdout, stderr, signal }: CommandContext,
 ): Promise<number> {
   const intervalMs = stack === undefined ? watchIntervalMs.directory : watchIntervalMs.stack;
   const clearScreen = stdout.isTTY === true && json !== true ? '\x1b[H\x1b[2J' : '';
+  await show('');
   for (;;) {
     await systemRuntime.sleep(intervalMs, signal).catch(() => {});
     if (signal.aborted) return exitStatuses.ok;
@@ -74,37 +72,29 @@ async function watch(
 }
 
 /** All exports; one, with its runs, if it is named or the only one. */
-async function readEntries(
-  deployment: Target,
+async function readStatus(
+  target: Target,
   exportName: string | undefined,
-  { failed, maxRuns }: { readonly failed: boolean; readonly maxRuns: number },
-): Promise<readonly StatusEntry[]> {
-  const exports = exportName === undefined ? await deployment.openAll() : [await deployment.open(exportName)];
-  const isOverview = failed || exports.length > 1;
-  return await readStatuses(exports, isOverview ? 0 : maxRuns, systemRuntime.now());
-}
-
-async function printEntries(
-  entries: readonly StatusEntry[],
-  { json, watch: isWatching, failed: failedOnly = false }: StatusOptions,
-  { option }: Target,
+  maxRuns: number,
+  { json, watch, failed = false }: StatusOptions,
   { stdout, env, program }: CommandContext,
-  prefix: string,
-): Promise<number> {
+): Promise<{ readonly status: number; readonly lines: readonly string[] }> {
+  const exports = exportName === undefined ? await target.openAll() : [await target.open(exportName)];
   const now = systemRuntime.now();
-  const sorted = sortStatuses(entries);
-  const listed = failedOnly ? sorted.filter(needsAttention) : sorted;
+  const entries = sortExports(await readExports(exports, failed || exports.length > 1 ? 0 : maxRuns, now));
+  const listed = failed ? entries.filter(needsAttention) : entries;
+  const isFailure = failed ? listed.length > 0 : entries.some((entry) => 'error' in entry);
+  const status = isFailure ? exitStatuses.failed : exitStatuses.ok;
+  if (json === true) {
+    return { status, lines: [JSON.stringify({ at: new Date(now).toISOString(), exports: listed })] };
+  }
   const summary = summarizeStatuses(entries);
-  const nothing = `No export has failed, was interrupted, or is stale or unreadable (${summary})`;
-  const lines = () => {
-    if (json === true) return [JSON.stringify({ at: new Date(now).toISOString(), exports: listed })];
-    if (failedOnly && listed.length === 0) return [nothing];
-    const style = textStyleFor(stdout, env);
-    // Of a table that is longer than the screen, only the end would stay visible.
-    const rows = isWatching === true ? stdout.rows : undefined;
-    return statusLines(listed, { now, style, program, option, columns: stdout.columns || 80, rows, summary });
-  };
-  await print(stdout, `${prefix}${lines().join('\n')}\n`);
-  const isFailure = failedOnly ? listed.length > 0 : entries.some((entry) => 'error' in entry);
-  return isFailure ? exitStatuses.failed : exitStatuses.ok;
+  if (failed && listed.length === 0) {
+    return { status, lines: [`No export has failed, was interrupted, or is stale or unreadable (${summary})`] };
+  }
+  const style = textStyleFor(stdout, env);
+  // Of a table that is longer than the screen, only the end would stay visible.
+  const rows = watch === true ? stdout.rows : undefined;
+  const options = { now, style, program, option: target.option, columns: stdout.columns || 80, rows, summary };
+  return { status, lines: statusLines(listed, options) };
 }

@@ -2,7 +2,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import { type ExportState, type RunResult, zeroTotals } from '../../core/model.ts';
+import { type RunResult, zeroTotals } from '../../core/model.ts';
 import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
 import { type ExportTarget, unreadableExport } from '../../target/target.ts';
@@ -19,7 +19,7 @@ import { createPageCounter } from '../output/progress.ts';
 import { hintLines } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { statusOf, verifiedJson, verifiedLines, type VerifyRow, verifyTable } from '../output/verified-exports.ts';
-import { findLoggedSlices, findStateOf, noRunError, readBoundedStates, stateWithoutManifest } from '../run-status.ts';
+import { findRun, noRunError, readStates, stateOfRun } from '../run-view.ts';
 import { type VerifiedRun, type VerifyDependencies, verifyRun } from '../verify-run.ts';
 
 export interface VerifyOptions extends TargetOptions {
@@ -51,7 +51,7 @@ export async function verifyCommand(
       }
       try {
         const verified = await verifyExport(each, runId, counter.add);
-        if (!all && verified.runs.length === 0) throw await noRunError(each, 'to verify');
+        if (!all && verified.runs.length === 0) throw noRunError(each.name, 'to verify');
         rows.push({ export: each.name, ...verified });
       } catch (error) {
         if (!all) throw error;
@@ -94,9 +94,9 @@ async function verifyExport(
   const { store, log, name } = deployed;
   const deps = { store, log, onPage };
   if (runId !== undefined) return { runs: [await verifyNamed(deployed, runId, deps)], boundedRuns: 0 };
-  const bounded = await readBoundedStates(deployed);
-  const boundedRuns = [...bounded].filter(([run, state]) => state.lastCompleted?.result.run === run).length;
-  const { active, lastCompleted } = (await log.exportState(name)) ?? {};
+  const { state, bounded } = await readStates(deployed);
+  const boundedRuns = [...bounded].filter(([run, each]) => each.lastCompleted?.result.run === run).length;
+  const { active, lastCompleted } = state ?? {};
   const newest = await findNewestRun(store, name, lastCompleted?.result);
   if (newest === undefined) return { runs: active === undefined ? [] : [await verifyRun(deps, active)], boundedRuns };
   const published = await findManifest(store, newest.manifest);
@@ -110,9 +110,8 @@ async function verifyExport(
     if (last.run === newest.run || bounded.has(last.run) || isKnownEmpty) continue;
     const older = await findManifest(store, manifestKeyFromRunId(name, last.run));
     if (older === undefined) {
-      const slices = await findLoggedSlices(log, last);
-      const outcome = await stateWithoutManifest(deployed, last, { slices, lastCompleted });
-      if (outcome === 'damaged') return { runs: [found, withoutManifest(deployed, last.run)], boundedRuns };
+      const isDamaged = (await findRun(deployed, last.run))?.state === 'damaged';
+      if (isDamaged) return { runs: [found, withoutManifest(deployed, last.run)], boundedRuns };
     } else if (older.header.bounded !== true && older.header.totals.reports !== 0) {
       return { runs: [found, await verifyRun(deps, older)], boundedRuns };
       // Leaving the loop closes the file.
@@ -123,16 +122,14 @@ async function verifyExport(
 
 /** @throws ConfigurationError if the run was not published, and is not the unfinished one */
 async function verifyNamed(deployed: ExportTarget, runId: string, deps: VerifyDependencies): Promise<VerifiedRun> {
-  const { store, log, name } = deployed;
+  const { store, name } = deployed;
   const run = parseRunId(runId);
   const manifest = manifestKeyFromRunId(name, runId);
   const published = await findManifest(store, manifest);
   if (published !== undefined) return await verifyRun(deps, published);
-  const { active, lastCompleted }: Partial<ExportState> = (await findStateOf(deployed, run)) ?? {};
+  const active = stateOfRun(await readStates(deployed), run)?.active;
   if (active?.run === run) return await verifyRun(deps, active);
-  const ref = { export: name, run };
-  const slices = await findLoggedSlices(log, ref);
-  const outcome = await stateWithoutManifest(deployed, ref, { slices, lastCompleted });
+  const outcome = (await findRun(deployed, run))?.state;
   if (outcome === 'damaged') return withoutManifest(deployed, runId);
   const unfinished =
     active === undefined ? '' : `. The unfinished run is ${active.run}, at ${store.locate(manifestKey(active))}`;

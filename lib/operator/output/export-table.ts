@@ -1,12 +1,12 @@
-/** Tables with a line per export. */
+/** Tables with a line per export or run. */
 
 import { plural } from './format.ts';
-import { type Cell, columnGap, columnWidths, type TextStyle, tableLines } from './terminal.ts';
+import { type Cell, ellipsize, type TextStyle } from './terminal.ts';
 
 export interface Column<Row> {
   readonly heading: string;
   readonly alignRight?: boolean;
-  readonly cell: (row: Row, now: number) => Omit<Cell, 'alignRight'>;
+  readonly cell: (row: Row, now: number) => Cell;
 }
 
 export interface ExportColumns<Row> {
@@ -24,35 +24,43 @@ export interface TableOptions {
   readonly columns: number;
 }
 
+const columnGap = 2;
 /** The width that is kept for notes, unless they are shorter. */
 const usualNoteWidth = 40;
 
-/** A heading and a line per row, none of which is longer than the terminal is wide. */
+/** A heading and a line per row, none of which is longer than the terminal is wide: the cells that do not fit are truncated. */
 export function exportTable<Row>(
   rows: readonly Row[],
   { required, optional, noteOf }: ExportColumns<Row>,
   { now, style, columns: width }: TableOptions,
 ): string[] {
-  const note: Column<Row> = { heading: 'NOTE', cell: (row) => ({ text: noteOf(row, now) }) };
-  const widthOf = (column: Column<Row>) => columnWidths(rowsOf(rows, [column], now))[0] ?? 0;
+  const measured = ({ heading, alignRight = false, cell }: Column<Row>) => {
+    const cells: readonly Cell[] = [{ text: heading, style: 'dim' }, ...rows.map((row) => cell(row, now))];
+    return { alignRight, cells, width: Math.max(...cells.map(({ text }) => text.length)) };
+  };
+  const shown = required.map(measured);
   const hasNotes = rows.some((row) => noteOf(row, now) !== '');
-  const noteWidth = hasNotes ? Math.min(widthOf(note), usualNoteWidth) + columnGap : 0;
-  let free = width - noteWidth - required.reduce((sum, column) => sum + widthOf(column) + columnGap, -columnGap);
-  const extra: Column<Row>[] = [];
-  for (const column of optional) {
-    free -= widthOf(column) + columnGap;
+  const notes = measured({ heading: 'NOTE', cell: (row) => ({ text: noteOf(row, now) }) });
+  const noteWidth = hasNotes ? Math.min(notes.width, usualNoteWidth) + columnGap : 0;
+  let free = width - noteWidth - shown.reduce((sum, column) => sum + column.width + columnGap, -columnGap);
+  for (const column of optional.map(measured)) {
+    free -= column.width + columnGap;
     if (free < 0) break;
-    extra.push(column);
+    shown.push(column);
   }
-  return tableLines(rowsOf(rows, [...required, ...extra, ...(hasNotes ? [note] : [])], now), style, width);
-}
-
-/** A heading, and the rows. */
-function rowsOf<Row>(rows: readonly Row[], columns: readonly Column<Row>[], now: number): Cell[][] {
-  return [
-    columns.map(({ heading, alignRight }) => ({ text: heading, style: 'dim', alignRight })),
-    ...rows.map((row) => columns.map(({ cell, alignRight }) => ({ ...cell(row, now), alignRight }))),
-  ];
+  if (hasNotes) shown.push(notes);
+  return [-1, ...rows.keys()].map((row) => {
+    let start = 0;
+    const cells = shown.map(({ cells, alignRight, width: cellWidth }) => {
+      const { text = '', style: cellStyle } = cells[row + 1] ?? {};
+      const aligned = alignRight ? text.padStart(cellWidth) : text;
+      const fitting = ellipsize(aligned, Math.max(0, width - start));
+      start += cellWidth + columnGap;
+      const styled = cellStyle === undefined || fitting === '' ? fitting : style(cellStyle, fitting);
+      return styled + ' '.repeat(cellWidth - aligned.length);
+    });
+    return cells.join(' '.repeat(columnGap)).trimEnd();
+  });
 }
 
 /** `3 exports: 1 failed, 2 ok`: how many there are of each kind, in the order of `kinds`. */

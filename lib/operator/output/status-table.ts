@@ -1,56 +1,42 @@
-/** The status of exports: a line for each, or one of them with its newest runs. */
+/** The status of exports: a line for each, or the details of one with its newest runs. */
 
-import { stripVTControlCharacters } from 'node:util';
-import type { RunFailure } from '../../core/model.ts';
-import type { ScheduleState, UnreadableExport } from '../../target/target.ts';
+import type { Instant, RunFailure } from '../../core/model.ts';
+import type { Incident, ScheduleState } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import {
-  type BoundedRun,
-  type BoundedRuns,
   type Category,
   categories,
   categoryOf,
-  type ExportStatus,
+  type ExportView,
   needsAttention,
   type RunState,
-  type RunStatus,
-  type SlicesStatus,
-  type StatusEntry,
-} from '../run-status.ts';
-import { type Column, countKinds, type ExportColumns, exportTable } from './export-table.ts';
+  type RunView,
+  type ViewedExport,
+} from '../run-view.ts';
+import { type Column, countKinds, type ExportColumns, exportTable, type TableOptions } from './export-table.ts';
 import { bytes, coarseDuration, plural, relativeTime, sliceCounts } from './format.ts';
-import { type Cell, ellipsize, type TextStyle, wrapText } from './terminal.ts';
+import { type Cell, ellipsize, wrapText } from './terminal.ts';
 
-export interface StatusTableOptions {
-  readonly now: number;
-  readonly style: TextStyle;
+export interface StatusTableOptions extends TableOptions {
   /** `npx report-exporter` and `--stack ReportExporter`: for the commands that the table suggests. */
   readonly program: string;
   readonly option: string;
-  /** The width of the terminal. */
-  readonly columns: number;
   /** How many lines fit on the screen. The last exports are left out. Absent: all. */
   readonly rows?: number | undefined;
   /** Of all exports, below the table. */
   readonly summary: string;
 }
 
-/** One export whose runs were read with these, or why it cannot be read; or a line per export and a summary. */
-export function statusLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
+/** A line per export and a summary; or the details of one whose runs were read, or that cannot be read. */
+export function statusLines(entries: readonly ViewedExport[], options: StatusTableOptions): string[] {
   const [only, ...others] = entries;
   if (only === undefined) return ['No exports yet.'];
-  if ('error' in only && others.length === 0) return unreadableLines(only, options);
-  const isOverview = 'error' in only || only.runs === undefined;
-  return isOverview ? overviewLines(entries, options) : exportLines(only, only.runs ?? [], options);
+  const isOverview = others.length > 0 || (!('error' in only) && only.runs === undefined);
+  return isOverview ? overviewLines(entries, options) : detailLines(only, options);
 }
 
-function unreadableLines({ export: name, error }: UnreadableExport, { style, columns }: StatusTableOptions): string[] {
-  const text = `${style('bold', name)}  ${style('red', 'unreadable')}: ${errorText(error.name, error.message)}`;
-  return [...wrapText(text, columns, '  ')];
-}
-
-function overviewLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
+function overviewLines(entries: readonly ViewedExport[], options: StatusTableOptions): string[] {
   const { style, program, option, columns, rows = Number.POSITIVE_INFINITY, summary } = options;
   const hint = entries.some(needsAttention)
     ? hintLines('for details', `${program} status <export> ${option}`, columns)
@@ -76,7 +62,7 @@ export function hintLines(purpose: string, command: string, columns: number): st
 }
 
 /** `100 exports: 2 failed, 1 stale, 5 running, 92 completed`. Each export counts once. */
-export function summarizeStatuses(entries: readonly StatusEntry[]): string {
+export function summarizeStatuses(entries: readonly ViewedExport[]): string {
   const text = (category: Category) => (category === 'never' ? 'never completed' : category);
   return countKinds(entries.map(categoryOf).map(text), categories.map(text));
 }
@@ -94,62 +80,56 @@ const stateStyles: Readonly<Record<Category | RunState, Cell['style']>> = {
   never: 'dim',
 };
 
-const stateCell = (state: Category | RunState) => ({ text: state, style: stateStyles[state] });
+const stateCell = (state: Category | RunState): Cell => ({ text: state, style: stateStyles[state] });
+const ago = (instant: Instant, now: number): string => relativeTime(epochMsOf(instant), now);
+const number = (count: number | null): string => count?.toLocaleString('en') ?? '–';
 
-const reportsText = ({ reports }: Pick<RunStatus, 'reports'>): string => reports?.toLocaleString('en') ?? '–';
-
-const readable =
-  (text: (status: ExportStatus, now: number) => string): Column<StatusEntry>['cell'] =>
-  (entry, now) => ({ text: 'error' in entry ? '' : text(entry, now) });
-
-const exportColumns: readonly Column<StatusEntry>[] = [
-  { heading: 'EXPORT', cell: (entry) => ({ text: entry.export, style: 'bold' }) },
-  { heading: 'STATE', cell: (entry) => stateCell(categoryOf(entry)) },
-  {
-    heading: 'COMPLETED',
-    cell: readable(({ completedAt }, now) =>
-      completedAt === null ? 'never' : relativeTime(epochMsOf(completedAt), now),
-    ),
-  },
-];
-const serviceColumn: Column<StatusEntry> = { heading: 'SERVICE', cell: (entry) => ({ text: entry.service ?? '' }) };
-/** Shown if there is space for them, the first ones first. */
-const optionalColumns: readonly Column<StatusEntry>[] = [
-  { heading: 'REPORTS', alignRight: true, cell: readable(reportsText) },
-  { heading: 'BYTES', alignRight: true, cell: readable((entry) => bytes(entry.bytes)) },
-  { heading: 'PAGES', alignRight: true, cell: readable(({ pages }) => pages.toLocaleString('en')) },
-  { heading: 'SCHEDULE', cell: readable(({ schedule }) => scheduleText(schedule)) },
-];
-
-const runColumns: ExportColumns<RunStatus> = {
+const runColumns: ExportColumns<RunView> = {
   required: [
     { heading: 'RUN', cell: ({ run }) => ({ text: run }) },
     { heading: 'STATE', cell: ({ state }) => stateCell(state) },
-    { heading: 'PAGES', alignRight: true, cell: ({ pages }) => ({ text: pages.toLocaleString('en') }) },
-    { heading: 'REPORTS', alignRight: true, cell: (run) => ({ text: reportsText(run) }) },
+    { heading: 'PAGES', alignRight: true, cell: ({ pages }) => ({ text: number(pages) }) },
+    { heading: 'REPORTS', alignRight: true, cell: ({ reports }) => ({ text: number(reports) }) },
   ],
   optional: [
     { heading: 'BYTES', alignRight: true, cell: (run) => ({ text: bytes(run.bytes) }) },
-    { heading: 'STARTED', cell: ({ startedAt }, now) => ({ text: relativeTime(epochMsOf(startedAt), now) }) },
+    { heading: 'STARTED', cell: ({ startedAt }, now) => ({ text: ago(startedAt, now) }) },
     { heading: 'TOOK', cell: (run, now) => ({ text: tookText(run, now) }) },
     { heading: 'SINCE', cell: ({ since }) => ({ text: since ?? '–' }) },
   ],
   noteOf: () => '',
 };
 
-function tookText({ state, startedAt, completedAt }: RunStatus, now: number): string {
+function tookText({ state, startedAt, completedAt }: RunView, now: number): string {
   const endedMs = completedAt === null ? (state === 'running' ? now : undefined) : epochMsOf(completedAt);
   return endedMs === undefined ? '–' : coarseDuration(endedMs - epochMsOf(startedAt));
 }
 
-const columnsOf = (entries: readonly StatusEntry[]): ExportColumns<StatusEntry> => {
-  const hasServices = new Set(entries.map(({ service }) => service)).size > 1;
+const completedText = ({ completedAt }: ExportView, now: number): string =>
+  completedAt === null ? 'never' : ago(completedAt, now);
+
+function columnsOf(entries: readonly ViewedExport[]): ExportColumns<ViewedExport> {
+  const readable =
+    (text: (view: ExportView, now: number) => string): Column<ViewedExport>['cell'] =>
+    (entry, now) => ({ text: 'error' in entry ? '' : text(entry, now) });
+  const service: Column<ViewedExport> = { heading: 'SERVICE', cell: (entry) => ({ text: entry.service ?? '' }) };
+  const hasServices = new Set(entries.map((entry) => entry.service)).size > 1;
   return {
-    required: exportColumns,
-    optional: [...(hasServices ? [serviceColumn] : []), ...optionalColumns],
+    required: [
+      { heading: 'EXPORT', cell: (entry) => ({ text: entry.export, style: 'bold' }) },
+      { heading: 'STATE', cell: (entry) => stateCell(categoryOf(entry)) },
+      { heading: 'COMPLETED', cell: readable(completedText) },
+    ],
+    optional: [
+      ...(hasServices ? [service] : []),
+      { heading: 'REPORTS', alignRight: true, cell: readable(({ reports }) => number(reports)) },
+      { heading: 'BYTES', alignRight: true, cell: readable((view) => bytes(view.bytes)) },
+      { heading: 'PAGES', alignRight: true, cell: readable(({ pages }) => number(pages)) },
+      { heading: 'SCHEDULE', cell: readable(({ schedule }) => scheduleText(schedule)) },
+    ],
     noteOf,
   };
-};
+}
 
 /** Shows `cron(0 2 * * ? *) Europe/Berlin`. A rate has no time zone. */
 export function scheduleText(schedule: ScheduleState): string {
@@ -161,32 +141,26 @@ export function scheduleText(schedule: ScheduleState): string {
 }
 
 /** Why the export needs attention, or how far its run has come; and which of its bounded runs are unfinished. */
-export function noteOf(entry: StatusEntry, now: number): string {
+export function noteOf(entry: ViewedExport, now: number): string {
   if ('error' in entry) return errorText(entry.error.name, entry.error.message);
-  const { state, stale, freshnessSeconds, reportsOverdue, reportsEverySeconds, startedAt, lastFailure, bounded } =
-    entry;
-  const started = startedAt === null ? '' : `, started ${relativeTime(epochMsOf(startedAt), now)}`;
-  const place = `${placeText(entry)}${started}`;
+  const { state, stale, freshnessSeconds, reportsOverdue, reportsEverySeconds, startedAt, lastFailure } = entry;
+  const place = `${placeText(entry)}${startedAt === null ? '' : `, started ${ago(startedAt, now)}`}`;
   const hasFailed = state === 'failed' || state === 'interrupted';
-  const { unfinished } = bounded;
-  const states = unfinished.map((run) => run.state);
+  const bounded = Map.groupBy(entry.bounded.unfinished, (run) => run.state);
   return [
     state === 'failed' && lastFailure !== null ? errorText(lastFailure.error, lastFailure.message) : '',
     state === 'interrupted' ? `no execution is working on it: ${place}` : '',
     stale && !hasFailed ? `not completed for ${coarseDuration((freshnessSeconds ?? 0) * 1_000)}` : '',
     reportsOverdue && !hasFailed ? `no reports for ${coarseDuration((reportsEverySeconds ?? 0) * 1_000)}` : '',
     state === 'running' ? `running: ${place}` : '',
-    ...[...new Set(states)].map((each) => {
-      const count = states.filter((other) => other === each).length;
-      return `${plural(count, 'bounded run')} ${each}`;
-    }),
+    ...[...bounded].map(([each, runs]) => `${plural(runs.length, 'bounded run')} ${each}`),
   ]
     .filter(Boolean)
     .join('; ');
 }
 
 /** How far a run has come. */
-const placeText = ({ pages, slices }: Pick<ExportStatus, 'pages' | 'slices'>): string =>
+const placeText = ({ pages, slices }: Pick<RunView, 'pages' | 'slices'>): string =>
   slices === null ? plural(pages, 'page') : `${sliceCounts(slices)}, ${plural(pages, 'page')}`;
 
 /** On one line, whatever the service returned. */
@@ -196,127 +170,101 @@ const maxErrorLength = 300;
 const shortError = ({ error, message }: Pick<RunFailure, 'error' | 'message'>): string =>
   truncate(errorText(error, message), maxErrorLength);
 
-/** A text, which is wrapped between words; or a command for some purpose, which is not, so that it can be copied. */
-type Detail = string | readonly [purpose: string, command: string];
+/** A text, which is wrapped between words; or a command, which is not, so that it can be copied. */
+interface Detail {
+  readonly label: string;
+  readonly text: string;
+  readonly color?: Cell['style'];
+  readonly isCommand?: boolean;
+}
 
-/** An export, a table of its runs, and what to know and do about those that are unfinished or damaged, and about its bounded runs. */
-function exportLines(status: ExportStatus, runs: readonly RunStatus[], options: StatusTableOptions): string[] {
-  const { program, option, columns } = options;
-  const { export: name } = status;
-  const indented = (details: readonly Detail[]) =>
-    details.flatMap((each) =>
-      typeof each === 'string'
-        ? wrapText(`  ${each}`, columns, '    ')
-        : hintLines(...each, columns - 2).map((line) => `  ${line}`),
-    );
-  const command = (verb: string, more = '') => `${program} ${verb} ${name} ${more}${option}`;
-  const [newest] = runs;
+const labelWidth = 13;
+
+/** What to know and do about the export, its unfinished and damaged runs and its bounded runs; and a table of its runs. */
+function detailLines(entry: ViewedExport, options: StatusTableOptions): string[] {
+  const { style, columns } = options;
+  const details = 'error' in entry ? [{ label: 'error', text: noteOf(entry, 0) }] : detailsOf(entry, options);
+  const stated: readonly Detail[] = [{ label: 'state', ...colored(categoryOf(entry)) }, ...details];
+  const runs = 'error' in entry ? [] : (entry.runs ?? []);
   return [
-    ...factLines(status, options),
-    ...indented(overdueReports(status, options)),
-    ...(newest === undefined
-      ? ['  no runs yet', `  → ${command('start')}`]
-      : exportTable(runs, runColumns, { ...options, columns: columns - 2 }).map((line) => `  ${line}`)),
-    ...indented([
-      ...(newest === undefined ? [] : newestRunDetails(newest, options, command)),
-      ...runs.filter(({ state }) => state === 'damaged').flatMap((run) => damagedRunDetails(run, command)),
-      ...status.bounded.unfinished.flatMap((run) => boundedRunDetails(run, options, command)),
-      ...completedBounded(status.bounded, options),
-      ...failedStartDetails(status, options),
-    ]),
-  ].map((line) => line.trimEnd());
-}
-
-/** A command of this program about the export: `command('verify', '--run X ')`. */
-type CommandAbout = (verb: string, more?: string) => string;
-
-/** `nightly  completed 3 h ago · watermark …`: in one line, or with some of them in lines below. */
-function factLines(
-  { export: name, completedAt, watermark, schedule }: ExportStatus,
-  { now, style, columns }: StatusTableOptions,
-): readonly string[] {
-  const scheduled = scheduleText(schedule);
-  const completed = completedAt === null ? 'never completed' : `completed ${relativeTime(epochMsOf(completedAt), now)}`;
-  const lines: string[] = [];
-  let line = `${style('bold', name)}  ${completed}`;
-  for (const fact of [
-    `watermark ${watermark ?? 'none'}`,
-    scheduled === '–' ? 'no schedule' : `schedule ${scheduled}`,
-  ]) {
-    const longer = `${line} · ${fact}`;
-    const fits = stripVTControlCharacters(longer).length <= columns;
-    if (!fits) lines.push(line);
-    line = fits ? longer : `  ${fact}`;
-  }
-  return [...lines, line];
-}
-
-function overdueReports(
-  { reportsOverdue, lastReportsAt, reportsEverySeconds }: ExportStatus,
-  { now, style }: StatusTableOptions,
-): readonly Detail[] {
-  if (!reportsOverdue) return [];
-  const agoMs = lastReportsAt === null ? 0 : now - epochMsOf(lastReportsAt);
-  const every = coarseDuration((reportsEverySeconds ?? 0) * 1_000);
-  const text = `no completed run has had reports for ${coarseDuration(agoMs)}; expected within ${every} (expect.reportsEvery)`;
-  return [style('yellow', text)];
-}
-
-/** Only the newest run of an export can be unfinished. */
-function newestRunDetails(
-  { state, lastIncident, lastPageAt, slices }: RunStatus,
-  { now, style }: StatusTableOptions,
-  command: CommandAbout,
-): readonly Detail[] {
-  if (state === 'completed') return [];
-  const details: Detail[] = slices === undefined ? [] : [`${sliceCounts(slices)} done`, ...setAsideDetails(slices)];
-  if (state === 'running' && lastPageAt !== null) {
-    details.push(`last page ${relativeTime(epochMsOf(lastPageAt), now)}`);
-  }
-  if (lastIncident !== null) {
-    const label = style('yellow', lastIncident.kind === 'wait' ? 'last wait' : 'last error');
-    const when = relativeTime(epochMsOf(lastIncident.at), now);
-    const isWait = lastIncident.kind === 'wait';
-    const what = isWait ? `the service sent Retry-After: ${lastIncident.seconds} s` : shortError(lastIncident);
-    details.push(`${label} ${when}: ${what}`);
-  }
-  if (state === 'failed' || state === 'interrupted') details.push(['to resume', command('start')]);
-  return details;
-}
-
-const damagedRunDetails = ({ run }: RunStatus, command: CommandAbout): readonly Detail[] => [
-  `run ${run} was published, but its manifest is missing or was changed`,
-  ['to see what', command('verify', `--run ${run} `)],
-];
-
-const boundsText = ({ since, until }: BoundedRun) => `${since} to ${until}`;
-
-function boundedRunDetails(run: BoundedRun, { style }: StatusTableOptions, command: CommandAbout): readonly Detail[] {
-  const { state, since, until, series, slices, lastFailure } = run;
-  const stateText = style(state === 'failed' ? 'red' : state === 'running' ? 'cyan' : 'yellow', state);
-  const failure = lastFailure === null ? '' : `: ${shortError(lastFailure)}`;
-  const each = series === null ? '' : `--each ${series.each} `;
-  const start = command('start', `--since ${since} --until ${series?.until ?? until} ${each}`);
-  return [
-    `bounded run ${boundsText(run)} ${stateText}, ${placeText(run)}${failure}`,
-    ...(slices === null ? [] : setAsideDetails(slices)),
-    ...(state === 'running' ? [] : [['to resume', start] as const]),
+    style('bold', entry.export),
+    ...stated.flatMap(({ label, text, color, isCommand = false }) => {
+      const styled = color === undefined ? text : style(color, text);
+      const indent = ' '.repeat(labelWidth + 3);
+      const line = `  ${label.padEnd(labelWidth)} ${styled}`;
+      return isCommand ? [line] : wrapText(line, columns, indent);
+    }),
+    ...(runs.length === 0 ? [] : ['', ...exportTable(runs, runColumns, options)]),
   ];
 }
 
-/** A series may have hundreds: the newest one stands for all. */
-function completedBounded({ completed, newest }: BoundedRuns, { now }: StatusTableOptions): readonly Detail[] {
-  if (newest === null) return [];
-  const ago = newest.completedAt === null ? '' : `, ${relativeTime(epochMsOf(newest.completedAt), now)}`;
-  return [`${plural(completed, 'bounded run')} completed, the last one ${boundsText(newest)}${ago}`];
+const colored = (state: Category | RunState) => ({ text: state, color: stateStyles[state] });
+
+function detailsOf(view: ExportView, { now, program, option }: StatusTableOptions): readonly Detail[] {
+  const { export: name, watermark, schedule, reportsOverdue, lastReportsAt, reportsEverySeconds, failedStart } = view;
+  const { runs = [], bounded } = view;
+  const command = (label: string, verb: string, more = ''): Detail => {
+    return { label: `→ ${label}`, text: `${program} ${verb} ${name} ${more}${option}`, isCommand: true };
+  };
+  const every = coarseDuration((reportsEverySeconds ?? 0) * 1_000);
+  const without = coarseDuration(lastReportsAt === null ? 0 : now - epochMsOf(lastReportsAt));
+  const overdue = `no completed run has had any for ${without}; expected within ${every} (expect.reportsEvery)`;
+  return [
+    { label: 'completed', text: completedText(view, now) },
+    { label: 'watermark', text: watermark ?? 'none' },
+    { label: 'schedule', text: scheduleText(schedule) === '–' ? 'none' : scheduleText(schedule) },
+    ...(reportsOverdue ? [{ label: 'reports', text: overdue, color: 'yellow' } as const] : []),
+    ...(failedStart === null ? [] : [failedStartDetail(failedStart, now)]),
+    ...(runs.length === 0 ? [command('first run', 'start')] : []),
+    ...runs.flatMap((run): readonly Detail[] => {
+      if (run.state === 'completed' || run.state === 'empty') return [];
+      if (run.state === 'damaged') {
+        const text = `run ${run.run} was published, but its manifest is missing or was changed`;
+        return [{ label: 'damaged', text, color: 'red' }, command('to see what', 'verify', `--run ${run.run} `)];
+      }
+      const isUnfinished = run.state === 'failed' || run.state === 'interrupted';
+      return [...runDetails(run, now), ...(isUnfinished ? [command('to resume', 'start')] : [])];
+    }),
+    ...bounded.unfinished.flatMap((run) => {
+      const { since, until, series, state } = run;
+      const bounds = `--since ${since} --until ${series?.until ?? until} ${series === null ? '' : `--each ${series.each} `}`;
+      const text = `${since} to ${until}: ${state}, ${placeText(run)}`;
+      return [
+        { label: 'bounded run', text, color: stateStyles[state] },
+        ...runDetails(run, now),
+        ...(state === 'running' ? [] : [command('to resume', 'start', bounds)]),
+      ];
+    }),
+    ...completedBounded(bounded, now),
+  ];
 }
 
-/** Why slices were not exported to their end. */
-const setAsideDetails = ({ setAside }: SlicesStatus): readonly Detail[] =>
-  setAside.map(({ slice, error, message }) => `slice ${slice} is set aside: ${errorText(error, message)}`);
+const failedStartDetail = (failure: RunFailure, now: number): Detail => {
+  return { label: 'last start', text: `failed ${ago(failure.at, now)}: ${shortError(failure)}`, color: 'red' };
+};
 
-function failedStartDetails({ failedStart }: ExportStatus, { now, style }: StatusTableOptions): readonly Detail[] {
-  if (failedStart === null) return [];
-  const when = relativeTime(epochMsOf(failedStart.at), now);
-  return [`${style('red', 'last start failed')} ${when}: ${shortError(failedStart)}`];
+/** How far an unfinished run has come, what delayed or stopped it last, and why slices are set aside. */
+function runDetails({ state, bounded, lastPageAt, slices, lastIncident }: RunView, now: number): readonly Detail[] {
+  return [
+    ...(slices === null || bounded ? [] : [{ label: 'slices', text: `${sliceCounts(slices)} done` }]),
+    ...(state !== 'running' || lastPageAt === null ? [] : [{ label: 'last page', text: ago(lastPageAt, now) }]),
+    ...(lastIncident === null ? [] : [incidentDetail(lastIncident, now)]),
+    ...(slices?.setAside ?? []).map(({ slice, error, message }) => {
+      return { label: `slice ${slice}`, text: `is set aside: ${errorText(error, message)}` };
+    }),
+  ];
+}
+
+function incidentDetail(incident: Incident, now: number): Detail {
+  const isWait = incident.kind === 'wait';
+  const what = isWait ? `the service sent Retry-After: ${incident.seconds} s` : shortError(incident);
+  return { label: isWait ? 'last wait' : 'last error', text: `${ago(incident.at, now)}: ${what}`, color: 'yellow' };
+}
+
+/** A series may have hundreds: the newest one stands for all. */
+function completedBounded({ completed, newest }: ExportView['bounded'], now: number): readonly Detail[] {
+  if (newest === null) return [];
+  const at = newest.completedAt === null ? '' : `, ${ago(newest.completedAt, now)}`;
+  const text = `${number(completed)} completed, the last one ${newest.since} to ${newest.until}${at}`;
+  return [{ label: 'bounded runs', text }];
 }

@@ -57,45 +57,10 @@ export function wrapText(text: string, width: number, indent: string): readonly 
   return [...lines, line ?? ''];
 }
 
+/** Of a table. */
 export interface Cell {
   readonly text: string;
   readonly style?: Style | undefined;
-  readonly alignRight?: boolean | undefined;
-}
-
-/** The space between two columns. */
-export const columnGap = 2;
-
-/**
- * One line per row, in columns as wide as their widest cell and two spaces apart. A cell that would pass `maxWidth` is
- * truncated, and those after it are left out.
- */
-export function tableLines(
-  rows: readonly (readonly Cell[])[],
-  style: TextStyle,
-  maxWidth = Number.POSITIVE_INFINITY,
-): string[] {
-  const widths = columnWidths(rows);
-  return rows.map((row) => {
-    let start = 0;
-    const cells = row.map((cell, column) => {
-      const width = widths[column] ?? 0;
-      const aligned = cell.alignRight === true ? cell.text.padStart(width) : cell.text;
-      const shown = ellipsize(aligned, Math.max(0, maxWidth - start));
-      start += width + columnGap;
-      const text = cell.style === undefined || shown === '' ? shown : style(cell.style, shown);
-      return text + ' '.repeat(width - aligned.length);
-    });
-    return cells.join(' '.repeat(columnGap)).trimEnd();
-  });
-}
-
-/** The width of the widest cell of each column. */
-export function columnWidths(rows: readonly (readonly Cell[])[]): readonly number[] {
-  return rows.reduce<number[]>(
-    (widest, row) => row.map(({ text }, column) => Math.max(widest[column] ?? 0, text.length)),
-    [],
-  );
 }
 
 /** `text`, or as much of it as fits into `width` with an ellipsis at the end. */

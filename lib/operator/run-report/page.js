@@ -75,7 +75,17 @@
   const formatPeriod = ({ since, until }) =>
     `${since === null ? 'unknown' : formatTime(since)}${until === undefined ? '' : ` to ${formatTime(until)}`}`;
 
-  const durationMs = ({ startedAt, lastActiveAt }) => Math.max(0, Date.parse(lastActiveAt) - Date.parse(startedAt));
+  /**
+   * When the run was completed or last active; for a running run, the present.
+   * @param {import('../run-view.ts').RunView} run
+   */
+  function lastActiveMs({ state, startedAt, completedAt, lastPageAt, lastIncident }) {
+    if (completedAt !== null) return Date.parse(completedAt);
+    if (state === 'running') return Date.parse(data.createdAt);
+    return Math.max(...[startedAt, lastPageAt, lastIncident?.at].map((instant) => Date.parse(instant ?? startedAt)));
+  }
+
+  const durationMs = (run) => Math.max(0, lastActiveMs(run) - Date.parse(run.startedAt));
 
   /* All pages */
 
@@ -119,9 +129,8 @@
     showFacts('.facts', [
       ['Run', code(run.run)],
       [run.bounded ? 'Reports dated from (bounded run)' : 'Reports dated from', formatPeriod(run)],
-      ['Watermark', run.watermark && formatTime(run.watermark)],
       ['Started', formatTime(run.startedAt)],
-      [run.completedAt === null ? 'Last active' : 'Completed', formatTime(run.lastActiveAt)],
+      [run.completedAt === null ? 'Last active' : 'Completed', formatTime(lastActiveMs(run))],
       ['Slices', slices && `${formatNumber(slices.done)} of ${formatNumber(slices.count)} done`],
       [
         'Time to response: median, p95, longest',
@@ -211,7 +220,7 @@
     Object.assign(find('#delayed'), { hidden: delayed.length === 0, open: delayed.length <= 15 });
 
     const newest = points[points.length - 1];
-    const end = Math.max(Date.parse(run.lastActiveAt), newest.loggedAt);
+    const end = Math.max(lastActiveMs(run), newest.loggedAt);
     const times = [Date.parse(run.startedAt), ...points.map(({ loggedAt }) => loggedAt), end];
     const column = (valueOf) => [null, ...points.map(valueOf), null];
     const mean = (sum, count) => column((point) => (point[count] === 0 ? null : point[sum] / point[count]));

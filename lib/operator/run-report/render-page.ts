@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import type { Instant } from '../../core/model.ts';
 import { toPrintable } from '../../core/sanitize.ts';
 import type { UnreadableExport } from '../../target/target.ts';
-import type { Category, RunStatus } from '../run-status.ts';
+import type { Category, RunView } from '../run-view.ts';
 import type { RunData } from './run-data.ts';
 
 export type PageData = RunPage | IndexPage;
@@ -42,7 +42,7 @@ export interface ListedExport {
   readonly runs: readonly ListedRun[];
 }
 
-export interface ListedRun extends RunStatus, Pick<RunData, 'lastActiveAt'> {
+export interface ListedRun extends RunView {
   /** The file name of its page, or why it has none. */
   readonly page: { readonly file: string } | { readonly error: UnreadableExport['error'] };
 }

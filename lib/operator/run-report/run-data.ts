@@ -1,22 +1,13 @@
-/** Collects what the page about a run shows. It contains no secrets, because its sources contain none. */
+/** What the page about a run shows, as JSON: the run, and its pages over time. It contains no secrets, because its sources contain none. */
 
 import { createHistogram } from 'node:perf_hooks';
-import { filterOf } from '../../core/filter.ts';
-import type { ExportState, Instant } from '../../core/model.ts';
-import { findManifest } from '../../core/storage/published-runs.ts';
-import { epochMsOf, instantOf } from '../../core/timestamps.ts';
+import type { PageEntry } from '../../core/model.ts';
+import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../../target/target.ts';
-import { findLoggedSlices, type RunStatus } from '../run-status.ts';
-import { measures, mergeAdjacent, PageSeries, type Point } from './page-series.ts';
+import { findLoggedSlices, type RunView } from '../run-view.ts';
 
 /** Its size is bounded, however many pages the run has. */
-export interface RunData extends RunStatus {
-  /** When the run was completed or last active; for a running run, the present. */
-  readonly lastActiveAt: Instant;
-  /** The export's watermark after this run, if it is the newest completed one; otherwise null. */
-  readonly watermark: Instant | null;
-  /** null if it is no longer stored. Its filter includes the lower bound of the date. */
-  readonly request: RequestData | null;
+export interface RunData extends RunView {
   /** Milliseconds from a request to the response headers, to 0.1%. null if no page has times. */
   readonly latency: { readonly median: number; readonly p95: number; readonly max: number } | null;
   readonly points: Columns;
@@ -24,19 +15,34 @@ export interface RunData extends RunStatus {
   readonly groups: Columns;
 }
 
-interface RequestData {
-  readonly service: string;
-  /** As JSON. */
-  readonly filter: string;
-  readonly format: string;
-  readonly container: string;
-  /** Reports per page; null for the service's default. */
-  readonly size: number | null;
-}
+/** What a point has of its pages: sums, or the highest value. Times are in milliseconds. */
+const measures = {
+  /** When the last of the pages was logged, since the epoch. */
+  loggedAt: 'max',
+  pages: 'sum',
+  /** Pages with times. An adopted page has none, because another attempt fetched it. */
+  timedPages: 'sum',
+  /** From the request to the response headers. */
+  latency: 'sum',
+  maxLatency: 'max',
+  /** From the response headers to the log entry. */
+  transfer: 'sum',
+  bytes: 'sum',
+  maxBytes: 'max',
+  reports: 'sum',
+  /** Failed attempts before the pages. */
+  failedAttempts: 'sum',
+  /** Waits before the pages, because the service responded with Retry-After. */
+  waited: 'sum',
+} as const;
+const names = Object.keys(measures) as readonly (keyof Point)[];
+export type Point = Record<keyof typeof measures, number>;
 
 /** The form that the charts take, and half the size of a list of objects. */
 export type Columns = Readonly<Record<keyof Point, readonly number[]>>;
 
+/** No more points than a chart has pixels. */
+const maxPoints = 2_000;
 const maxGroups = 12;
 
 /**
@@ -44,66 +50,74 @@ const maxGroups = 12;
  * @throws ExportError if the log cannot be read or an entry is corrupt
  */
 export async function readRunData(
-  deployed: ExportTarget,
-  state: ExportState | undefined,
-  status: RunStatus,
-  now: Instant,
+  { log, store }: ExportTarget,
+  view: RunView,
   onPage: (bytes: number) => void,
 ): Promise<RunData> {
-  const { log, store } = deployed;
-  const series = new PageSeries();
   const latencies = createHistogram({ figures: 3 });
-  for (const chain of await findLoggedSlices(log, status)) {
-    for await (const entry of log.entries(chain)) {
-      series.add(entry);
+  // Pages that were logged within the same interval share a point. The slices come one after the other, so not in order of time.
+  let series = new Map<number, Point>();
+  let intervalMs = 1;
+  for (const slice of await findLoggedSlices(log, view)) {
+    for await (const entry of log.entries(slice)) {
+      addTo(series, Math.floor(epochMsOf(entry.loggedAt) / intervalMs), toPoint(entry));
+      while (series.size > maxPoints) {
+        intervalMs *= 2;
+        const finer = series;
+        series = new Map();
+        for (const point of finer.values()) addTo(series, Math.floor(point.loggedAt / intervalMs), point);
+      }
       if (entry.timing !== null) latencies.record(Math.max(1, Math.round(entry.timing.latencyMs)));
       onPage(entry.bytes);
     }
   }
-  const points = series.points();
-  const completed = state?.lastCompleted?.result.run === status.run ? state.lastCompleted.result : undefined;
+  const points = [...series.values()].sort((one, other) => one.loggedAt - other.loggedAt);
+  const groups = new Map<number, Point>();
+  const perGroup = Math.ceil(points.length / maxGroups);
+  for (const [index, point] of points.entries()) addTo(groups, Math.floor(index / perGroup), { ...point });
   return {
-    ...status,
-    since: status.since ?? completed?.since ?? null,
-    lastActiveAt: lastActivityOf(status, now),
-    watermark: completed?.watermark ?? null,
-    folder: store.locate(status.folder),
-    manifest: status.manifest && store.locate(status.manifest),
-    request: await findRequest(deployed, state, status),
+    ...view,
+    folder: store.locate(view.folder),
+    manifest: view.manifest && store.locate(view.manifest),
     latency:
       latencies.count === 0
         ? null
         : { median: latencies.percentile(50), p95: latencies.percentile(95), max: latencies.max },
     points: columnsOf(points),
-    groups: columnsOf(mergeAdjacent(points, maxGroups)),
+    groups: columnsOf([...groups.values()]),
   };
 }
 
-/** Of an unfinished run from its state, of a published one from its manifest, unless that is damaged. */
-async function findRequest(
-  { store }: ExportTarget,
-  state: ExportState | undefined,
-  { run, state: runState, manifest }: RunStatus,
-): Promise<RequestData | null> {
-  const active = state?.active?.run === run ? state.active : undefined;
-  const published = manifest !== null && runState === 'completed' ? await findManifest(store, manifest) : undefined;
-  // Only the header is needed; leaving the loop closes the file.
-  if (published !== undefined) for await (const _ of published.pages) break;
-  const request = active?.request ?? published?.header;
-  if (request === undefined) return null;
-  const { source: service, format, container, size = null } = request;
-  const filter = active === undefined ? request.filter : filterOf(active.request, active.since);
-  return { service, filter: JSON.stringify(filter), format, container, size };
+function toPoint(entry: PageEntry): Point {
+  const { timing, bytes, reports, failedAttempts = 0, waitedSeconds = 0 } = entry;
+  const loggedAt = epochMsOf(entry.loggedAt);
+  const latency = Math.round(timing?.latencyMs ?? 0);
+  return {
+    loggedAt,
+    pages: 1,
+    timedPages: timing === null ? 0 : 1,
+    latency,
+    maxLatency: latency,
+    // The clocks of two machines may differ, which can result in a negative duration.
+    transfer: timing === null ? 0 : Math.max(0, loggedAt - epochMsOf(timing.requestedAt) - latency),
+    bytes,
+    maxBytes: bytes,
+    reports: reports ?? 0,
+    failedAttempts,
+    waited: waitedSeconds * 1_000,
+  };
 }
 
-/** When the run was completed or last active; for a running run, `now`. */
-export function lastActivityOf(status: RunStatus, now: Instant): Instant {
-  const { state, startedAt, completedAt, lastPageAt, lastIncident } = status;
-  if (completedAt !== null) return completedAt;
-  if (state === 'running') return now;
-  const known = [startedAt, lastPageAt, lastIncident?.at].filter((instant) => typeof instant === 'string');
-  return instantOf(Math.max(...known.map(epochMsOf)));
+/** Adds `added` to the point at `key`, which becomes `added` if there is none. */
+function addTo(points: Map<number, Point>, key: number, added: Point): void {
+  const point = points.get(key);
+  if (point === undefined) points.set(key, added);
+  else {
+    for (const name of names) {
+      point[name] = measures[name] === 'max' ? Math.max(point[name], added[name]) : point[name] + added[name];
+    }
+  }
 }
 
 const columnsOf = (points: readonly Point[]): Columns =>
-  Object.fromEntries(measures.map((measure) => [measure, points.map((point) => point[measure])])) as unknown as Columns;
+  Object.fromEntries(names.map((name) => [name, points.map((point) => point[name])])) as unknown as Columns;

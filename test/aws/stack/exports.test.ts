@@ -5,7 +5,7 @@ import type { ScheduleSummary } from '@aws-sdk/client-scheduler';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Item } from '../../../lib/aws/dynamodb/items.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
-import { readStatuses } from '../../../lib/operator/run-status.ts';
+import { readExports } from '../../../lib/operator/run-view.ts';
 import {
   arn,
   awsError,
@@ -37,7 +37,7 @@ async function statusesOf(content: StackContent) {
   aws?.restore();
   aws = mockStack(content);
   await using stack = await openMockedStack(runtime);
-  return await readStatuses(await stack.openAll(), 0, runtime.now());
+  return await readExports(await stack.openAll(), 0, runtime.now());
 }
 
 const completed = (exportName: string) =>
@@ -126,7 +126,7 @@ describe('the exports of a stack', () => {
     aws = mockStack({ services: [{ name: 'acme', exports: ['daily', 'weekly'] }] });
     aws.dynamoDb.on(GetItemCommand).rejects(awsError('AccessDeniedException'));
     await using stack = await openMockedStack(runtime);
-    await expect(readStatuses(await stack.openAll(), 0, runtime.now())).rejects.toMatchObject({
+    await expect(readExports(await stack.openAll(), 0, runtime.now())).rejects.toMatchObject({
       name: 'AccessDeniedException',
     });
   });

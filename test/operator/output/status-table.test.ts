@@ -2,20 +2,20 @@
 
 import { describe, expect, it } from 'vitest';
 import {
-  type BoundedRun,
-  type ExportStatus,
+  type ExportView,
   needsAttention,
-  type RunStatus,
-  sortStatuses,
-  type StatusEntry,
-} from '../../../lib/operator/run-status.ts';
+  type RunView,
+  sortExports,
+  type ViewedExport,
+} from '../../../lib/operator/run-view.ts';
 import { type StatusTableOptions, statusLines, summarizeStatuses } from '../../../lib/operator/output/status-table.ts';
 import { textStyleFor } from '../../../lib/operator/output/terminal.ts';
 import { aRunId, at } from '../../support/builders.ts';
+import { aRunView } from '../run-report/example-runs.ts';
 
 const now = Date.parse('2026-11-20T16:00:00Z');
 
-const aStatus = (overrides: Partial<ExportStatus> = {}): ExportStatus => ({
+const aStatus = (overrides: Partial<ExportView> = {}): ExportView => ({
   export: 'nightly',
   service: 'acme',
   state: 'completed',
@@ -45,7 +45,7 @@ const failure = {
   at: at('2026-11-20T03:00:00Z'),
 };
 const failed = (name: string) => aStatus({ export: name, state: 'failed', lastFailure: failure });
-const unreadable = (name: string): StatusEntry => ({
+const unreadable = (name: string): ViewedExport => ({
   export: name,
   service: 'acme',
   error: { name: 'PageConflictError', message: 'The state was edited' },
@@ -66,7 +66,7 @@ const never = (name: string) =>
   });
 
 /** One of each, in alphabetical order. */
-const mixed: readonly StatusEntry[] = [
+const mixed: readonly ViewedExport[] = [
   aStatus({ export: 'a-completed' }),
   never('b-never'),
   aStatus({ export: 'c-running', state: 'running', pages: 812, startedAt: at('2026-11-20T14:00:00Z') }),
@@ -93,12 +93,12 @@ const plain: StatusTableOptions = {
 };
 
 /** As the command prints them. */
-const linesFor = (entries: readonly StatusEntry[], options: Partial<StatusTableOptions> = {}) =>
-  statusLines(sortStatuses(entries), { ...plain, summary: summarizeStatuses(entries), ...options });
+const linesFor = (entries: readonly ViewedExport[], options: Partial<StatusTableOptions> = {}) =>
+  statusLines(sortExports(entries), { ...plain, summary: summarizeStatuses(entries), ...options });
 
 describe('the order', () => {
   it('begins with what needs attention: unreadable, failed, interrupted, stale; then running, then the others by name', () => {
-    expect(sortStatuses(mixed).map((entry) => entry.export)).toEqual([
+    expect(sortExports(mixed).map((entry) => entry.export)).toEqual([
       'g-unreadable',
       'f-failed',
       'i-failed',
@@ -214,49 +214,28 @@ describe('the status of exports on a terminal', () => {
   });
 });
 
-const aRunStatus = (overrides: Partial<RunStatus> = {}): RunStatus => ({
-  export: 'nightly',
-  run: '20261120T020000Z-1f3a5c' as RunStatus['run'],
-  state: 'completed',
-  since: at('2026-11-19T02:00:00Z'),
-  startedAt: at('2026-11-20T02:00:00Z'),
-  completedAt: at('2026-11-20T02:03:20Z'),
-  serviceStartedAt: at('2026-11-20T02:00:00Z'),
-  endedAt: at('2026-11-20T02:03:20Z'),
-  lastPageAt: at('2026-11-20T02:03:10Z'),
-  pages: 1_204,
-  reports: 12_031,
-  bytes: 8_400_000,
-  folder: 'nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c',
-  manifest: 'nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c/manifest.json',
-  lastIncident: null,
-  ...overrides,
-});
-const aBoundedRun = (overrides: Partial<BoundedRun> = {}): BoundedRun => ({
+const aBoundedRun = (overrides: Partial<RunView> = {}): RunView => ({
+  ...aRunView(),
+  bounded: true,
   state: 'failed',
-  run: aRunId(),
   since: at('2020-01-01T00:00:00Z'),
   until: at('2021-01-01T00:00:00Z'),
-  startedAt: at('2026-11-20T15:00:00Z'),
   completedAt: null,
   slices: { done: 12, count: 64, setAside: [{ slice: 3, error: 'ContractError', message: 'no\nXML' }] },
   pages: 418,
   reports: 41_800,
   bytes: 37_000_000,
   lastFailure: failure,
-  series: null,
+  lastIncident: { kind: 'failed-run', ...failure },
   ...overrides,
 });
 const manyCompleted = {
   completed: 500,
   newest: aBoundedRun({ state: 'completed', slices: null, completedAt: at('2026-11-20T15:00:00Z') }),
 };
-const withRuns = (overrides: Partial<ExportStatus> = {}): ExportStatus =>
-  aStatus({ lastReportsAt: at('2026-11-17T02:03:20Z'), runs: [aRunStatus()], ...overrides });
-const linesOf = (status: ExportStatus) => linesFor([status]);
 
 it('notes bounded runs that are unfinished, besides the state of the export', () => {
-  const noteOf = (overrides: Partial<ExportStatus>) => {
+  const noteOf = (overrides: Partial<ExportView>) => {
     const [heading = '', line = ''] = linesFor([aStatus(overrides)]);
     return heading.includes('NOTE') ? line.slice(heading.indexOf('NOTE')) : '';
   };
@@ -274,131 +253,133 @@ it('notes how many slices of a run are done', () => {
 });
 
 describe('the status of one export on a terminal', () => {
-  it('shows an export in one line and its runs in a table below', () => {
+  const nightlyRun = (overrides: Partial<RunView> = {}): RunView =>
+    aRunView({ pages: 1_204, reports: 12_031, bytes: 8_400_000, ...overrides });
+  const unfinished = (overrides: Partial<RunView>): RunView => nightlyRun({ completedAt: null, ...overrides });
+  const withRuns = (overrides: Partial<ExportView> = {}): ExportView =>
+    aStatus({ lastReportsAt: at('2026-11-17T02:03:20Z'), runs: [nightlyRun()], ...overrides });
+  const linesOf = (status: ViewedExport, columns = 160) => linesFor([status], { columns });
+  const incident = { kind: 'failed-run', ...failure, at: at('2026-11-20T15:30:00Z') } as const;
+  /** The lines between the usual ones and the table of runs. */
+  const detailsOf = (status: ExportView, columns = 160) => {
+    const lines = linesOf(status, columns);
+    return lines.slice(5, lines.includes('') ? lines.indexOf('') : undefined);
+  };
+
+  it('has what is known of the export, and a table of its runs', () => {
     expect(linesOf(withRuns())).toEqual([
-      'nightly  completed 13 h ago · watermark 2026-11-20T02:00:00Z · schedule cron(0 2 * * ? *) Europe/Berlin',
-      '  RUN                      STATE      PAGES  REPORTS   BYTES  STARTED   TOOK   SINCE',
-      '  20261120T020000Z-1f3a5c  completed  1,204   12,031  8.4 MB  14 h ago  3 min  2026-11-19T02:00:00Z',
+      'nightly',
+      '  state         completed',
+      '  completed     13 h ago',
+      '  watermark     2026-11-20T02:00:00Z',
+      '  schedule      cron(0 2 * * ? *) Europe/Berlin',
+      '',
+      'RUN                      STATE      PAGES  REPORTS   BYTES  STARTED   TOOK   SINCE',
+      '20261120T020000Z-1f3a5c  completed  1,204   12,031  8.4 MB  14 h ago  5 min  2026-11-19T02:00:01Z',
     ]);
-  });
-
-  it('fits a terminal of 80 columns: wraps texts, and leaves out columns of runs', () => {
-    const name = 'n'.repeat(40);
-    const failedRun = aRunStatus({
-      export: name,
-      run: '20261120T020000Z-1f3a5c789abc' as RunStatus['run'],
-      state: 'failed',
-      completedAt: null,
-      pages: 1_000_000,
-      reports: 100_000_000,
-      lastIncident: {
-        kind: 'failed-run',
-        at: at('2026-11-20T15:30:00Z'),
-        error: 'ServiceUnavailableError',
-        message: `Report service responded with 503 for page 8 of run 20261120T020000Z-1f3a5c (request ID ${'r'.repeat(20)}). Response: it is down`,
-      },
-    });
-    const status = withRuns({
-      export: name,
-      runs: [failedRun, aRunStatus({ export: name, state: 'damaged' })],
-      reportsEverySeconds: 93_600,
-      reportsOverdue: true,
-      schedule: { kind: 'scheduled', expression: 'rate(1 day)', timeZone: 'UTC' },
-    });
-    const lines = linesFor([status], { columns: 80 });
-    expect(lines).toEqual([
-      `${name}  completed 13 h ago`,
-      '  watermark 2026-11-20T02:00:00Z · schedule rate(1 day)',
-      '  no completed run has had reports for 3 days; expected within 26 h',
-      '    (expect.reportsEvery)',
-      '  RUN                            STATE        PAGES      REPORTS   BYTES',
-      '  20261120T020000Z-1f3a5c789abc  failed   1,000,000  100,000,000  8.4 MB',
-      '  20261120T020000Z-1f3a5c        damaged      1,204       12,031  8.4 MB',
-      '  last error 30 min ago: ServiceUnavailableError: Report service responded with',
-      '    503 for page 8 of run 20261120T020000Z-1f3a5c (request ID',
-      '    rrrrrrrrrrrrrrrrrrrr). Response: it is down',
-      '  → to resume:',
-      `  npx report-exporter start ${name} --stack ReportExporter`,
-      '  run 20261120T020000Z-1f3a5c was published, but its manifest is missing or was',
-      '    changed',
-      '  → to see what:',
-      `  npx report-exporter verify ${name} --run 20261120T020000Z-1f3a5c --stack ReportExporter`,
+    expect(linesOf({ ...never('orders'), runs: [] })).toEqual([
+      'orders',
+      '  state         never',
+      '  completed     never',
+      '  watermark     none',
+      '  schedule      none',
+      '  → first run   npx report-exporter start orders --stack ReportExporter',
     ]);
-    // Commands are not cut, so that they can be copied.
-    for (const line of lines.filter((each) => !each.includes('npx '))) expect(line.length).toBeLessThanOrEqual(80);
-  });
-
-  it('lists bounded runs that are unfinished, each with how to resume it, and only the newest of the others', () => {
-    const series = { until: at('2026-01-01T00:00:00Z'), each: 'P7D' };
-    const unfinished = [
-      aBoundedRun(),
-      aBoundedRun({ state: 'interrupted', slices: null, lastFailure: null, series }),
-      aBoundedRun({ state: 'running', slices: { done: 1, count: 2, setAside: [] }, lastFailure: null }),
-    ];
-    const start = 'npx report-exporter start nightly --since 2020-01-01T00:00:00Z --until';
-    const bounds = '2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z';
-    expect(linesFor([withRuns({ bounded: { ...manyCompleted, unfinished } })], { columns: 200 }).slice(3)).toEqual([
-      `  bounded run ${bounds} failed, 12 of 64 slices, 418 pages: ServiceUnavailableError: Report service responded with 503 for page 8`,
-      '  slice 3 is set aside: ContractError: no XML',
-      `  → to resume: ${start} 2021-01-01T00:00:00Z --stack ReportExporter`,
-      `  bounded run ${bounds} interrupted, 418 pages`,
-      `  → to resume: ${start} 2026-01-01T00:00:00Z --each P7D --stack ReportExporter`,
-      `  bounded run ${bounds} running, 1 of 2 slices, 418 pages`,
-      `  500 bounded runs completed, the last one ${bounds}, 60 min ago`,
-    ]);
-  });
-
-  it('says how many slices of an unfinished run are done, and why others are set aside', () => {
-    const slices = { done: 2, count: 40, setAside: [{ slice: 3, error: 'ContractError', message: 'no\nXML' }] };
-    const run = aRunStatus({ state: 'failed', completedAt: null, slices });
-    expect(linesOf(withRuns({ runs: [run] })).slice(3, 5)).toEqual([
-      '  2 of 40 slices done',
-      '  slice 3 is set aside: ContractError: no XML',
-    ]);
-  });
-
-  it('says why and when a run failed, and how to resume it', () => {
-    const failed = aRunStatus({
-      state: 'failed',
-      completedAt: null,
-      reports: null,
-      lastIncident: {
-        kind: 'failed-run',
-        at: at('2026-11-20T15:30:00Z'),
-        error: 'ServiceUnavailableError',
-        message: 'Report service responded with 503\nfor page 8',
-      },
-    });
-    const schedule = { kind: 'disabled', expression: 'rate(1 day)', timeZone: 'UTC' } as const;
-    const lines = linesOf(withRuns({ runs: [failed], completedAt: null, schedule }));
-    expect(lines[0]).toContain('never completed');
-    expect(lines[0]).toContain('schedule rate(1 day) (disabled)');
-    expect(lines.slice(3)).toEqual([
-      '  last error 30 min ago: ServiceUnavailableError: Report service responded with 503 for page 8',
-      '  → to resume: npx report-exporter start nightly --stack ReportExporter',
-    ]);
-  });
-
-  it('says when a running run logged its last page, and how long the service made it wait', () => {
-    const running = aRunStatus({
-      state: 'running',
-      completedAt: null,
-      lastPageAt: at('2026-11-20T15:58:00Z'),
-      lastIncident: { kind: 'wait', at: at('2026-11-20T15:58:30Z'), seconds: 600 },
-    });
-    expect(linesOf(withRuns({ runs: [running] })).slice(3)).toEqual([
-      '  last page 2 min ago',
-      '  last wait 90 s ago: the service sent Retry-After: 600 s',
-    ]);
-  });
-
-  it('says how to start an export without runs', () => {
-    expect(linesOf(withRuns({ runs: [], completedAt: null, watermark: null }))).toEqual([
-      expect.stringMatching(/^nightly {2}never completed · watermark none/),
-      '  no runs yet',
-      '  → npx report-exporter start nightly --stack ReportExporter',
+    expect(linesOf(unreadable('orders'))).toEqual([
+      'orders',
+      '  state         unreadable',
+      '  error         PageConflictError: The state was edited',
     ]);
     expect(linesFor([])).toEqual(['No exports yet.']);
+  });
+
+  it('fits a terminal of 80 columns: wraps texts but no commands, and leaves out columns of runs', () => {
+    const name = 'n'.repeat(40);
+    const message = `Report service responded with 503 for page 8 (request ID ${'r'.repeat(20)}). Response: it is down`;
+    const runs = [
+      unfinished({ export: name, state: 'failed', lastIncident: { ...incident, message } }),
+      nightlyRun({ export: name, state: 'damaged' }),
+    ];
+    const status = withRuns({ export: name, runs, reportsEverySeconds: 93_600, reportsOverdue: true });
+    expect(linesOf(status, 80).slice(5)).toEqual([
+      '  reports       no completed run has had any for 3 days; expected within 26 h',
+      '                (expect.reportsEvery)',
+      '  last error    30 min ago: ServiceUnavailableError: Report service responded',
+      '                with 503 for page 8 (request ID rrrrrrrrrrrrrrrrrrrr). Response:',
+      '                it is down',
+      `  → to resume   npx report-exporter start ${name} --stack ReportExporter`,
+      '  damaged       run 20261120T020000Z-1f3a5c was published, but its manifest is',
+      '                missing or was changed',
+      `  → to see what npx report-exporter verify ${name} --run 20261120T020000Z-1f3a5c --stack ReportExporter`,
+      '',
+      'RUN                      STATE    PAGES  REPORTS   BYTES  STARTED   TOOK',
+      '20261120T020000Z-1f3a5c  failed   1,204   12,031  8.4 MB  14 h ago  –',
+      '20261120T020000Z-1f3a5c  damaged  1,204   12,031  8.4 MB  14 h ago  5 min',
+    ]);
+  });
+
+  it.each([
+    [
+      'a run that failed, and how to resume it',
+      { runs: [unfinished({ state: 'failed', lastIncident: incident })] },
+      [
+        '  last error    30 min ago: ServiceUnavailableError: Report service responded with 503 for page 8',
+        '  → to resume   npx report-exporter start nightly --stack ReportExporter',
+      ],
+    ],
+    [
+      'a start that began no run',
+      { failedStart: failure },
+      ['  last start    failed 13 h ago: ServiceUnavailableError: Report service responded with 503 for page 8'],
+    ],
+    [
+      'when a running run logged its last page, and how long the service made it wait',
+      {
+        runs: [
+          unfinished({
+            state: 'running',
+            lastPageAt: at('2026-11-20T15:58:00Z'),
+            lastIncident: { kind: 'wait', at: at('2026-11-20T15:58:30Z'), seconds: 600 },
+          }),
+        ],
+      },
+      ['  last page     2 min ago', '  last wait     90 s ago: the service sent Retry-After: 600 s'],
+    ],
+    [
+      'how many slices are done, and why others are set aside',
+      { runs: [unfinished({ state: 'running', slices: aBoundedRun().slices })] },
+      ['  slices        12 of 64 slices done', '  slice 3       is set aside: ContractError: no XML'],
+    ],
+    [
+      'bounded runs that are unfinished, each with how to resume it, and only the newest of the others',
+      {
+        bounded: {
+          ...manyCompleted,
+          unfinished: [
+            aBoundedRun(),
+            aBoundedRun({
+              state: 'interrupted',
+              slices: null,
+              lastIncident: null,
+              series: { until: at('2026-01-01T00:00:00Z'), each: 'P7D' },
+            }),
+            aBoundedRun({ state: 'running', slices: { done: 1, count: 2, setAside: [] }, lastIncident: null }),
+          ],
+        },
+      },
+      [
+        '  bounded run   2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z: failed, 12 of 64 slices, 418 pages',
+        '  last error    13 h ago: ServiceUnavailableError: Report service responded with 503 for page 8',
+        '  slice 3       is set aside: ContractError: no XML',
+        '  → to resume   npx report-exporter start nightly --since 2020-01-01T00:00:00Z --until 2021-01-01T00:00:00Z --stack ReportExporter',
+        '  bounded run   2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z: interrupted, 418 pages',
+        '  → to resume   npx report-exporter start nightly --since 2020-01-01T00:00:00Z --until 2026-01-01T00:00:00Z --each P7D --stack ReportExporter',
+        '  bounded run   2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z: running, 1 of 2 slices, 418 pages',
+        '  bounded runs  500 completed, the last one 2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z, 60 min ago',
+      ],
+    ],
+  ])('shows %s', (_, overrides: Partial<ExportView>, expected) => {
+    expect(detailsOf(withRuns(overrides))).toEqual(expected);
   });
 });
 

@@ -1,7 +1,7 @@
 /** Colors, tables and error messages on a terminal and elsewhere. */
 
 import { describe, expect, it } from 'vitest';
-import { errorLines, tableLines, textStyleFor, withProblemCount } from '../../../lib/operator/output/terminal.ts';
+import { errorLines, textStyleFor, withProblemCount } from '../../../lib/operator/output/terminal.ts';
 
 const terminal = { isTTY: true, write: () => true };
 const plain = (_: unknown, text: string) => text;
@@ -13,30 +13,6 @@ describe('colors', () => {
     expect(textStyleFor(terminal, { NO_COLOR: '1' })('red', 'x')).toBe('x');
     expect(textStyleFor(terminal, { TERM: 'dumb' })('red', 'x')).toBe('x');
     expect(textStyleFor({ write: () => true }, {})('red', 'x')).toBe('x');
-  });
-});
-
-describe('a table', () => {
-  it('aligns text to the left and numbers to the right', () => {
-    const rows = [
-      [{ text: 'a' }, { text: '1', alignRight: true }],
-      [{ text: 'bcd' }, { text: '22', alignRight: true }],
-    ];
-    expect(tableLines(rows, plain)).toEqual(['a     1', 'bcd  22']);
-  });
-
-  it('truncates the cells that do not fit, and styles only what is shown', () => {
-    const rows = [
-      [{ text: 'first' }, { text: '1,000', alignRight: true }, { text: 'a long note', style: 'red' as const }],
-      [{ text: 'x' }, { text: '7', alignRight: true }, { text: '' }],
-    ];
-    const marked = (_: unknown, text: string) => `<${text}>`;
-    expect(tableLines(rows, marked)).toEqual(['first  1,000  <a long note>', 'x          7']);
-    expect(tableLines(rows, marked, 20)).toEqual(['first  1,000  <a lon…>', 'x          7']);
-    expect(tableLines(rows, marked, 14)).toEqual(['first  1,000', 'x          7']);
-    expect(tableLines(rows, marked, 10)).toEqual(['first  1,…', 'x        …']);
-    expect(tableLines(rows, marked, 3)).toEqual(['fi…', 'x']);
-    expect(tableLines(rows, marked, 0)).toEqual(['', '']);
   });
 });
 

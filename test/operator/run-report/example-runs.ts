@@ -5,7 +5,7 @@ import type { ChainRef } from '../../../lib/core/ports.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import type { IndexPage, ListedExport, Origin } from '../../../lib/operator/run-report/render-page.ts';
 import { readRunData, type RunData } from '../../../lib/operator/run-report/run-data.ts';
-import type { RunStatus } from '../../../lib/operator/run-status.ts';
+import type { RunView } from '../../../lib/operator/run-view.ts';
 import type { ExportTarget } from '../../../lib/target/target.ts';
 import { createRng } from '../../simulation/world/rng.ts';
 import { aPageEntry, at } from '../../support/builders.ts';
@@ -18,11 +18,15 @@ export const origin: Origin = {
 
 const folder = 'nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c';
 
-export const aRunStatus = (overrides: Partial<RunStatus> = {}): RunStatus => ({
+export const aRunView = (overrides: Partial<RunView> = {}): RunView => ({
   export: 'nightly',
   run: asRunId('20261120T020000Z-1f3a5c'),
   state: 'completed',
   since: at('2026-11-19T02:00:01Z'),
+  series: null,
+  slices: null,
+  request: null,
+  lastFailure: null,
   startedAt: at('2026-11-20T02:00:00Z'),
   completedAt: at('2026-11-20T02:05:00Z'),
   serviceStartedAt: null,
@@ -38,7 +42,7 @@ export const aRunStatus = (overrides: Partial<RunStatus> = {}): RunStatus => ({
 });
 
 export interface ExampleRun {
-  readonly status: RunStatus;
+  readonly status: RunView;
   readonly entries: Iterable<PageEntry>;
 }
 
@@ -57,7 +61,7 @@ export async function readExample({ status, entries }: ExampleRun, overrides: Pa
     },
     store: { locate: (key: string) => `exports/${key}`, read: async () => undefined },
   } as unknown as ExportTarget;
-  return { ...(await readRunData(deployed, undefined, status, origin.createdAt, () => {})), ...overrides };
+  return { ...(await readRunData(deployed, status, () => {})), ...overrides };
 }
 
 export interface PageOptions {
@@ -76,7 +80,7 @@ export interface PageOptions {
 export function* pageEntries(options: PageOptions): Generator<PageEntry> {
   const { pages, isAdopted = () => false, delays = () => ({}), bytes = () => 71_370, reports = 100 } = options;
   const { latencyMs = () => 480, betweenMs = () => 120, transferMs = () => 95 } = options;
-  let clock = epochMsOf(aRunStatus().startedAt);
+  let clock = epochMsOf(aRunView().startedAt);
   const template = aPageEntry({ sha256: '', cursor: null, nextCursor: null });
   for (let page = 1; page <= pages; page += 1) {
     const latency = Math.round(latencyMs(page));
@@ -88,13 +92,13 @@ export function* pageEntries(options: PageOptions): Generator<PageEntry> {
 }
 
 /** The run with these pages, which ends when its last page is logged. */
-function aRun(status: Partial<RunStatus>, options: PageOptions): ExampleRun {
+function aRun(status: Partial<RunView>, options: PageOptions): ExampleRun {
   const entries = [...pageEntries(options)];
   const lastPageAt = entries.at(-1)?.loggedAt ?? null;
   const bytes = entries.reduce((sum, entry) => sum + entry.bytes, 0);
   const { reports = 100, pages } = options;
   const totals = { pages, reports: reports && pages * reports, bytes };
-  return { status: aRunStatus({ ...totals, completedAt: lastPageAt, lastPageAt, ...status }), entries };
+  return { status: aRunView({ ...totals, completedAt: lastPageAt, lastPageAt, ...status }), entries };
 }
 
 /** 124 pages with a wait of 45 seconds, two failed attempts, and a period in which the service is slow. */
@@ -166,7 +170,7 @@ export function longRun(pages = 50_000): ExampleRun {
       page % (pages / 25) === 0 ? { waitedSeconds: 600 } : page % 500 === 0 ? { failedAttempts: 1 } : {},
   };
   const state = { state: 'abandoned', since: null, completedAt: null } as const;
-  return { status: aRunStatus({ ...state, pages, reports: pages * 100 }), entries: pageEntries(options) };
+  return { status: aRunView({ ...state, pages, reports: pages * 100 }), entries: pageEntries(options) };
 }
 
 /** An export with a run a day, of which one was abandoned and one cannot be read. */
@@ -174,11 +178,11 @@ export function anIndex(exports: readonly Partial<ListedExport>[] = [{}]): Index
   const runs = Array.from({ length: 30 }, (_, daysAgo) => {
     const startedAt = instantOf(epochMsOf(origin.createdAt) - daysAgo * 86_400_000);
     const run = asRunId(`${startedAt.replaceAll(/[-:]/g, '')}-1f3a5c`);
-    const status = aRunStatus({ run, startedAt, pages: 124, reports: 12_334, bytes: 8_712_310 });
+    const status = aRunView({ run, startedAt, pages: 124, reports: 12_334, bytes: 8_712_310 });
     const state = daysAgo === 11 ? 'abandoned' : 'completed';
     const error = { name: 'PageConflictError', message: 'Log entry 7 does not match what this exporter wrote' };
     const page = daysAgo === 12 ? { error } : { file: `nightly-${run}.html` };
-    return { ...status, state, lastActiveAt: instantOf(epochMsOf(startedAt) + 180_000), page } as const;
+    return { ...status, state, completedAt: instantOf(epochMsOf(startedAt) + 180_000), page } as const;
   });
   const facts = ['completed 2026-11-20T08:33:00Z', 'watermark 2026-11-20T08:30:00Z', 'schedule cron(30 8 * * ? *) UTC'];
   return {

@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import type { PageData } from '../../../lib/operator/run-report/render-page.ts';
 import { renderPage } from '../../../lib/operator/run-report/render-page.ts';
 import { fc, it } from '../../support/property.ts';
-import { aRunStatus, anIndex, eventfulRun, origin, pageEntries, readExample, someRequest } from './example-runs.ts';
+import { aRunView, anIndex, eventfulRun, origin, pageEntries, readExample, someRequest } from './example-runs.ts';
 
 const hostileFragments = [
   '</script>',
@@ -32,7 +32,7 @@ const dataElement = /<script type="application\/json" id="data">(.*?)<\/script>/
 
 describe('a page of the run report', () => {
   it.prop([hostileText])('treats everything from outside as text', async (text) => {
-    const status = aRunStatus({ export: text, folder: text });
+    const status = aRunView({ export: text, folder: text });
     const request = { ...someRequest, service: text, filter: JSON.stringify({ [text]: text }) };
     const run = await readExample({ status, entries: pageEntries({ pages: 2 }) }, { request });
     const pages: PageData[] = [

@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import { type AllReportsOptions, writeAllReports } from '../../../lib/operator/run-report/all-reports.ts';
+import { type AllReportsOptions, writeAllReports } from '../../../lib/operator/run-report/write-reports.ts';
 import type { IndexPage } from '../../../lib/operator/run-report/render-page.ts';
 import { type ExportTarget, type Target, unreadableExport } from '../../../lib/target/target.ts';
 import { anExportBench, asExportTarget } from '../../support/export/export-bench.ts';
@@ -51,7 +51,7 @@ describe('the reports of all runs', () => {
     await mkdir(directory);
     await writeFile(join(directory, 'notes.txt'), 'mine');
     const deployed = await someRuns(3);
-    expect(await write(deployed)).toEqual([
+    expect((await write(deployed)).exports).toEqual([
       { export: deployed.name, runs: 3, unreadable: [] },
       {
         export: 'broken',
@@ -71,7 +71,7 @@ describe('the reports of all runs', () => {
   it('are those of one export, and of its newest runs', async () => {
     const { directory, write } = await aFolder();
     const deployed = await someRuns(3);
-    expect(await write(deployed, { exportName: deployed.name, maxRuns: 1 })).toMatchObject([{ runs: 1 }]);
+    expect((await write(deployed, { exportName: deployed.name, maxRuns: 1 })).exports).toMatchObject([{ runs: 1 }]);
     expect(await readdir(directory)).toHaveLength(2);
   });
 
@@ -88,7 +88,7 @@ describe('the reports of all runs', () => {
       },
     };
     const error = { name: 'PageConflictError', message: 'item 7 was changed' };
-    expect(await write({ ...deployed, log }, { exportName: deployed.name })).toMatchObject([
+    expect((await write({ ...deployed, log }, { exportName: deployed.name })).exports).toMatchObject([
       { runs: 2, unreadable: [{ error }] },
     ]);
     expect((await readIndex()).exports[0]?.runs.map(({ page }) => page)).toEqual([

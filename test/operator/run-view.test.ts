@@ -1,15 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry } from '../../lib/core/model.ts';
-import { findRunStatus, findStateOf, readExportStatus } from '../../lib/operator/run-status.ts';
-import type { Incident } from '../../lib/target/target.ts';
+import { findRun, readExport } from '../../lib/operator/run-view.ts';
+import { abandonRun } from '../../lib/operator/abandon-run.ts';
+import type { Incident, ScheduleState } from '../../lib/target/target.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { aRunId, at, collect } from '../support/builders.ts';
 import { anExportBench, asExportTarget, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 
 async function statusOf(bench: Bench, maxRuns = 10, lastIncident?: Incident) {
-  const status = await readExportStatus(asExportTarget(bench, lastIncident), maxRuns, bench.deps.runtime.now());
+  const status = await readExport(asExportTarget(bench, lastIncident), maxRuns, bench.deps.runtime.now());
   return { ...status, runs: status.runs ?? [] };
 }
 
@@ -71,7 +72,7 @@ describe('the status of an export', () => {
       // Only the manifest of an older run says when it was completed.
       { state: 'empty', pages: 1, reports: 0, manifest: null, completedAt: null, endedAt: expect.any(String) },
     ]);
-    const newest = await findRunStatus(asExportTarget(bench), await bench.state(), runs[0]?.run ?? aRunId());
+    const newest = await findRun(asExportTarget(bench), runs[0]?.run ?? aRunId());
     expect(newest).toMatchObject({ state: 'empty', completedAt });
   });
 
@@ -147,7 +148,7 @@ describe('the status of an export', () => {
     ]);
   });
 
-  it('finds an old run without reading the manifests of later ones', async () => {
+  it('finds each run as it lists it', async () => {
     const { bench, down } = aFailingBench();
     for (const state of ['completed', 'abandoned', 'completed'] as const) {
       down.is = state === 'abandoned';
@@ -155,27 +156,12 @@ describe('the status of an export', () => {
       bench.advance(60_000);
     }
     down.is = false;
-    for (let runs = 0; runs < 20; runs += 1) {
-      await bench.start();
-      bench.advance(60_000);
-    }
-    const known = (await statusOf(bench, 30)).runs;
-    const reads: string[] = [];
+    await bench.start();
+    const { runs: known } = await statusOf(bench, 30);
     const deployed = asExportTarget(bench);
-    const store = {
-      ...deployed.store,
-      read(key: string) {
-        reads.push(key);
-        return deployed.store.read(key);
-      },
-    };
-    for (const run of known) {
-      reads.length = 0;
-      expect(await findRunStatus({ ...deployed, store }, await bench.state(), run.run)).toEqual(run);
-      expect(reads.length).toBeLessThanOrEqual(1);
-    }
+    for (const run of known) expect(await findRun(deployed, run.run)).toEqual(run);
     expect(known.map(({ state }) => state)).toContain('abandoned');
-    expect(await findRunStatus(deployed, await bench.state(), aRunId())).toBeUndefined();
+    expect(await findRun(deployed, aRunId())).toBeUndefined();
   });
 
   it('has the totals of all slices, how many are done, and why others are set aside', async () => {
@@ -203,7 +189,7 @@ describe('the status of an export', () => {
       { state: 'completed', slices: done, pages: 8, reports: 8 },
       { state: 'abandoned', run: status.run, pages: 7, reports: 7 },
     ]);
-    expect(runs[1]?.slices).toBeUndefined();
+    expect(runs[1]?.slices).toBeNull();
   });
 
   it('lists no bounded runs among the others, but finds each, and says which are unfinished', async () => {
@@ -242,7 +228,7 @@ describe('the status of an export', () => {
     const deployed = asExportTarget(bench);
     for (const { run, since, until, state } of [...bounded.unfinished, ...(bounded.newest ? [bounded.newest] : [])]) {
       const id = run ?? aRunId();
-      const found = await findRunStatus(deployed, await findStateOf(deployed, id), id);
+      const found = await findRun(deployed, id);
       expect(found).toMatchObject({ run, state, since, until, bounded: true });
     }
   });
@@ -257,7 +243,7 @@ describe('the status of an export', () => {
         for await (const run of bench.log.runs(name)) yield* (await collect(bench.log.entries(run))).slice(0, 1);
       },
     };
-    const { runs } = await readExportStatus({ ...deployed, log }, 10, bench.deps.runtime.now());
+    const { runs } = await readExport({ ...deployed, log }, 10, bench.deps.runtime.now());
     expect(runs).toMatchObject([{ state: 'completed', pages: 3, reports: 5 }]);
   });
 
@@ -274,14 +260,164 @@ describe('the status of an export', () => {
     for (const { manifest } of intact.slice(0, 2)) damage(bench.store.objects, manifest ?? '');
     const { runs, state } = await statusOf(bench);
     expect(state).toBe('damaged');
-    expect(runs).toEqual(intact.map((run, index) => (index < 2 ? { ...run, state: 'damaged' } : run)));
+    expect(runs).toEqual(intact.map((run, index) => (index < 2 ? { ...run, state: 'damaged', request: null } : run)));
     for (const { run } of runs) {
-      const found = await findRunStatus(asExportTarget(bench), await bench.state(), run);
+      const found = await findRun(asExportTarget(bench), run);
       expect(found).toEqual(runs.find((each) => each.run === run));
     }
 
     for (const key of bench.store.objects.keys()) if (key.endsWith('/run.json')) bench.store.objects.delete(key);
     const unknown = { since: null, completedAt: null, serviceStartedAt: null };
     expect((await statusOf(bench)).runs.slice(0, 1)).toMatchObject([{ ...unknown, state: 'damaged' }]);
+  });
+});
+
+const scheduled: ScheduleState = { kind: 'scheduled', expression: 'cron(0 2 * * ? *)', timeZone: 'UTC' };
+
+async function statusIn(bench: Bench, { isRunning = false, freshnessSeconds = null as number | null } = {}) {
+  const deployed = {
+    ...asExportTarget(bench),
+    executions: { isRunning: async () => isRunning, hasEnded: async () => false },
+    readSchedule: async () => scheduled,
+    freshnessSeconds,
+  };
+  return await readExport(deployed, 0, bench.deps.runtime.now());
+}
+
+/** The service fails with `error` at the second request of each run while `down.is`. */
+function aBench(error: 'RequestRejectedError' | 'CursorRejectedError', options: BenchOptions = {}) {
+  const down = { is: true };
+  const bench = anExportBench({
+    reports: someReports(5),
+    size: 2,
+    limits: { maxCursorRestarts: 0 },
+    script: (request) => {
+      if (down.is && request.cursor !== null) throw new ExportError(error, 'no');
+      return undefined;
+    },
+    ...options,
+  });
+  return { bench, down };
+}
+
+describe('an export without its runs', () => {
+  it('has no run before the first one', async () => {
+    const bench = anExportBench();
+    expect(await statusIn(bench)).toEqual({
+      export: bench.deps.definition.name,
+      service: 'acme',
+      state: 'never',
+      stale: false,
+      freshnessSeconds: null,
+      lastReportsAt: null,
+      reportsEverySeconds: null,
+      reportsOverdue: false,
+      run: null,
+      since: null,
+      startedAt: null,
+      pages: 0,
+      reports: 0,
+      bytes: 0,
+      watermark: null,
+      completedAt: null,
+      schedule: scheduled,
+      lastFailure: null,
+      failedStart: null,
+      slices: null,
+      bounded: { unfinished: [], completed: 0, newest: null },
+    });
+  });
+
+  it('does not hide a run that was abandoned because it can never complete, until the next one begins', async () => {
+    const { bench, down } = aBench('CursorRejectedError');
+    down.is = false;
+    await bench.start();
+    const before = await statusIn(bench);
+    down.is = true;
+    bench.advance(3_600_000);
+    await bench.start({ since: '1970-01-01T00:00:00Z' });
+    const failed = await statusIn(bench);
+    expect(failed).toMatchObject({
+      state: 'failed',
+      since: '1970-01-01T00:00:00Z',
+      startedAt: '2026-11-20T03:00:00Z',
+      pages: 1,
+      reports: 2,
+      watermark: before.watermark,
+      completedAt: before.completedAt,
+      lastFailure: { error: 'CursorRejectedError', message: 'no', at: '2026-11-20T03:00:00Z' },
+    });
+    expect(failed.run).not.toBe(before.run);
+    expect((await bench.state()).active).toBeUndefined();
+
+    down.is = false;
+    bench.advance(3_600_000);
+    await bench.start();
+    expect(await statusIn(bench)).toMatchObject({ state: 'completed', startedAt: '2026-11-20T04:00:00Z' });
+    expect((await bench.state()).lastAbandoned).toBeUndefined();
+  });
+
+  it('has the run before an unfinished one that an operator has abandoned', async () => {
+    const { bench, down } = aBench('RequestRejectedError');
+    await bench.start();
+    const abandonUnfinished = async () => {
+      const { active } = await bench.state();
+      if (active === undefined) throw new Error('there is no unfinished run');
+      await abandonRun(asExportTarget(bench), active);
+    };
+    await abandonUnfinished();
+    expect(await statusIn(bench)).toMatchObject({ state: 'never', lastFailure: null });
+    down.is = false;
+    bench.advance(60_000);
+    const end = await bench.start();
+    down.is = true;
+    bench.advance(60_000);
+    await bench.start({ since: '1970-01-01T00:00:00Z' });
+    await abandonUnfinished();
+    expect(await statusIn(bench)).toMatchObject({
+      state: 'completed',
+      run: end.status === 'completed' ? end.result.run : '',
+    });
+  });
+
+  it('is stale once the newest completed run is older than allowed, also while another runs', async () => {
+    const { bench, down } = aBench('RequestRejectedError');
+    expect(await statusIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: true });
+    down.is = false;
+    await bench.start();
+    bench.advance(60_000);
+    expect(await statusIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: false, freshnessSeconds: 60 });
+    bench.advance(1);
+    expect(await statusIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: true });
+    down.is = true;
+    await bench.start({ since: '1970-01-01T00:00:00Z' });
+    expect(await statusIn(bench, { freshnessSeconds: 60, isRunning: true })).toMatchObject({
+      state: 'running',
+      stale: true,
+    });
+    expect(await statusIn(bench)).toMatchObject({ stale: false });
+  });
+});
+
+describe('an export that expects reports', () => {
+  it('lacks them once no completed run has had some for so long, whatever the runs since', async () => {
+    const expecting = { expect: { reportsEveryMs: 3_600_000 } };
+    const bench = anExportBench({ definition: expecting });
+    expect(await statusIn(bench)).toMatchObject({ lastReportsAt: null, reportsOverdue: false });
+    await bench.start();
+    const lastReportsAt = at('2026-11-20T02:00:00Z');
+    bench.advance(3_599_999);
+    const empty = bench.with({ reports: [], definition: { ...expecting, name: bench.deps.definition.name } });
+    await empty.start();
+    const expected = { lastReportsAt, reportsEverySeconds: 3_600 };
+    expect(await statusIn(empty)).toMatchObject({ ...expected, reportsOverdue: false });
+    bench.advance(1);
+    expect(await statusIn(empty)).toMatchObject({ ...expected, state: 'completed', reportsOverdue: true });
+    expect(await readExport(asExportTarget(empty), 1, empty.deps.runtime.now())).toMatchObject({
+      ...expected,
+      reportsOverdue: true,
+    });
+    await bench.start({ since: '1970-01-01T00:00:00Z' });
+    expect(await statusIn(bench)).toMatchObject({ lastReportsAt: '2026-11-20T03:00:00Z', reportsOverdue: false });
   });
 });
