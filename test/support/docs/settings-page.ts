@@ -61,7 +61,9 @@ function tablesOf(schema: Schema, path: string, level: number): string[] {
   const rows = fields.map((each, index) => rowOf(each, pathOf(path, each.name), fields[index - 1]?.name !== each.name));
   const inner = fields.flatMap(({ name, field }) => {
     const [item, itemPath] = itemOf(field, pathOf(path, name));
-    return isObject(item) ? tablesOf(item, itemPath, path === '' ? 2 : 3) : [];
+    // The description of an object is in its row; that of an item of a list is not.
+    const shown = item === field ? { ...item, description: undefined } : item;
+    return isObject(item) ? tablesOf(shown, itemPath, path === '' ? 2 : 3) : [];
   });
   const heading = `${'#'.repeat(level)} ${path === '' ? 'The file' : `\`${path}\``}`;
   return [
