@@ -1,9 +1,8 @@
-/** Enforces the import table of docs/architecture.md: which module may import what, and that arrows only point down. */
+/** Which module may import what, and that arrows only point down (docs/architecture.md, "Modules and imports"). */
 
 import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { rowsOf } from '../support/docs/doc-pages.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -16,7 +15,7 @@ interface Module {
   readonly builtins?: readonly string[];
 }
 
-/** Modules and entry points. The column "May import" of docs/architecture.md says the same. */
+/** Modules and entry points. */
 const importTable: Readonly<Record<string, Module>> = {
   'lib/core': { modules: [], packages: ['zod'] },
   'lib/settings': { modules: ['lib/core'], packages: ['zod', '@humanwhocodes/momoa'] },
@@ -165,18 +164,6 @@ describe('the import table', () => {
     const imports = sourceFiles(module).flatMap(importsOf);
     expect(imports.length).toBeGreaterThan(0);
     expect(imports.map((each) => forbiddenByTable(module, allowed, each)).filter(Boolean)).toEqual([]);
-  });
-
-  it('is the one in docs/architecture.md', () => {
-    const documented = rowsOf('docs/architecture.md', 'Modules and imports').map(([module = '', , mayImport = '']) => [
-      module.replaceAll('`', ''),
-      [...mayImport.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name).sort(),
-    ]);
-    const enforced = Object.entries(importTable).map(([module, { modules, packages, builtins = [] }]) => [
-      module,
-      [...modules, ...packages, ...builtins].sort(),
-    ]);
-    expect(documented).toEqual(enforced);
   });
 });
 

@@ -17,18 +17,6 @@ export function sectionOf(page: string, level: number, title: string): string {
   return after.split(new RegExp(`^#{1,${level}} `, 'm'))[0] ?? '';
 }
 
-/** The rows of the only table in a second-level section, cell by cell, without its header. */
-export function rowsOf(page: string, title: string): string[][] {
-  const lines = sectionOf(page, 2, title).split('\n');
-  const [, , ...rows] = lines.filter((line) => line.startsWith('|'));
-  return rows.map((line) =>
-    line
-      .split('|')
-      .slice(1, -1)
-      .map((cell) => cell.trim()),
-  );
-}
-
 interface Block {
   readonly language: string;
   /** The word after the language, such as `catch-up.sh`; empty for most blocks. */
