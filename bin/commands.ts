@@ -169,7 +169,7 @@ Exit status: 0 completed, skipped, or started without --follow; 1 any failed; 2 
     },
     help: `
 Checks every page (existence, size, SHA-256, metadata, and what is in a compressed one), the page numbers and cursors, the
-manifest against the page log, and latest.json. If the newest run has no reports, the newest run with reports is checked, too.
+manifest against the page log, and latest.json. Without --run, bounded runs are left out.
 
 Examples:
   $ report-exporter verify

@@ -6,13 +6,13 @@
 import { hash } from 'node:crypto';
 import { secondOf } from '../core/filter.ts';
 import {
-  addPage,
   type Bounds,
+  type PageEntry,
   type Run,
   type RunTotals,
   type StoredCursor,
   type StoredPage,
-  zeroTotals,
+  sumTotals,
 } from '../core/model.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
@@ -27,14 +27,15 @@ import {
   summaryKey,
   startOf,
 } from '../core/storage/keys.ts';
+import { serviceTimes } from '../core/storage/manifest.ts';
 import { type PublishedRun, readLatestPointer, readSummary } from '../core/storage/published-runs.ts';
 import {
-  differentTotals,
-  type Expected,
-  type ExpectedChain,
+  type Chain,
+  differences,
   type ExpectedPage,
   type Finding,
   Findings,
+  isLogged,
   pagesOfLog,
   pagesOfManifest,
   type VerifiedStores,
@@ -57,6 +58,9 @@ export interface VerifiedRun extends RunTotals {
   readonly findingCount: number;
 }
 
+/** How many objects are read at once. */
+const concurrency = 8;
+
 /**
  * Verifies the pages of a run and its folder. Of a published one, also its manifest and its summary, and the pointer to the newest run;
  * of an unfinished one, its log.
@@ -64,83 +68,18 @@ export interface VerifiedRun extends RunTotals {
 export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun | Run): Promise<VerifiedRun> {
   const findings = new Findings();
   const isPublished = 'manifest' in subject;
-  const { totals, notes } = isPublished
-    ? await verifyPublished(deps, subject, findings)
-    : await verifyPages(deps, subject, pagesOfLog(deps, subject, findings), false, findings);
-  const { run, since, until, bounded } = isPublished ? subject.header : subject;
-  return {
-    run,
-    published: isPublished,
-    bounds: isPublished && bounded && until !== undefined ? { since, until } : null,
-    ...totals,
-    notes: isPublished ? notes : [...notes, 'The run is not published yet'],
-    findings: findings.found,
-    findingCount: findings.count,
-  };
-}
-
-async function verifyPublished(
-  deps: VerifyDependencies,
-  published: PublishedRun,
-  findings: Findings,
-): Promise<VerifiedPages> {
-  const { header, manifest } = published;
-  const run: RunKeyParts = { ...header, request: header };
-  const verified = await verifyPages(deps, run, pagesOfManifest(deps, run, published, findings), true, findings);
-  for (const problem of [
-    ...headerProblems(header, manifest),
-    ...differentTotals('its totals have', header.totals, verified.totals),
-  ]) {
-    findings.report(null, `${deps.store.locate(manifest)}: ${problem}`);
-  }
-  for (const verify of [verifySummary, verifyPointer]) {
-    await verify(deps, published, findings).catch((error: unknown) => findings.reportConflict(null, error));
-  }
-  return verified;
-}
-
-/** Where the header contradicts itself or the manifest's own key. */
-function headerProblems(header: PublishedRun['header'], manifest: string): string[] {
-  const { run, startedAt, since, filter, api } = header;
-  const toSecond = (instant: string) => instant.slice(0, 'yyyy-mm-ddThh:mm:ss'.length);
-  return [
-    ...(manifestKey(header) === manifest ? [] : [`its export, run and date belong to ${manifestKey(header)}`]),
-    ...(toSecond(startedAt) === toSecond(startOf(run))
-      ? []
-      : [`its startedAt, ${startedAt}, is not that of its run ID`]),
-    ...(api !== undefined || filter.date?.gte === secondOf(since)
-      ? []
-      : [`its since, ${since}, is not that of its filter`]),
-  ];
-}
-
-interface VerifiedPages {
-  readonly totals: RunTotals;
-  readonly notes: readonly string[];
-}
-
-/** How many objects are read at once. */
-const concurrency = 8;
-
-async function verifyPages(
-  deps: VerifyDependencies,
-  run: RunKeyParts,
-  pages: AsyncGenerator<ExpectedPage, Expected>,
-  isPublished: boolean,
-  findings: Findings,
-): Promise<VerifiedPages> {
-  let totals = zeroTotals;
-  let expected: Expected = { notes: [], chains: [] };
+  const run: RunKeyParts = isPublished ? { ...subject.header, request: subject.header } : subject;
+  const pages = isPublished ? pagesOfManifest(deps, run, subject, findings) : pagesOfLog(deps, subject, findings);
+  let chains: readonly Chain[] = [];
   // Each worker takes the next page as soon as it has finished one. The generator serializes the calls of `next`.
   const work = async () => {
     for (;;) {
       const next = await pages.next();
       if (next.done === true) {
-        expected = next.value ?? expected;
+        chains = next.value ?? chains;
         return;
       }
       const { page } = next.value;
-      totals = { pages: totals.pages + 1, ...addPage(totals, page) };
       const problem = await findProblem(deps, run, next.value, isPublished).catch((error: unknown) =>
         findings.reportConflict(page.page, error),
       );
@@ -149,15 +88,80 @@ async function verifyPages(
     }
   };
   await Promise.all(Array.from({ length: concurrency }, work));
-  const leftovers = await reportUnexpectedPages(deps, run, expected.chains, isPublished, findings);
-  return { totals, notes: [...expected.notes, ...leftovers] };
+  const leftovers = await reportUnexpectedPages(deps, run, chains, isPublished, findings);
+  const totals = sumTotals(chains.map((chain) => chain.totals));
+  if (isPublished) await verifyDocuments(deps, subject, chains, totals, findings);
+  const { since, until, bounded } = isPublished ? subject.header : subject;
+  const unverified = isPublished
+    ? 'The page log no longer has the run, so the manifest was verified against the stored pages only'
+    : 'The run is not published yet';
+  return {
+    run: run.run,
+    published: isPublished,
+    bounds: isPublished && bounded && until !== undefined ? { since, until } : null,
+    ...totals,
+    notes: [...(isPublished && isLogged(chains) ? [] : [unverified]), ...leftovers],
+    findings: findings.found,
+    findingCount: findings.count,
+  };
+}
+
+async function verifyDocuments(
+  { store }: VerifyDependencies,
+  published: PublishedRun,
+  chains: readonly Chain[],
+  totals: RunTotals,
+  findings: Findings,
+): Promise<void> {
+  const { header, manifest } = published;
+  const problems = [
+    ...headerProblems(header, manifest),
+    ...differences(header, expectedHeader(header, chains, totals)).map((text) => `it has the ${text}`),
+  ];
+  for (const problem of problems) findings.report(null, `${store.locate(manifest)}: ${problem}`);
+  for (const verify of [verifySummary, verifyPointer]) {
+    await verify(store, published, findings).catch((error: unknown) => findings.reportConflict(null, error));
+  }
+}
+
+/** Where the header contradicts itself or the manifest's own key. */
+function headerProblems(header: PublishedRun['header'], manifest: string): string[] {
+  const { run, startedAt, since, filter, api } = header;
+  const toSecond = (instant: string) => instant.slice(0, 'yyyy-mm-ddThh:mm:ss'.length);
+  const problems: readonly (readonly [string, boolean])[] = [
+    [`its export, run and date belong to ${manifestKey(header)}`, manifestKey(header) !== manifest],
+    [`its startedAt, ${startedAt}, is not that of its run ID`, toSecond(startedAt) !== toSecond(startOf(run))],
+    [`its since, ${since}, is not that of its filter`, api === undefined && filter.date?.gte !== secondOf(since)],
+  ];
+  return problems.flatMap(([problem, applies]) => (applies ? [problem] : []));
+}
+
+/** What the header says of the pages, as the manifest lists them and the log has them. */
+function expectedHeader(
+  { slices, since, until }: PublishedRun['header'],
+  chains: readonly Chain[],
+  totals: RunTotals,
+): object {
+  const known = chains.flatMap(({ first, last }) => (first && last ? [{ first, last }] : []));
+  return {
+    totals,
+    ...(known.length === chains.length ? serviceTimes({ slices: known }) : {}),
+    slices: slices && {
+      ...chains.map((chain, index) => ({
+        since: index === 0 ? since : slices[index - 1]?.until,
+        until: index === chains.length - 1 ? (until ?? null) : slices[index]?.until,
+        ...chain.totals,
+      })),
+      length: chains.length,
+    },
+  };
 }
 
 /** Where the object of a page, or its metadata, contradicts the manifest or the log; undefined if it does not. */
 async function findProblem(
   { store }: VerifyDependencies,
   { run }: RunKeyParts,
-  { page, entry, ref, isLast }: ExpectedPage,
+  { page, entry, ref, nextCursor }: ExpectedPage,
   isPublished: boolean,
 ): Promise<string | undefined> {
   try {
@@ -179,12 +183,7 @@ async function findProblem(
     ['has another document root in its metadata', entry !== undefined && stored.documentRoot !== entry.documentRoot],
     ['has another transferredBytes in its metadata', stored.transferredBytes !== page.transferredBytes],
     ['has another cursor in its metadata', !isSameCursor(stored.cursor, page.cursor)],
-    ['has a next cursor in its metadata, but is the last page', isLast && stored.nextCursor !== null],
-    ['has no next cursor in its metadata', !isLast && stored.nextCursor === null],
-    [
-      'has another next cursor in its metadata',
-      entry !== undefined && !isSameCursor(stored.nextCursor, entry.nextCursor),
-    ],
+    ['has another next cursor in its metadata', !isSameCursor(stored.nextCursor, nextCursor)],
     // After a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was copied in other parts. Then the
     // SHA-256 decides, which has been compared. A run that is not published needs the revisions that were logged.
     [
@@ -211,32 +210,31 @@ const cursorHash = (cursor: NonNullable<StoredCursor>): string =>
 async function reportUnexpectedPages(
   { store }: VerifyDependencies,
   run: RunKeyParts,
-  chains: readonly ExpectedChain[],
+  chains: readonly Chain[],
   isPublished: boolean,
   findings: Findings,
 ): Promise<readonly string[]> {
-  const known = new Map(chains.map((chain) => [chain.slice, chain]));
-  // A slice may have begun since the log was read.
-  const chainOf = ({ slice, attempt }: PageRef) => known.get(slice) ?? { slice, attempt, pages: 0, nextCursor: null };
+  const known = new Map(chains.map((chain) => [chain.ref.slice, chain]));
   const further: (readonly [PageRef, string])[] = [];
   let leftovers = 0;
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
     if (page === undefined) continue;
-    const { attempt, pages } = chainOf(page);
+    // A slice may have begun since the log was read.
+    const { ref, totals } = known.get(page.slice) ?? { ref: page, totals: { pages: 0 } };
     // A slice of a run that is not published may have started over since its log was read.
-    const isOther = isPublished ? (page.attempt ?? 1) < (attempt ?? 1) : page.attempt !== attempt;
+    const isOther = isPublished ? (page.attempt ?? 1) < (ref.attempt ?? 1) : page.attempt !== ref.attempt;
     if (isOther) leftovers += 1;
-    else if (page.attempt !== attempt || page.page > pages) further.push([page, key]);
+    else if (page.attempt !== ref.attempt || page.page > totals.pages) further.push([page, key]);
   }
   // Found after all pages are listed: the run may have progressed since its log was read.
   const lastPages = new Map<number | undefined, number>();
   for (const [page, key] of further) {
-    const chain = chainOf(page);
-    const last =
-      lastPages.get(page.slice) ?? (isPublished ? chain.pages : await findLastPage(store, run, chain, findings));
-    lastPages.set(page.slice, last);
-    if (page.attempt === chain.attempt && page.page <= last) continue;
+    const { slice, attempt } = page;
+    if (!isPublished && !lastPages.has(slice)) {
+      lastPages.set(slice, await findLastPage(store, run, page, known.get(slice)?.last, findings));
+    }
+    if (page.page <= (lastPages.get(slice) ?? 0) && attempt === (known.get(slice)?.ref ?? page).attempt) continue;
     findings.report(page.page, `${store.locate(key)} exists, but neither the manifest nor the log includes it`);
   }
   const text = leftovers === 1 ? '1 page of an earlier attempt' : `${leftovers} pages of earlier attempts`;
@@ -250,11 +248,14 @@ async function reportUnexpectedPages(
 async function findLastPage(
   store: VerifyDependencies['store'],
   run: RunKeyParts,
-  { slice, attempt, pages, nextCursor }: ExpectedChain,
+  { slice, attempt }: PageRef,
+  logged: PageEntry | undefined,
   findings: Findings,
 ): Promise<number> {
-  let cursor = nextCursor;
-  for (let page = pages + 1; cursor !== null || page === 1; page += 1) {
+  let cursor: StoredCursor = logged === undefined || logged.repeats ? null : logged.nextCursor;
+  let last = logged?.page ?? 0;
+  while (cursor !== null || last === 0) {
+    const page = last + 1;
     let stored: StoredPage | undefined;
     try {
       stored = await store.find(pageKey(run, { slice, attempt, page }));
@@ -264,16 +265,16 @@ async function findLastPage(
     }
     const isNext =
       stored?.run === run.run && stored.page === page && stored.slice === slice && stored.attempt === attempt;
-    if (stored === undefined || !isNext || !isSameCursor(stored.cursor, cursor)) return page - 1;
+    if (stored === undefined || !isNext || !isSameCursor(stored.cursor, cursor)) return last;
     cursor = stored.nextCursor;
-    pages = page;
+    last = page;
   }
-  return pages;
+  return last;
 }
 
 /** `run.json`, or `bounded.json`, repeats the header of the manifest. */
 async function verifySummary(
-  { store }: VerifyDependencies,
+  store: VerifyDependencies['store'],
   { header, manifest }: PublishedRun,
   findings: Findings,
 ): Promise<void> {
@@ -281,18 +282,15 @@ async function verifySummary(
   const address = store.locate(key);
   const summary = await readSummary(store, key);
   if (summary === undefined) return findings.report(null, `${address} is missing, so tables of runs lack this run`);
-  const { totals, ...expected } = header;
-  const stated: Record<string, unknown> = { ...expected, ...totals, manifest };
-  for (const [field, value] of Object.entries(summary)) {
-    if (!(field in stated) || value === stated[field]) continue;
-    const [found, wanted] = [value, stated[field]].map((each) => JSON.stringify(each));
-    findings.report(null, `${address} has the ${field} ${found}, but the manifest ${wanted}`);
+  const { runVersion: _, watermark: __, ...repeated } = summary;
+  for (const difference of differences({ ...header, ...header.totals, manifest }, repeated)) {
+    findings.report(null, `${address} is not that of the manifest, which has the ${difference}`);
   }
 }
 
 /** `latest.json` may point to a newer run than the verified one, but not to an older one, and never to a bounded one. */
 async function verifyPointer(
-  { store }: VerifyDependencies,
+  store: VerifyDependencies['store'],
   { header, manifest }: PublishedRun,
   findings: Findings,
 ): Promise<void> {

@@ -141,7 +141,7 @@ describe('verify', () => {
     const [, second = ''] = pages;
     expect(await runOn(out, 'verify')).toMatchObject({
       status: 0,
-      stdout: expect.stringContaining(`Verified: run ${id}`),
+      stdout: expect.stringContaining(`(run ${id}, `),
     });
 
     await writeFile(second, (await readFile(second, 'utf8')).replace('r3', 'r9'));
@@ -236,7 +236,7 @@ describe('verify', () => {
     const { out, run: id } = await anUnfinishedRun();
     expect(await runOn(out, 'verify')).toMatchObject({
       status: 0,
-      stdout: expect.stringContaining(`Verified: unfinished run ${id}`),
+      stdout: expect.stringContaining(`(unfinished run ${id}, `),
     });
   });
 

@@ -131,7 +131,7 @@ function factsOf(run: CompletedRun, content: RunContent) {
 }
 
 /** The earliest of first pages, and the latest of last ones. */
-function serviceTimes({ slices }: RunContent) {
+export function serviceTimes({ slices }: Pick<RunContent, 'slices'>) {
   const sorted = (pages: readonly PageEntry[]): readonly Instant[] =>
     pages
       .flatMap(({ serviceTime }) => (serviceTime === null ? [] : [serviceTime]))

@@ -2,10 +2,11 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import { type RunResult, zeroTotals } from '../../core/model.ts';
+import { type RunId, zeroTotals } from '../../core/model.ts';
+import { toPrintable } from '../../core/sanitize.ts';
 import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
-import { type ExportTarget, unreadableExport } from '../../target/target.ts';
+import { type ExportTarget, type UnreadableExport, unreadableExport } from '../../target/target.ts';
 import {
   allExports,
   type CommandContext,
@@ -15,12 +16,12 @@ import {
   runOnDeployment,
   type TargetOptions,
 } from '../context.ts';
+import { countKinds } from '../output/export-table.ts';
+import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
-import { hintLines } from '../output/status-table.ts';
-import { textStyleFor } from '../output/terminal.ts';
-import { statusOf, verifiedJson, verifiedLines, type VerifyRow, verifyTable } from '../output/verified-exports.ts';
+import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { findRun, noRunError, readStates, stateOfRun } from '../run-view.ts';
-import { type VerifiedRun, type VerifyDependencies, verifyRun } from '../verify-run.ts';
+import { type VerifiedRun, verifyRun } from '../verify-run.ts';
 
 export interface VerifyOptions extends TargetOptions {
   readonly run?: string;
@@ -33,7 +34,7 @@ export async function verifyCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { stdout, stderr, env, program } = context;
+  const { stdout, stderr, env } = context;
   const { all = false, json = false, run: runId } = options;
   const problems = [...usageErrors];
   if (all && exportName !== undefined) problems.push('--all: verifies every export; leave out the name of the export');
@@ -41,130 +42,122 @@ export async function verifyCommand(
   return await runOnDeployment(options, problems, context, async (deployment) => {
     if (all) await allExports(deployment);
     const exports = all ? await deployment.openAll() : [await openExport(deployment, exportName)];
-    const counter = createPageCounter(stderr, 'Verified', systemRuntime.now);
-    const rows: VerifyRow[] = [];
-    // One after the other: each reads several pages at the same time. One that cannot be read does not hide the others.
-    for (const each of exports) {
-      if ('error' in each) {
-        rows.push(each);
-        continue;
-      }
-      try {
-        const verified = await verifyExport(each, runId, counter.add);
-        if (!all && verified.runs.length === 0) throw noRunError(each.name, 'to verify');
-        rows.push({ export: each.name, ...verified });
-      } catch (error) {
-        if (!all) throw error;
-        rows.push(unreadableExport(each.name, each.serviceName, error));
-      }
-    }
-    counter.end();
-    const hasFailed = rows.some((row) => ['failed', 'unreadable'].includes(statusOf(row)));
     const output = json ? stderr : stdout;
     const style = textStyleFor(output, env);
-    const columns = output.columns || 80;
-    const command = `${program} verify <export> ${deployment.option}`;
-    const hasBounded = rows.some((row) => 'boundedRuns' in row && row.boundedRuns > 0);
-    const hints = [
-      ...(hasFailed ? hintLines('for details', command, columns) : []),
-      ...(hasBounded ? hintLines('bounded runs, which are left out', `${command} --run <id>`, columns) : []),
-    ];
-    const lines = all
-      ? [...verifyTable(rows, { now: systemRuntime.now(), style, columns }), ...hints.map((line) => style('dim', line))]
-      : rows.flatMap((row) => verifiedLines(row, style));
-    await print(output, `${lines.join('\n')}\n`);
-    if (json) {
-      const results = rows.map(verifiedJson);
-      const result = all ? { status: hasFailed ? 'failed' : 'ok', exports: results } : results[0];
-      await print(stdout, `${JSON.stringify(result)}\n`);
+    const rows: Row[] = [];
+    // One after the other: each reads several pages at the same time.
+    for (const each of exports) {
+      const counter = createPageCounter(stderr, 'Verified', systemRuntime.now);
+      const row: Row = await verifyOne(each, runId, counter.add).catch((error: unknown) => {
+        // One that cannot be read does not hide the others.
+        if (!all || 'error' in each) throw error;
+        return unreadableExport(each.name, each.serviceName, error);
+      });
+      counter.end();
+      if (!all && !('error' in each) && statusOf(row) === 'none') throw noRunError(each.name, 'to verify');
+      rows.push(row);
+      await print(output, `${rowLines(row, style).join('\n')}\n`);
     }
+    if (all) await print(output, `${countKinds(rows.map(statusOf), statuses)}\n`);
+    const hasFailed = rows.some((row) => ['failed', 'unreadable'].includes(statusOf(row)));
+    const [first] = rows;
+    const result = all ? { status: hasFailed ? 'failed' : 'ok', exports: rows } : first;
+    if (json) await print(stdout, `${JSON.stringify(result)}\n`);
     return hasFailed ? exitStatuses.failed : exitStatuses.ok;
   });
 }
 
+/** The object of `--json`. `none`: there is no run yet. */
+type Row =
+  | ({ readonly status: 'ok' | 'failed'; readonly export: string } & VerifiedRun)
+  | { readonly status: 'none'; readonly export: string }
+  | UnreadableExport;
+
+const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
+const statusOf = (row: Row): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
+
+async function verifyOne(
+  deployed: ExportTarget | UnreadableExport,
+  runId: string | undefined,
+  onPage: (bytes: number) => void,
+): Promise<Row> {
+  if ('error' in deployed) return deployed;
+  const verified = await verifyExport(deployed, runId, onPage);
+  if (verified === undefined) return { status: 'none', export: deployed.name };
+  return { status: verified.findingCount === 0 ? 'ok' : 'failed', export: deployed.name, ...verified };
+}
+
 /**
- * Verifies the run `runId`, or else the newest published run, or else the unfinished one. If the newest published run has no reports, also
- * the newest one that has some. Without a run, there is none yet. Without `runId`, bounded runs are only counted.
+ * Verifies the run `runId`, or else the newest published run, or else the unfinished one. Undefined: there is no run yet.
+ * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one
  */
 async function verifyExport(
   deployed: ExportTarget,
   runId: string | undefined,
   onPage: (bytes: number) => void,
-): Promise<{ readonly runs: readonly VerifiedRun[]; readonly boundedRuns: number }> {
+): Promise<VerifiedRun | undefined> {
   const { store, log, name } = deployed;
   const deps = { store, log, onPage };
-  if (runId !== undefined) return { runs: [await verifyNamed(deployed, runId, deps)], boundedRuns: 0 };
-  const { state, bounded } = await readStates(deployed);
-  const boundedRuns = [...bounded].filter(([run, each]) => each.lastCompleted?.result.run === run).length;
-  const { active, lastCompleted } = state ?? {};
-  const newest = await findNewestRun(store, name, lastCompleted?.result);
-  if (newest === undefined) return { runs: active === undefined ? [] : [await verifyRun(deps, active)], boundedRuns };
-  const published = await findManifest(store, newest.manifest);
-  if (published === undefined) return { runs: [withoutManifest(deployed, newest.run)], boundedRuns };
-  const found = await verifyRun(deps, published);
-  if (found.reports !== 0) return { runs: [found], boundedRuns };
-
-  for await (const last of log.runs(name)) {
-    // Of several slices, it is the last page of one.
-    const isKnownEmpty = last.slice === undefined && last.totals.reports === 0;
-    if (last.run === newest.run || bounded.has(last.run) || isKnownEmpty) continue;
-    const older = await findManifest(store, manifestKeyFromRunId(name, last.run));
-    if (older === undefined) {
-      const isDamaged = (await findRun(deployed, last.run))?.state === 'damaged';
-      if (isDamaged) return { runs: [found, withoutManifest(deployed, last.run)], boundedRuns };
-    } else if (older.header.bounded !== true && older.header.totals.reports !== 0) {
-      return { runs: [found, await verifyRun(deps, older)], boundedRuns };
-      // Leaving the loop closes the file.
-    } else for await (const _ of older.pages) break;
+  const run = runId === undefined ? await findNewestRun(deployed) : parseRunId(runId);
+  if (run === undefined) {
+    const { active } = (await log.exportState(name)) ?? {};
+    return active && (await verifyRun(deps, active));
   }
-  return { runs: [found], boundedRuns };
-}
-
-/** @throws ConfigurationError if the run was not published, and is not the unfinished one */
-async function verifyNamed(deployed: ExportTarget, runId: string, deps: VerifyDependencies): Promise<VerifiedRun> {
-  const { store, name } = deployed;
-  const run = parseRunId(runId);
-  const manifest = manifestKeyFromRunId(name, runId);
+  const manifest = manifestKeyFromRunId(name, run);
   const published = await findManifest(store, manifest);
   if (published !== undefined) return await verifyRun(deps, published);
   const active = stateOfRun(await readStates(deployed), run)?.active;
   if (active?.run === run) return await verifyRun(deps, active);
-  const outcome = (await findRun(deployed, run))?.state;
-  if (outcome === 'damaged') return withoutManifest(deployed, runId);
+  const outcome = runId === undefined ? 'damaged' : (await findRun(deployed, run))?.state;
+  if (outcome === 'damaged') {
+    // The run was published, so its missing manifest is damage, not a wrong argument.
+    const message = `${store.locate(manifest)} is missing: the manifest of a published run`;
+    const findings = [{ page: null, message }];
+    return { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
+  }
   const unfinished =
     active === undefined ? '' : `. The unfinished run is ${active.run}, at ${store.locate(manifestKey(active))}`;
   throw new ExportError(
     'ConfigurationError',
     outcome === 'empty'
-      ? `Run ${runId} of export ${name} found no reports, and was not published because publishEmptyRuns is false`
-      : `Run ${runId} of export ${name} has no manifest at ${store.locate(manifest)}: it was abandoned, or it never existed${unfinished}`,
+      ? `Run ${run} of export ${name} found no reports, and was not published because publishEmptyRuns is false`
+      : `Run ${run} of export ${name} has no manifest at ${store.locate(manifest)}: it was abandoned, or it never existed${unfinished}`,
   );
 }
 
-/** The run was published, so its missing manifest is damage, not a wrong argument. */
-function withoutManifest({ store, name }: ExportTarget, run: string): VerifiedRun {
-  const message = `${store.locate(manifestKeyFromRunId(name, run))} is missing: the manifest of a published run`;
-  const findings = [{ page: null, message }];
-  return { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
+/**
+ * The newer one of those that `latest.json` and the export state name: `latest.json` may have been deleted, or replaced by an older
+ * version, which verifying the run reports. IDs of runs begin with the time.
+ */
+async function findNewestRun({ store, log, name }: ExportTarget): Promise<RunId | undefined> {
+  const pointer = await readLatestPointer(store, name);
+  const { run, manifest = null } = (await log.exportState(name))?.lastCompleted?.result ?? {};
+  // A run without a manifest found no reports, and was not published.
+  const named = [pointer?.run, manifest === null ? undefined : run].filter((each) => each !== undefined);
+  return named.map(parseRunId).toSorted().at(-1);
 }
 
-/**
- * The run that `latest.json` names. If the export state knows a newer one, `latest.json` was deleted or replaced by an
- * older version, and the run of the export state is returned: verifying it reports the pointer.
- */
-async function findNewestRun(
-  store: ExportTarget['store'],
-  exportName: string,
-  lastResult: RunResult | undefined,
-): Promise<{ readonly run: string; readonly manifest: string } | undefined> {
-  const pointer = await readLatestPointer(store, exportName);
-  if (lastResult === undefined || pointer?.run === lastResult.run) return pointer;
-  const { run, manifest } = lastResult;
-  // It found no reports, and was not published.
-  if (manifest === null) return pointer;
-  const newest = await findManifest(store, manifest);
-  // Only the header is needed; leaving the loop closes the file.
-  if (newest !== undefined) for await (const _ of newest.pages) break;
-  const isNewer = pointer === undefined || (newest !== undefined && newest.header.sequence > pointer.sequence);
-  return isNewer ? { run, manifest } : pointer;
+function rowLines(row: Row, style: TextStyle): readonly string[] {
+  if ('error' in row) {
+    return [
+      `${style('red', 'Unreadable:')} ${row.export}`,
+      `  ${toPrintable(`${row.error.name}: ${row.error.message}`)}`,
+    ];
+  }
+  if (row.status === 'none') return [`${style('yellow', 'No run yet:')} ${row.export}`];
+  const { published, run, bounds, notes, findings, findingCount } = row;
+  const about = `${row.export} (${published ? '' : 'unfinished '}run ${run}, ${totals(row)})`;
+  const noteLines = notes.map((note) => style('dim', `  ${note}`));
+  if (findingCount === 0) return [`${style('green', 'Verified:')} ${about}`, ...noteLines];
+  const more = findingCount - findings.length;
+  return [
+    `${style('red', 'Verification failed:')} ${about}`,
+    ...findings.map(({ message }) => `  ${message}`),
+    ...(more === 0 ? [] : [`  and ${plural(more, 'more problem')}`]),
+    '  Do not rely on this run. Restore the original objects, from a bucket version or a backup, or export the same',
+    bounds === null
+      ? '  reports in a new run: start it with a --since at or before the one of this run.'
+      : `  reports again: start with --since ${bounds.since} --until ${bounds.until} --again.`,
+    ...noteLines,
+  ];
 }

@@ -55,7 +55,7 @@ describe("the operator's commands", () => {
     });
     expect(await runOnStack('verify', 'commanded')).toMatchObject({
       status: 0,
-      stdout: expect.stringContaining(`Verified: run ${report.run}`),
+      stdout: expect.stringContaining(`(run ${report.run}, `),
     });
     const [listed, ...others] = lines(await runOnStack('runs', 'commanded', '--json')).map((line) => JSON.parse(line));
     expect(others).toEqual([]);

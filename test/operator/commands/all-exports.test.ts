@@ -53,39 +53,37 @@ async function linesOnTerminal(words: readonly string[]): Promise<readonly strin
 }
 
 describe('verify', () => {
-  it('also checks the newest run with reports if the newest run has none', async () => {
+  it('checks the newest published run, also without a latest.json that names it', async () => {
     const { out, runExport } = await aDirectoryOfExports();
     const full = await runExport('reports');
-    const empty = [await runExport('reports'), await runExport('reports')].at(-1);
+    const pointer = join(out, 'reports/latest.json');
+    const older = await readFile(pointer);
+    const { run, manifest } = await runExport('reports');
     const words = ['verify', '--out', out];
-
     const verified = await runInProcess([...words, '--json'], env);
-    expect(verified.status).toBe(0);
-    expect(JSON.parse(verified.stdout)).toMatchObject({
-      status: 'ok',
-      run: empty?.run,
-      reports: 0,
-      newestWithReports: { run: full.run, published: true, pages: 3, reports: 5, findingCount: 0 },
-    });
+    expect(JSON.parse(verified.stdout)).toMatchObject({ status: 'ok', run, reports: 0, published: true });
     expect((await runInProcess(words, env)).stdout).toMatch(
-      new RegExp(`^Verified: run ${empty?.run} .*\nVerified: run ${full.run} .*, the newest run with reports\n$`),
+      new RegExp(`^Verified: reports \\(run ${run}, 1 page, .*\\)\n$`),
     );
 
     await damage(full.page);
-    const failed = await runInProcess([...words, '--json'], env);
+    const failed = await runInProcess([...words, '--run', full.run ?? '', '--json'], env);
     expect(failed.status).toBe(1);
-    expect(JSON.parse(failed.stdout)).toMatchObject({
-      status: 'failed',
-      findingCount: 0,
-      newestWithReports: { findings: [{ page: 1 }], findingCount: 1 },
-    });
-    const chosen = JSON.parse((await runInProcess([...words, '--run', empty?.run ?? '', '--json'], env)).stdout);
-    expect(chosen).toMatchObject({ status: 'ok', newestWithReports: null });
+    expect(JSON.parse(failed.stdout)).toMatchObject({ status: 'failed', findings: [{ page: 1 }], findingCount: 1 });
 
-    await rm(full.manifest);
-    expect(JSON.parse((await runInProcess([...words, '--json'], env)).stdout)).toMatchObject({
-      status: 'failed',
-      newestWithReports: { run: full.run, findings: [{ page: null, message: expect.stringMatching(/is missing/) }] },
+    for (const change of [() => writeFile(pointer, older), () => rm(pointer)]) {
+      await change();
+      const { status, stdout } = await runInProcess(words, env);
+      expect({ status, stdout }).toEqual({
+        status: 1,
+        stdout: expect.stringMatching(`Verification failed: .*run ${run}`),
+      });
+      expect(stdout).toMatch(/latest\.json (is missing|points to run .* older)/);
+    }
+    await rm(manifest);
+    expect(await runInProcess(words, env)).toMatchObject({
+      status: 1,
+      stdout: expect.stringMatching(`run ${run}[^]*manifest.json is missing: the manifest of a published run`),
     });
   });
 
@@ -114,34 +112,14 @@ describe('verify', () => {
 
     const piped = await runInProcess(words, env);
     expect(piped.status).toBe(1);
-
-    const lines = await linesOnTerminal(words);
-    expect(piped.stdout).toBe(`${lines.join('\n')}\n`);
-    expect(lines.map((line) => line.slice(0, 24).trimEnd())).toEqual([
-      'EXPORT        STATUS',
-      'a-intact      ok',
-      'b-changed     failed',
-      'c-unreadable  unreadable',
+    const lines = piped.stdout.split('\n');
+    expect(lines.filter((line) => !line.startsWith(' '))).toEqual([
+      expect.stringMatching(/^Verified: a-intact \(run /),
+      expect.stringMatching(/^Verification failed: b-changed \(run .*, 3 pages, 5 reports, /),
+      'Unreadable: c-unreadable',
+      '3 exports: 1 unreadable, 1 failed, 1 ok',
       '',
-      '3 exports: 1 unreadable,',
-      '→ for details:',
-      'npx report-exporter veri',
     ]);
-    for (const line of lines.slice(0, -1)) expect(line.length).toBeLessThanOrEqual(80);
-  });
-
-  it('says with --all that bounded runs are left out', async () => {
-    const out = await aDirectory();
-    const local = ['local', '--out', out];
-    const words = ['verify', '--all', '--out', out];
-    expect(await runInProcess(local)).toMatchObject({ status: 0 });
-    expect((await runInProcess(words)).stdout).not.toContain('bounded');
-    expect(await runInProcess([...local, '--since', '2026-01-01', '--until', '2026-01-02'])).toMatchObject({
-      status: 0,
-    });
-    const { status, stdout } = await runInProcess(words);
-    expect(status).toBe(0);
-    expect(stdout).toMatch(/1 ok\n→ bounded runs, which are left out:\s.* verify <export> --out .* --run <id>\n$/);
   });
 
   it('takes no name and no run with --all', async () => {
