@@ -264,7 +264,7 @@ async function* checkFromHere(
   const log = { exportState: async (name: string) => await stateLog?.exportState(name).catch(() => undefined) };
   const remedies = {
     network: 'correct what the message names; docs/network.md explains proxies and certificates',
-    key: `set the API key of the service, one that may export, in the ${keySource}`,
+    key: `check that a key is set, and that the key is correct and may export (${keySource})`,
     service: 'check that the service can be reached from here; docs/runbook.md explains each error',
   };
   let check: keyof typeof remedies = 'network';

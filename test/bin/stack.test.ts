@@ -286,11 +286,6 @@ describe('doctor', () => {
       { state: 'problem', message: expect.stringContaining('Deploy the stack again') },
     ],
     [
-      'the function is throttled',
-      () => Promise.reject(awsError('TooManyRequestsException')),
-      { state: 'problem', message: expect.stringContaining('Lambda throttles') },
-    ],
-    [
       'the function is of another version',
       () => ({ Payload: payload({ next: 'page' }) }),
       {

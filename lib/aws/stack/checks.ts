@@ -20,22 +20,24 @@ export async function checkStack(
   { services, exports, alarmTopic }: CheckedStack,
   clients: OperatorClients,
 ): Promise<readonly Finding[]> {
-  const [alarms, concurrency, buckets] = await Promise.all([
-    alarmTopic === undefined ? undefined : checkAlarmTopic(clients, alarmTopic),
-    checkConcurrency(clients, exports),
-    checkBuckets(clients.s3, services),
-  ]);
-  return [
-    ...(alarms === undefined ? [] : [{ check: 'alarms', export: null, ...alarms }]),
-    { check: 'concurrency', export: null, ...concurrency },
-    ...buckets.map((outcome) => ({ check: 'bucket', export: null, ...outcome })),
+  // A bucket whose key a setting names is not checked.
+  const buckets = new Set(services.flatMap(({ bucket, bucketKeyArn }) => (bucketKeyArn === undefined ? [bucket] : [])));
+  const checks: readonly (readonly [check: string, outcome: Promise<Outcome | undefined>, permission: string])[] = [
+    ...(alarmTopic === undefined
+      ? []
+      : [['alarms', checkAlarmTopic(clients, alarmTopic), 'sns:GetTopicAttributes on the topic'] as const]),
+    ['concurrency', checkConcurrency(clients, exports), 'lambda:GetAccountSettings'],
+    // Without the permission, the first run shows the problem, with the remedy.
+    ...[...buckets].map((bucket) => ['bucket', checkBucket(clients.s3, bucket).catch(() => undefined), ''] as const),
   ];
+  const findings = checks.map(async ([check, reading, permission]): Promise<readonly Finding[]> => {
+    const outcome = await reading.catch((error: unknown) =>
+      warning(`cannot be read: ${error instanceof Error ? error.message : String(error)}`, `allow ${permission}`),
+    );
+    return outcome === undefined ? [] : [{ check, export: null, ...outcome }];
+  });
+  return (await Promise.all(findings)).flat();
 }
-
-const unreadable =
-  (what: string, remedy: string) =>
-  (error: unknown): Outcome =>
-    warning(`${what} cannot be read: ${error instanceof Error ? error.message : String(error)}`, remedy);
 
 const count = (number: number, noun: string): string =>
   `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
@@ -43,78 +45,56 @@ const count = (number: number, noun: string): string =>
 /** The key of SNS, whose policy cannot allow CloudWatch to use it. */
 const keyOfSns = /^(arn:.*:)?alias\/aws\/sns$/;
 
-/** Whether anyone would receive a notification of an alarm. Needs sns:GetTopicAttributes. */
+/** Whether anyone would receive a notification of an alarm. */
 async function checkAlarmTopic(clients: OperatorClients, topic: string): Promise<Outcome> {
   const client = clients.open((config) => new SNSClient(config));
-  const remedy = 'allow sns:GetTopicAttributes on it, or check its subscriptions';
-  return await client.send(new GetTopicAttributesCommand({ TopicArn: topic })).then(
-    ({ Attributes = {} }) => {
-      const { SubscriptionsConfirmed, SubscriptionsPending, KmsMasterKeyId = '' } = Attributes;
-      const confirmed = Number(SubscriptionsConfirmed ?? 0);
-      const pending = Number(SubscriptionsPending ?? 0);
-      if (keyOfSns.test(KmsMasterKeyId)) {
-        return warning(
-          `${topic} is encrypted with alias/aws/sns, which CloudWatch cannot use: every notification is lost`,
-          'encrypt it with a customer managed key that CloudWatch may use; docs/alarms.md#alarms-that-arrive',
-        );
-      }
-      if (confirmed > 0) return ok(`${count(confirmed, 'confirmed subscription')} of ${topic}`);
-      return pending > 0
-        ? warning(
-            `no one is notified: ${count(pending, 'subscription')} of ${topic} not confirmed`,
-            'open the link in the mail "AWS Notification - Subscription Confirmation"',
-          )
-        : warning(`no one is notified: ${topic} has no subscription`, 'set alarms.email, or subscribe to the topic');
-    },
-    unreadable('the topic', remedy),
-  );
+  const { Attributes = {} } = await client.send(new GetTopicAttributesCommand({ TopicArn: topic }));
+  const { SubscriptionsConfirmed, SubscriptionsPending, KmsMasterKeyId = '' } = Attributes;
+  const confirmed = Number(SubscriptionsConfirmed ?? 0);
+  const pending = Number(SubscriptionsPending ?? 0);
+  if (keyOfSns.test(KmsMasterKeyId)) {
+    return warning(
+      `${topic} is encrypted with alias/aws/sns, which CloudWatch cannot use: every notification is lost`,
+      'encrypt it with a customer managed key that CloudWatch may use; docs/alarms.md#alarms-that-arrive',
+    );
+  }
+  if (confirmed > 0) return ok(`${count(confirmed, 'confirmed subscription')} of ${topic}`);
+  return pending > 0
+    ? warning(
+        `no one is notified: ${count(pending, 'subscription')} of ${topic} not confirmed`,
+        'open the link in the mail "AWS Notification - Subscription Confirmation"',
+      )
+    : warning(`no one is notified: ${topic} has no subscription`, 'set alarms.email, or subscribe to the topic');
 }
 
-const concurrencyDocs = 'docs/many-exports.md#concurrency-of-lambda';
-
-/** Whether Lambda runs as many functions at the same time as the schedules may need. Needs lambda:GetAccountSettings. */
+/** Whether Lambda runs as many functions at the same time as the schedules may need. */
 async function checkConcurrency(clients: OperatorClients, exports: readonly StackExport[]): Promise<Outcome> {
   const client = clients.open((config) => new LambdaClient(config));
-  const remedy = `allow lambda:GetAccountSettings, or compare the quota of Lambda yourself; ${concurrencyDocs}`;
-  return await client.send(new GetAccountSettingsCommand()).then(
-    ({ AccountLimit }) => {
-      const unreserved = AccountLimit?.UnreservedConcurrentExecutions ?? 0;
-      const shared = exports.filter(({ service }) => service.reservedConcurrency === undefined);
-      const needed = shared.filter(({ schedule }) => schedule?.enabled === true).length;
-      const needing = `${count(needed, 'scheduled export')} need${needed === 1 ? 's' : ''} ${needed}`;
-      const message = `Lambda runs ${count(unreserved, 'function')} at the same time; ${needing}`;
-      if (needed <= unreserved) return ok(message);
-      return warning(
-        `${message}. The others wait for up to ten hours, and then fail`,
-        `request a higher quota of concurrent executions, or let them run at different times; ${concurrencyDocs}`,
-      );
-    },
-    unreadable('the quota of concurrent executions', remedy),
+  const { AccountLimit } = await client.send(new GetAccountSettingsCommand());
+  const unreserved = AccountLimit?.UnreservedConcurrentExecutions ?? 0;
+  const shared = exports.filter(({ service }) => service.reservedConcurrency === undefined);
+  const needed = shared.filter(({ schedule }) => schedule?.enabled === true).length;
+  const needing = `${count(needed, 'scheduled export')} need${needed === 1 ? 's' : ''} ${needed}`;
+  const message = `Lambda runs ${count(unreserved, 'function')} at the same time; ${needing}`;
+  if (needed <= unreserved) return ok(message);
+  return warning(
+    `${message}. The others wait for up to ten hours, and then fail`,
+    'request a higher quota of concurrent executions, or let them run at different times; ' +
+      'docs/many-exports.md#concurrency-of-lambda',
   );
 }
 
 /** The key that S3 manages, which needs no permission. */
 const keyOfS3 = /^(arn:.*:)?alias\/aws\/s3$/;
 
-/**
- * Whether the functions may use the default key of each bucket, unless a setting names it. Needs s3:GetEncryptionConfiguration: without
- * it, the first run shows the problem, with the remedy.
- */
-async function checkBuckets(client: S3Client, services: readonly ServiceOutput[]): Promise<readonly Outcome[]> {
-  const buckets = new Set(services.flatMap(({ bucket, bucketKeyArn }) => (bucketKeyArn === undefined ? [bucket] : [])));
-  const outcomes = await Promise.all(
-    [...buckets].map(async (Bucket): Promise<readonly Outcome[]> => {
-      const encryption = await client.send(new GetBucketEncryptionCommand({ Bucket })).catch(() => undefined);
-      const [rule] = encryption?.ServerSideEncryptionConfiguration?.Rules ?? [];
-      const key = rule?.ApplyServerSideEncryptionByDefault?.KMSMasterKeyID ?? '';
-      if (key === '' || keyOfS3.test(key)) return [];
-      return [
-        warning(
-          `the bucket ${Bucket} encrypts with the key ${key} by default, which the functions may not use: every write is denied`,
-          'set bucket.kmsKeyArn to the key and deploy; nothing to do if it is the AWS managed key aws/s3. docs/bucket.md#an-existing-bucket',
-        ),
-      ];
-    }),
+/** Whether the functions may use the default key of the bucket. Needs s3:GetEncryptionConfiguration. */
+async function checkBucket(client: S3Client, Bucket: string): Promise<Outcome | undefined> {
+  const encryption = await client.send(new GetBucketEncryptionCommand({ Bucket }));
+  const [rule] = encryption.ServerSideEncryptionConfiguration?.Rules ?? [];
+  const key = rule?.ApplyServerSideEncryptionByDefault?.KMSMasterKeyID ?? '';
+  if (key === '' || keyOfS3.test(key)) return undefined;
+  return warning(
+    `the bucket ${Bucket} encrypts with the key ${key} by default, which the functions may not use: every write is denied`,
+    'set bucket.kmsKeyArn to the key and deploy; nothing to do if it is the AWS managed key aws/s3. docs/bucket.md#an-existing-bucket',
   );
-  return outcomes.flat();
 }

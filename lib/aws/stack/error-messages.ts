@@ -31,45 +31,29 @@ export function addFriendlyErrors(client: Client): void {
 }
 
 /** The service as in IAM actions: `dynamodb`, `states`. */
-function iamServiceOf(clientName: string): string {
-  const name = clientName.replace(/Client$/, '').toLowerCase();
-  return name === 'sfn' ? 'states' : name;
-}
+const iamServiceOf = (clientName: string): string =>
+  clientName
+    .toLowerCase()
+    .replace(/client$/, '')
+    .replace(/^sfn$/, 'states');
 
 /** The action that a command needs. One has another name. */
-function iamActionOf(commandName: string): string {
-  const action = commandName.replace(/Command$/, '');
-  return action === 'Invoke' ? 'InvokeFunction' : action;
-}
+const iamActionOf = (commandName: string): string =>
+  commandName.replace(/Command$/, '').replace(/^Invoke$/, 'InvokeFunction');
 
-const credentialErrors: Readonly<Record<string, string>> = {
-  CredentialsProviderError: 'There are no AWS credentials',
-  TokenProviderError: 'There are no AWS credentials',
-  ExpiredToken: 'The AWS credentials have expired',
-  ExpiredTokenException: 'The AWS credentials have expired',
-  RequestExpired: 'The AWS credentials have expired',
-  UnrecognizedClientException: 'The AWS credentials are invalid',
-  InvalidClientTokenId: 'The AWS credentials are invalid',
-  InvalidAccessKeyId: 'The AWS credentials are invalid',
-  InvalidSignatureException: 'AWS rejected the signature of the AWS credentials',
-  SignatureDoesNotMatch: 'AWS rejected the signature of the AWS credentials',
-  IncompleteSignature: 'AWS rejected the signature of the AWS credentials',
-};
-const clockErrors: ReadonlySet<string> = new Set(['RequestTimeTooSkewed', 'RequestInTheFuture']);
-const networkErrors: ReadonlySet<string> = new Set([
-  'TimeoutError',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ETIMEDOUT',
-  'CERT_HAS_EXPIRED',
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-]);
+/** By what the name of an error matches. */
+const credentialProblems: readonly (readonly [RegExp, string])[] = [
+  [/^(Credentials|Token)ProviderError$/, 'There are no AWS credentials'],
+  [/^(ExpiredToken(Exception)?|RequestExpired)$/, 'The AWS credentials have expired'],
+  [/^(UnrecognizedClientException|InvalidClientTokenId|InvalidAccessKeyId)$/, 'The AWS credentials are invalid'],
+  [
+    /^(InvalidSignatureException|SignatureDoesNotMatch|IncompleteSignature)$/,
+    'AWS rejected the signature of the AWS credentials',
+  ],
+];
+const clockErrors = /^(RequestTimeTooSkewed|RequestInTheFuture)$/;
+const networkErrors =
+  /^(TimeoutError|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|CERT_HAS_EXPIRED|.*SELF_SIGNED_CERT.*|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;
 
 /** The explained error; undefined if the operator cannot fix `cause`. */
 function explain(cause: unknown, service: string, operation: string): ExportError | undefined {
@@ -77,7 +61,7 @@ function explain(cause: unknown, service: string, operation: string): ExportErro
   const code = codeOf(cause) || cause.name;
   const details = truncate(toPrintable(cause.message), 300);
   const configurationError = (message: string) => new ExportError('ConfigurationError', message, { cause });
-  const credentialProblem = credentialErrors[cause.name];
+  const [, credentialProblem] = credentialProblems.find(([pattern]) => pattern.test(cause.name)) ?? [];
   if (credentialProblem !== undefined) {
     return configurationError(
       `${credentialProblem} (${service}: ${details}). Select a profile with AWS_PROFILE, and sign in if it requires that ` +
@@ -98,10 +82,10 @@ function explain(cause: unknown, service: string, operation: string): ExportErro
       `Access denied to ${service}:${operation} (${details}). Request an operator's permissions, or set another AWS_PROFILE`,
     );
   }
-  if (clockErrors.has(cause.name)) {
+  if (clockErrors.test(cause.name)) {
     return configurationError(`AWS rejected the time of a request (${details}). Set the clock of this machine`);
   }
-  if (!networkErrors.has(code) && !networkErrors.has(cause.name)) return undefined;
+  if (!networkErrors.test(code) && !networkErrors.test(cause.name)) return undefined;
   return new ExportError(
     'ServiceUnavailableError',
     `Cannot reach AWS (${service}, ${code}: ${details}). Check the network, AWS_REGION and AWS_ENDPOINT_URL, then try again`,

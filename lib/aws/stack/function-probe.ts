@@ -18,39 +18,22 @@ export async function probeFromFunction(
   since: Instant,
 ): Promise<ProbeResult> {
   const client = clients.open((config) => new LambdaClient({ ...config, ...operatorLambdaConfig }));
-  const response = await invoke(client, functionArn, { probe: { export: exportName, since } });
-  const { data } = probeResultSchema.safeParse(response);
-  if (data !== undefined) return data;
-  throw new ExportError(
-    'ConfigurationError',
-    `${functionArn} did not answer as this version does. Deploy the stack again`,
-  );
-}
-
-/** What the function returns. @throws an Error with the name and the message of its error */
-async function invoke(client: LambdaClient, functionArn: string, event: ProbeEvent): Promise<unknown> {
-  const Payload = Buffer.from(JSON.stringify(event));
-  const response = await client
-    .send(new InvokeCommand({ FunctionName: functionArn, Payload }))
-    .catch((cause: unknown) => {
-      throw explainInvocation(cause, functionArn);
-    });
-  const payload = parseJson(Buffer.from(response.Payload ?? []).toString());
-  if (response.FunctionError === undefined) return payload;
-  const { errorType, errorMessage } = payload as { readonly errorType?: string; readonly errorMessage?: string };
-  throw Object.assign(new Error(errorMessage ?? response.FunctionError), { name: errorType ?? 'Error' });
-}
-
-function explainInvocation(cause: unknown, functionArn: string): unknown {
-  if (!(cause instanceof Error)) return cause;
-  if (cause.name === 'ResourceNotFoundException') {
-    return new ExportError('ConfigurationError', `There is no function ${functionArn}. Deploy the stack again`, {
+  const event: ProbeEvent = { probe: { export: exportName, since } };
+  const command = new InvokeCommand({ FunctionName: functionArn, Payload: Buffer.from(JSON.stringify(event)) });
+  const response = await client.send(command).catch((cause: unknown) => {
+    const isMissing = cause instanceof Error && cause.name === 'ResourceNotFoundException';
+    if (!isMissing) throw cause;
+    throw new ExportError('ConfigurationError', `There is no function ${functionArn}. Deploy the stack again`, {
       cause,
     });
+  });
+  const payload = parseJson(Buffer.from(response.Payload ?? []).toString());
+  if (response.FunctionError !== undefined) {
+    const { errorType, errorMessage } = payload as { readonly errorType?: string; readonly errorMessage?: string };
+    throw Object.assign(new Error(errorMessage ?? response.FunctionError), { name: errorType ?? 'Error' });
   }
-  if (cause.name === 'TooManyRequestsException') {
-    const message = `Lambda throttles ${functionArn}: as many invocations as allowed are in progress. Try again later`;
-    return new ExportError('ServiceUnavailableError', message, { cause });
-  }
-  return cause;
+  const { data } = probeResultSchema.safeParse(payload);
+  if (data !== undefined) return data;
+  const message = `${functionArn} did not answer as this version does. Deploy the stack again`;
+  throw new ExportError('ConfigurationError', message);
 }

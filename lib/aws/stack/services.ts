@@ -60,11 +60,29 @@ export async function readExports(
 
 async function readService(
   client: CloudFormationClient,
-  stackName: string,
+  StackName: string,
   service: ServiceOutput,
 ): Promise<readonly StackExport[]> {
-  const { settings, schedules } = await readMetadata(client, stackName, service);
-  const { scheduleGroup: group } = service;
+  const { stateMachineId: LogicalResourceId, scheduleGroup: group } = service;
+  const unreadable = (reason: string, cause?: unknown) =>
+    new ExportError(
+      'ConfigurationError',
+      `This version of report-exporter cannot read the settings of service ${service.service} in stack ${StackName}: ${reason}. ` +
+        'Use the version that deployed the stack, or deploy it with this one',
+      { cause },
+    );
+  const command = new DescribeStackResourceCommand({ StackName, LogicalResourceId });
+  const { StackResourceDetail } = await client.send(command).catch((error: unknown) => {
+    // CloudFormation reports a missing resource so.
+    const isMissing = error instanceof Error && error.name === 'ValidationError';
+    throw isMissing ? unreadable(`there is no resource ${LogicalResourceId}`, error) : error;
+  });
+  const metadata = parseJson(StackResourceDetail?.Metadata) as Readonly<Record<string, unknown>> | null | undefined;
+  const text = metadata?.[serviceMetadataKey];
+  if (text === undefined) throw unreadable(`resource ${LogicalResourceId} has no metadata ${serviceMetadataKey}`);
+  const found = readServiceMetadata(text);
+  if (found === undefined) throw unreadable('they have another version');
+  const { settings, schedules } = found;
   return settings.exports.map((exportSettings) => {
     const { name } = exportSettings;
     const schedule = Object.hasOwn(schedules, name) ? schedules[name] : undefined;
@@ -76,43 +94,4 @@ async function readService(
       schedule: schedule === undefined || group === undefined ? undefined : { ...schedule, group },
     };
   });
-}
-
-async function readMetadata(
-  client: CloudFormationClient,
-  stackName: string,
-  { service, stateMachineId }: ServiceOutput,
-): Promise<ServiceMetadata> {
-  const unreadable = (reason: string, cause?: unknown) =>
-    new ExportError(
-      'ConfigurationError',
-      `This version of report-exporter cannot read the settings of service ${service} in stack ${stackName}: ${reason}. ` +
-        'Use the version that deployed the stack, or deploy it with this one',
-      { cause },
-    );
-  const text = await findMetadata(client, stackName, stateMachineId).catch((error: unknown) => {
-    // CloudFormation reports a missing resource so.
-    if (error instanceof Error && error.name === 'ValidationError') {
-      throw unreadable(`there is no resource ${stateMachineId}`, error);
-    }
-    throw error;
-  });
-  const metadata = parseJson(text);
-  const isObject = typeof metadata === 'object' && metadata !== null;
-  if (!isObject || !Object.hasOwn(metadata, serviceMetadataKey)) {
-    throw unreadable(`resource ${stateMachineId} has no metadata ${serviceMetadataKey}`);
-  }
-  const found = readServiceMetadata((metadata as Record<string, unknown>)[serviceMetadataKey]);
-  if (found === undefined) throw unreadable('they have another version');
-  return found;
-}
-
-/** The template metadata of the resource, as JSON. */
-async function findMetadata(
-  client: CloudFormationClient,
-  StackName: string,
-  LogicalResourceId: string,
-): Promise<string> {
-  const command = new DescribeStackResourceCommand({ StackName, LogicalResourceId });
-  return (await client.send(command)).StackResourceDetail?.Metadata ?? '';
 }

@@ -5,7 +5,6 @@ import { ExportError } from '../../core/errors.ts';
 import type { Target } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { listNames } from '../../core/sanitize.ts';
-import type { ServiceOutput } from '../../settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
 import { createOperatorClients } from './clients.ts';
 import { type AskMfaCode, assertProfileExists } from './credentials.ts';
@@ -65,70 +64,39 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
 /** The name of the stack's output with the topic of its alarms. */
 const alarmTopicOutput = 'AlarmTopicArn';
 
-interface StackContent {
-  readonly services: readonly ServiceOutput[];
-  /** The ARN of the topic. Undefined: an app has removed the output. */
-  readonly alarmTopic: string | undefined;
-}
-
-/** Needs cloudformation:DescribeStacks. */
-async function readStack(client: CloudFormationClient, stackName: string): Promise<StackContent> {
+/** Needs cloudformation:DescribeStacks. `alarmTopic` is undefined if an app has removed the output. */
+async function readStack(client: CloudFormationClient, stackName: string) {
   const stack = await findStack(client, stackName);
-  if (stack === undefined) throw await stackNotFound(client, stackName);
   const services = servicesOf(stack);
-  if (services.length === 0) throw noServices(stack, stackName);
+  if (services.length === 0) {
+    const { StackStatus = '' } = stack;
+    const isChanging = /IN_PROGRESS$/.test(StackStatus);
+    throw new ExportError(
+      'ConfigurationError',
+      `Stack ${stackName} has no exports (${StackStatus}). ` +
+        (isChanging ? 'Wait until cdk deploy is done' : 'Set another with --stack, or deploy one with cdk deploy'),
+    );
+  }
   const alarmTopic = stack.Outputs?.find(({ OutputKey }) => OutputKey === alarmTopicOutput)?.OutputValue;
   return { services, alarmTopic };
 }
 
-async function findStack(client: CloudFormationClient, stackName: string): Promise<Stack | undefined> {
+/** @throws ConfigurationError that names other stacks with exports, if there is no such stack */
+async function findStack(client: CloudFormationClient, stackName: string): Promise<Stack> {
   try {
-    return (await client.send(new DescribeStacksCommand({ StackName: stackName }))).Stacks?.[0];
+    const { Stacks = [] } = await client.send(new DescribeStacksCommand({ StackName: stackName }));
+    if (Stacks[0] !== undefined) return Stacks[0];
   } catch (error) {
     // CloudFormation reports a missing stack and an invalid name alike.
-    if (error instanceof Error && error.name === 'ValidationError') return undefined;
-    throw error;
+    if (!(error instanceof Error) || error.name !== 'ValidationError') throw error;
   }
-}
-
-async function stackNotFound(client: CloudFormationClient, stackName: string): Promise<ExportError> {
-  const region = await client.config.region();
-  const stacks = await listExportStacks(client).catch(() => []);
-  const hint = stacks.length === 0 ? '' : ` Stacks with exports there: ${stacks.join(', ')}.`;
-  return new ExportError(
+  // Up to a hundred. The message stays useful if they cannot be listed.
+  const { Stacks = [] } = await client.send(new DescribeStacksCommand({})).catch(() => ({ Stacks: [] as Stack[] }));
+  const others = Stacks.filter((stack) => servicesOf(stack).length > 0).map(({ StackName = '' }) => StackName);
+  const hint = others.length === 0 ? '' : ` Stacks with exports there: ${others.sort().join(', ')}.`;
+  throw new ExportError(
     'ConfigurationError',
-    `There is no stack ${stackName} in ${region}.${hint} Set the stack with --stack, its region with AWS_REGION and its ` +
-      'account with AWS_PROFILE, or deploy it with cdk deploy',
+    `There is no stack ${stackName} in ${await client.config.region()}.${hint} Set the stack with --stack, its region with AWS_REGION and ` +
+      'its account with AWS_PROFILE, or deploy it with cdk deploy',
   );
-}
-
-/** Each has up to a hundred stacks; a longer list would not help anyone to choose. */
-const maxListPages = 5;
-
-async function listExportStacks(client: CloudFormationClient): Promise<string[]> {
-  const names: string[] = [];
-  let NextToken: string | undefined;
-  for (let listPage = 0; listPage < maxListPages; listPage += 1) {
-    const response = await client.send(new DescribeStacksCommand({ NextToken }));
-    const exportStacks = (response.Stacks ?? []).filter((stack) => servicesOf(stack).length > 0);
-    names.push(...exportStacks.map(({ StackName = '' }) => StackName));
-    NextToken = response.NextToken;
-    if (NextToken === undefined) break;
-  }
-  return names.sort();
-}
-
-function noServices(stack: Stack, stackName: string): ExportError {
-  return new ExportError('ConfigurationError', `Stack ${stackName} ${problemOfStatus(stack.StackStatus ?? '')}`);
-}
-
-function problemOfStatus(status: string): string {
-  if (/^(CREATE|REVIEW|IMPORT)_IN_PROGRESS$/.test(status)) {
-    return `is still being created (${status}). Wait until cdk deploy is done, then try again`;
-  }
-  if (status.startsWith('DELETE_')) return `is being deleted (${status}). Deploy it again with cdk deploy`;
-  if (/FAILED$|^ROLLBACK_/.test(status)) {
-    return `was not created (${status}). See its events in CloudFormation, then deploy it again with cdk deploy`;
-  }
-  return 'has no exports, so it is not a Report Exporter stack. Set another with --stack, or deploy one with cdk deploy';
 }

@@ -54,25 +54,15 @@ function machineOf(arn: string): string {
   return [region, account, name].join(':');
 }
 
-/** Of a thousand executions each. */
-const maxListPages = 5;
-
 /**
- * The running executions of a state machine, in one request instead of one for each: the newest ones. An execution that started or ended
- * just now may be missing or included. Needs states:ListExecutions.
+ * The running executions of a state machine, in one request instead of one for each: the newest thousand. An execution that started or
+ * ended just now may be missing or included. Needs states:ListExecutions.
  */
 export async function listRunningExecutions(client: SFNClient, stateMachineArn: string): Promise<ReadonlySet<string>> {
-  const arns = new Set<string>();
-  let nextToken: string | undefined;
-  for (let listPage = 0; listPage < maxListPages; listPage += 1) {
-    const response = await client.send(
-      new ListExecutionsCommand({ stateMachineArn, statusFilter: 'RUNNING', maxResults: 1_000, nextToken }),
-    );
-    for (const { executionArn = '' } of response.executions ?? []) arns.add(executionArn);
-    nextToken = response.nextToken;
-    if (nextToken === undefined) break;
-  }
-  return arns;
+  const { executions = [] } = await client.send(
+    new ListExecutionsCommand({ stateMachineArn, statusFilter: 'RUNNING', maxResults: 1_000 }),
+  );
+  return new Set(executions.map(({ executionArn = '' }) => executionArn));
 }
 
 /**

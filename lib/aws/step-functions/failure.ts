@@ -1,9 +1,9 @@
-/** Reads what Step Functions says about a failed execution. */
+/** Reads what Step Functions says about a failed execution or attempt. */
 
 import * as z from 'zod/mini';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 
-export interface Failure {
+interface Failure {
   readonly error: string;
   readonly message: string;
 }
@@ -17,24 +17,20 @@ const defaultMessages: Readonly<Record<string, string>> = {
 const maxMessageLength = 1_000;
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 
-/** Takes the message from the JSON that Lambda returns as the cause, and makes both fit for a terminal. */
+/**
+ * Takes the message from the JSON that Lambda returns as the cause, and makes both fit for a terminal. What was stopped or timed out may
+ * have neither error nor cause.
+ */
 export function toFailure(
   details: { readonly error?: string | undefined; readonly cause?: string | undefined } = {},
-  defaultError: string,
+  isAborted = false,
 ): Failure {
-  const error = truncate(toPrintable(details.error || defaultError), 100);
+  const error = truncate(toPrintable(details.error || (isAborted ? 'ExecutionAborted' : 'States.Timeout')), 100);
   const cause = details.cause ?? '';
   const text = lambdaCauseSchema.safeParse(parseJson(cause)).data?.errorMessage ?? cause;
   const message = truncate(toPrintable(text).trim(), maxMessageLength);
   return { error, message: message === '' ? (defaultMessages[error] ?? 'Step Functions reported no cause') : message };
 }
-
-/** How the execution failed, by its description. An execution that was stopped or timed out may have neither error nor cause. */
-export const failureOf = (ended: {
-  readonly status?: string | undefined;
-  readonly error?: string | undefined;
-  readonly cause?: string | undefined;
-}): Failure => toFailure(ended, ended.status === 'ABORTED' ? 'ExecutionAborted' : 'States.Timeout');
 
 /** undefined if `text` is not JSON. */
 export function parseJson(text: string | undefined): unknown {

@@ -6,17 +6,17 @@
 import { DescribeExecutionCommand, type SFNClient } from '@aws-sdk/client-sfn';
 import { isServerError, isThrottlingError, isTransientError } from '@smithy/core/retry';
 import { isExportError } from '../../core/errors.ts';
-import type { ExportDefinition } from '../../core/model.ts';
-import type { PageLog, Runtime, StoreReader } from '../../core/ports.ts';
-import { readProgress } from '../../core/run-progress.ts';
+import { type ExportDefinition, type Run, zeroTotals } from '../../core/model.ts';
+import type { ExportEvent, PageLog, Runtime, StoreReader } from '../../core/ports.ts';
+import { readProgress, type RunProgress, walkedSlices } from '../../core/run-progress.ts';
 import { nextPartName } from '../../core/state-machine/definition.ts';
 import { definitionFor } from '../../core/steps/begin-run.ts';
 import { parseStartInput } from '../../core/steps/start-input.ts';
+import { epochMsOf } from '../../core/timestamps.ts';
 import type { RunEnd, StartOptions } from '../../target/target.ts';
 import { isActive } from './executions.ts';
 import { createDelayReporter } from './history.ts';
 import { readRunEnd, siblingExecution } from './run-end.ts';
-import { difference, readRunView, type RunView, type ViewedRun } from './run-view.ts';
 
 export interface FollowDependencies {
   readonly client: SFNClient;
@@ -26,24 +26,6 @@ export interface FollowDependencies {
   readonly runtime: Runtime;
 }
 
-/** What an execution will work on: its state, and the unfinished run in it. */
-export interface FollowStart {
-  readonly stateName: string;
-  readonly before: RunView;
-}
-
-/** Read before the execution starts, so that a resumed run is recognized. `execution` is one that may have begun its run already. */
-export async function readFollowStart(
-  { definition, log, runtime }: Pick<FollowDependencies, 'definition' | 'log' | 'runtime'>,
-  startInput: unknown,
-  execution = '',
-): Promise<FollowStart> {
-  const { stateName } = await definitionFor({ definition, log, runtime }, parseStartInput(startInput), execution);
-  const active = (await log.exportState(stateName))?.active;
-  const run = active?.execution === execution ? undefined : active;
-  return { stateName, before: { run, progress: run && (await readProgress(log, run)), isFollowed: false } };
-}
-
 /**
  * Follows an execution and, if it exports part of a series, those of the other parts, until one fails. Needs
  * states:DescribeExecution, and states:GetExecutionHistory to report retries and waits.
@@ -51,15 +33,15 @@ export async function readFollowStart(
 export async function followExecution(
   deps: FollowDependencies,
   firstExecution: string,
-  start: FollowStart,
+  startInput: unknown,
   options: StartOptions,
 ): Promise<RunEnd> {
   let execution = firstExecution;
-  let end = await followRun(deps, execution, start, options);
+  let end = await followRun(deps, execution, startInput, options);
   while (end.status === 'completed' && end.result.rest !== undefined) {
     options.emit({ event: 'run-completed', ...end.result });
     execution = siblingExecution(execution, nextPartName(end.result));
-    const next = await followRun(deps, execution, await readFollowStart(deps, end.result.rest, execution), options);
+    const next = await followRun(deps, execution, end.result.rest, options);
     // The parts that were left have been exported by another series.
     end =
       next.status === 'skipped' && next.done === true ? { ...end, result: { ...end.result, rest: undefined } } : next;
@@ -76,41 +58,37 @@ const maxPollDelayMs = 30_000;
 async function followRun(
   deps: FollowDependencies,
   firstExecution: string,
-  { stateName, before }: FollowStart,
+  startInput: unknown,
   options: StartOptions,
 ): Promise<RunEnd> {
-  const { client, definition, log, runtime } = deps;
+  const { client, definition, log, store, runtime } = deps;
   const { signal, emit, notify, followers = () => 1 } = options;
-  const reportDelays = createDelayReporter({ client, exportName: definition.name, clock: runtime }, options);
+  const { name: exportName } = definition;
+  const reportDelays = createDelayReporter({ client, exportName, clock: runtime }, options);
   const startedAt = runtime.now();
   let execution = firstExecution;
-  let view = before;
-  const showRun = async (run: ViewedRun): Promise<boolean> => {
-    const previous = view;
-    view = await readRunView(log, run, previous);
-    const events = difference(previous, view);
-    for (const event of events) emit(event);
-    return events.length > 0;
-  };
+  let stateName: string | undefined;
+  let seen: SeenRun | undefined;
   /** The end of the run; undefined while it is in progress. */
   const poll = async (): Promise<RunEnd | undefined> => {
+    stateName ??= (await definitionFor({ definition, log, runtime }, parseStartInput(startInput), execution)).stateName;
     for (;;) {
       // The status is read before the progress, so that no progress before the end is missed.
       const described = await client.send(new DescribeExecutionCommand({ executionArn: execution }));
       const active = (await log.exportState(stateName))?.active;
-      const hasNews = active?.execution === execution && (await showRun(active));
+      let events: readonly ExportEvent[] = [];
+      if (active?.execution === execution) {
+        const previous = seen;
+        seen = await readSeenRun(log, active, previous);
+        events = eventsBetween(previous, seen, active.startedBy !== firstExecution);
+        for (const event of events) emit(event);
+      }
       if (isActive(described)) {
         // Read only if something seems to hold the run up.
-        if (!hasNews) await reportDelays(execution);
+        if (events.length === 0) await reportDelays(execution);
         return undefined;
       }
-      const lastSeen = view.isFollowed ? view.run : undefined;
-      const end = await readRunEnd({ ...deps, stateName, notify }, described, lastSeen?.run);
-      if (end.status === 'completed') {
-        // The state no longer has the run. If it was not seen, it is not known whether it has several slices: then no page is found.
-        const { result } = end;
-        await showRun(lastSeen?.run === result.run ? lastSeen : { ...result, executionNumber: 1 });
-      }
+      const end = await readRunEnd({ exportName, stateName, log, store, notify }, described, seen?.run.run);
       if (end.status !== 'continued') return end;
       execution = end.execution;
       notify(`The run continues in execution ${execution}`);
@@ -135,7 +113,7 @@ async function followRun(
       if (!signal.aborted) throw error;
     });
   }
-  return { status: 'started', execution, run: view.isFollowed ? (view.run?.run ?? null) : null };
+  return { status: 'started', execution, run: seen?.run.run ?? null };
 }
 
 const usualDelayMs = (followedMs: number): number =>
@@ -148,4 +126,59 @@ function mayPass(error: unknown): boolean {
   const cause = error as Parameters<typeof isTransientError>[0];
   const isTemporary = isThrottlingError(cause) || isTransientError(cause) || isServerError(cause);
   return isTemporary || error.name === 'ExecutionDoesNotExist';
+}
+
+/** The followed run at one moment. */
+interface SeenRun {
+  readonly run: Run;
+  readonly progress: RunProgress;
+}
+
+/** Slices that were complete before are not read again. */
+async function readSeenRun(log: PageLog, run: Run, previous: SeenRun | undefined): Promise<SeenRun> {
+  const isKnown = run.slices !== undefined && previous?.run.run === run.run;
+  return { run, progress: await readProgress(log, run, isKnown ? walkedSlices(previous.progress) : undefined) };
+}
+
+const cursorRejected = 'the service no longer accepts its cursor';
+
+/** What happened between two moments, as the events of the steps. Only the newest of several pages is known. */
+function eventsBetween(
+  previous: SeenRun | undefined,
+  { run, progress }: SeenRun,
+  isResumed: boolean,
+): readonly ExportEvent[] {
+  const about = { export: run.export, run: run.run };
+  const { totals } = progress;
+  const slices = run.slices && progress.counts;
+  const known = previous?.run.run === run.run ? previous : undefined;
+  const before = known?.progress.totals ?? (previous === undefined && isResumed ? totals : zeroTotals);
+  const events: ExportEvent[] = [];
+  if (previous === undefined) {
+    const { since, until, bounded, executionNumber } = run;
+    const event = isResumed ? 'run-resumed' : 'run-started';
+    events.push({ event, ...about, since, until, bounded, slices, executionNumber, page: before.pages + 1, ...before });
+  } else if (known === undefined) {
+    events.push({ event: 'run-restarted', ...about, abandoned: previous.run.run, reason: cursorRejected });
+  } else {
+    const { attempts = {}, setAside = [] } = known.run.slices ?? {};
+    for (const [slice, attempt] of Object.entries(run.slices?.attempts ?? {})) {
+      if (attempt <= (attempts[slice] ?? 1)) continue;
+      events.push({ event: 'slice-restarted', ...about, slice: Number(slice), attempt, reason: cursorRejected });
+    }
+    for (const each of run.slices?.setAside ?? []) {
+      if (setAside.some(({ slice }) => slice === each.slice)) continue;
+      events.push({ event: 'slice-set-aside', ...about, ...each });
+    }
+  }
+  const [newest] = progress.slices
+    .flatMap(({ last }) => last ?? [])
+    .toSorted((one, other) => epochMsOf(other.loggedAt) - epochMsOf(one.loggedAt));
+  if (newest !== undefined && totals.pages > before.pages) {
+    const { page, slice, bytes, reports, timing } = newest;
+    const event = timing === null ? 'page-adopted' : 'page-exported';
+    const { pages: totalPages, reports: totalReports, bytes: totalBytes } = totals;
+    events.push({ event, ...about, page, slice, slices, bytes, reports, totalPages, totalReports, totalBytes });
+  }
+  return events;
 }

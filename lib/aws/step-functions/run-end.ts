@@ -3,7 +3,6 @@
 import type { DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
 import * as z from 'zod/mini';
 import {
-  type ExportDefinition,
   type ExportState,
   type FailedRun,
   resultSchema,
@@ -16,16 +15,20 @@ import { readProgress } from '../../core/run-progress.ts';
 import { continuationName } from '../../core/state-machine/definition.ts';
 import { manifestAddress } from '../../core/storage/keys.ts';
 import type { RunEnd } from '../../target/target.ts';
-import { type Failure, failureOf, parseJson, toFailure } from './failure.ts';
+import { parseJson, toFailure } from './failure.ts';
 
 interface RunEndDependencies {
-  readonly definition: Pick<ExportDefinition, 'name'>;
+  readonly exportName: string;
   /** Of the export, or of the bounded run that is started. */
   readonly stateName: string;
   readonly log: Pick<PageLog, 'exportState' | 'last' | 'lastSlice'>;
   readonly store: Pick<StoreReader, 'locate'>;
   readonly notify: (text: string) => void;
 }
+
+const continuedSchema = z.object({ next: z.literal('continue'), run: z.string(), executionNumber: z.int() });
+const skippedSchema = z.object({ next: z.literal('skip'), reason: z.string(), done: z.optional(z.literal(true)) });
+const caughtErrorSchema = z.object({ Error: z.optional(z.string()), Cause: z.optional(z.string()) });
 
 /** The result of an execution that has ended; `lastSeen` is the run that it was last seen to work on. `continued`: another one has the run. */
 export async function readRunEnd(
@@ -41,7 +44,7 @@ export async function readRunEnd(
   const continued = continuedSchema.safeParse(output).data;
   if (continued !== undefined) {
     // The name under which the state ContinueInNewExecution starts it.
-    const name = continuationName({ export: deps.definition.name, ...continued });
+    const name = continuationName({ export: deps.exportName, ...continued });
     return { status: 'continued', execution: siblingExecution(executionArn, name) };
   }
   const skipped = skippedSchema.safeParse(output).data;
@@ -51,16 +54,8 @@ export async function readRunEnd(
   const [named] = /arn:[^\s']+/.exec(cause ?? '') ?? [];
   const isStarted = error === 'StepFunctions.ExecutionAlreadyExistsException' && named !== executionArn;
   if (isStarted && named !== undefined) return { status: 'continued', execution: named };
-  return { status: 'skipped', reason: toFailure({ error, cause }, 'States.Unknown').message };
+  return { status: 'skipped', reason: toFailure({ error, cause }).message };
 }
-
-const continuedSchema = z.object({ next: z.literal('continue'), run: z.string(), executionNumber: z.int() });
-const skippedSchema = z.object({
-  next: z.literal('skip'),
-  reason: z.string(),
-  done: z.optional(z.literal(true)),
-});
-const caughtErrorSchema = z.object({ Error: z.optional(z.string()), Cause: z.optional(z.string()) });
 
 const completedRun = ({ store }: RunEndDependencies, result: RunResult): RunEnd => ({
   status: 'completed',
@@ -72,51 +67,40 @@ const completedRun = ({ store }: RunEndDependencies, result: RunResult): RunEnd 
 export const siblingExecution = (executionArn: string, name: string): string =>
   `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${name}`;
 
-/** If the export state names the execution as that of the last completed run, only the event can have failed after it. */
+/**
+ * What FailRun has recorded: with the active run, or with the last one if that can never complete. If FailRun did not run or failed, what
+ * the export state and the page log show.
+ */
 async function readFailure(
   deps: RunEndDependencies,
   ended: DescribeExecutionCommandOutput,
   lastSeen: RunId | undefined,
 ): Promise<RunEnd> {
-  const { executionArn = '' } = ended;
-  const failure = failureOf(ended);
-  const state = await deps.log.exportState(deps.stateName);
-  if (state?.lastCompleted?.execution === executionArn) {
+  const { executionArn = '', status } = ended;
+  const failure = toFailure(ended, status === 'ABORTED');
+  const { active, lastCompleted, lastAbandoned, recentExecutions }: Partial<ExportState> =
+    (await deps.log.exportState(deps.stateName)) ?? {};
+  if (lastCompleted?.execution === executionArn) {
+    // Only the event can have failed after it.
     deps.notify(
       `The run is published, but its execution failed afterwards (${failure.error}: ${failure.message}). ` +
         'The event about its completion may be missing',
     );
-    return completedRun(deps, state.lastCompleted.result);
+    return completedRun(deps, lastCompleted.result);
   }
-  return { status: 'failed', failed: await readFailedRun(deps, executionArn, failure, state, lastSeen) };
-}
-
-/**
- * What FailRun has recorded: with the active run, or with the last one if that can never complete. If FailRun did not run or failed, what the
- * export state and the page log show.
- */
-async function readFailedRun(
-  { definition: { name }, log }: RunEndDependencies,
-  executionArn: string,
-  failure: Failure,
-  state: ExportState | undefined,
-  lastSeen: RunId | undefined,
-): Promise<FailedRun> {
-  const { active, lastAbandoned } = state ?? {};
+  const failed = (known: Omit<FailedRun, 'export' | 'error' | 'message' | 'resumable'>, resumable: boolean) =>
+    ({ status: 'failed', failed: { export: deps.exportName, ...known, ...failure, resumable } }) as const;
   if (active?.execution === executionArn) {
-    const { totals, slices } = await readProgress(log, active);
+    const { totals, slices } = await readProgress(deps.log, active);
     const { run, since, until, bounded } = active;
-    const resumable = active.slices !== undefined || slices[0]?.last?.repeats !== true;
-    return { export: name, run, since, until, bounded, ...totals, ...failure, resumable };
+    const known = { run, since, until, bounded, ...totals };
+    return failed(known, active.slices !== undefined || slices[0]?.last?.repeats !== true);
   }
-  // The state of the export names no execution of an abandoned run.
-  const isAbandoned =
-    lastAbandoned !== undefined &&
-    lastAbandoned.failure.error === failure.error &&
-    (lastSeen === lastAbandoned.run || state?.recentExecutions?.[0] === executionArn);
-  if (active === undefined && isAbandoned) {
-    const { run, since, pages, reports, bytes } = lastAbandoned;
-    return { export: name, run, since, pages, reports, bytes, ...failure, resumable: false };
+  // The state names no execution of an abandoned run.
+  const isOwn = lastSeen === lastAbandoned?.run || recentExecutions?.[0] === executionArn;
+  if (active === undefined && isOwn && lastAbandoned?.failure.error === failure.error) {
+    const { failure: _, ...known } = lastAbandoned;
+    return failed(known, false);
   }
-  return { export: name, run: null, since: null, ...zeroTotals, ...failure, resumable: active !== undefined };
+  return failed({ run: null, since: null, ...zeroTotals }, active !== undefined);
 }
