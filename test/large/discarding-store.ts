@@ -5,23 +5,14 @@
  */
 
 import { createHash } from 'node:crypto';
-import { closeSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { ExportError } from '../../lib/core/errors.ts';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
-import { type Instant, type LatestPointer, type RunId, type StoredPage } from '../../lib/core/model.ts';
+import type { Instant, RunId, StoredPage } from '../../lib/core/model.ts';
 import type { PageStore } from '../../lib/core/ports.ts';
 import { bodyOf, cursorTo, reportsOn } from './numbered-pages.ts';
 
-export interface DiscardingStore extends PageStore {
-  /** How many pages it has, from page 1 on without gaps. */
-  readonly pages: number;
-  /** The SHA-256 of every manifest that was put, including repetitions. */
-  readonly manifests: readonly string[];
-  readonly latest: LatestPointer | undefined;
-}
-
-export interface DiscardingStoreOptions {
+interface DiscardingStoreOptions {
   /** The directory of the manifest and the summary. */
   readonly root: string;
   readonly lastPage: number;
@@ -30,12 +21,9 @@ export interface DiscardingStoreOptions {
 
 const blockCharacters = 1024 * 1024;
 
-export function createDiscardingStore({ root, lastPage, serviceTime }: DiscardingStoreOptions): DiscardingStore {
+export function createDiscardingStore({ root, lastPage, serviceTime }: DiscardingStoreOptions): PageStore {
   let current: { readonly folder: string; readonly run: RunId } | undefined;
   let pages = 0;
-  let latest: LatestPointer | undefined;
-  /** The SHA-256 of every document that was put, by key. */
-  const documents = new Map<string, string[]>();
   const pageNumberIn = (key: string) => Number(/\/page-(\d+)\.xml$/.exec(key)?.[1]);
 
   const metadataOf = (key: string): StoredPage => {
@@ -57,16 +45,6 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
   };
 
   return {
-    get pages() {
-      return pages;
-    },
-    get latest() {
-      return latest;
-    },
-    get manifests() {
-      return [...documents].flatMap(([key, digests]) => (key.endsWith('/manifest.json') ? digests : []));
-    },
-
     async find(key) {
       return pageNumberIn(key) <= pages ? metadataOf(key) : undefined;
     },
@@ -101,33 +79,19 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
     async putDocument(key, chunks) {
       const path = join(root, key);
       mkdirSync(dirname(path), { recursive: true });
-      // Synchronously: simulated time would pass while Node waits for the disk.
-      const file = openSync(`${path}.incoming`, 'w');
-      const hash = createHash('sha256');
+      const file = openSync(path, 'w');
       let block = '';
-      const flush = () => {
-        hash.update(block);
-        writeSync(file, block);
-        block = '';
-      };
       for await (const chunk of chunks) {
         block += chunk;
-        if (block.length >= blockCharacters) flush();
+        if (block.length < blockCharacters) continue;
+        writeSync(file, block);
+        block = '';
       }
-      flush();
+      writeSync(file, block);
       closeSync(file);
-      const sha256 = hash.digest('hex');
-      const earlier = documents.get(key) ?? [];
-      if (earlier.some((other) => other !== sha256)) {
-        throw new ExportError('PageConflictError', `${key} already has other content`);
-      }
-      documents.set(key, [...earlier, sha256]);
-      renameSync(`${path}.incoming`, path);
     },
 
-    async putLatest(_, pointer) {
-      if (latest === undefined || latest.sequence <= pointer.sequence) latest = pointer;
-    },
+    async putLatest() {},
 
     async *list(folder) {
       if (folder !== current?.folder) return;

@@ -16,7 +16,7 @@ export const largePageBytes = blockCount * blockBytes;
 
 const attachment = { first: 512, last: 1_535 };
 
-export type Format = 'xml' | 'json' | 'csv';
+export type Format = 'xml' | 'json';
 
 interface Writer {
   readonly start: string;
@@ -47,13 +47,6 @@ const writers: Readonly<Record<Format, Writer>> = {
     report: (id, text) => `{"id":"${id}","attachment":"${text}"}\n`,
     richReport: (index) =>
       `{"id":"${index}","kind":"a\\u005cb\\"c\\n","body":"${textOf(index)}","values":[${index},-1.5e-3,null,true,{"":[]}]}\n`,
-  },
-  csv: {
-    start: 'id,text\r\n',
-    end: '',
-    separator: '',
-    report: (id, text) => `${id},${text}\r\n`,
-    richReport: (index) => `"${index}","${textOf(index)}, ""quoted""\r\nand ${index} on two lines"\r\n`,
   },
 };
 
@@ -130,7 +123,7 @@ export function* largePage(format: Format): Generator<Buffer> {
   }
 }
 
-export interface LargePageDigest {
+interface LargePageDigest {
   readonly sha256: string;
   /** The SHA-256 of each part. */
   readonly parts: readonly string[];

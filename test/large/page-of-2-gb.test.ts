@@ -8,14 +8,7 @@ import { type ChildScript, startScript } from '../support/process/child-script.t
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import type { S3Record } from './children/discarding-s3.ts';
 import type { LargePageResult } from './children/export-large-page.ts';
-import type { Delivery } from './children/large-page-service.ts';
-import {
-  digestLargePage,
-  type Format,
-  type LargePageDigest,
-  largePageBytes,
-  reportsInLargePage,
-} from './large-page.ts';
+import { digestLargePage, type Format, largePageBytes, reportsInLargePage } from './large-page.ts';
 
 const mebibyte = 1024 * 1024;
 const maxGrowth = 256 * mebibyte;
@@ -44,14 +37,14 @@ describe('a page of 2 GB', () => {
   it('of XML is stored in S3 byte for byte, with at most 256 MB of memory', async () => {
     const format = 'xml';
     await using s3 = startScript(script('discarding-s3'));
-    const { exported } = await exportLargePage(service, { format, delivery: 'length', target: await addressOf(s3) });
+    const { exported } = await exportLargePage(service, { format, target: await addressOf(s3) });
     printFigures('2 GiB of XML into S3', exported);
 
     expect(exported).toMatchObject({ next: 'finish', spooled: [] });
     const { requests, objects, unfinishedUploads } = await recordOf(s3);
     const object = objects[`pages/${exported.logged?.key}`];
     const parts = object?.parts ?? [];
-    const { sha256, parts: expectedParts } = digest(
+    const { sha256, parts: expectedParts } = digestLargePage(
       format,
       parts.map(({ bytes }) => bytes),
     );
@@ -75,33 +68,14 @@ describe('a page of 2 GB', () => {
     expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(maxGrowth);
   });
 
-  it('truncated by its last bytes, without content-length, starts no upload', async () => {
-    await using s3 = startScript(script('discarding-s3'));
-    const target = await addressOf(s3);
-    const { exported } = await exportLargePage(service, { format: 'xml', delivery: 'truncated', target });
-    printFigures('2 GiB of XML less the last bytes, into S3', exported);
-
-    const message = expect.stringContaining('not a well-formed XML document') as string;
-    expect(exported).toMatchObject({ error: { name: 'ContractError', message }, spooled: [] });
-    expect(exported.logged?.page).toBe(1);
-    const { requests, objects } = await recordOf(s3);
-    expect(Object.keys(objects)).toEqual([`pages/${exported.logged?.key}`]);
-    // The second HeadObject looks for a page that an earlier attempt may have stored, as the service returned none.
-    expect(countOf(requests)).toEqual({ 'HeadObject 404': 2, 'PutObject 200': 1 });
-    expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(maxGrowth);
-  });
-
-  it.each<[Format, Delivery]>([
-    ['json', 'chunked'],
-    ['csv', 'chunked'],
-  ])('of %s is stored in a directory byte for byte, with at most 256 MB of memory', async (format, delivery) => {
+  it('of JSON is stored in a directory byte for byte, with at most 256 MB of memory', async () => {
     await using pages = await temporaryDirectory();
-    const { exported } = await exportLargePage(service, { format, delivery, target: pages.path });
-    printFigures(`2 GiB of ${format} into a directory`, exported);
+    const { exported } = await exportLargePage(service, { format: 'json', target: pages.path });
+    printFigures('2 GiB of JSON into a directory', exported);
 
-    const { sha256 } = digest(format, []);
+    const { sha256 } = digestLargePage('json', []);
     expect(exported).toMatchObject({ next: 'finish', spooled: [] });
-    const reports = reportsInLargePage(format);
+    const reports = reportsInLargePage('json');
     expect(exported.logged).toMatchObject({ page: 2, sha256, bytes: largePageBytes, reports });
     const hash = createHash('sha256');
     for await (const chunk of createReadStream(join(pages.path, exported.logged?.key ?? ''))) hash.update(chunk);
@@ -113,14 +87,13 @@ describe('a page of 2 GB', () => {
 
 interface LargePage {
   readonly format: Format;
-  readonly delivery: Delivery;
   /** The address of S3, or a directory. */
   readonly target: string;
 }
 
-async function exportLargePage(service: ChildScript, { format, delivery, target }: LargePage) {
+async function exportLargePage(service: ChildScript, { format, target }: LargePage) {
   await using temporary = await temporaryDirectory();
-  const serviceUrl = `${await addressOf(service)}/${delivery}/${format}`;
+  const serviceUrl = `${await addressOf(service)}/${format}`;
   await using child = startScript(script('export-large-page'), serviceUrl, format, target, temporary.path);
   expect(await child.ended).toBe(0);
   return { exported: JSON.parse(child.lines.at(-1) ?? '') as LargePageResult };
@@ -134,16 +107,6 @@ async function addressOf(child: ChildScript): Promise<string> {
 async function recordOf(s3: ChildScript): Promise<S3Record> {
   const response = await fetch(`${await addressOf(s3)}/`);
   return (await response.json()) as S3Record;
-}
-
-/** Those of the page in parts of these sizes. */
-const digests = new Map<string, LargePageDigest>();
-function digest(format: Format, partSizes: readonly number[]): LargePageDigest {
-  // It takes seconds.
-  const id = `${format} ${partSizes.join()}`;
-  const cached = digests.get(id) ?? digestLargePage(format, partSizes);
-  digests.set(id, cached);
-  return cached;
 }
 
 function countOf(requests: readonly string[]): Record<string, number> {

@@ -1,7 +1,7 @@
 /**
  * Exports the two pages of `large-page-service` with the real step, client and page store, and prints how much memory that took.
  * Arguments: the service's address; the format of its pages; the target, an S3 endpoint or a directory; and a directory for
- * temporary files. Pages of XML are those of the Report Export Service, any others of an API that is described.
+ * temporary files. Pages of XML are those of the Report Export Service, those of JSON of an API that is described.
  */
 
 import { mkdirSync, readdirSync, readlinkSync } from 'node:fs';
@@ -21,7 +21,7 @@ import { serviceClient } from '../../../lib/service/client/client.ts';
 import { apiSchema, formatOf } from '../../../lib/settings/api-settings.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { anExportDefinition, anExportRequest } from '../../support/builders.ts';
-import { type Format, largePageBytes } from '../large-page.ts';
+import { largePageBytes } from '../large-page.ts';
 import { residentBytes, watchMemory } from '../resident-memory.ts';
 
 export interface LargePageResult {
@@ -42,18 +42,14 @@ export interface LargePageResult {
 
 const [, , serviceUrl = '', format, target = '', temporary = ''] = process.argv;
 
-/** The cursor is in the body of JSON, and in a header of what cannot contain it. */
 const api =
   format === 'xml'
     ? undefined
     : apiSchema.parse({
         request: { path: '/pages' },
         auth: { kind: 'none' },
-        next: {
-          ...(format === 'json' ? { from: 'body', at: '/next' } : { from: 'header', at: 'X-SERVICE-CURSOR' }),
-          to: { query: 'cursor' },
-        },
-        page: { format: format as Format, ...(format === 'json' && { reports: '/data/*' }) },
+        next: { from: 'body', at: '/next', to: { query: 'cursor' } },
+        page: { format: 'json', reports: '/data/*' },
       });
 const spool = join(temporary, 'spool');
 mkdirSync(spool);
