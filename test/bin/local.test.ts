@@ -328,28 +328,6 @@ describe('report-exporter local --all', () => {
     expect(partly.stdout).toMatch(/Z 3 exports: 1 failed, 2 completed\n$/);
   });
 
-  it('cannot be combined with options that define an export', async () => {
-    const defining = {
-      '--base-url': 'https://reports.example.com',
-      '--vendor': 'SERVICE',
-      '--export': 'reports',
-      '--size': '3',
-      '--filter-until': 'date.lt',
-      '--cursor-in': 'query',
-    };
-    const options = ['--compress', ...Object.entries(defining).map(([option, value]) => `${option}=${value}`)];
-    const ended = await runInProcess(['local', '--all', '--since', 'yesterday', '--nope', ...options]);
-    expect(ended).toMatchObject({ status: 2, stdout: '' });
-    expect(ended.stderr).toMatch(/^Error: 9 problems:\n/);
-    for (const option of ['--compress', ...Object.keys(defining)]) {
-      expect(ended.stderr).toContain(
-        `  ${option}: cannot be combined with --all, which uses the saved settings of each export\n`,
-      );
-    }
-    expect(ended.stderr).toContain('  --nope: no such option\n');
-    expect(ended.stderr).toContain('  --since: ');
-  });
-
   it('says what to do if no export has run in the directory', async () => {
     const ended = await runInProcess(['local', '--all', '--out', join(await aDirectory(), 'new')]);
     expect(ended).toMatchObject({

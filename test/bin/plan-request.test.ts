@@ -73,28 +73,6 @@ describe('report-exporter plan --request', () => {
     expect(ended.status).toBe(2);
   });
 
-  const csv = (columns?: string) => ({
-    ...api,
-    next: { from: 'header', at: 'X-Next', to: { query: 'cursor' } },
-    page: { format: 'csv', columns },
-  });
-  it.each([
-    [
-      'of page 1 are not those of the settings',
-      csv('id,date'),
-      'the columns id,text for page 1, but id,date is expected',
-    ],
-    ['of page 2 are not those of page 1', csv(), 'the columns error,text for page 2, but id,text is expected'],
-  ])('fails if the columns %s', async (_, description, message) => {
-    await using server = await startRawServer((socket, { target }) => {
-      const [id, next] = target.includes('cursor=') ? ['error', {}] : ['id', { 'x-next': 'second' }];
-      socket.end(rawResponse({ headers: { 'content-type': 'text/csv', ...next }, body: `${id},text\n1,a\n` }));
-    });
-    const { file } = await aFile({ baseUrl: server.url, description });
-    const ended = await runInProcess(['plan', '--request', '--settings', file], env);
-    expect(ended).toMatchObject({ status: 1, stderr: expect.stringContaining(message) });
-  });
-
   it('says what a run would miss', async () => {
     const headers = { 'content-type': 'application/json' };
     await using server = await startRawServer(rawResponse({ headers, body: '{"events":[{}],"paging":{"next":null}}' }));
@@ -143,22 +121,6 @@ describe('report-exporter plan --request', () => {
     const { file } = await aFile({ description: { ...api, auth: { kind, ...fields } } });
     const ended = await runInProcess(['plan', '--request', '--settings', file], {});
     expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining(message) });
-  });
-
-  it('sends a password with spaces', async () => {
-    let sent: string | undefined;
-    await using server = await startRawServer((socket, { headers }) => {
-      sent = headers.authorization;
-      socket.end(
-        rawResponse({ headers: { 'content-type': 'application/json' }, body: '{"events":[],"paging":{"next":null}}' }),
-      );
-    });
-    const { file } = await aFile({ baseUrl: server.url, description: { ...api, auth: { kind: 'basic' } } });
-    const ended = await runInProcess(['plan', '--request', '--settings', file], {
-      REPORT_EXPORT_API_KEY: 'user:pass word',
-    });
-    expect(ended.status).toBe(0);
-    expect(sent).toBe(`Basic ${Buffer.from('user:pass word').toString('base64')}`);
   });
 
   it('sends the next request of what has run, and stores nothing', async () => {

@@ -1,24 +1,12 @@
 /** The commands that act on a deployment, on a stack of a hundred exports in two services. Its AWS services are mocked. */
 
 import { readFileSync } from 'node:fs';
-import { Readable } from 'node:stream';
-import {
-  GetItemCommand,
-  type GetItemCommandInput,
-  QueryCommand,
-  type QueryCommandInput,
-} from '@aws-sdk/client-dynamodb';
+import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetAccountSettingsCommand, InvokeCommand } from '@aws-sdk/client-lambda';
-import {
-  GetObjectCommand,
-  type GetObjectCommandInput,
-  HeadObjectCommand,
-  ListObjectsV2Command,
-} from '@aws-sdk/client-s3';
+import { GetObjectCommand, HeadObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, StartExecutionCommand, type StartExecutionCommandInput } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { toEntryItem, toStateItem } from '../../lib/aws/dynamodb/items.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
@@ -33,7 +21,7 @@ import {
   stackName,
   stubAwsEnvironment,
 } from '../support/aws/mocked-stack.ts';
-import { aCompletion, anExportState, aPageEntry, aRun, aRunFolder, aRunResult, at } from '../support/builders.ts';
+import { aCompletion, anExportState, aRun, aRunResult, at } from '../support/builders.ts';
 import { type CommandResult, runInProcess } from '../support/process/command-line.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 
@@ -185,37 +173,6 @@ describe('start', () => {
       stderr: expect.stringMatching(/or start all of them with --all: acme-00, .*, acme-19 and 80 more\n$/),
     });
     expect(started()).toEqual([]);
-  });
-});
-
-describe('the manifest of a published run that is missing', () => {
-  it.each(['globex-00', 'globex-01'])('is named by verify, and status shows the run of %s as damaged', async (name) => {
-    // The state of the first export knows the run; that of the second one has no runs, but a run.json exists.
-    const { run } = aRunResult();
-    const folder = aRunFolder(name, run);
-    const manifest = `${folder}/manifest.json`;
-    const lastCompleted = name === 'globex-00' ? aCompletion('x', { export: name, run, manifest }) : undefined;
-    const state = anExportState({ export: name, ...(lastCompleted && { lastCompleted }) });
-    const entry = aPageEntry({ export: name, run, page: 3, nextCursor: null });
-    const Item = toStateItem('globex', state);
-    aws.dynamoDb
-      .on(GetItemCommand)
-      .callsFake(({ Key }: GetItemCommandInput) => (Key?.sk?.S === 'state' ? { Item } : {}));
-    aws.dynamoDb.on(QueryCommand).callsFake(({ ExpressionAttributeValues: values }: QueryCommandInput) => {
-      const isOfRun = values?.[':prefix']?.S === `run#${run}#page#` || values?.[':before']?.S === 'run$';
-      return isOfRun ? { Items: [toEntryItem('globex', entry, 1)] } : {};
-    });
-    aws.s3.on(ListObjectsV2Command).resolves({});
-    aws.s3.on(GetObjectCommand).callsFake(({ Key = '' }: GetObjectCommandInput) => {
-      if (name === 'globex-01' && Key.endsWith(`${folder}/run.json`)) return { Body: Readable.from(['{}']) };
-      throw awsError('NoSuchKey');
-    });
-    expect(await runOnStack('verify', name, '--run', run)).toMatchObject({
-      status: 1,
-      stdout: expect.stringMatching(/s3:\/\/.*manifest\.json is missing: the manifest of a published run/),
-    });
-    const status = lines(await runOnStack('status', name)).find((line) => line.includes(run));
-    expect(status).toMatch(/ damaged /);
   });
 });
 
