@@ -43,13 +43,13 @@ describe('the runbook', () => {
     expect(textOf(page)).toContain('`ExecutionAborted`');
   });
 
-  it('gives the cause, the diagnosis and the resolution in every section, in this order', () => {
+  it('begins each section with the cause; a diagnosis and a resolution may follow', () => {
     const chapters = [alarms, errors].map((title) => sectionOf(page, 2, title));
     const titles = chapters.flatMap((chapter) => [...chapter.matchAll(/^### (.+)$/gm)].map(([, title = '']) => title));
     expect(titles.length).toBeGreaterThan(alarmIds.length + errorNames.length);
     for (const title of titles) {
       const parts = [...sectionOf(page, 3, title).matchAll(/^\*\*([^*]+)\*\*/gm)].map(([, part]) => part);
-      expect(parts, `${title}`).toEqual(['Cause', 'Diagnosis', 'Resolution']);
+      expect(parts.join(), title).toMatch(/^Cause(,Diagnosis)?(,Resolution)?$/);
     }
   });
 });
