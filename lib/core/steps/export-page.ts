@@ -63,7 +63,9 @@ export async function exportPage(
   });
   const waiting = loopWith(progress);
   if (progress.isComplete) return outcomeAfter(definition, run, progress, waiting);
-  await noteSetAside(deps, run, execution, failures);
+  const noted = noteSetAside(deps, run, execution, failures);
+  // A Retry-After is kept although the note cannot be written.
+  await (backoffSeconds > 0 ? noted.catch(() => {}) : noted);
   const error = failures[0]?.error;
   if (backoffSeconds > 0) return wait(deps, run, waiting, error, backoffSeconds);
   // While one of several slices makes progress, the run continues.

@@ -266,6 +266,18 @@ describe('a slice that fails', () => {
   });
 });
 
+it('keeps a long Retry-After although the state, which would name the slices that were set aside, cannot be written', async () => {
+  const bench = aBench();
+  const definition = boundedDefinition(bench.deps.definition, bounds);
+  const begun = await beginRun(bench.deps, { input: sliced, execution: 'one' });
+  if (begun.next === 'skip') throw new Error(begun.reason);
+  const { service } = bench.with({ script: failing('ServiceThrottledError', () => true, { retryAfterSeconds: 600 }) });
+  const log = { ...bench.log, replaceState: async () => await Promise.reject(new Error('throttled')) };
+  const deps = { ...bench.deps, service, log, definition };
+  const outcome = await exportPage(deps, { loop: begun, execution: 'one', hasTime: () => false });
+  expect(outcome).toMatchObject({ next: 'wait', waitSeconds: 600 });
+});
+
 describe('the first page of a slice', () => {
   it('has the root of slices that are complete, also in a later invocation', async () => {
     const bench = aBench();

@@ -83,4 +83,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'a slice that another invocation had started over was taken for a damaged log',
   },
+  {
+    seed: '90002879',
+    pages: 12,
+    defect: 'a Retry-After was lost when DynamoDB was throttled while the slices that were set aside were being noted',
+  },
 ];
