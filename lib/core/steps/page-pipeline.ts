@@ -11,7 +11,7 @@
 import { ExportError, isExportError } from '../errors.ts';
 import type { Cursor, Invocation, PageEntry, PageTiming, Run } from '../model.ts';
 import type { PageIdentity, StepDependencies } from '../ports.ts';
-import { pageKey } from '../storage/keys.ts';
+import { describePage, pageKey } from '../storage/keys.ts';
 import {
   type DurablePage,
   findDurablePage,
@@ -147,6 +147,7 @@ export async function exportPages(
     const cursor = previous?.nextCursor ?? null;
     const ref = { page, slice: slice.slice, attempt: slice.attempt };
     const identity: PageIdentity = { key: pageKey(run, ref), run: run.run, ...ref, cursor, compression };
+    const label = `${describePage(ref)} of run ${run.run}`;
     const cancellation = new AbortController();
     const { signal } = cancellation;
     if (interruption?.aborted) cancellation.abort(interruption.reason);
@@ -181,18 +182,21 @@ export async function exportPages(
     async function fetchAndStore(): Promise<DurablePage> {
       try {
         await using spool = deps.store.spool(identity);
-        const received = await fetchPage(identity, {
-          sink: spool.fill,
-          signal,
-          onWaited(seconds) {
-            waitedSeconds += seconds;
+        const received = await fetchPage(
+          { page, cursor, label },
+          {
+            sink: spool.fill,
+            signal,
+            onWaited(seconds) {
+              waitedSeconds += seconds;
+            },
+            onNextCursor(nextCursor) {
+              task.nextCursor = nextCursor;
+              prefetch();
+            },
           },
-          onNextCursor(nextCursor) {
-            task.nextCursor = nextCursor;
-            prefetch();
-          },
-        });
-        assertRootOfResponse(`page ${page} of run ${run.run}`, received, await mayStore);
+        );
+        assertRootOfResponse(label, received, await mayStore);
         return await storePage(spool, identity, received);
       } catch (error) {
         task.nextCursor = undefined;

@@ -10,7 +10,6 @@ import type { Cursor, Invocation, Run } from '../model.ts';
 import type { FetchOptions, ReceivedPage, ReportService, StepDependencies } from '../ports.ts';
 import type { Slice } from '../slices.ts';
 import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
-import { describePage } from '../storage/keys.ts';
 
 export type PageRequestsDependencies = Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit'>;
 
@@ -32,7 +31,7 @@ export interface RequestLimits {
  * @throws what `ReportService.fetch` throws; ServiceThrottledError if a wait is too long for this invocation; NoFreeSlot if there is no slot
  */
 export type FetchPage = (
-  page: { readonly page: number; readonly cursor: Cursor | null; readonly label?: string },
+  page: { readonly page: number; readonly cursor: Cursor | null; readonly label: string },
   options: FetchOptions & { readonly signal: AbortSignal; readonly onWaited?: (seconds: number) => void },
 ) => Promise<ReceivedPage>;
 
@@ -71,10 +70,7 @@ export function pageFetcher(
   };
   const fetch = slot === undefined ? fetchNoted : withinSlot(fetchNoted, slot);
 
-  return async (
-    { page, cursor, label = `${describePage({ page, slice: slice.slice })} of run ${run.run}` },
-    options,
-  ) => {
+  return async ({ page, cursor, label }, options) => {
     const { request, startedAt: begunAt } = run;
     const { since, until } = slice;
     for (;;) {

@@ -19,10 +19,13 @@ function requesters(script: NonNullable<BenchOptions['script']>) {
   const { monotonicNow } = bench.deps.runtime;
   const fetch = (slice: number, { signal = new AbortController().signal, waitMs = 0 } = {}) => {
     const invocation = { retryAfterDeadline: monotonicNow() + waitMs };
-    return pageFetcher(bench.deps, run, sliceOf(run, slice), { invocation, backoff })(aPageIdentity(), {
-      sink: discard,
-      signal,
-    });
+    return pageFetcher(bench.deps, run, sliceOf(run, slice), { invocation, backoff })(
+      { ...aPageIdentity(), label: 'page' },
+      {
+        sink: discard,
+        signal,
+      },
+    );
   };
   return { bench, fetch, backoffSeconds: () => (backoff.until - monotonicNow()) / 1_000 };
 }

@@ -308,7 +308,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the root element of a page is compared after the page is stored',
     violates: 'every page has the root element of the service',
     at: 'lib/core/steps/page-pipeline.ts#fetchAndStore',
-    replace: 'assertRootOfResponse(`page ${page} of run ${run.run}`, received, await mayStore);',
+    replace: 'assertRootOfResponse(label, received, await mayStore);',
     with: 'await mayStore;',
   },
   {
