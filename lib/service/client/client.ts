@@ -25,7 +25,7 @@ import {
   nextHeader,
   type RequestedPage,
 } from './next-page.ts';
-import { apiFor, authOf, firstCursor, headerNames, httpRequest, partsOf, type RequestSettings } from './request.ts';
+import { apiFor, authOf, firstCursor, headerNames, httpRequest, type RequestSettings } from './request.ts';
 import { readBody } from './response-body.ts';
 import {
   assertFraming,
@@ -97,7 +97,7 @@ export function serviceClient(
         method: parts.method,
         path: parts.path.replace(/\?.*/, ''),
         address: settings.api === undefined ? 'baseUrl' : 'baseUrl and api.request.path',
-        sent: partsOf(api, request),
+        fields: settings.api === undefined ? 'filter and size' : 'api.request and filter',
       });
       if (error.retryAfterSeconds === undefined) signal?.throwIfAborted();
       throw error;

@@ -8,7 +8,7 @@ import { filterBefore, filterOf } from '../../core/filter.ts';
 import type { Cursor, ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
 import type { PageRequest } from '../../core/ports.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import { parametersIn, placeholdersIn, uses } from '../../settings/api-request.ts';
+import { placeholdersIn } from '../../settings/api-request.ts';
 import { type Api, isUrl, mediaTypesOf, unitOfDates } from '../../settings/api-settings.ts';
 import type { AnyOf } from '../../settings/fields.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
@@ -149,35 +149,10 @@ function withValueAt(parent: unknown, [key = '', ...rest]: readonly string[], va
   return Array.isArray(parent) ? Object.values(changed) : changed;
 }
 
-/** What a first request that the service rejects consists of. */
-export interface SentParts {
-  /** The names of parameters, and of fields of the body: `filter.date.gte`. */
-  readonly fields: readonly string[];
-  /** The bounds as they were sent, in the form that `api.dates` names. */
-  readonly dates: readonly string[];
-}
-
-export function partsOf(api: RequestedApi, request: PageRequest): SentParts {
-  const { path, query, body = {} } = firstRequest('', api, request);
-  const parameters = [...parametersIn(path), ...query].map(([name]) => name);
-  const { since, until } = valuesOf(api, request);
-  const dates = Object.entries({ since, until }).flatMap(([name, value]) => (uses(api, name) ? [String(value)] : []));
-  return { fields: [...new Set([...parameters, ...fieldsIn(body)])], dates };
-}
-
-/** The paths of all fields of an object; of a list, only its own. */
-const fieldsIn = (object: JsonObject): readonly string[] =>
-  Object.entries(object).flatMap(([name, value]) =>
-    typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? fieldsIn(value as JsonObject).map((inner) => `${name}.${inner}`)
-      : [name],
-  );
-
 /** The value of each placeholder. */
 type Values = Readonly<Record<string, JsonValue | undefined>>;
-type Bounds = Readonly<Record<'since' | 'until', string | number>>;
 
-function valuesOf(api: RequestedApi, { request, since, until: bound, begunAt }: PageRequest): Values & Bounds {
+function valuesOf(api: RequestedApi, { request, since, until: bound, begunAt }: PageRequest): Values {
   const { size, format, container, filter } = request;
   // A placeholder must have a value.
   const until = writeDate(api, bound ?? begunAt, Math.ceil);

@@ -17,14 +17,12 @@
 
 import type { ErrorName, ExportError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
-import { truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { Api } from '../../settings/api-settings.ts';
 import { presentable } from '../redaction/redact.ts';
 import { type ErrorContext, failure } from './errors.ts';
 import { readExcerpt } from './excerpt.ts';
 import type { Response } from './exchange.ts';
-import type { SentParts } from './request.ts';
 import { readHttpDate, singleValue } from './response-headers.ts';
 
 export interface Requested {
@@ -36,8 +34,8 @@ export interface Requested {
   readonly path: string;
   /** The settings of the address. */
   readonly address: string;
-  /** Absent: the request had no fields of its own. */
-  readonly sent?: SentParts;
+  /** The settings of its fields. Absent: there are none. */
+  readonly fields?: string;
 }
 
 export const isSuccess = (status: number): boolean => status >= 200 && status < 300 && status !== 206;
@@ -64,7 +62,7 @@ export async function statusError(
 function explain(
   context: ErrorContext,
   { statusCode: status, headers }: Response,
-  { credentials, sentCursor, address, method, path, sent }: Requested,
+  { credentials, sentCursor, address, method, path, fields }: Requested,
   retryAfterSeconds: number | undefined,
 ): readonly [name: ErrorName, explanation: string] {
   const { base } = context.server;
@@ -79,11 +77,9 @@ function explain(
   if (status >= 400 && status < 500) {
     const url = `${base.origin}${path}`;
     if (sentCursor) return ['CursorRejectedError', `${method} ${url} no longer accepts the cursor`];
-    const problem =
-      status === 404
-        ? `${url} does not exist. Check ${address}`
-        : `the request was rejected. ${sent === undefined ? `Check ${address}` : describeParts(status, sent)}`;
-    return ['RequestRejectedError', problem];
+    if (status === 404) return ['RequestRejectedError', `${url} does not exist. Check ${address}`];
+    const advice = fields === undefined ? `Check ${address}` : `Check ${fields}: plan --request shows what is sent`;
+    return ['RequestRejectedError', `the request was rejected. ${advice}`];
   }
   if (status >= 300 && status < 400 && status !== 304) {
     const target = typeof headers.location === 'string' ? URL.parse(headers.location, base.href) : null;
@@ -109,18 +105,6 @@ const rejectedCredentials: Readonly<Record<Requested['credentials'], string>> = 
   oauth2: 'the access token was rejected, and so was a new one. Check scope, and what the client may do',
   'client secret': 'it rejects the client. Check auth.clientId, auth.scope and the client secret',
 };
-
-const maxFields = 10;
-
-/** What to check after the rejection of a first request. */
-function describeParts(status: number, { fields, dates }: SentParts): string {
-  if (fields.length === 0) return 'Check api.request';
-  const more = fields.length > maxFields ? ` and ${fields.length - maxFields} more` : '';
-  const sent = `Check its fields: ${truncate(fields.slice(0, maxFields).join(', '), 300)}${more}`;
-  return dates.length > 0 && (status === 400 || status === 422)
-    ? `${sent}. Its dates were ${dates.join(' and ')}; api.dates has other forms`
-    : sent;
-}
 
 /**
  * Seconds to wait, at least 0; undefined if the header is absent, repeated, or neither a number nor a date. A date is compared
