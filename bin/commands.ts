@@ -228,7 +228,7 @@ Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
     options: {
       ...target,
       '--settings <file>': 'exports of this settings file, before anything has run',
-      '--all': 'show it for every export, a line each',
+      '--all': 'show it for every export',
       '--request': 'send the first request and the one after it, and show what is found',
       ...run,
     },

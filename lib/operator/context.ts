@@ -2,10 +2,10 @@
 
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
-import type { ExportTarget, Target } from '../target/target.ts';
+import type { ExportTarget, Target, UnreadableExport } from '../target/target.ts';
 import { listNames, toPrintable } from '../core/sanitize.ts';
 import type { TerminalInput } from './output/question.ts';
-import { errorLines, type Terminal, textStyleFor, withProblemCount } from './output/terminal.ts';
+import { errorLines, type Terminal, type TextStyle, textStyleFor, withProblemCount } from './output/terminal.ts';
 
 /** `usage` covers wrong options, settings and names; `interrupted` is 128 + SIGINT, as in a shell. */
 export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
@@ -154,6 +154,12 @@ export async function allExports(deployment: Target): Promise<readonly string[]>
   if (names.length > 0) return names;
   throw new ExportError('ConfigurationError', `No exports in ${deployment.name}`);
 }
+
+/** What a person reads of one of several exports that cannot be read. */
+export const unreadableLines = ({ export: name, error }: UnreadableExport, style: TextStyle): readonly string[] => [
+  `${style('red', 'Unreadable:')} ${name}`,
+  `  ${toPrintable(`${error.name}: ${error.message}`)}`,
+];
 
 /** The reader of a pipe has closed it, as `head` does: the command ends without an error. */
 export class BrokenPipe extends Error {}

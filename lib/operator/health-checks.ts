@@ -321,7 +321,7 @@ async function probeSince({ definition, log, store, executions }: Configured, ru
   }
   const plan = await planRun({ definition, log, store, executions, runtime }).catch(() => undefined);
   return plan?.act === 'start' || plan?.act === 'resume'
-    ? plan.since
+    ? plan.run.since
     : instantOf(Math.floor(runtime.now() / 1_000) * 1_000);
 }
 

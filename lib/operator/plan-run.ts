@@ -1,89 +1,67 @@
 /** What the next start would do, without doing it: the same decision that BeginRun makes, with its reason. */
 
 import { isExportError } from '../core/errors.ts';
-import {
-  type Cursor,
-  type ExportRequest,
-  type ExportState,
-  emptyState,
-  type Instant,
-  type Run,
-  type RunId,
-} from '../core/model.ts';
-import type { SliceCounts, StepDependencies, StoreReader } from '../core/ports.ts';
-import { type Slice, sliceOf, slicesOf } from '../core/slices.ts';
-import { decide, definitionFor } from '../core/steps/begin-run.ts';
+import { type Cursor, type ExportState, emptyState, type Run, type RunId } from '../core/model.ts';
+import type { SliceCounts, StoreReader } from '../core/ports.ts';
 import { progressOf, type RunProgress } from '../core/run-progress.ts';
-import type { StartInput } from '../core/steps/start-input.ts';
+import { type Slice, sliceOf, slicesOf } from '../core/slices.ts';
+import { type BeginRunDependencies, decide, definitionFor } from '../core/steps/begin-run.ts';
+import { parseStartInput } from '../core/steps/start-input.ts';
 import { pageKey } from '../core/storage/keys.ts';
+import type { StartRequest } from '../target/target.ts';
+import { type BoundableExport, findDone } from './bounded-start.ts';
 
 export type Plan =
-  | { readonly act: 'skip'; readonly reason: string }
-  /** The start would fail. `reason` says why, and what to do. */
-  | { readonly act: 'refuse'; readonly reason: string }
-  | ({
-      readonly act: 'start';
+  /** Why the start would be skipped, or fail. */
+  | { readonly act: 'skip' | 'refuse'; readonly reason: string }
+  | {
+      readonly act: 'start' | 'resume';
+      readonly reason: string;
+      readonly run: Run;
+      readonly slices: SliceCounts;
       /** The unfinished run that the start would abandon. */
       readonly abandons: RunId | null;
-    } & PlannedRun)
-  | ({
-      readonly act: 'resume';
-      readonly run: RunId;
-      /** The page to request next, within its slice; null if all pages are stored and the run only has to be published. */
-      readonly page: number | null;
-      readonly cursor: Cursor | null;
-    } & PlannedRun);
+      /** The page to request next; null if all pages are stored and the run only has to be published. */
+      readonly next: NextPage | null;
+    };
 
-interface PlannedRun extends PlannedBounds {
-  readonly reason: string;
-  readonly bounded: boolean;
-  /** null: the run has one. */
-  readonly slices: PlannedSlices | null;
-  /** The slice of the next request; the run, if it has one slice. */
-  readonly next: PlannedBounds & { readonly slice: number | null };
-  readonly begunAt: Instant;
-  readonly request: ExportRequest;
+export interface NextPage {
+  readonly slice: Slice;
+  readonly page: number;
+  readonly cursor: Cursor | null;
 }
 
-interface PlannedBounds {
-  readonly since: Instant;
-  /** null: there is no upper bound. */
-  readonly until: Instant | null;
-}
-
-interface PlannedSlices extends SliceCounts {
-  readonly lengthSeconds: number;
-  readonly parallel: number;
-  readonly first: PlannedBounds;
-  readonly last: PlannedBounds;
-}
-
-type PlanDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime'> & {
-  readonly store: Pick<StoreReader, 'find'>;
-};
+type PlanDependencies = Omit<BeginRunDependencies, 'emit'> &
+  BoundableExport & { readonly store: Pick<StoreReader, 'find'> };
 
 /** A placeholder for the execution that a start would have. No execution has this name. */
 const plannedExecution = 'plan';
 
-/** Only reads. `input` is the start input to plan for. */
-export async function planRun(deps: PlanDependencies, input: StartInput = {}): Promise<Plan> {
-  const { log } = deps;
+/** Only reads. */
+export async function planRun(deps: PlanDependencies, request: StartRequest = {}): Promise<Plan> {
+  const { log, runtime } = deps;
   let state: ExportState | undefined;
   try {
+    const done = await findDone(deps, request, runtime.now());
+    if (done !== undefined) return { act: 'skip', reason: done };
+    const input = parseStartInput(request);
     const definition = await definitionFor(deps, input, plannedExecution);
     state = (await log.exportState(definition.stateName)) ?? emptyState(definition.stateName);
     const { result } = await decide({ ...deps, definition }, state, input, plannedExecution);
     if (result.act === 'skip') return { act: 'skip', reason: result.reason };
-    const { run } = result;
-    if (result.act === 'start') {
-      const planned = plannedRun(run, progressOf(run, 0, []), sliceOf(run, 1));
-      return { act: 'start', ...planned, reason: result.reason, abandons: state.active?.run ?? null };
+    const { act, run } = result;
+    if (act === 'start') {
+      const { counts: slices } = progressOf(run, 0, []);
+      const next = { slice: sliceOf(run, 1), page: 1, cursor: null };
+      return { act, reason: result.reason, run, slices, abandons: state.active?.run ?? null, next };
     }
+    const { next, unlogged } = await findNextPage(deps, run, result.progress);
     const failure = state.active?.lastFailure;
-    const { slice, page, cursor, unlogged } = await findNextPage(deps, run, result.progress);
     const ended = failure === undefined ? 'was interrupted' : `failed (${failure.error})`;
-    const reason = `run ${run.run} ${ended} and is resumed${unloggedPages(unlogged)}`;
-    return { act: 'resume', run: run.run, ...plannedRun(run, result.progress, slice), reason, page, cursor };
+    const stored =
+      unlogged === 0 ? '' : `; pages after its log are stored already and only have to be logged: ${unlogged}`;
+    const reason = `run ${run.run} ${ended} and is resumed${stored}`;
+    return { act, reason, run, slices: result.progress.counts, abandons: null, next };
   } catch (error) {
     // A state that cannot be read is no refusal.
     const isConflict = state !== undefined && isExportError(error, 'PageConflictError');
@@ -92,46 +70,15 @@ export async function planRun(deps: PlanDependencies, input: StartInput = {}): P
   }
 }
 
-function plannedRun(run: Run, { counts }: RunProgress, next: Slice): Omit<PlannedRun, 'reason'> {
-  const { slices, bounded = false, startedAt: begunAt, request } = run;
-  return {
-    ...boundsOf(run),
-    bounded,
-    slices:
-      slices === undefined
-        ? null
-        : {
-            ...counts,
-            lengthSeconds: slices.lengthMs / 1_000,
-            parallel: slices.parallel,
-            first: boundsOf(sliceOf(run, 1)),
-            last: boundsOf(sliceOf(run, slices.count)),
-          },
-    next: { slice: next.slice ?? null, ...boundsOf(next) },
-    begunAt,
-    request,
-  };
-}
-
-const boundsOf = ({ since, until }: Pick<Run, 'since' | 'until'>): PlannedBounds => ({ since, until: until ?? null });
-
-function unloggedPages(count: number): string {
-  if (count === 0) return '';
-  return count === 1
-    ? '; 1 page after its log is stored already and only has to be logged'
-    : `; ${count} pages after its log are stored already and only have to be logged`;
-}
-
-interface NextPage {
-  readonly slice: Slice;
-  readonly page: number | null;
-  readonly cursor: Cursor | null;
-  /** How many pages before it are stored, but not logged. */
-  readonly unlogged: number;
-}
-
-/** The page to request next, of the oldest slice that is not complete: the first one after the log that no earlier attempt has stored. */
-async function findNextPage({ store }: PlanDependencies, run: Run, progress: RunProgress): Promise<NextPage> {
+/**
+ * The page to request next, of the oldest slice that is not complete: the first one after the log that no earlier attempt has stored; and
+ * how many pages before it are stored, but not logged.
+ */
+async function findNextPage(
+  { store }: PlanDependencies,
+  run: Run,
+  progress: RunProgress,
+): Promise<{ readonly next: NextPage | null; readonly unlogged: number }> {
   const lastPages = new Map(progress.slices.map(({ slice, last }) => [slice.slice, last]));
   let unlogged = 0;
   for (const slice of slicesOf(run)) {
@@ -143,11 +90,11 @@ async function findNextPage({ store }: PlanDependencies, run: Run, progress: Run
       const stored = await store.find(pageKey(run, { ...slice, page }));
       // If only the hash of its next cursor is stored, the page is requested again.
       if (stored === undefined || (stored.nextCursor !== null && typeof stored.nextCursor !== 'string')) {
-        return { slice, page, cursor, unlogged };
+        return { next: { slice, page, cursor }, unlogged };
       }
       cursor = stored.nextCursor;
       unlogged += 1;
     }
   }
-  return { slice: sliceOf(run, 1), page: null, cursor: null, unlogged };
+  return { next: null, unlogged };
 }

@@ -1,16 +1,13 @@
-/** The first request of a planned run, for a person to read; and what the service responds to it. */
+/** The next request of a planned run, for a person to read; and what the service responds to it. */
 
 import { describeRoot, rootOfFirstProbe } from '../core/document-root.ts';
-import { asCursor } from '../core/model.ts';
 import type { PageRequest } from '../core/ports.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import { shownCredentials } from '../service/client/auth.ts';
 import { apiFor, authOf, httpRequest } from '../service/client/request.ts';
-import type { Api } from '../settings/api-settings.ts';
 import { probePage } from '../target/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target/target.ts';
 import { bytes, plural } from './output/format.ts';
-import type { Plan } from './plan-run.ts';
 
 export interface PlannedRequest {
   readonly method: string;
@@ -34,18 +31,6 @@ export interface RequestedPage {
   readonly next: { readonly at: string; readonly cursor: string | null };
 }
 
-/** The number of the next page that the planned run requests; undefined if it requests none. */
-export const nextPageNumber = (plan: Plan): number | undefined =>
-  plan.act === 'start' ? 1 : plan.act === 'resume' ? (plan.page ?? undefined) : undefined;
-
-export function nextPageOf(plan: Plan): PageRequest | undefined {
-  const number = nextPageNumber(plan);
-  if (number === undefined || plan.act === 'skip' || plan.act === 'refuse') return undefined;
-  const { next, begunAt, request } = plan;
-  const cursor = plan.act === 'resume' && plan.cursor !== null ? asCursor(plan.cursor) : null;
-  return { request, since: next.since, until: next.until ?? undefined, begunAt, cursor, label: `page ${number}` };
-}
-
 export function plannedRequest(
   { address, settings, keySource }: Pick<DeployedService, 'address' | 'settings' | 'keySource'>,
   page: PageRequest,
@@ -64,24 +49,26 @@ export function plannedRequest(
 const maxPages = 2;
 
 /**
- * Requests the next page of the plan, and the page after it if there is one. Yields each request before it is sent, and then what was
- * found. Stores nothing.
+ * Requests the page and the one after it, if there is one. Stores nothing. `onRequest` is called before a request is sent.
+ * @throws as `probePage` does
  */
 export async function* requestPages(
   { definition, service, log }: Pick<ExportTarget, 'definition' | 'service' | 'log'>,
-  plan: Plan,
-  notify: (text: string) => void,
-): AsyncGenerator<PlannedRequest | RequestedPage> {
-  let page = nextPageOf(plan);
-  if (page === undefined) return;
+  first: PageRequest,
+  {
+    notify,
+    onRequest,
+  }: { readonly notify: (text: string) => void; readonly onRequest: (sent: PlannedRequest) => void },
+): AsyncGenerator<RequestedPage> {
   await using client = await service.connect(notify);
+  const { from, at } = apiFor(service.settings, first.request).next;
   let root = await rootOfFirstProbe(definition, log);
-  const number = nextPageNumber(plan) ?? 1;
+  let page = first;
   for (let count = 1; count <= maxPages; count += 1) {
     const request = plannedRequest(service, page);
-    yield request;
+    onRequest(request);
     const probed = await probePage(client, page, root);
-    const { contentType, reports, serviceTime, nextCursor, documentRoot, documentRootText } = probed.received;
+    const { contentType, reports, serviceTime, nextCursor, documentRoot, documentRootText, timing } = probed.received;
     yield {
       request,
       contentType,
@@ -89,17 +76,13 @@ export async function* requestPages(
       reports,
       documentRoot: documentRoot === null ? null : describeRoot(documentRoot, documentRootText()),
       serviceTime,
-      latencyMs: probed.received.timing.latencyMs,
-      next: { at: placeOf(apiFor(service.settings, page.request)), cursor: nextCursor },
+      latencyMs: timing.latencyMs,
+      next: { at: from === 'link' ? `link with the relation ${at}` : `${from} ${at}`, cursor: nextCursor },
     };
     if (nextCursor === null) return;
     ({ root } = probed);
-    page = { ...page, cursor: nextCursor, label: `page ${number + count}` };
+    page = { ...page, cursor: nextCursor, label: `the page after ${first.label}` };
   }
-}
-
-function placeOf({ next: { from, at } }: Api): string {
-  return from === 'link' ? `link with the relation ${at}` : `${from} ${at}`;
 }
 
 /** Indented, as the details of a plan. */
@@ -111,15 +94,8 @@ export function requestLines({ method, url, headers, body }: PlannedRequest): st
   ];
 }
 
-/** `2 reports · 1.2 kB · after 84 ms`. */
-export function responseText({
-  contentType,
-  bytes: size,
-  reports,
-  documentRoot,
-  latencyMs,
-  serviceTime,
-}: RequestedPage): string {
+export function responseLines(page: RequestedPage): string[] {
+  const { contentType, bytes: size, reports, documentRoot, latencyMs, serviceTime, next } = page;
   const content = [
     truncate(toPrintable(contentType), 100),
     bytes(size),
@@ -128,13 +104,8 @@ export function responseText({
     `after ${latencyMs} ms`,
     serviceTime === null ? null : `at ${serviceTime}`,
   ];
-  return content.filter((text) => text !== null).join(' · ');
-}
-
-export function responseLines(page: RequestedPage): string[] {
-  const { at, cursor } = page.next;
-  const found = cursor === null ? 'none: this is the last page' : truncate(toPrintable(cursor), 100);
-  return [`  response ${responseText(page)}`, `  next     ${at}: ${found}`];
+  const found = next.cursor === null ? 'none: this is the last page' : truncate(toPrintable(next.cursor), 100);
+  return [`  response ${content.filter((text) => text !== null).join(' · ')}`, `  next     ${next.at}: ${found}`];
 }
 
 /** What a person who describes an API should know. */

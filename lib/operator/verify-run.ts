@@ -115,7 +115,7 @@ async function verifyDocuments(
 ): Promise<void> {
   const { header, manifest } = published;
   const problems = [
-    ...headerProblems(header, manifest),
+    ...headerProblems(header, manifest, chains),
     ...differences(header, expectedHeader(header, chains, totals)).map((text) => `it has the ${text}`),
   ];
   for (const problem of problems) findings.report(null, `${store.locate(manifest)}: ${problem}`);
@@ -125,12 +125,13 @@ async function verifyDocuments(
 }
 
 /** Where the header contradicts itself or the manifest's own key. */
-function headerProblems(header: PublishedRun['header'], manifest: string): string[] {
+function headerProblems(header: PublishedRun['header'], manifest: string, chains: readonly Chain[]): string[] {
   const { run, startedAt, since, filter, api } = header;
   const toSecond = (instant: string) => instant.slice(0, 'yyyy-mm-ddThh:mm:ss'.length);
   const problems: readonly (readonly [string, boolean])[] = [
     [`its export, run and date belong to ${manifestKey(header)}`, manifestKey(header) !== manifest],
     [`its startedAt, ${startedAt}, is not that of its run ID`, toSecond(startedAt) !== toSecond(startOf(run))],
+    [`its slices are not those of its pages`, (header.slices?.length ?? 1) !== chains.length],
     [`its since, ${since}, is not that of its filter`, api === undefined && filter.date?.gte !== secondOf(since)],
   ];
   return problems.flatMap(([problem, applies]) => (applies ? [problem] : []));
@@ -146,14 +147,13 @@ function expectedHeader(
   return {
     totals,
     ...(known.length === chains.length ? serviceTimes({ slices: known }) : {}),
-    slices: slices && {
-      ...chains.map((chain, index) => ({
+    slices:
+      slices &&
+      chains.map((chain, index) => ({
         since: index === 0 ? since : slices[index - 1]?.until,
         until: index === chains.length - 1 ? (until ?? null) : slices[index]?.until,
         ...chain.totals,
       })),
-      length: chains.length,
-    },
   };
 }
 

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { type Plan, planRun } from '../../lib/operator/plan-run.ts';
-import type { StartInput } from '../../lib/core/steps/start-input.ts';
+import type { StartRequest } from '../../lib/target/target.ts';
 import { anExportRequest, at } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
 import { createMemoryLog } from '../support/export/memory-adapters.ts';
 import { failsAtRequest, someReports } from '../support/export/scripted-service.ts';
 
-const plan = ({ deps }: Bench, input?: StartInput): Promise<Plan> => planRun(deps, input);
+const plan = ({ deps, log }: Bench, request?: StartRequest): Promise<Plan> => planRun({ ...deps, log }, request);
+const cursorOf = (planned: Plan) => ('run' in planned ? (planned.next?.cursor ?? undefined) : undefined);
 
 /** A run that failed after its first page. */
 async function aFailedRun(): Promise<Bench> {
@@ -20,12 +21,15 @@ describe('the plan of a new run', () => {
   it('starts a first run with the oldest report, or at the initial value', async () => {
     expect(await plan(anExportBench())).toMatchObject({
       act: 'start',
-      since: '1970-01-01T00:00:00Z',
+      run: { since: '1970-01-01T00:00:00Z' },
       reason: expect.stringContaining('every report'),
     });
     const initial = at('2026-11-01T00:00:00Z');
     const bench = anExportBench({ definition: { since: { from: 'watermark', initial, overlapMs: 0 } } });
-    expect(await plan(bench)).toMatchObject({ since: initial, reason: expect.stringContaining('since.initial') });
+    expect(await plan(bench)).toMatchObject({
+      run: { since: initial },
+      reason: expect.stringContaining('since.initial'),
+    });
   });
 
   it('starts the next run at the watermark minus the overlap', async () => {
@@ -33,21 +37,16 @@ describe('the plan of a new run', () => {
     await bench.start();
     expect(await plan(bench)).toMatchObject({
       act: 'start',
-      since: '2026-11-20T01:44:59Z',
+      run: { since: '2026-11-20T01:44:59Z' },
       reason: 'the watermark 2026-11-20T01:59:59Z minus the overlap of 900 s',
       abandons: null,
     });
   });
 
-  it('subtracts the lookback window from the scheduled time, or from now', async () => {
+  it('subtracts the lookback window from now', async () => {
     const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 3_600_000 } } });
-    const scheduledTime = '2026-11-20T12:00:00Z';
-    expect(await plan(bench, { scheduledTime })).toMatchObject({
-      since: '2026-11-20T11:00:00Z',
-      reason: expect.stringMatching(/^3,600 s \(lookbackWindow\) before .*2026-11-20T12:00:00Z$/),
-    });
     expect(await plan(bench)).toMatchObject({
-      since: '2026-11-20T01:00:00Z',
+      run: { since: '2026-11-20T01:00:00Z' },
       reason: expect.stringMatching(/before now$/),
     });
   });
@@ -64,19 +63,11 @@ describe('the plan of an unfinished run', () => {
     const bench = await aFailedRun();
     const { active } = await bench.state();
     const last = active && (await bench.log.last(active));
-    expect(await plan(bench)).toEqual({
+    expect(await plan(bench)).toMatchObject({
       act: 'resume',
-      run: active?.run,
-      since: active?.since,
+      run: { run: active?.run, since: active?.since, request: active?.request },
       reason: `run ${active?.run} failed (RequestRejectedError) and is resumed`,
-      page: 2,
-      cursor: last?.nextCursor,
-      request: active?.request,
-      until: null,
-      bounded: false,
-      slices: null,
-      next: { slice: null, since: active?.since, until: null },
-      begunAt: active?.startedAt,
+      next: { page: 2, cursor: last?.nextCursor },
     });
   });
 
@@ -95,11 +86,15 @@ describe('the plan of an unfinished run', () => {
     });
     await bench.start().catch(() => {});
     const planned = await plan(bench);
-    expect(planned).toMatchObject({ act: 'resume', page: 3, reason: expect.stringContaining('1 page after its log') });
+    expect(planned).toMatchObject({
+      act: 'resume',
+      next: { page: 3 },
+      reason: expect.stringMatching(/pages after its log .*: 1$/),
+    });
     crashes = false;
     const requestsBefore = bench.service.requests.length;
     await bench.start();
-    expect(bench.service.requests[requestsBefore]?.cursor).toBe(planned.act === 'resume' ? planned.cursor : undefined);
+    expect(bench.service.requests[requestsBefore]?.cursor).toBe(cursorOf(planned));
   });
 
   it.each([
@@ -125,13 +120,15 @@ describe('the plan of an unfinished run', () => {
     });
     expect((await bench.start()).status).toBe('failed');
     const planned = await plan(bench);
-    expect(planned).toMatchObject({ act: 'resume', page, reason: expect.stringContaining('8 pages after its log') });
+    expect(planned).toMatchObject({
+      act: 'resume',
+      next: page === null ? null : { page },
+      reason: expect.stringMatching(/pages after its log .*: 8$/),
+    });
     isLogDown = false;
     const requestsBefore = bench.service.requests.length;
     expect((await bench.start()).status).toBe('completed');
-    expect(bench.service.requests[requestsBefore]?.cursor).toBe(
-      (planned.act === 'resume' && planned.cursor) || undefined,
-    );
+    expect(bench.service.requests[requestsBefore]?.cursor).toBe(cursorOf(planned));
   });
 
   it('requests no page if all of them are stored', async () => {
@@ -143,7 +140,7 @@ describe('the plan of an unfinished run', () => {
     });
     await bench.start();
     crashes = false;
-    expect(await plan(bench)).toMatchObject({ act: 'resume', page: null, cursor: null });
+    expect(await plan(bench)).toMatchObject({ act: 'resume', next: null });
   });
 
   it('skips while its execution is running', async () => {
@@ -168,28 +165,15 @@ describe('the plan of an unfinished run', () => {
 
 describe('the plan of a run with several slices', () => {
   const bounds = { since: at('2026-11-01T00:00:00Z'), until: at('2026-11-01T00:05:00Z') };
-  const input = { ...bounds, parallel: 2, slice: 120_000 };
-  const slices = {
-    count: 3,
-    lengthSeconds: 120,
-    parallel: 2,
-    first: { since: bounds.since, until: at('2026-11-01T00:02:00Z') },
-    last: { since: at('2026-11-01T00:04:00Z'), until: bounds.until },
-  };
+  const input = { ...bounds, parallel: 2, slice: 'PT2M' };
+  const slices = { count: 3, lengthMs: 120_000, parallel: 2 };
 
-  it('shows the cuts', async () => {
+  it('has the cuts', async () => {
     expect(await plan(anExportBench(), input)).toMatchObject({
       act: 'start',
-      ...bounds,
-      bounded: true,
-      slices: { done: 0, ...slices },
-      next: { slice: 1, ...slices.first },
-    });
-    const open = { since: at('2026-11-20T01:58:30Z'), slice: 60_000 };
-    expect(await plan(anExportBench(), open)).toMatchObject({
-      until: null,
-      bounded: false,
-      slices: { count: 2, last: { since: '2026-11-20T01:59:00Z', until: null } },
+      run: { ...bounds, bounded: true, slices },
+      slices: { done: 0, count: 3 },
+      next: { slice: { slice: 1, since: bounds.since, until: '2026-11-01T00:02:00Z' } },
     });
   });
 
@@ -202,33 +186,35 @@ describe('the plan of a run with several slices', () => {
         return undefined;
       },
     });
-    const start = { ...bounds, parallel: 2, slice: 'PT2M' };
-    expect((await bench.start(start)).status).toBe('failed');
+    expect((await bench.start(input)).status).toBe('failed');
     expect(await plan(bench, input)).toMatchObject({
       act: 'resume',
-      slices: { done: 2, ...slices },
-      next: { slice: 2, since: '2026-11-01T00:02:00Z', until: '2026-11-01T00:04:00Z' },
-      page: 2,
+      run: { slices },
+      slices: { done: 2, count: 3 },
+      next: { slice: { slice: 2, since: '2026-11-01T00:02:00Z', until: '2026-11-01T00:04:00Z' }, page: 2 },
     });
-    expect(await plan(bench, { ...input, slice: 60_000 })).toMatchObject({
+    expect(await plan(bench, { ...input, slice: 'PT1M' })).toMatchObject({
       act: 'refuse',
       reason: expect.stringContaining('slices were 2 minutes long and would now be 1 minutes long'),
     });
-    expect(await plan(bench)).toMatchObject({ act: 'start', bounded: false, slices: null });
+    expect(await plan(bench)).toMatchObject({ act: 'start', slices: { count: 1 } });
   });
 
   it('skips bounds that were exported, and refuses those that do not fit', async () => {
     const bench = anExportBench();
     expect((await bench.start(bounds)).status).toBe('completed');
     expect(await plan(bench, bounds)).toMatchObject({ act: 'skip', reason: expect.stringContaining('has exported') });
-    expect(await plan(bench, { ...bounds, again: true })).toMatchObject({ act: 'start', slices: null });
+    expect(await plan(bench, { ...bounds, again: true })).toMatchObject({ act: 'start', slices: { count: 1 } });
     const late = { ...bounds, until: at('2026-12-01T00:00:00Z') };
     expect(await plan(bench, late)).toMatchObject({
       act: 'refuse',
       reason: expect.stringContaining('must not be after'),
     });
     const series = { since: bounds.since, until: at('2026-11-01T00:10:00Z'), each: 'PT5M' };
-    expect(await plan(bench, series)).toMatchObject({ act: 'start', since: bounds.until, until: series.until });
+    expect(await plan(bench, series)).toMatchObject({
+      act: 'start',
+      run: { since: bounds.until, until: series.until },
+    });
   });
 });
 

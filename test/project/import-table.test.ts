@@ -64,6 +64,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'run-view.ts',
     'expected-pages.ts',
     'verify-run.ts',
+    'bounded-start.ts',
     'plan-run.ts',
     'abandon-run.ts',
     'output',

@@ -2,9 +2,8 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
-import { isExportError } from '../../core/errors.ts';
-import { shellQuote, toPrintable } from '../../core/sanitize.ts';
-import { parseStartInput } from '../../core/steps/start-input.ts';
+import type { PageRequest } from '../../core/ports.ts';
+import { shellQuote } from '../../core/sanitize.ts';
 import { describeLocalExport, noSettingsFile } from '../../local/directory.ts';
 import type { LocalExport } from '../../local/settings.ts';
 import {
@@ -15,7 +14,6 @@ import {
   type UnreadableExport,
   unreadableExport,
 } from '../../target/target.ts';
-import { findDone } from '../bounded-start.ts';
 import {
   allExports,
   type CommandContext,
@@ -25,16 +23,15 @@ import {
   runOn,
   runOnDeployment,
   type TargetOptions,
+  unreadableLines,
 } from '../context.ts';
 import { readExports } from '../local-settings.ts';
-import { countKinds, type ExportColumns, exportTable } from '../output/export-table.ts';
+import { countKinds } from '../output/export-table.ts';
 import { coarseDuration } from '../output/format.ts';
-import { errorText, scheduleText } from '../output/status-table.ts';
-import { type Cell, ellipsize, textStyleFor } from '../output/terminal.ts';
+import { scheduleText } from '../output/status-table.ts';
+import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { type Plan, planRun } from '../plan-run.ts';
 import {
-  nextPageNumber,
-  nextPageOf,
   notesOn,
   type PlannedRequest,
   plannedRequest,
@@ -42,7 +39,6 @@ import {
   requestLines,
   requestPages,
   responseLines,
-  responseText,
 } from '../planned-requests.ts';
 import { readStartRequest, type RunOptions } from '../run-options.ts';
 
@@ -51,7 +47,7 @@ export interface PlanOptions extends TargetOptions, RunOptions {
   /** A settings file whose exports need not have run. */
   readonly settings?: string;
   readonly all?: boolean;
-  /** Send the first request. */
+  /** Send the next request. */
   readonly request?: boolean;
 }
 
@@ -63,27 +59,36 @@ export async function planCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { stdout, program } = context;
-  const { all = false, request = false, json = false, settings: file, out, stack } = options;
+  const { stdout, stderr, env, program } = context;
+  const { all = false, request: sends = false, json = false, settings: file, out, stack } = options;
   const problems = [...usageErrors];
   const start = readStartRequest(options, problems);
   if (all && names.length > 0) problems.push('--all: plans every export; leave out the names of exports');
   const run = async (exports: readonly (ExportToPlan | UnreadableExport)[], startCommand: (name: string) => string) => {
     const isOne = !all && names.length <= 1;
-    const rows = await mapConcurrently(exports, concurrency, async (each): Promise<Row> => {
-      if ('error' in each) return each;
-      const show = async (lines: readonly string[]) => {
-        if (isOne && !json) await print(stdout, lines.map((line) => `${line}\n`).join(''));
-      };
-      const planned = planExport(each, start, request, startCommand(each.name), context, show);
-      // One that cannot be planned does not hide the others.
-      return await (isOne
-        ? planned
-        : planned.catch((error: unknown) => unreadableExport(each.name, each.serviceName, error)));
+    const notify = (text: string) => stderr.write(`${text}\n`);
+    const style = textStyleFor(stdout, env);
+    const planned = await mapConcurrently(exports, concurrency, async (each) => {
+      if ('error' in each) return { row: each, lines: unreadableLines(each, style) };
+      const lines: string[] = [];
+      const given = { start, sends, startCommand: startCommand(each.name), notify, style };
+      try {
+        return { row: await planExport(each, given, lines), lines };
+      } catch (error) {
+        // The request that was sent is shown above the error of the service.
+        if (isOne && !json) await print(stdout, linesText(lines));
+        if (isOne) throw error;
+        // One that cannot be planned does not hide the others.
+        const row = unreadableExport(each.name, each.serviceName, error);
+        return { row, lines: [...lines, ...unreadableLines(row, style)] };
+      }
     });
+    const rows = planned.map(({ row }) => row);
     if (json) await print(stdout, `${JSON.stringify(isOne ? rows[0] : { exports: rows })}\n`);
-    else if (!isOne) await print(stdout, `${tableOf(rows, context).join('\n')}\n`);
-    return rows.some((row) => 'error' in row || row.plan.act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
+    else await print(stdout, linesText(planned.flatMap(({ lines }) => lines)));
+    const found = rows.map((row) => ('error' in row ? 'unreadable' : row.plan.act));
+    if (!isOne && !json) await print(stdout, `${countKinds(found, acts)}\n`);
+    return found.some((act) => act === 'unreadable' || act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
   };
   if (file === undefined) {
     return await runOnDeployment(options, problems, context, async (deployment) => {
@@ -102,6 +107,10 @@ export async function planCommand(
     run(exports, (name) => `${program} local --settings ${shellQuote(file)} ${name}`),
   );
 }
+
+const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
+
+const linesText = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('');
 
 /** What a plan needs of an export. */
 type ExportToPlan = Pick<
@@ -126,12 +135,13 @@ function newExport(settings: LocalExport, { env }: CommandContext): ExportToPlan
   };
 }
 
+/** The object of `--json`. */
 interface PlannedExport {
   readonly export: string;
   /** The settings file, in a directory; null if the settings come from elsewhere. */
   readonly settings: string | null;
   readonly schedule: ScheduleState;
-  readonly plan: Plan;
+  readonly plan: { readonly act: Plan['act']; readonly reason: string };
   /** The first request of the run; null if it would send none. */
   readonly request: PlannedRequest | null;
   /** With `--request`: what was found, and what a person who describes an API should know. */
@@ -139,88 +149,77 @@ interface PlannedExport {
   readonly notes?: readonly string[];
 }
 
-/** `show` is called as soon as there is something to show: a request is shown above the error of the service. */
+/** Adds what a person reads to `lines`, also if it fails later. */
 async function planExport(
   planned: ExportToPlan,
-  start: StartRequest,
-  sends: boolean,
-  startCommand: string,
-  { stdout, stderr, env }: CommandContext,
-  show: (lines: readonly string[]) => Promise<void>,
+  given: {
+    readonly start: StartRequest;
+    readonly sends: boolean;
+    readonly startCommand: string;
+    readonly notify: (text: string) => void;
+    readonly style: TextStyle;
+  },
+  lines: string[],
 ): Promise<PlannedExport> {
   if (planned.settings?.problem !== undefined) throw planned.settings.problem;
   const { name, settings: { file = null } = {} } = planned;
   const schedule = await planned.readSchedule();
-  const plan = await planStart(planned, start);
-  const page = nextPageOf(plan);
+  const plan = await planRun({ ...planned, runtime: systemRuntime }, given.start);
+  lines.push(...planLines(name, plan, describeSchedule(schedule, given.startCommand)));
+  if (planned.settings !== undefined) lines.push(`  settings ${file ?? noSettingsFile}`);
+  const page = nextRequest(plan);
   const request = page === undefined ? null : plannedRequest(planned.service, page);
-  const result = { export: name, settings: file, schedule, plan, request };
-  await show(planLines(name, plan, describeSchedule(schedule, startCommand)));
-  if (planned.settings !== undefined) await show([`  settings ${file ?? noSettingsFile}`]);
-  if (!sends || request === null) {
-    await show(request === null ? [] : requestLines(request));
+  const result = { export: name, settings: file, schedule, plan: planJson(plan), request };
+  if (page === undefined || !given.sends) {
+    lines.push(...(request === null ? [] : requestLines(request)));
     return result;
   }
   const pages: RequestedPage[] = [];
-  for await (const each of requestPages(planned, plan, (text) => stderr.write(`${text}\n`))) {
-    await show('contentType' in each ? responseLines(each) : requestLines(each));
-    if ('contentType' in each) pages.push(each);
+  const onRequest = (sent: PlannedRequest) => lines.push(...requestLines(sent));
+  for await (const found of requestPages(planned, page, { notify: given.notify, onRequest })) {
+    lines.push(...responseLines(found));
+    pages.push(found);
   }
   const notes = notesOn(planned, pages);
-  const mark = textStyleFor(stdout, env)('yellow', '!');
-  await show([...notes.map((note) => `${mark} ${note}`), 'Nothing was stored.']);
+  lines.push(...notes.map((note) => `${given.style('yellow', '!')} ${note}`), 'Nothing was stored.');
   return { ...result, pages, notes };
 }
 
-/** As `start` decides, before it starts anything, and BeginRun then. */
-async function planStart(planned: ExportToPlan, request: StartRequest): Promise<Plan> {
-  try {
-    const done = await findDone(planned, request, systemRuntime.now());
-    if (done !== undefined) return { act: 'skip', reason: done };
-    return await planRun({ ...planned, runtime: systemRuntime }, parseStartInput(request));
-  } catch (error) {
-    if (!isExportError(error, 'ConfigurationError')) throw error;
-    return { act: 'refuse', reason: error.message };
-  }
+function nextRequest(plan: Plan): PageRequest | undefined {
+  if (!('run' in plan) || plan.next === null) return undefined;
+  const { run, next } = plan;
+  const { since, until } = next.slice;
+  return {
+    request: run.request,
+    since,
+    until,
+    begunAt: run.startedAt,
+    cursor: next.cursor,
+    label: `page ${next.page}`,
+  };
 }
 
-function tableOf(rows: readonly Row[], { stdout, env }: CommandContext): string[] {
-  const columns = stdout.columns || 80;
-  const options = { now: systemRuntime.now(), style: textStyleFor(stdout, env), columns };
-  return [...exportTable(rows, tableColumns, options), '', ellipsize(countKinds(rows.map(actOf), acts), columns)];
+function planJson(plan: Plan) {
+  if (!('run' in plan)) return plan;
+  const { act, reason, run, abandons, next } = plan;
+  const { since, until = null, bounded = false, slices } = run;
+  return {
+    act,
+    reason,
+    run: act === 'resume' ? run.run : null,
+    abandons,
+    since,
+    until,
+    bounded,
+    slices:
+      slices === undefined
+        ? null
+        : { ...plan.slices, lengthSeconds: slices.lengthMs / 1_000, parallel: slices.parallel },
+    slice: next?.slice.slice ?? null,
+    page: next?.page ?? null,
+    cursor: next?.cursor ?? null,
+  };
 }
-
-const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
-type Row = PlannedExport | UnreadableExport;
-
-const actOf = (row: Row): (typeof acts)[number] => ('error' in row ? 'unreadable' : row.plan.act);
-const actStyles: Readonly<Record<(typeof acts)[number], Cell['style']>> = {
-  unreadable: 'red',
-  refuse: 'red',
-  skip: 'yellow',
-  resume: 'cyan',
-  start: 'green',
-};
-const noteOf = (row: Row): string => {
-  if ('error' in row) return errorText(row.error.name, row.error.message);
-  const [page] = row.pages ?? [];
-  return page === undefined ? toPrintable(row.plan.reason) : [responseText(page), ...(row.notes ?? [])].join('; ');
-};
-const sinceOf = (row: Row) => ('plan' in row && 'since' in row.plan ? row.plan.since : undefined);
-const pageOf = (row: Row) => ('plan' in row ? nextPageNumber(row.plan) : undefined);
-
-const tableColumns: ExportColumns<Row> = {
-  required: [
-    { heading: 'EXPORT', cell: (row) => ({ text: row.export, style: 'bold' }) },
-    { heading: 'START', cell: (row) => ({ text: actOf(row), style: actStyles[actOf(row)] }) },
-  ],
-  optional: [
-    { heading: 'PAGE', alignRight: true, cell: (row) => ({ text: pageOf(row)?.toLocaleString('en') ?? '–' }) },
-    { heading: 'SINCE', cell: (row) => ({ text: sinceOf(row) ?? '–' }) },
-    { heading: 'SCHEDULE', cell: (row) => ({ text: 'error' in row ? '' : scheduleText(row.schedule) }) },
-  ],
-  noteOf,
-};
 
 function describeSchedule(schedule: ScheduleState, startCommand: string): string {
   if (schedule.kind === 'scheduled') return scheduleText(schedule);
@@ -229,48 +228,30 @@ function describeSchedule(schedule: ScheduleState, startCommand: string): string
 }
 
 function planLines(name: string, plan: Plan, when: string): string[] {
-  switch (plan.act) {
-    case 'skip':
-    case 'refuse': {
-      const outcome = plan.act === 'skip' ? 'be skipped' : 'fail';
-      return [`A start of ${name} would ${outcome}: ${plan.reason}`, `  when     ${when}`];
-    }
-    case 'start': {
-      const abandons = plan.abandons === null ? '' : ` and abandons run ${plan.abandons}`;
-      return [
-        `The next start of ${name} begins a new ${plan.bounded ? 'bounded run' : 'run'}${abandons}`,
-        ...(plan.bounded ? [] : [`  when     ${when}`]),
-        `  since    ${plan.since}  (${plan.reason})`,
-        ...cutLines(plan),
-      ];
-    }
-    case 'resume':
-      return [
-        `The next start of ${name} resumes run ${plan.run}`,
-        ...(plan.bounded ? [] : [`  when     ${when}`]),
-        `  why      ${plan.reason}`,
-        `  since    ${plan.since}`,
-        ...cutLines(plan),
-        `  page     ${nextPageText(plan)}`,
-      ];
+  if (!('run' in plan)) {
+    const outcome = plan.act === 'skip' ? 'be skipped' : 'fail';
+    return [`A start of ${name} would ${outcome}: ${plan.reason}`, `  when     ${when}`];
   }
-}
-
-function nextPageText({ page, next }: Extract<Plan, { readonly act: 'resume' }>): string {
-  if (page === null) return 'none: all pages are stored, and the run only has to be published';
-  return next.slice === null ? `${page}` : `${page} of slice ${next.slice}`;
-}
-
-/** Where the run ends, and its slices. */
-function cutLines({ until, slices }: Extract<Plan, { readonly act: 'start' | 'resume' }>): string[] {
-  const ends = until === null ? [] : [`  until    ${until}`];
-  if (slices === null) return ends;
-  const { done, count, lengthSeconds, parallel, first, last } = slices;
-  const boundsText = ({ since, until: end }: typeof first) => `${since} to ${end ?? 'now'}`;
+  const { act, reason, run, abandons, next } = plan;
+  const { since, until, bounded, slices } = run;
+  const what = bounded ? 'bounded run' : 'run';
+  const abandoned = abandons === null ? '' : ` and abandons run ${abandons}`;
+  const place = next === null ? 'none: all pages are stored, and the run only has to be published' : `${next.page}`;
+  const ofSlice = next?.slice.slice === undefined ? '' : ` of slice ${next.slice.slice}`;
   return [
-    ...ends,
-    `  slices   ${count.toLocaleString('en')} of ${coarseDuration(lengthSeconds * 1_000)}, ${parallel} at a time${done === 0 ? '' : `; ${done} are done`}`,
-    `           the first: ${boundsText(first)}`,
-    `           the last:  ${boundsText(last)}`,
+    `The next start of ${name} ${act === 'start' ? `begins a new ${what}${abandoned}` : `resumes run ${run.run}`}`,
+    ...(bounded ? [] : [`  when     ${when}`]),
+    `  why      ${reason}`,
+    `  since    ${since}`,
+    ...(until === undefined ? [] : [`  until    ${until}`]),
+    ...(slices === undefined ? [] : [`  slices   ${slicesText(slices, plan.slices.done)}`]),
+    ...(act === 'start' ? [] : [`  page     ${place}${ofSlice}`]),
   ];
+}
+
+type Slices = NonNullable<Extract<Plan, { readonly run: object }>['run']['slices']>;
+
+function slicesText({ count, lengthMs, parallel }: Slices, done: number): string {
+  const isDone = done === 0 ? '' : `; ${done} are done`;
+  return `${count.toLocaleString('en')} of ${coarseDuration(lengthMs)}, ${parallel} at a time${isDone}`;
 }

@@ -3,7 +3,6 @@
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
 import { type RunId, zeroTotals } from '../../core/model.ts';
-import { toPrintable } from '../../core/sanitize.ts';
 import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
 import { type ExportTarget, type UnreadableExport, unreadableExport } from '../../target/target.ts';
@@ -15,6 +14,7 @@ import {
   print,
   runOnDeployment,
   type TargetOptions,
+  unreadableLines,
 } from '../context.ts';
 import { countKinds } from '../output/export-table.ts';
 import { plural, totals } from '../output/format.ts';
@@ -126,24 +126,20 @@ async function verifyExport(
 }
 
 /**
- * The newer one of those that `latest.json` and the export state name: `latest.json` may have been deleted, or replaced by an older
- * version, which verifying the run reports. IDs of runs begin with the time.
+ * The run that `latest.json` names. If it was deleted, or replaced by an older version, the one that the export state names: verifying
+ * that one reports the pointer.
  */
 async function findNewestRun({ store, log, name }: ExportTarget): Promise<RunId | undefined> {
   const pointer = await readLatestPointer(store, name);
-  const { run, manifest = null } = (await log.exportState(name))?.lastCompleted?.result ?? {};
+  const { sequence = 0, lastCompleted } = (await log.exportState(name)) ?? {};
+  const { run, manifest = null } = lastCompleted?.result ?? {};
   // A run without a manifest found no reports, and was not published.
-  const named = [pointer?.run, manifest === null ? undefined : run].filter((each) => each !== undefined);
-  return named.map(parseRunId).toSorted().at(-1);
+  const isNewest = manifest === null || (pointer !== undefined && pointer.sequence >= sequence);
+  return isNewest ? pointer && parseRunId(pointer.run) : run;
 }
 
 function rowLines(row: Row, style: TextStyle): readonly string[] {
-  if ('error' in row) {
-    return [
-      `${style('red', 'Unreadable:')} ${row.export}`,
-      `  ${toPrintable(`${row.error.name}: ${row.error.message}`)}`,
-    ];
-  }
+  if ('error' in row) return unreadableLines(row, style);
   if (row.status === 'none') return [`${style('yellow', 'No run yet:')} ${row.export}`];
   const { published, run, bounds, notes, findings, findingCount } = row;
   const about = `${row.export} (${published ? '' : 'unfinished '}run ${run}, ${totals(row)})`;
