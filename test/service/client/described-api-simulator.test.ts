@@ -107,26 +107,4 @@ describe('a request', () => {
     const cursor = encodeURIComponent(meta.next);
     expect(await status(`${url}&limit=2&cursor=${cursor}`, { headers: { authorization } })).toBe(400);
   });
-
-  it('has the only method, and a GET no body', async () => {
-    await using simulator = await simulate(auditLog);
-    const response = await fetch(`${simulator.baseUrl}/logs`, { method: 'PUT', headers: { authorization } });
-    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET']);
-  });
-
-  it.each([
-    [{ kind: 'none' }, {}],
-    [{ kind: 'header', name: 'Api-Key' }, { 'api-key': key }],
-    [{ kind: 'header', name: 'Authorization', prefix: 'SSWS ' }, { authorization: `SSWS ${key}` }],
-    [{ kind: 'basic' }, { authorization: `Basic ${Buffer.from(key).toString('base64')}` }],
-    [{ kind: 'bearer' }, { authorization }],
-  ])('is authenticated as described: %j', async (auth, headers: Record<string, string>) => {
-    await using simulator = await simulate({ ...auditLog, auth });
-    const url = `${simulator.baseUrl}/logs?since=${since}&kind=audit`;
-    expect(await status(url, { headers })).toBe(200);
-    const [[name, value] = []] = Object.entries(headers);
-    if (name === undefined) return;
-    expect(await status(url)).toBe(401);
-    expect(await status(url, { headers: { [name]: `${value}x` } })).toBe(401);
-  });
 });

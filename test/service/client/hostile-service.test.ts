@@ -77,13 +77,6 @@ describe('a gzip bomb', () => {
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
-  it('without a content-encoding is rejected at its first bytes, which are not XML', async () => {
-    await using server = await startRawServer(rawResponse({ body: bomb }));
-    await using client = clientFor(server);
-    const error = await failureOf(readPage(fetchPage(client, pageRequest())));
-    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('not UTF-8') });
-  });
-
   it('in an error response is decompressed as far as the excerpt needs', async () => {
     const response = rawResponse({
       status: 500,
@@ -179,17 +172,6 @@ describe('an endless response', () => {
     await expect.poll(() => server.open, backoff).toBe(0);
     expect(clock.sleepers()).toBe(0);
   });
-
-  it('of one-byte chunks fails when the page is too large', async () => {
-    const flood = flooding(`${head('transfer-encoding: chunked')}3\r\n<r>\r\n`, chunk('x').toString().repeat(1_000));
-    await using server = await startRawServer(flood.respond);
-    await using client = clientFor(server, { maxPageBytes: 100_000 });
-    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject({
-      name: 'ConfigurationError',
-      message: expect.stringContaining('more than 100000 bytes'),
-    });
-    await expect.poll(() => server.open, backoff).toBe(0);
-  });
 });
 
 describe('a response of one byte per second', () => {
@@ -257,7 +239,11 @@ describe('a redirect to another host', () => {
       };
       await using server = await startRawServer(rawResponse({ status, headers, body: '' }), rawResponse());
       await using client = clientFor(server);
-      expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'RequestRejectedError' });
+      const { name, message } = await failureOf(fetchPage(client, pageRequest()));
+      expect(name).toBe('RequestRejectedError');
+      // The rest of the address may be secret.
+      expect(message).toContain(`redirects are not followed, because they would forward the API key. Check baseUrl`);
+      expect(message).toMatch(new RegExp(`; the response redirects to ${other.url}$`));
       await readPage(fetchPage(client, pageRequest({ cursor: aCursor })));
       expect({ requests: other.requests, open: other.open }).toEqual({ requests: [], open: 0 });
       expect(server.requests).toHaveLength(2);
@@ -297,21 +283,5 @@ describe('an unsolicited response', () => {
     const error = await failureOf(fetchPage(client, pageRequest()));
     expect(['ContractError', 'ServiceUnavailableError']).toContain(error.name);
     hasty.close();
-  });
-});
-
-describe('a service that accepts the connection and sends nothing', () => {
-  it('fails after the total timeout, and the connection is closed', async () => {
-    await using server = await startRawServer(() => {});
-    const clock = createVirtualClock();
-    await using client = clientFor(server, { clock, totalTimeout: 240_000 });
-    const fetching = fetchPage(client, pageRequest());
-    const failing = failureOf(fetching);
-    await expect.poll(() => server.requests.length, backoff).toBe(1);
-    await clock.advance(239_999);
-    expect(server.open).toBe(1);
-    await clock.advance(1);
-    expect(await failing).toMatchObject({ name: 'ServiceUnavailableError' });
-    await expect.poll(() => server.open, backoff).toBe(0);
   });
 });

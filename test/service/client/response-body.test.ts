@@ -217,11 +217,8 @@ describe('a truncated body', () => {
 
 describe('an invalid body', () => {
   it.each([
-    ['empty', '', 'the body is empty'],
-    ['unclosed elements', '<r>\n <a>', 'byte 8'],
-    ['two documents', '<r/><r/>', 'only one root'],
-    ['plain text', 'Sorry!', 'text data outside of root'],
-    ['not UTF-8', Buffer.from('<r>Gr\xfc\xdfe</r>', 'latin1'), 'not UTF-8'],
+    ['at its beginning', 'Sorry!', 'text data outside of root'],
+    ['at its end', '<r>\n <a>', 'byte 8'],
   ])('fails with ContractError: %s', async (_, body, problem) => {
     await using server = await startRawServer(rawResponse({ body }));
     await using client = clientFor(server);
@@ -277,23 +274,6 @@ describe('a slow service', () => {
     });
   });
 
-  it('fails after the total timeout although it sends data steadily', async () => {
-    await using server = await startRawServer(async (socket) => {
-      socket.write(incomplete);
-      while (!socket.destroyed) {
-        socket.write(chunk('<a/>'));
-        await pause(10);
-      }
-    });
-    await using client = clientFor(server, { bodyTimeout: 5_000, totalTimeout: 500 });
-    const error = await failureOf(readPage(fetchPage(client, pageRequest())));
-    expect(error).toMatchObject({
-      name: 'ServiceUnavailableError',
-      message: expect.stringMatching(/took longer than 500 ms in total after \d+ bytes of page 1/),
-    });
-    await expect.poll(() => server.open, backoff).toBe(0);
-  });
-
   it('fails when it accepts no connection: after the connect timeout, or the total timeout if that is shorter', async () => {
     // A listener that never completes a TLS handshake.
     await using server = await startRawServer(() => {});
@@ -307,19 +287,6 @@ describe('a slow service', () => {
     expect(await failureOf(fetchPage(second, pageRequest()))).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('took longer than 60 ms in total for page 1'),
-    });
-  });
-});
-
-describe('an unreachable service', () => {
-  it('fails with ServiceUnavailableError if it closes every connection', async () => {
-    await using server = await startRawServer((socket) => {
-      socket.end();
-    });
-    await using client = clientFor(server);
-    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({
-      name: 'ServiceUnavailableError',
-      message: expect.stringContaining('did not respond (UND_ERR_SOCKET)'),
     });
   });
 });

@@ -1,7 +1,7 @@
 /** How the client handles the status and headers of a response (docs/service-contract.md, sections 2.3 and 7). */
 
 import { once } from 'node:events';
-import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
@@ -366,21 +366,6 @@ describe('a status', () => {
   });
 });
 
-describe('a redirect', () => {
-  it('is not followed, and the error names only its origin', async () => {
-    await using other = await startRawServer(rawResponse());
-    const location = `${other.url}/elsewhere?token=hush`;
-    const error = await failureFor({ status: 307, headers: { location }, body: '' });
-    expect(error).toMatchObject({
-      name: 'RequestRejectedError',
-      message: expect.stringContaining('redirects are not followed'),
-    });
-    expect(error.message).toContain(other.url);
-    expect(error.message).not.toContain('hush');
-    expect(other.requests).toEqual([]);
-  });
-});
-
 describe('Retry-After', () => {
   const date = 'Fri, 20 Nov 2026 02:00:00 GMT';
   const now = () => Date.parse('2026-11-20T01:59:00Z');
@@ -448,20 +433,6 @@ describe('an error message', () => {
     const error = await failureFor({ status: 500, headers, body: 'gibberish' });
     expect(error.message).not.toContain('gibberish');
   });
-
-  it('does not wait for the end of an endless response', async () => {
-    await using server = await startRawServer(async (socket) => {
-      socket.write(`HTTP/1.1 500 Oops\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n`);
-      while (!socket.destroyed) {
-        socket.write(chunk('again '));
-        await pause(20);
-      }
-    });
-    await using client = clientFor(server);
-    const error = await failureOf(fetchPage(client, pageRequest()));
-    expect(error.message).toContain('responded with 500');
-    await expect.poll(() => server.open, backoff).toBe(0);
-  });
 });
 
 describe('an endless error response', () => {
@@ -481,25 +452,12 @@ describe('an endless error response', () => {
 });
 
 describe('a service that echoes the API key', () => {
+  // test/service/redaction has the encodings.
+  const interleaved = trickyApiKey.replaceAll(/(.)/g, '$1\0');
   const echoes: Record<string, string> = {
     plain: trickyApiKey,
-    'in capitals': trickyApiKey.toUpperCase(),
-    'in JSON': JSON.stringify({ key: trickyApiKey }),
-    'in a URL': encodeURIComponent(trickyApiKey),
-    'in a form': new URLSearchParams({ key: trickyApiKey }).toString(),
-    'in HTML': trickyApiKey
-      .replaceAll('&', '&amp;')
-      .replaceAll('<', '&lt;')
-      .replaceAll('>', '&gt;')
-      .replaceAll('"', '&#34;'),
-    'in JSON in HTML': JSON.stringify({ key: trickyApiKey })
-      .replaceAll('&', '&amp;')
-      .replaceAll('"', '&quot;')
-      .replaceAll('<', '&lt;'),
-    'in Base64': Buffer.from(trickyApiKey).toString('base64'),
     'in the middle of Base64': Buffer.from(`user:${trickyApiKey}:x`).toString('base64url'),
-    'interleaved with control characters': trickyApiKey.replaceAll(/(.)/g, '$1\0'),
-    'interleaved with control characters, at the end of the excerpt': `${'.'.repeat(190)}${trickyApiKey.replaceAll(/(.)/g, '$1\0')}`,
+    'interleaved with control characters, at the end of the excerpt': `${'.'.repeat(190)}${interleaved}`,
     'at the end of the bytes that are read': `${'\u0001'.repeat(4096 - 20)}${trickyApiKey}`,
     'at the end of the excerpt': `${'.'.repeat(190)}${trickyApiKey}`,
   };
@@ -528,11 +486,8 @@ describe('a service that echoes the API key', () => {
   });
 
   it.each([
-    ['plain', trickyApiKey],
     ['as a part', `1588888888888,${trickyApiKey}`],
-    ['in hexadecimal', Buffer.from(trickyApiKey).toString('hex')],
     ['in Base64', Buffer.from(`cursor:${trickyApiKey}`).toString('base64')],
-    ['in a URL', encodeURIComponent(trickyApiKey)],
   ])('in its cursor, which is stored, fails with ContractError: %s', async (_, cursor) => {
     const error = await failureFor({ headers: { 'x-service-cursor': cursor } });
     expect(error).toMatchObject({

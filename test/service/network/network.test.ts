@@ -243,14 +243,12 @@ describe('with a private certificate authority, the client', () => {
     expect((await failureOf(fetchPage(distrustful, pageRequest()))).message).toContain('tls.ca');
   });
 
-  it.each([
-    ['expired', { until: new Date(Date.now() - 1_000) }, 'CERT_HAS_EXPIRED'],
-    ['is for another host', { hosts: ['other.example'] }, 'ERR_TLS_CERT_ALTNAME_INVALID'],
-  ])('rejects a certificate of the service that %s, whose error code it keeps', async (_, options, code) => {
-    await using service = await startPrivateService(options);
+  it('rejects a certificate of the service that has expired, whose error code it keeps', async () => {
+    await using service = await startPrivateService({ until: new Date(Date.now() - 1_000) });
     await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
     const error = await failureOf(fetchPage(client, pageRequest()));
-    expect(error).toMatchObject({ message: expect.stringContaining(code) as unknown, cause: { code } });
+    const code = 'CERT_HAS_EXPIRED';
+    expect(error).toMatchObject({ message: expect.stringContaining(code), cause: { code } });
     // Another authority would not help.
     expect(error.message).not.toContain('tls.ca');
   });
