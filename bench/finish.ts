@@ -3,6 +3,7 @@
  * With the deployed step and adapters; only the stores at the other end of the sockets are local.
  */
 
+import { environmentVariable, settingsVersion } from '../lib/settings/deployed-settings.ts';
 import { type Benchmark, figureOf, formatNumber, formatSpread, measureRounds } from './harness/benchmark.ts';
 import { measureContender, startServer } from './harness/processes.ts';
 import { serviceName } from './servers/run-of-pages.ts';
@@ -36,12 +37,14 @@ export const functionEnvironment = (endpoint: string) => ({
   AWS_ACCESS_KEY_ID: 'access-key',
   AWS_SECRET_ACCESS_KEY: 'secret-key',
   AWS_ENDPOINT_URL: endpoint,
-  DEPLOYMENT_NAME: 'Bench',
-  SERVICE_NAME: serviceName,
-  TABLE_NAME: 'table',
-  BUCKET_NAME: 'bucket',
-  KEY_PREFIX: '',
-  BUCKET_KMS_KEY_ARN: '',
-  API_KEY_SECRET_ID: 'reports/api-key',
-  API_KEY_SECRET_FIELD: 'apiKey',
+  [environmentVariable]: JSON.stringify({
+    version: settingsVersion,
+    deployment: 'Bench',
+    service: serviceName,
+    table: 'table',
+    bucket: 'bucket',
+    prefix: '',
+    apiKeySecret: 'reports/api-key',
+    apiKeyField: 'apiKey',
+  }),
 });

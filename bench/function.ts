@@ -5,7 +5,7 @@
 
 import type { Instant } from '../lib/core/model.ts';
 import { chooseSlices } from '../lib/core/slices.ts';
-import { type FunctionSettings, settingsVersion } from '../lib/settings/environment.ts';
+import { type FunctionSettings, settingsVersion } from '../lib/settings/deployed-settings.ts';
 import { exportDefinition, exportSettingsSchema, serviceSettingsSchema, sourceOf } from '../lib/settings/settings.ts';
 import { functionEnvironment } from './finish.ts';
 import { type Benchmark, figureOf, formatNumber, formatSpread, measureRounds } from './harness/benchmark.ts';

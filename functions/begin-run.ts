@@ -14,7 +14,7 @@ export function beginRunHandler(
   platform = lambdaPlatform,
 ): StepHandler<BeginRunOutcome> {
   return stepHandler((telemetry) => {
-    const context = openServiceContext('BeginRun', env, loadSettings, telemetry, platform);
+    const context = openServiceContext(env, loadSettings, telemetry, platform);
     const client = platform.createClient(SFNClient, sdkConfig);
     return async ({ input, execution }) => {
       const executions = createExecutions(client, execution);

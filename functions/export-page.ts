@@ -33,12 +33,12 @@ export function exportPageHandler(
   platform = lambdaPlatform,
 ): StepHandler<Outcome> {
   const createStep = (telemetry: Telemetry): StepHandler<Outcome> => {
-    const context = openServiceContext('ExportPage', env, loadSettings, telemetry, platform);
+    const context = openServiceContext(env, loadSettings, telemetry, platform);
     const { environment, service: settings, dynamoDb } = context;
     const { runtime, maxInFlight } = platform;
     const service = createService(context, platform);
     const store = functionPageStore(context, env, platform);
-    const { TABLE_NAME: table, SERVICE_NAME: name } = environment;
+    const { table, service: name } = environment;
     const { maxConcurrentPages: limit } = settings;
     const slotStore = createDynamoSlotStore({ client: dynamoDb, table, service: name, runtime });
     const slots = limit === undefined ? undefined : createPageSlots({ store: slotStore, limit, runtime });
@@ -60,7 +60,7 @@ export function exportPageHandler(
 }
 
 function createService(
-  { environment, service }: Pick<ServiceContext<'ExportPage'>, 'environment' | 'service'>,
+  { environment, service }: Pick<ServiceContext, 'environment' | 'service'>,
   { runtime: clock, createClient, createPool, inflate }: Platform,
 ): ReportService {
   const client = createClient(SecretsManagerClient, sdkConfig);
@@ -68,8 +68,8 @@ function createService(
     network: createSecretNetwork({ client, settings: service, now: clock.now }),
     apiKey: createSecretApiKey({
       client,
-      secretId: environment.API_KEY_SECRET_ID,
-      field: environment.API_KEY_SECRET_FIELD,
+      secretId: environment.apiKeySecret ?? '',
+      field: environment.apiKeyField,
       now: clock.now,
     }),
     clock,

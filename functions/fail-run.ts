@@ -13,7 +13,7 @@ export function failRunHandler(
   platform = lambdaPlatform,
 ): StepHandler<RecordedFailure> {
   return stepHandler((telemetry) => {
-    const context = openServiceContext('FailRun', env, loadSettings, telemetry, platform);
+    const context = openServiceContext(env, loadSettings, telemetry, platform);
     return async ({ input: failure, execution, startInput }) => {
       let deps: ReturnType<typeof context.dependenciesFor>;
       try {

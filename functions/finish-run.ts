@@ -14,7 +14,7 @@ export function finishRunHandler(
   platform = lambdaPlatform,
 ): StepHandler<RunResult> {
   return stepHandler((telemetry) => {
-    const context = openServiceContext('FinishRun', env, loadSettings, telemetry, platform);
+    const context = openServiceContext(env, loadSettings, telemetry, platform);
     const store = functionPageStore(context, env, platform);
     return async ({ input, execution }) => {
       const deps = { ...context.dependenciesFor(input), store };

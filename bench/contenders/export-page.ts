@@ -2,7 +2,7 @@
 
 import { exportPageHandler } from '../../functions/export-page.ts';
 import type { LoopState } from '../../lib/core/model.ts';
-import type { FunctionSettings } from '../../lib/settings/environment.ts';
+import type { FunctionSettings } from '../../lib/settings/deployed-settings.ts';
 import { startMeasurement } from '../harness/processes.ts';
 import { run } from '../servers/run-of-pages.ts';
 

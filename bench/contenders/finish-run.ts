@@ -2,7 +2,7 @@
 
 import { finishRunHandler } from '../../functions/finish-run.ts';
 import type { RunResult } from '../../lib/core/model.ts';
-import { settingsVersion } from '../../lib/settings/environment.ts';
+import { settingsVersion } from '../../lib/settings/deployed-settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
 import { startMeasurement } from '../harness/processes.ts';
 import { run } from '../servers/run-of-pages.ts';

@@ -1,6 +1,6 @@
 /** The alarms of a service, of its exports and of the table. Each description says what happened and links to the runbook. */
 
-import { Annotations, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import {
   Alarm,
   type AlarmProps,
@@ -22,7 +22,7 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import type { MetricName } from '../core/metrics.ts';
-import { findFreshnessProblem, type ScheduleSettings } from '../settings/schedule-settings.ts';
+import type { DeploymentSettings, ExportDeploymentSettings } from '../settings/deployment-settings.ts';
 import type { ServiceFunctions } from './functions.ts';
 
 /** A `ReportExporter`, for its alarms and for the dashboard. */
@@ -42,20 +42,9 @@ interface AlarmOptions {
   readonly runbookUrl?: string;
 }
 
-interface ServiceSubject {
-  readonly service: MonitoredService;
-  /** Whether each export has its own alarms for failed and waiting runs, instead of a common one for waiting. */
-  readonly perExport: boolean;
-}
-
-interface ExportSubject extends ServiceSubject {
-  readonly name: string;
-  /** The scope of its alarms. */
+/** An export and the scope of its alarms. */
+interface MonitoredExport extends ExportDeploymentSettings {
   readonly scope: Construct;
-  /** Says how old the newest completed run may be. Absent: any age. */
-  readonly schedule?: ScheduleSettings;
-  /** How long completed runs may have no reports. Absent: forever. */
-  readonly reportsEveryMs?: number;
 }
 
 /** An alarm. By default, one data point of at least 1 within five minutes raises it, and missing data does not. */
@@ -67,8 +56,14 @@ interface AlarmRow extends Partial<AlarmProps> {
   readonly weeksOf?: string;
 }
 
-/** The alarms by id, which is also the heading of their section in the runbook. Undefined: `subject` does not have the alarm. */
-type AlarmTable<Subject> = Readonly<Record<string, (subject: Subject) => AlarmRow | undefined>>;
+/** The alarms by id, which is also the heading of their section in the runbook. Undefined: there is none for these settings. */
+type AlarmTable<Subject> = Readonly<
+  Record<string, (service: MonitoredService, subject: Subject) => AlarmRow | undefined>
+>;
+
+/** A list of alarms per export becomes confusing and expensive, so a larger service has common alarms for failed and waiting runs. */
+const maxExportsWithOwnAlarms = 20;
+const isPerExport = ({ exportNames }: MonitoredService) => exportNames.length <= maxExportsWithOwnAlarms;
 
 /** Fifteen minutes of throttling: shorter bursts are retried and harmless. */
 const throttlingPeriods = 3;
@@ -86,47 +81,47 @@ const sixHours = Duration.hours(6);
  * FailRun never ran, and none that an operator stopped.
  */
 const serviceAlarms = {
-  ExecutionFailed: ({ service }) => ({
+  ExecutionFailed: (service) => ({
     what:
       `An execution failed. To see of which export (${namesOf(service)}): ` +
       `report-exporter status --failed --stack ${Stack.of(service).stackName}.`,
     metric: service.stateMachine.metricFailed(),
   }),
-  RunTimedOut: ({ service }) => ({
+  RunTimedOut: (service) => ({
     what: 'An execution timed out.',
     metric: service.stateMachine.metricTimedOut(),
   }),
-  StartRejected: ({ service }) => ({
+  StartRejected: (service) => ({
     what:
       'An execution failed because its start input names no export of the service. If it had begun a run before the exports ' +
       'were changed, the run is unfinished, and its failure is not recorded.',
     metric: service.metric('StartsRejected'),
   }),
-  FailureNotRecorded: ({ service }) => ({
+  FailureNotRecorded: (service) => ({
     what: 'The FailRun function failed, so a failed run may have raised no alarm of its own.',
     metric: service.functions.FailRun.metricErrors(),
   }),
-  MissedStart: ({ service: { deadLetterQueue } }) =>
+  MissedStart: ({ deadLetterQueue }) =>
     deadLetterQueue && {
       what: 'EventBridge Scheduler could not start a run. It retried for one hour and gave up.',
       metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(),
     },
   // ExportPage has the most invocations of the four functions, so it is the first to be throttled. Retries of a throttled
   // invocation become rare, so that not every period has one.
-  FunctionThrottled: ({ service }) => ({
+  FunctionThrottled: (service) => ({
     what: 'Lambda throttled the ExportPage function three times within an hour, minutes apart.',
     metric: service.functions.ExportPage.metricThrottles(),
     evaluationPeriods: 12,
     datapointsToAlarm: throttlingPeriods,
   }),
-  StateMachineThrottled: ({ service }) => ({
+  StateMachineThrottled: (service) => ({
     what: 'Step Functions throttled the state machine for 15 minutes.',
     metric: service.stateMachine.metricThrottled(),
     evaluationPeriods: throttlingPeriods,
   }),
   // Instead of an alarm per export.
-  Waiting({ service, perExport }) {
-    if (perExport) return undefined;
+  Waiting(service) {
+    if (isPerExport(service)) return undefined;
     const hours = maxWaitHours * Math.ceil(service.exportNames.length / exportsPerMaxWait);
     return {
       what:
@@ -136,12 +131,12 @@ const serviceAlarms = {
       threshold: hours * 3_600,
     };
   },
-} satisfies AlarmTable<ServiceSubject>;
+} satisfies AlarmTable<undefined>;
 
 /** Those of an export. Each export has the first two in any case: in a sum over several, the runs of others would hide missing ones. */
 const exportAlarms = {
   // Only an enabled schedule makes runs overdue.
-  NotFresh({ service, name, schedule }) {
+  NotFresh(service, { name, schedule }) {
     if (schedule?.enabled !== true || schedule.freshness === 'none') return undefined;
     const { period, evaluationPeriods } = freshnessWindow(schedule.freshness);
     const weeksOf = period.toMilliseconds() === weekMs ? schedule.timeZone : undefined;
@@ -159,31 +154,26 @@ const exportAlarms = {
     };
   },
   // A run publishes the metric when it completes, and until the next one does, the state stays.
-  NoReports: ({ service, name, reportsEveryMs }) =>
-    reportsEveryMs === undefined
+  NoReports: (service, { name, expect: { reportsEvery } = {} }) =>
+    reportsEvery === undefined
       ? undefined
       : {
-          what: `No completed run has had reports for ${formatMinutes(reportsEveryMs / 60_000)} or longer.`,
+          what: `No completed run has had reports for ${formatMinutes(reportsEvery / 60_000)} or longer.`,
           metric: service.metric('SecondsWithoutReports', name, { statistic: 'Minimum' }),
-          threshold: reportsEveryMs / 1_000,
+          threshold: reportsEvery / 1_000,
           treatMissingData: TreatMissingData.IGNORE,
         },
-  RunFailed: ({ service, name, perExport }) =>
-    perExport ? { what: 'A run failed.', metric: service.metric('RunsFailed', name) } : undefined,
-  Waiting: ({ service, name, perExport }) =>
-    perExport
+  RunFailed: (service, { name }) =>
+    isPerExport(service) ? { what: 'A run failed.', metric: service.metric('RunsFailed', name) } : undefined,
+  Waiting: (service, { name }) =>
+    isPerExport(service)
       ? {
           what: `Within 6 hours, the service requested ${maxWaitHours} hours or more of waiting (Retry-After).`,
           metric: service.metric('WaitSeconds', name, { period: sixHours }),
           threshold: maxWaitHours * 3_600,
         }
       : undefined,
-} satisfies AlarmTable<ExportSubject>;
-
-const tableAlarms = {
-  TableReadsThrottled: (table) => throttlingOfTable(table, 'ReadThrottleEvents', 'reads from'),
-  TableWritesThrottled: (table) => throttlingOfTable(table, 'WriteThrottleEvents', 'writes to'),
-} satisfies AlarmTable<ITable>;
+} satisfies AlarmTable<MonitoredExport>;
 
 const throttlingOfTable = (table: ITable, metricName: string, operation: string): AlarmRow => ({
   what: `DynamoDB throttled ${operation} the page log for 15 minutes.`,
@@ -191,42 +181,43 @@ const throttlingOfTable = (table: ITable, metricName: string, operation: string)
   evaluationPeriods: throttlingPeriods,
 });
 
+const tableAlarms = (table: ITable) => ({
+  TableReadsThrottled: throttlingOfTable(table, 'ReadThrottleEvents', 'reads from'),
+  TableWritesThrottled: throttlingOfTable(table, 'WriteThrottleEvents', 'writes to'),
+});
+
 /** The ids of all alarms. A test compares them with the runbook and with the stack. */
-export const alarmIds = [...new Set([serviceAlarms, exportAlarms, tableAlarms].flatMap((table) => Object.keys(table)))];
+export const alarmIds = [
+  ...new Set([...Object.keys({ ...serviceAlarms, ...exportAlarms }), 'TableReadsThrottled', 'TableWritesThrottled']),
+];
 
 /** The runbook's page in the project, and its headings. */
 export const runbook = { page: 'docs/runbook.md', alarms: 'Alarms', errors: 'Errors' } as const;
 
 /** Creates the alarms of a service and of its exports. Executions stopped by an operator raise no alarm. */
 export function createServiceAlarms(
-  subject: ServiceSubject,
-  exports: readonly Omit<ExportSubject, keyof ServiceSubject>[],
+  service: MonitoredService,
+  exports: readonly MonitoredExport[],
   options: AlarmOptions,
 ): void {
-  const { service } = subject;
-  createAlarms(service, `Service ${service.serviceName}`, serviceAlarms, subject, options);
-  for (const each of exports) {
-    const { name, scope, schedule } = each;
-    createAlarms(scope, `Export ${name}`, exportAlarms, { ...subject, ...each }, options);
-    const problem = schedule?.enabled === true ? findFreshnessProblem(schedule) : undefined;
-    if (problem !== undefined) Annotations.of(scope).addWarningV2('report-exporter:freshness', problem);
-  }
+  const rowsOf = <Subject>(table: AlarmTable<Subject>, subject: Subject) =>
+    Object.fromEntries(Object.entries(table).map(([id, rowOf]) => [id, rowOf(service, subject)]));
+  createAlarms(service, `Service ${service.serviceName}`, rowsOf(serviceAlarms, undefined), options);
+  for (const each of exports) createAlarms(each.scope, `Export ${each.name}`, rowsOf(exportAlarms, each), options);
 }
 
 /** Creates the alarms of the table, which all services share. */
 export function createTableAlarms(scope: Construct, table: ITable, options: AlarmOptions): void {
-  createAlarms(scope, 'All services', tableAlarms, table, options);
+  createAlarms(scope, 'All services', tableAlarms(table), options);
 }
 
-function createAlarms<Subject>(
+function createAlarms(
   scope: Construct,
   of: string,
-  table: AlarmTable<Subject>,
-  subject: Subject,
+  rows: Readonly<Record<string, AlarmRow | undefined>>,
   { topic, runbookUrl }: AlarmOptions,
 ): void {
-  for (const [id, rowOf] of Object.entries(table)) {
-    const row = rowOf(subject);
+  for (const [id, row] of Object.entries(rows)) {
     if (row === undefined) continue;
     const { what, weeksOf, ...props } = row;
     const anchor = `#${id.toLowerCase()}`;
@@ -284,13 +275,11 @@ const zeroIfMissing = (metric: Metric): MathExpression =>
 
 const formatMinutes = (minutes: number): string => (minutes % 60 === 0 ? `${minutes / 60} h` : `${minutes} min`);
 
-export interface AlarmTopicSettings {
-  readonly email?: string;
-  readonly existingTopicArn?: string;
-}
-
 /** The topic that alarms publish to: a new one, with a subscription for `email`, or an existing one. */
-export function createOrImportAlarmTopic(scope: Construct, { email, existingTopicArn }: AlarmTopicSettings): ITopic {
+export function createOrImportAlarmTopic(
+  scope: Construct,
+  { email, existingTopicArn }: DeploymentSettings['alarms'],
+): ITopic {
   if (existingTopicArn !== undefined) return Topic.fromTopicArn(scope, 'AlarmTopic', existingTopicArn);
   const topic = new Topic(scope, 'AlarmTopic', {
     displayName: 'Report Exporter alarms',

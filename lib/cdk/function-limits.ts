@@ -6,7 +6,8 @@
  * to report its error.
  */
 
-import { minUploadBytesPerSecond } from '../settings/environment.ts';
+import { minUploadBytesPerSecond } from '../settings/deployed-settings.ts';
+import type { Valid } from '../settings/fields.ts';
 import { type ExportSettings, requestDates, type ServiceSettings } from '../settings/settings.ts';
 import { maxParallel } from '../core/slices.ts';
 import type { StepName } from '../core/state-machine/definition.ts';
@@ -39,19 +40,17 @@ export const finishRunEphemeralStorageMebibytes = maxEphemeralStorageMebibytes;
 /** An execution that takes longer than a week plus the longest wait hangs. The next start resumes its run. */
 const minExecutionTimeoutSeconds = 7 * 86_400;
 
-type ServiceLimits = Pick<
-  ServiceSettings,
-  'totalTimeout' | 'maxPageBytes' | 'maxConcurrentPages' | 'filterUntil' | 'api'
->;
-type ExportLimits = Pick<ExportSettings, 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation'>;
+type ServiceLimits = Parameters<typeof requestDates>[0] &
+  Partial<Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes' | 'maxConcurrentPages'>>;
+type ExportLimits = Pick<Valid<ExportSettings>, 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation' | 'slices'>;
 
 export interface FunctionLimitsInput {
   readonly service: ServiceLimits;
   readonly exports: readonly ExportLimits[];
 }
 
-const maxOf = (exports: readonly ExportLimits[], limit: keyof ExportLimits) =>
-  Math.max(...exports.map((settings) => settings[limit]));
+const maxOf = (exports: readonly ExportLimits[], limit: keyof Omit<ExportLimits, 'slices'>) =>
+  Math.max(...exports.map((settings) => settings[limit] ?? 0));
 
 export function functionLimits({ service, exports }: FunctionLimitsInput): FunctionLimits {
   const one = needsOf(service, exports, 1);
@@ -74,15 +73,19 @@ export function functionLimits({ service, exports }: FunctionLimitsInput): Funct
 }
 
 /** What an invocation of ExportPage needs for the largest pages of `parallel` slices. */
-function needsOf(service: ServiceLimits, exports: readonly ExportLimits[], parallel: number) {
+function needsOf(
+  { maxPageBytes = 0, totalTimeout = 0, maxConcurrentPages }: ServiceLimits,
+  exports: readonly ExportLimits[],
+  parallel: number,
+) {
   // The pages in flight: each waits in /tmp until it is stored, and the next one is requested meanwhile.
   const pages = parallel * (maxOf(exports, 'pagesPerInvocation') > 1 ? 2 : 1);
-  const pageMebibytes = Math.ceil(service.maxPageBytes / mebibyte);
+  const pageMebibytes = Math.ceil(maxPageBytes / mebibyte);
   // The uploads at the lowest expected throughput, and a minute for everything else.
-  const storeSeconds = 60 + Math.ceil((parallel * service.maxPageBytes) / minUploadBytesPerSecond);
+  const storeSeconds = 60 + Math.ceil((parallel * maxPageBytes) / minUploadBytesPerSecond);
   // A longer wait for a slot is a state of the execution.
-  const slotWaitSeconds = service.maxConcurrentPages === undefined ? 0 : maxPollMs / 1_000;
-  const fetchSeconds = slotWaitSeconds + Math.ceil((service.totalTimeout + maxOf(exports, 'maxInlineWait')) / 1_000);
+  const slotWaitSeconds = maxConcurrentPages === undefined ? 0 : maxPollMs / 1_000;
+  const fetchSeconds = slotWaitSeconds + Math.ceil((totalTimeout + maxOf(exports, 'maxInlineWait')) / 1_000);
   return {
     pages,
     pageMebibytes,
@@ -95,11 +98,8 @@ function needsOf(service: ServiceLimits, exports: readonly ExportLimits[], paral
 }
 
 /** Why Lambda cannot run an export with these settings; empty if it can. */
-export function findLimitProblems(
-  service: ServiceLimits,
-  settings: ExportLimits & { readonly slices: Pick<ExportSettings['slices'], 'parallel'> },
-): string[] {
-  const { parallel } = settings.slices;
+export function findLimitProblems(service: ServiceLimits, settings: ExportLimits): string[] {
+  const { parallel = 1 } = settings.slices ?? {};
   const needs = needsOf(service, [settings], parallel);
   const { pages, pageMebibytes, fetchSeconds, storeSeconds, seconds, storageMebibytes } = needs;
   const [subject, remedy] =

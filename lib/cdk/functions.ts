@@ -1,6 +1,6 @@
 /** The four Lambda functions of a service. Each has its own role, with the permissions of its step. */
 
-import { Duration, Size, Stack } from 'aws-cdk-lib';
+import { Duration, Size } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   Architecture,
@@ -8,13 +8,11 @@ import {
   Function as LambdaFunction,
   LoggingFormat,
   Runtime,
-  SystemLogLevel,
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup, type LogGroupProps } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
-import type { ExportPageSettings } from '../settings/account-settings.ts';
-import { type FunctionSettings, type FunctionVariable, stepVariables } from '../settings/environment.ts';
+import { environmentVariable, type FunctionSettings } from '../settings/deployed-settings.ts';
 import { byStep, type StepName } from '../core/state-machine/definition.ts';
 import { withFunctionCode } from './code/function-code.ts';
 import { type FunctionLimits, finishRunEphemeralStorageMebibytes } from './function-limits.ts';
@@ -32,13 +30,14 @@ export type ServiceFunctions = Readonly<Record<StepName, LambdaFunction>>;
 
 export interface ServiceFunctionsProps {
   readonly stores: ServiceStores;
-  /** The field of the secret that contains the API key. Absent: the whole secret is the key. */
-  readonly secretField?: string;
+  /** The names of the stores, as JSON. */
+  readonly environment: string;
   /** The content of the settings file. */
   readonly settings: FunctionSettings;
   readonly limits: FunctionLimits;
   readonly logs: LogGroupProps;
-  readonly exportPage?: ExportPageSettings;
+  /** Of ExportPage. */
+  readonly memoryMebibytes: number;
   /** Whether the functions send traces to X-Ray. */
   readonly tracing: boolean;
   readonly network: FunctionNetwork;
@@ -55,14 +54,13 @@ interface FunctionConfig {
   readonly description: string;
   readonly memoryMebibytes: number;
   readonly ephemeralStorageMebibytes?: number;
-  readonly reservedConcurrency?: number;
   readonly grants: readonly ((role: Role, stores: ServiceStores) => void)[];
 }
 
 function functionConfigs({
   stores: { serviceName },
   limits,
-  exportPage,
+  memoryMebibytes,
 }: ServiceFunctionsProps): Readonly<Record<StepName, FunctionConfig>> {
   return {
     BeginRun: {
@@ -73,9 +71,7 @@ function functionConfigs({
     },
     ExportPage: {
       description: `Fetches, stores and logs pages of service ${serviceName}`,
-      // Lambda allocates CPU in proportion to memory. The function mostly waits for the service, and parses the XML meanwhile.
-      memoryMebibytes: exportPage?.memoryMebibytes ?? 512,
-      reservedConcurrency: exportPage?.reservedConcurrency,
+      memoryMebibytes,
       ephemeralStorageMebibytes: limits.ephemeralStorageMebibytes,
       grants: [grantPageLog, grantPageStore, grantReadSecrets],
     },
@@ -97,11 +93,10 @@ function functionConfigs({
 function createFunction(
   scope: Construct,
   id: StepName,
-  { description, memoryMebibytes, ephemeralStorageMebibytes, reservedConcurrency, grants }: FunctionConfig,
+  { description, memoryMebibytes, ephemeralStorageMebibytes, grants }: FunctionConfig,
   code: Code,
-  props: ServiceFunctionsProps,
+  { stores, environment, limits, logs, tracing, network }: ServiceFunctionsProps,
 ): LambdaFunction {
-  const { stores, settings, limits, logs, tracing, network } = props;
   // Own log group and role: AWSLambdaBasicExecutionRole would allow writing to every log group of the account.
   const logGroup = new LogGroup(scope, `${id}Logs`, logs);
   const role = new Role(scope, `${id}Role`, { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
@@ -111,7 +106,6 @@ function createFunction(
   if (isInVpc) grantNetworkInterfaces(role, network);
   if (tracing || isInVpc)
     acknowledgeWildcard(role, '*', 'X-Ray and the Describe actions of EC2 do not support resource-level permissions');
-  const variables = environmentOf(scope, props);
   return new LambdaFunction(scope, id, {
     description,
     code,
@@ -122,33 +116,12 @@ function createFunction(
     timeout: Duration.seconds(limits.timeoutSeconds[id]),
     ephemeralStorageSize:
       ephemeralStorageMebibytes === undefined ? undefined : Size.mebibytes(ephemeralStorageMebibytes),
-    reservedConcurrentExecutions: reservedConcurrency,
-    environment: Object.fromEntries(stepVariables[id].map((variable) => [variable, variables[variable]])),
+    environment: { [environmentVariable]: environment },
     tracing: tracing ? Tracing.ACTIVE : undefined,
     loggingFormat: LoggingFormat.JSON,
-    // Only Lambda's own lines: a filter of application logs would also drop the metrics, which are log lines.
-    systemLogLevelV2: settings.logLevel === 'ERROR' ? SystemLogLevel.WARN : undefined,
     logGroup,
     role,
     ...network,
     securityGroups: [...(network.securityGroups ?? [])],
   });
-}
-
-/** Each function gets the variables that it reads. */
-function environmentOf(
-  scope: Construct,
-  { stores: { serviceName, bucket, prefix, table, secret, keys }, secretField = '' }: ServiceFunctionsProps,
-): Readonly<Record<FunctionVariable, string>> {
-  return {
-    DEPLOYMENT_NAME: Stack.of(scope).stackName,
-    SERVICE_NAME: serviceName,
-    TABLE_NAME: table.tableName,
-    BUCKET_NAME: bucket.bucketName,
-    KEY_PREFIX: prefix,
-    BUCKET_KMS_KEY_ARN: keys.bucket?.keyArn ?? '',
-    // The name if the complete ARN is unknown: a partial ARN may match another secret.
-    API_KEY_SECRET_ID: secret?.secretFullArn ?? secret?.secretName ?? '',
-    API_KEY_SECRET_FIELD: secretField,
-  };
 }

@@ -16,7 +16,7 @@ import {
   Vpc,
 } from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
-import type { VpcSettings } from '../settings/account-settings.ts';
+import type { VpcSettings } from '../settings/deployment-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
 /** The props of a `ReportExporter` and of its functions. */

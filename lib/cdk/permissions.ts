@@ -6,20 +6,11 @@
 
 import { ArnFormat, Stack } from 'aws-cdk-lib';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
-import {
-  AccountPrincipal,
-  CompositePrincipal,
-  Effect,
-  Grant,
-  type IGrantable,
-  type IPrincipal,
-  PolicyStatement,
-  type Role,
-} from 'aws-cdk-lib/aws-iam';
+import { Effect, Grant, type IGrantable, PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
-import type { Construct, IConstruct } from 'constructs';
+import type { IConstruct } from 'constructs';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
 import type { FunctionNetwork } from './network.ts';
 
@@ -92,20 +83,11 @@ export function grantReadSecrets(role: Role, { secret, networkSecrets, keys }: S
   for (const each of networkSecrets) grantRead(each, keys.networkSecrets);
 }
 
-/** The part of a bucket that a consumer may read. */
-export interface ReadableObjects {
-  readonly bucket: IBucket;
-  /** The prefix of every readable key: empty, or ending with a slash. */
-  readonly prefix: string;
-  /** Encrypts the bucket, if it has a customer managed key. */
-  readonly key: IKey | undefined;
-}
-
 /**
  * Lets a consumer read objects and list their folders. The same as the policy in docs/consumers.md, "Permissions". A principal in
  * another account gets it from the policies of the bucket and of the key.
  */
-export function grantReadObjects(grantee: IGrantable, { bucket, prefix, key }: ReadableObjects): Grant {
+export function grantReadObjects(grantee: IGrantable, bucket: IBucket, prefix: string, key: IKey | undefined): Grant {
   const read = Grant.addToPrincipalOrResource({
     grantee,
     actions: ['s3:GetObject'],
@@ -128,29 +110,9 @@ export function grantReadObjects(grantee: IGrantable, { bucket, prefix, key }: R
     resourceArns: [key.keyArn],
     resource: key,
     resourceSelfArns: ['*'],
-    conditions: throughS3(bucket),
+    conditions: viaService(bucket, 's3'),
   });
   return objects.combine(decrypt);
-}
-
-/** The accounts as one grantee. In each, an administrator grants the same to its principals. */
-export const accountsAsGrantee = (accounts: readonly string[]): IPrincipal =>
-  new CompositePrincipal(...accounts.map((account) => new AccountPrincipal(account)));
-
-/** The statement in the policy of a key that lets accounts decrypt with it, through S3 only. `*` is the key itself. */
-export function readerKeyStatement(scope: Construct, accounts: readonly string[]): PolicyStatement {
-  return new PolicyStatement({
-    principals: [accountsAsGrantee(accounts)],
-    actions: ['kms:Decrypt'],
-    resources: ['*'],
-    conditions: throughS3(scope),
-  });
-}
-
-/** A key is used through S3 only, in the region of `scope`. */
-function throughS3(scope: IConstruct) {
-  const { region, urlSuffix } = Stack.of(scope);
-  return { StringEquals: { 'kms:ViaService': `s3.${region}.${urlSuffix}` } };
 }
 
 /**
@@ -207,12 +169,11 @@ function grant(role: Role, actions: string[], resource: string): void {
 /** Allows the use of the key, if there is one, through `service` only. */
 export function grantKey(role: Role, key: IKey | undefined, service: string, actions: string[]): void {
   if (key === undefined) return;
-  const { region, urlSuffix } = Stack.of(role);
-  role.addToPolicy(
-    new PolicyStatement({
-      actions,
-      resources: [key.keyArn],
-      conditions: { StringEquals: { 'kms:ViaService': `${service}.${region}.${urlSuffix}` } },
-    }),
-  );
+  role.addToPolicy(new PolicyStatement({ actions, resources: [key.keyArn], conditions: viaService(role, service) }));
+}
+
+/** A key is used through this service only, in the region of `scope`. */
+function viaService(scope: IConstruct, service: string) {
+  const { region, urlSuffix } = Stack.of(scope);
+  return { StringEquals: { 'kms:ViaService': `${service}.${region}.${urlSuffix}` } };
 }

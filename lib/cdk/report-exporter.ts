@@ -1,6 +1,6 @@
 /** The construct for one service and its exports. */
 
-import { ArnFormat, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { ArnFormat, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Alarm, Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
@@ -13,7 +13,7 @@ import type { Schedule, ScheduleGroup } from 'aws-cdk-lib/aws-scheduler';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
-import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
+import type { CfnStateMachine, StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
 import {
@@ -24,20 +24,28 @@ import {
   serviceMetrics,
 } from '../core/metrics.ts';
 import { listNames } from '../core/sanitize.ts';
-import type { ExportPageProps, ExportProps, LifecycleProps, ServiceProps } from '../settings/props.ts';
-import type { LogLevel, StorageClass } from '../settings/environment.ts';
-import type { NetworkSettings } from '../settings/network-settings.ts';
-import { needsSecret, type ServiceSettings } from '../settings/settings.ts';
 import { detailTypes, eventSource } from '../core/state-machine/definition.ts';
+import {
+  type FunctionEnvironment,
+  functionSettings,
+  serviceMetadata,
+  type ServiceOutput,
+  serviceOutputSuffix,
+  type ServiceResources,
+  settingsVersion,
+  type StorageClass,
+} from '../settings/deployed-settings.ts';
+import type { ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
+import type { NetworkSettings } from '../settings/network-settings.ts';
+import type { ExportProps, ServiceProps } from '../settings/props.ts';
+import { needsSecret } from '../settings/settings.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { functionLimits } from './function-limits.ts';
 import { createFunctions, type ServiceFunctions } from './functions.ts';
 import { functionNetwork } from './network.ts';
-import { accountsAsGrantee, grantReadObjects, type StorageKeys } from './permissions.ts';
+import { grantReadObjects, type StorageKeys } from './permissions.ts';
 import { createSchedules, createSchedulesLast } from './schedule.ts';
-import { functionSettings, serviceMetadata } from './settings/deployed-export.ts';
 import { type ExporterSettings, parseExporterSettings } from './settings/exporter-settings.ts';
-import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
 import { createStateMachine } from './state-machine.ts';
 import {
@@ -47,12 +55,11 @@ import {
   createPageLogTable,
   importSecret,
   keyOfLogs,
-  lifecycleRules,
 } from './stores.ts';
 
 /** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
 export interface ReportExporterProps {
-  /** The service: its address and its limits. `docs/settings.md` has every field. */
+  /** The service: its address and its limits, as in the settings file. `docs/settings.md` has every field. */
   readonly service: ServiceProps;
   /** Its exports and their schedules. The name of each export is unique in the stack. `docs/settings.md` has every field. */
   readonly exports: readonly ExportProps[];
@@ -64,7 +71,7 @@ export interface ReportExporterProps {
    */
   readonly name?: string;
   /**
-   * The bucket for pages and manifests.
+   * The bucket for pages and manifests. If it knows its customer managed key, every object is written with that key.
    *
    * @default - a private, versioned bucket is created, and retained when the stack is deleted
    */
@@ -86,42 +93,18 @@ export interface ReportExporterProps {
   /**
    * The secret with the API key of the service, or with what else `service.api.auth` needs.
    *
-   * @default - an empty secret is created, and retained when the stack is deleted. Set its value before the first run
+   * @default - the secret in `service.apiKeySecret`, otherwise an empty one is created, and retained when the stack is deleted. Set its
+   * value before the first run
    */
   readonly secret?: ISecret;
   /**
-   * The field of the secret's JSON that contains the API key.
-   *
-   * @default - the whole secret is the key
-   */
-  readonly secretField?: string;
-  /**
-   * A customer managed key. It encrypts the bucket, the table, the secret, the dead-letter queue and, with `encryptLogs`, the log groups
-   * that this construct creates, those stores that are given without knowing their own key, and the secrets with the client certificate
-   * and with the credentials for the proxy.
+   * A customer managed key. It encrypts what this construct creates: the bucket, the table, the secret, the dead-letter queue and, if this
+   * app creates the key, the log groups. It also is the key of a store that is given without knowing its own, and of the secrets with
+   * the client certificate and with the credentials for the proxy.
    *
    * @default - keys that AWS owns or manages
    */
   readonly encryptionKey?: IKey;
-  /**
-   * Whether `encryptionKey` encrypts the log groups. The policy of a key that this app does not create must let CloudWatch Logs use it:
-   * docs/security.md, "Encryption of logs".
-   *
-   * @default - true if this app creates the key; otherwise a warning asks
-   */
-  readonly encryptLogs?: boolean;
-  /**
-   * The customer managed key of the bucket. Every object is written with it, whatever the default encryption of the bucket is.
-   *
-   * @default - the key of the given bucket, if it knows its key, otherwise `encryptionKey`
-   */
-  readonly bucketEncryptionKey?: IKey;
-  /**
-   * The customer managed key of the secret.
-   *
-   * @default - the key of the given secret, if it knows its key, otherwise `encryptionKey`
-   */
-  readonly secretEncryptionKey?: IKey;
   /**
    * The event bus that receives the events of runs. The rules of `onCompleted` and `onFailed` are created on it.
    *
@@ -141,41 +124,17 @@ export interface ReportExporterProps {
    */
   readonly runbookUrl?: string;
   /**
-   * Whether each export has its own alarms for failed and waiting runs. Otherwise they have common ones.
-   *
-   * @default - true for up to 20 exports
-   */
-  readonly alarmsPerExport?: boolean;
-  /**
    * How long all logs are kept.
    *
    * @default RetentionDays.THREE_MONTHS
    */
   readonly logRetention?: RetentionDays;
   /**
-   * Which lines the functions log: `INFO` (a line for each page) or `ERROR` (failures alone). Metrics and alarms are the same.
-   *
-   * @default 'INFO'
-   */
-  readonly logLevel?: LogLevel;
-  /**
    * Whether the functions and the state machine send traces to X-Ray.
    *
    * @default true
    */
   readonly tracing?: boolean;
-  /**
-   * The memory and the reserved concurrency of the function ExportPage. `docs/settings.md` describes both.
-   *
-   * @default - 512 MiB, and no reserved concurrency
-   */
-  readonly exportPage?: ExportPageProps;
-  /**
-   * When pages and manifests are moved to other storage classes and deleted. Not with `bucket`, which has lifecycle rules of its own.
-   *
-   * @default - they are kept in the storage class in which they were stored
-   */
-  readonly lifecycle?: LifecycleProps;
   /**
    * The storage class of new pages.
    *
@@ -195,13 +154,6 @@ export interface ReportExporterProps {
    * @default - none
    */
   readonly objectTags?: Readonly<Record<string, string>>;
-  /**
-   * The IDs of accounts that may read what was exported, by the policies of the bucket and of its key. If the app has not created the
-   * key, its owner must add the statement: docs/consumers.md, "Other accounts".
-   *
-   * @default - none
-   */
-  readonly readerAccounts?: readonly string[];
   /**
    * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step Functions,
    * through a NAT gateway or VPC endpoints: docs/network.md, "What the functions must reach".
@@ -293,29 +245,46 @@ export class ReportExporter extends Construct {
   constructor(scope: Construct, id: string, props: ReportExporterProps | StackProps, parsed?: ExporterSettings) {
     super(scope, id);
     const construct = { name: serviceNameFrom(pathInStack(this)), path: this.node.path };
-    const settings = parsed ?? parseExporterSettings(props as ReportExporterProps, construct);
-    const { name, prefix, service, exports, exportPage } = settings;
-    const { encryptionKey, alarmTopic: topic, eventBus, runbookUrl, secretField, tracing = true } = props;
+    const { service: settings, bucket: bucketSettings } =
+      parsed ?? parseExporterSettings(props as ReportExporterProps, construct);
+    const { name, prefix, service, exports } = settings;
+    const { encryptionKey, alarmTopic: topic, eventBus, runbookUrl, tracing = true } = props;
     this.serviceName = name;
     this.exportNames = exports.map((each) => each.name);
     this.prefix = prefix;
 
-    const keys = (this.#keys = storageKeys(props));
-    const bucketRules = lifecycleRules(settings.lifecycle, [settings]);
-    const bucket = (this.bucket = props.bucket ?? createBucket(this, 'Bucket', keys.bucket, bucketRules));
-    const table = (this.table = props.table ?? createPageLogTable(this, keys.table));
-    const secret = (this.secret = this.#createSecret(props, service, keys.secret));
+    const bucket = (this.bucket = props.bucket ?? createBucket(this, 'Bucket', encryptionKey));
+    const table = (this.table = props.table ?? createPageLogTable(this, encryptionKey));
+    const secret = (this.secret = this.#createSecret(props, settings));
+    const keys = (this.#keys = {
+      bucket: bucket.encryptionKey ?? encryptionKey,
+      table: table.encryptionKey ?? encryptionKey,
+      secret: secret?.encryptionKey ?? encryptionKey,
+      networkSecrets: encryptionKey,
+    });
     this.#identity = this.#assertSeparate();
     checkBucket(this, bucket, prefix);
 
-    const fileOfFunctions = functionSettings(service, exports, settings);
     const limits = functionLimits({ service, exports });
     const logs = {
       retention: props.logRetention ?? RetentionDays.THREE_MONTHS,
-      encryptionKey: keyOfLogs(this, encryptionKey, props.encryptLogs),
+      encryptionKey: keyOfLogs(this, encryptionKey),
       removalPolicy: RemovalPolicy.DESTROY,
     };
-    this.functions = createFunctions(this, {
+    const stack = Stack.of(this);
+    const resources: ServiceResources = {
+      version: settingsVersion,
+      service: name,
+      table: table.tableName,
+      bucket: bucket.bucketName,
+      prefix,
+      bucketKeyArn: keys.bucket?.keyArn,
+      // The name if the complete ARN is unknown: a partial ARN may match another secret.
+      apiKeySecret: secret?.secretFullArn ?? secret?.secretName,
+      apiKeyField: settings.apiKeySecret.field ?? '',
+    };
+    const environment: FunctionEnvironment = { ...resources, deployment: stack.stackName };
+    const functions = (this.functions = createFunctions(this, {
       stores: {
         serviceName: name,
         bucket,
@@ -324,18 +293,17 @@ export class ReportExporter extends Construct {
         secret,
         networkSecrets: this.#importNetworkSecrets(service),
         keys,
-        hasObjectTags: fileOfFunctions.objects?.tags !== undefined,
+        hasObjectTags: bucketSettings.objectTags !== undefined,
       },
-      secretField,
-      settings: fileOfFunctions,
+      environment: stack.toJsonString(environment),
+      settings: functionSettings(settings, bucketSettings),
       limits,
       logs,
-      exportPage,
+      memoryMebibytes: settings.memoryMebibytes,
       tracing,
       network: functionNetwork(this, props, name, service),
-    });
-    const metadata = serviceMetadata(service, exports);
-    const { functions } = this;
+    }));
+    const metadata = serviceMetadata(settings);
     this.stateMachine = createStateMachine(this, {
       functions,
       bucket,
@@ -349,23 +317,15 @@ export class ReportExporter extends Construct {
     this.#eventBus = eventBus;
 
     const exportScopes = new Construct(this, 'Exports');
-    const scoped = exports.map(({ name: exportName, schedule, expect }) => ({
-      name: exportName,
-      scope: new Construct(exportScopes, exportName),
-      schedule,
-      reportsEveryMs: expect?.reportsEvery,
-    }));
+    const scoped = exports.map((each) => ({ ...each, scope: new Construct(exportScopes, each.name) }));
     const schedules = createSchedules(this, this.stateMachine, scoped, encryptionKey);
     this.schedules = schedules?.byExport ?? new Map();
     this.scheduleGroup = schedules?.group;
     this.deadLetterQueue = schedules?.deadLetterQueue;
 
-    const perExport = props.alarmsPerExport ?? exports.length <= maxExportsWithOwnAlarms;
-    createServiceAlarms({ service: this, perExport }, scoped, { topic, runbookUrl });
+    createServiceAlarms(this, scoped, { topic, runbookUrl });
     if (props.table === undefined) createTableAlarms(this, table, { topic, runbookUrl });
-    const { reservedConcurrency } = exportPage ?? {};
-    addServiceOutput(this, { bucketKey: keys.bucket, secretField, reservedConcurrency });
-    if (settings.readerAccounts !== undefined) this.#grantReaderAccounts(settings.readerAccounts);
+    this.#addOutput(resources);
     if (this.scheduleGroup !== undefined) createSchedulesLast(this.scheduleGroup, this);
   }
 
@@ -387,7 +347,7 @@ export class ReportExporter extends Construct {
     this.#assertExport(exportName);
     const { bucket } = this;
     const prefix = exportName === undefined ? this.prefix : `${this.prefix}${exportName}/`;
-    return grantReadObjects(grantee, { bucket, prefix, key: this.#keys.bucket });
+    return grantReadObjects(grantee, bucket, prefix, this.#keys.bucket);
   }
 
   /**
@@ -492,13 +452,15 @@ export class ReportExporter extends Construct {
   }
 
   #createSecret(
-    { secret, secretField }: StackProps,
-    service: ServiceSettings,
-    key: IKey | undefined,
+    { secret, encryptionKey }: StackProps,
+    { service, apiKeySecret: { existing } }: ServiceDeploymentSettings,
   ): ISecret | undefined {
-    if (needsSecret(service)) return secret ?? createApiKeySecret(this, 'ApiKey', this.serviceName, key);
+    if (needsSecret(service)) {
+      if (secret !== undefined) return secret;
+      if (existing !== undefined) return importSecret(this, 'ApiKey', existing);
+      return createApiKeySecret(this, 'ApiKey', this.serviceName, encryptionKey);
+    }
     if (secret !== undefined) this.#reject('secret: has no meaning: service.api.auth is none');
-    if (secretField !== undefined) this.#reject('secretField: has no meaning: service.api.auth is none');
     return undefined;
   }
 
@@ -509,13 +471,21 @@ export class ReportExporter extends Construct {
     );
   }
 
-  #grantReaderAccounts(accounts: readonly string[]): void {
-    this.grantRead(accountsAsGrantee(accounts));
-    if (this.bucket.policy !== undefined) return;
-    this.#reject(
-      'readerAccounts: this app cannot change the policy of the bucket, because it has not created it. Add the statements to it ' +
-        'yourself (docs/consumers.md, "Other accounts")',
-    );
+  /** The output of the stack that says which resources the service has, for `report-exporter --stack`. */
+  #addOutput(resources: ServiceResources): void {
+    const stack = Stack.of(this);
+    const output: ServiceOutput = {
+      ...resources,
+      stateMachineArn: this.stateMachine.stateMachineArn,
+      stateMachineId: stack.getLogicalId(this.stateMachine.node.defaultChild as CfnStateMachine),
+      exportPageFunction: this.functions.ExportPage.functionArn,
+      scheduleGroup: this.scheduleGroup?.scheduleGroupName,
+    };
+    new CfnOutput(this, serviceOutputSuffix, {
+      value: stack.toJsonString(output),
+      description: `The resources of service ${this.serviceName}, for report-exporter --stack`,
+      // Its name has the name of the service, wherever in the stack that is.
+    }).overrideLogicalId(`${toPascalCase(this.serviceName)}${serviceOutputSuffix}`);
   }
 
   #assertSeparate(): ServiceIdentity {
@@ -552,18 +522,9 @@ export class ReportExporter extends Construct {
   }
 }
 
-/** A list of alarms per export becomes confusing and expensive, so by default a larger service has common alarms. */
-const maxExportsWithOwnAlarms = 20;
-
-function storageKeys(props: StackProps): StorageKeys {
-  const { encryptionKey, bucketEncryptionKey, secretEncryptionKey, bucket, table, secret } = props;
-  return {
-    bucket: bucketEncryptionKey ?? bucket?.encryptionKey ?? encryptionKey,
-    table: table?.encryptionKey ?? encryptionKey,
-    secret: secretEncryptionKey ?? secret?.encryptionKey ?? encryptionKey,
-    networkSecrets: encryptionKey,
-  };
-}
+/** `eu-reports` → `EuReports`. The id of an output contains only letters and digits. */
+export const toPascalCase = (name: string): string =>
+  name.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase());
 
 /** `Data/Reports`, without the stack. */
 function pathInStack({ node }: Construct): string {

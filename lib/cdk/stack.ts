@@ -10,16 +10,13 @@ import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
-import type { DeploymentSettings, ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
 import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
 import { importNetwork } from './network.ts';
-import { readerKeyStatement } from './permissions.ts';
-import { ReportExporter, type ReportExporterProps } from './report-exporter.ts';
+import { ReportExporter, toPascalCase } from './report-exporter.ts';
 import { createSchedulesLast } from './schedule.ts';
-import { toPascalCase } from './service-output.ts';
 import { contextKey, inContext, readSettings } from './settings/deployment-settings.ts';
-import { createBucket, createPageLogTable, importSecret, lifecycleRules } from './stores.ts';
+import { createBucket, createPageLogTable } from './stores.ts';
 
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
 export interface ReportExporterStackProps extends StackProps {
@@ -66,32 +63,30 @@ export class ReportExporterStack extends Stack {
       // A template has a maximum size, and indentation would make it a third larger.
       suppressTemplateIndentation: true,
       ...stackProps,
-      // Props of the CDK app take precedence.
-      env: stackProps.env ?? settings.env,
-      terminationProtection: stackProps.terminationProtection ?? settings.terminationProtection,
       stackName,
     });
     const key = importKey(this, 'Key', settings.kmsKeyArn);
-    const bucketKey = importKey(this, 'BucketKey', settings.bucket.kmsKeyArn) ?? key;
-    const { bucket, network, alarms } = settings;
+    const { bucket, network, alarms, tracing, logRetentionDays: logRetention } = settings;
+    const bucketKey = importKey(this, 'BucketKey', bucket.kmsKeyArn) ?? key;
     this.bucket =
       bucket.existing === undefined
-        ? createBucket(this, 'Reports', bucketKey, lifecycleRules(bucket.lifecycle, settings.services))
-        : Bucket.fromBucketName(this, 'Reports', bucket.existing);
+        ? createBucket(this, 'Reports', bucketKey)
+        : Bucket.fromBucketAttributes(this, 'Reports', { bucketName: bucket.existing, encryptionKey: bucketKey });
     this.table = createPageLogTable(this, key);
     this.alarmTopic = createOrImportAlarmTopic(this, alarms);
     const shared = {
       bucket: this.bucket,
       table: this.table,
       encryptionKey: key,
-      bucketEncryptionKey: bucketKey,
       alarmTopic: this.alarmTopic,
+      runbookUrl: alarms.runbookUrl,
+      logRetention,
+      tracing,
       ...(network && importNetwork(this, network)),
     };
-    const secrets = new Construct(this, 'ApiKeys');
     const services = new Construct(this, 'Services');
     this.services = settings.services.map((service) => {
-      const exporter = createService(services, settings, service, shared, secrets);
+      const exporter = new ReportExporter(services, service.name, shared, { service, bucket });
       this.#addServiceOutputs(exporter);
       return exporter;
     });
@@ -111,7 +106,6 @@ export class ReportExporterStack extends Stack {
       'The SNS topic of the alarms. Subscribe to it to be notified',
     );
     this.#addOutput('DashboardName', this.dashboard.dashboardName, 'The CloudWatch dashboard');
-    this.#addReaderKeyOutput(settings, bucketKey);
   }
 
   #addServiceOutputs({ serviceName, secret, stateMachine, exportNames }: ReportExporter): void {
@@ -131,50 +125,9 @@ export class ReportExporterStack extends Stack {
     );
   }
 
-  /** The stack cannot change the policy of a key that it does not create. */
-  #addReaderKeyOutput({ services }: DeploymentSettings, key: IKey | undefined): void {
-    const accounts = new Set(services.flatMap(({ readerAccounts = [] }) => readerAccounts));
-    if (key === undefined || accounts.size === 0) return;
-    this.#addOutput(
-      'ReaderKeyPolicyStatement',
-      this.toJsonString(readerKeyStatement(this, [...accounts]).toStatementJson()),
-      'Add this statement to the policy of the KMS key, so that the reader accounts can decrypt what they read',
-    );
-  }
-
   #addOutput(id: string, value: string, description: string): void {
     new CfnOutput(this, id, { value, description });
   }
-}
-
-function createService(
-  scope: Construct,
-  settings: DeploymentSettings,
-  service: ServiceDeploymentSettings,
-  shared: Partial<ReportExporterProps>,
-  secrets: Construct,
-): ReportExporter {
-  const { existing, field, kmsKeyArn } = service.apiKeySecret;
-  const { encryptLogs, alarms, logRetentionDays, logLevel, tracing, bucket } = settings;
-  const props = {
-    ...shared,
-    secret: existing === undefined ? undefined : importSecret(secrets, service.name, existing),
-    secretField: field,
-    secretEncryptionKey: importKey(secrets, `${service.name}-key`, kmsKeyArn),
-    encryptLogs,
-    runbookUrl: alarms.runbookUrl,
-    alarmsPerExport: alarms.perExport,
-    logRetention: logRetentionDays,
-    tracing,
-  };
-  const { storageClass, compression, objectTags } = bucket;
-  return new ReportExporter(scope, service.name, props, {
-    ...service,
-    logLevel,
-    storageClass,
-    compression,
-    objectTags,
-  });
 }
 
 const importKey = (scope: Construct, id: string, arn: string | undefined): IKey | undefined =>

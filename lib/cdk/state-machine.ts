@@ -13,7 +13,7 @@ import {
   StateMachineType,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import { type ServiceMetadata, serviceMetadataKey, serviceMetadataText } from '../settings/stack-output.ts';
+import { type ServiceMetadata, serviceMetadataKey, serviceMetadataText } from '../settings/deployed-settings.ts';
 import { byStep, stateMachine, stepNames } from '../core/state-machine/definition.ts';
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';
 import type { ServiceFunctions } from './functions.ts';

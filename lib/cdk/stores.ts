@@ -4,38 +4,24 @@
  * rolled back: otherwise each failed first deployment would leave an empty one. The table is kept, because its deletion protection
  * would block the rollback.
  *
- * What the app provides cannot be changed from here. Warnings say what must be added to the policies of its bucket and its key.
+ * What the app provides cannot be changed from here. A warning says what must be added to the policy of its bucket.
  */
 
 import { Annotations, ArnFormat, Duration, RemovalPolicy, Stack, Token } from 'aws-cdk-lib';
 import { AttributeType, BillingMode, type ITable, Table, TableEncryption } from 'aws-cdk-lib/aws-dynamodb';
 import { AnyPrincipal, Effect, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
-import {
-  BlockPublicAccess,
-  Bucket,
-  BucketEncryption,
-  type IBucket,
-  type LifecycleRule,
-  ObjectOwnership,
-  StorageClass,
-} from 'aws-cdk-lib/aws-s3';
+import { BlockPublicAccess, Bucket, BucketEncryption, type IBucket, ObjectOwnership } from 'aws-cdk-lib/aws-s3';
 import { type CfnSecret, type ISecret, Secret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { Construct } from 'constructs';
-import { runObjectsPattern, runsPrefix } from '../core/storage/keys.ts';
-import type { LifecycleSettings } from '../settings/account-settings.ts';
+import { runObjectsPattern } from '../core/storage/keys.ts';
 import { acknowledge } from './nag-suppressions.ts';
 
 /** Except if the creation is rolled back. */
 const retained = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE;
 
 /** Creates the bucket for pages and manifests. */
-export function createBucket(
-  scope: Construct,
-  id: string,
-  key: IKey | undefined,
-  lifecycleRules: readonly LifecycleRule[] = [],
-): IBucket {
+export function createBucket(scope: Construct, id: string, key: IKey | undefined): IBucket {
   const bucket = new Bucket(scope, id, {
     encryption: key === undefined ? BucketEncryption.S3_MANAGED : BucketEncryption.KMS,
     encryptionKey: key,
@@ -46,10 +32,7 @@ export function createBucket(
     minimumTLSVersion: 1.2,
     versioned: true,
     // A function that is killed leaves the parts of its upload, which are invisible but billed.
-    lifecycleRules: [
-      { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(2) },
-      ...lifecycleRules,
-    ],
+    lifecycleRules: [{ id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(2) }],
     removalPolicy: retained,
   });
   bucket.addToResourcePolicy(overwritesStatement(bucket.arnForObjects(runObjectsPattern)));
@@ -100,38 +83,6 @@ export function checkBucket(scope: Construct, bucket: IBucket, prefix: string): 
   );
 }
 
-/** A service with objects in the bucket. */
-interface StoredService {
-  readonly prefix: string;
-  readonly exports: readonly { readonly name: string }[];
-}
-
-/**
- * A rule for the runs of each export. A run folder begins with its date, so a rule never applies to `latest.json`, and manifests
- * expire with their pages.
- */
-export function lifecycleRules(
-  settings: LifecycleSettings | undefined,
-  services: readonly StoredService[],
-): LifecycleRule[] {
-  if (settings === undefined) return [];
-  const { expireAfterDays, deleteNoncurrentAfterDays = 30, transitions = [] } = settings;
-  const rule: LifecycleRule = {
-    transitions: transitions.map(({ storageClass, afterDays }) => ({
-      storageClass: new StorageClass(storageClass),
-      transitionAfter: Duration.days(afterDays),
-    })),
-    // In a versioned bucket an expired object only becomes noncurrent. S3 removes the delete marker itself.
-    ...(expireAfterDays !== undefined && {
-      expiration: Duration.days(expireAfterDays),
-      noncurrentVersionExpiration: Duration.days(deleteNoncurrentAfterDays),
-    }),
-  };
-  return services.flatMap(({ prefix, exports }) =>
-    exports.map(({ name }) => ({ ...rule, prefix: `${prefix}${runsPrefix(name)}` })),
-  );
-}
-
 /**
  * The table of the page log: partitions of each service and export, and entries that expire. Not TableV2, which is for tables in several
  * regions and, with a customer managed key, needs to know its region before deployment.
@@ -174,12 +125,8 @@ export function createApiKeySecret(scope: Construct, id: string, serviceName: st
   return secret;
 }
 
-/**
- * The key for log groups: `key`, if CloudWatch Logs may use it. The policy of a key of this app gets the statement; that of another one
- * cannot be changed, so `isAllowed` says whether it has it.
- */
-export function keyOfLogs(scope: Construct, key: IKey | undefined, isAllowed: boolean | undefined): IKey | undefined {
-  if (key === undefined || isAllowed === false) return undefined;
+/** The key for log groups: `key`, if this app can let CloudWatch Logs use it. */
+export function keyOfLogs(scope: Construct, key: IKey | undefined): IKey | undefined {
   const stack = Stack.of(scope);
   const logGroups = stack.formatArn({
     service: 'logs',
@@ -194,11 +141,5 @@ export function keyOfLogs(scope: Construct, key: IKey | undefined, isAllowed: bo
     resources: ['*'],
     conditions: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': logGroups } },
   });
-  if (key.addToResourcePolicy(statement).statementAdded || isAllowed === true) return key;
-  Annotations.of(scope).addWarningV2(
-    'report-exporter:log-encryption',
-    'The log groups are not encrypted with the key, whose policy cannot be changed here and may not let CloudWatch Logs use it. Add the ' +
-      'statement in docs/security.md, "Encryption of logs", to the policy, and set encryptLogs to true; or set it to false',
-  );
-  return undefined;
+  return key?.addToResourcePolicy(statement).statementAdded === true ? key : undefined;
 }

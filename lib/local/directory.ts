@@ -14,7 +14,7 @@ import {
 import type { Runtime } from '../core/ports.ts';
 import { listNames, shellQuote, toPrintable, truncate } from '../core/sanitize.ts';
 import { instantOf } from '../core/timestamps.ts';
-import { settingsVersion } from '../settings/environment.ts';
+import { settingsVersion } from '../settings/deployed-settings.ts';
 import { exportDefinition } from '../settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';

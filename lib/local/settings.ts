@@ -2,7 +2,7 @@
 
 import type { Compression } from '../core/model.ts';
 import type { ExportDeploymentSettings } from '../settings/deployment-settings.ts';
-import type { settingsVersion } from '../settings/environment.ts';
+import type { settingsVersion } from '../settings/deployed-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
 export interface LocalExport {

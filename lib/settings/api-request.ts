@@ -116,13 +116,6 @@ export const requestSchema = z
   );
 export type ApiRequest = z.infer<typeof requestSchema>;
 
-/** Every text of a request in which placeholders are replaced. */
-const templatesOf = ({ path, query = {}, body = {} }: ApiRequest): readonly string[] => [
-  path,
-  ...Object.values(query),
-  ...scalarsIn(body, []).flatMap(({ value }) => (typeof value === 'string' ? [value] : [])),
-];
-
-/** Whether a request has the placeholder. */
-export const uses = ({ request }: { readonly request: ApiRequest }, name: string): boolean =>
-  templatesOf(request).some((one) => placeholdersIn(one).includes(name));
+/** Whether a request has the placeholder in its path, its query or its body. */
+export const uses = ({ request }: { readonly request?: object | undefined }, name: string): boolean =>
+  scalarsIn((request ?? {}) as JsonObject, []).some(({ value }) => placeholdersIn(String(value)).includes(name));

@@ -13,7 +13,6 @@
  */
 
 import * as z from 'zod/mini';
-import type { JsonObject } from '../core/model.ts';
 import {
   isOffset,
   isOffsetPath,
@@ -25,20 +24,20 @@ import {
   vendorAdvice,
 } from './api-request.ts';
 import {
-  type AnyOf,
   checkedText,
   field,
-  fieldsOf,
+  findBroken,
   flag,
-  isLoopback,
+  httpsUrl,
   oneFormOf,
   oneKindOf,
   optionalField,
+  type Rule,
   type SettingsProblem,
   text,
+  type Valid,
 } from './fields.ts';
 import { headerNamePattern, isConnectionHeader, isCredentialHeader } from './network-settings.ts';
-import type { Checked } from './parse-settings.ts';
 
 type Path = SettingsProblem['path'];
 
@@ -51,13 +50,7 @@ const cursorHeader = headerName.check(
 );
 const printable = (max: number) => text(new RegExp(`^[\\x20-\\x7e]{1,${max}}$`), 'must be printable ASCII');
 
-const tokenUrlSchema = checkedText((address) => {
-  if (!URL.canParse(address)) return 'must be a URL, such as https://login.example.com/oauth2/token';
-  const { protocol, hostname, username, password, hash: fragment } = new URL(address);
-  if (username !== '' || password !== '' || fragment !== '') return 'must not contain a user, a password or a fragment';
-  if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))) return undefined;
-  return 'must be https (http only to 127.0.0.1, [::1] or localhost): otherwise the client secret would be sent unencrypted';
-});
+const tokenUrlSchema = checkedText((address) => httpsUrl(address, 'https://login.example.com/oauth2/token', ['hash']));
 
 const authKind = <Kind extends string>(kind: Kind) =>
   field(
@@ -231,17 +224,9 @@ const format = <Format extends string>(name: Format) =>
     z.literal(name),
   );
 
-const isRequired =
-  (reason: string) =>
-  ({ input }: { readonly input?: unknown }) =>
-    input === undefined ? `is required for ${reason}, would count as the last page` : undefined;
-
 const typesSchema = z.readonly(
   z
-    .array(
-      text(/^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/, 'must be a content type in lower case, without parameters'),
-      { error: isRequired('bytes: any other response, such as a login page in HTML') },
-    )
+    .array(text(/^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/, 'must be a content type in lower case, without parameters'))
     .check(z.minLength(1, 'must not be empty')),
 );
 const types = optionalField('The content types of pages. Without it, those of the format.', typesSchema, {
@@ -295,18 +280,10 @@ const pageSchema = oneKindOf('format', [
     format: format('json'),
     reports: field(
       'Where the reports are: the JSON Pointer of a list, followed by `/*`. Every page must have the list.',
-      z
-        .string({
-          error: isRequired('json, such as /data/*: any other document without a next page, an error for example'),
-        })
-        .check(
-          z.maxLength(1_000, 'must have at most 1,000 characters'),
-          z.refine(
-            (path) => path.endsWith('/*') && jsonPointer.test(path),
-            'must be the JSON Pointer of a list, followed by /*, such as /data/*',
-          ),
-          z.refine((path) => !/[[\]]/.test(path), noSelection),
-        ),
+      text(
+        /^(\/([^~/[\]]|~[01])*)*\/\*$/,
+        'must be the JSON Pointer of a list, followed by /*, such as /data/*, without brackets',
+      ).check(z.maxLength(1_000, 'must have at most 1,000 characters')),
       { example: '/data/*' },
     ),
     types,
@@ -357,7 +334,8 @@ const dateUnitsMs: Readonly<Record<Api['dates'], number>> = {
 };
 
 /** The milliseconds between two dates that a request can have. The Report Export Service has whole seconds. */
-export const unitOfDates = (api: Pick<Api, 'dates'> | undefined): number => dateUnitsMs[api?.dates ?? 'iso'];
+export const unitOfDates = (api: { readonly dates?: Api['dates'] } | undefined): number =>
+  dateUnitsMs[api?.dates ?? 'iso'];
 
 /** `findContradictions` has the rules that concern several of the fields. */
 export const apiSchema = z.strictObject({
@@ -374,95 +352,86 @@ export const apiSchema = z.strictObject({
 export type Api = z.infer<typeof apiSchema>;
 
 /** Whether a response has the URL of the next page, not a cursor. */
-export const isUrl = ({ next }: { readonly next: AnyOf<Api['next']> }): boolean =>
+export const isUrl = ({ next }: { readonly next: { readonly from?: string; readonly to?: unknown } }): boolean =>
   next.from === 'link' || next.to === 'url';
 
 /** The paths of a description, at which the check of a page finds values, and the fields that have them. */
-export function pathsOf({ next = {}, page = {} }: ValidApi) {
-  const { absent: part, flag: path }: AnyOf<NonNullable<Api['next']['end']>> = next.end ?? {};
-  const { error: errorAt, empty: none } = page;
-  const all: readonly (readonly [Path, string | true | undefined])[] = [
-    [['next', 'at'], next.from === 'body' ? next.at : undefined],
-    [['next', 'end', 'absent'], part],
-    [['next', 'end', 'flag'], path],
+export function pathsOf({ next = {}, page = {} }: Pick<Valid<Api>, 'next' | 'page'>) {
+  const all: readonly (readonly [path: Path, value: string | boolean | undefined])[] = [
+    [['next', 'at'], next.from === 'body' && next.at],
+    [['next', 'end', 'absent'], next.end?.absent],
+    [['next', 'end', 'flag'], next.end?.flag],
     [['next', 'rejected', 'at'], next.rejected?.at],
-    [['page', 'error'], errorAt],
-    [['page', 'empty', 'at'], none !== undefined && 'at' in none ? none.at : undefined],
+    [['page', 'error'], page.error],
+    [['page', 'empty', 'at'], page.empty?.at],
   ];
   return all.flatMap(([name, value]) => (typeof value === 'string' ? [{ name, value }] : []));
 }
 
-/** What the schema accepts of a description. Of `next` and `page`, also single fields: one that is not valid is undefined. */
-export type ValidApi = Omit<Partial<Api>, 'next' | 'page'> & {
-  readonly next?: AnyOf<Api['next']>;
-  readonly page?: AnyOf<Api['page']>;
-};
-
-/** How many names lead to such a part. */
-export const depthOfApiPart = ([name]: readonly PropertyKey[]): number => (name === 'next' || name === 'page' ? 2 : 1);
-
 /** What is wrong with fields that are valid by themselves. */
-export function* findContradictions({ request, next = {}, page = {} }: ValidApi): Generator<SettingsProblem> {
-  const { from: place, at, to: target, end: last } = next;
+export function findContradictions({ request, next = {}, page = {} }: Valid<Api>): readonly SettingsProblem[] {
+  const { from: place, at, end, rejected } = next;
   const { format: pageFormat, reports } = page;
-  if (isUrl({ next }) && request?.method === 'POST') {
-    const [name, value] = place === 'link' ? ['from', 'link'] : ['to', 'url'];
-    const message = `must not be ${value} for POST: a URL replaces path and query, and says nothing of the body`;
-    yield { path: ['next', name], message };
-  }
-  const { query, body }: AnyOf<Exclude<typeof target, 'url' | undefined>> = typeof target === 'object' ? target : {};
-  if (body !== undefined && request?.method === 'GET')
-    yield { path: ['next', 'to', 'body'], message: 'needs the method POST' };
-  if (request !== undefined) {
-    if (uses({ request }, 'until') && !uses({ request }, 'since')) {
+  const to = typeof next.to === 'object' ? next.to : {};
+  const sent = [...Object.keys(request?.query ?? {}), to.query];
+  const absentPart = place === 'body' && at !== undefined && typeof end?.absent === 'string' ? end.absent : undefined;
+  const hasPart = absentPart === undefined || `${at}/`.startsWith(`${absentPart}/`);
+  const isInside = place === 'body' && at !== undefined && isInReport(at, page);
+  return findBroken([
+    [
+      ['next', place === 'link' ? 'from' : 'to'],
+      isUrl({ next }) && request?.method === 'POST',
+      `must not be ${place === 'link' ? 'link' : 'url'} for POST: a URL replaces path and query, and says nothing of the body`,
+    ],
+    [['next', 'to', 'body'], to.body !== undefined && request?.method === 'GET', 'needs the method POST'],
+    [
+      ['request'],
+      uses({ request }, 'until') && !uses({ request }, 'since'),
+      'must have {since} beside {until}: with an upper bound alone, each part of a period would have all earlier reports',
+    ],
+    ...parametersIn(request?.path ?? '').map(([name]): Rule => [
+      ['request', 'path'],
+      sent.includes(name),
+      `must not have ${name}, which is sent, too`,
+    ]),
+    ...pathsOf({ next, page }).map(({ name, value }): Rule => {
       const message =
-        'must have {since} beside {until}: with an upper bound alone, each part of a period would have all earlier reports';
-      yield { path: ['request'], message };
-    }
-    const others = [...Object.keys(request.query ?? {}), query];
-    for (const [name] of parametersIn(request.path)) {
-      if (!others.includes(name)) continue;
-      yield { path: ['request', 'path'], message: `must not have ${name}, which is sent, too` };
-    }
-  }
-  for (const { name, value: path } of pathsOf({ next, page })) {
-    const message =
-      name[1] === 'end' && place !== 'body'
-        ? 'needs from: body, as only a body has paths'
-        : pageFormat && findPathProblem(path, pageFormat);
-    if (message !== undefined) yield { path: name, message };
-  }
-  const { absent: part }: AnyOf<NonNullable<typeof last>> = last ?? {};
-  if (next.rejected !== undefined && place !== 'body' && last !== undefined && part === undefined) {
-    const message =
-      'needs absent in next.end: a response without a next page in its headers would be an error before its body is read';
-    yield { path: ['next', 'rejected'], message };
-  }
-  if (typeof part === 'string' && place === 'body' && at !== undefined) {
-    const path = ['next', 'end', 'absent'];
-    if (!`${at}/`.startsWith(`${part}/`)) {
-      const message =
-        'must be next.at or what contains it: that anything else is absent does not say that there is no next page';
-      yield { path, message };
-    } else if (reports?.startsWith(`${part}/`) === true) {
-      yield { path, message: 'must not contain the reports, which every page has' };
-    }
-    if (reports === undefined && pageFormat === 'xml') {
-      const message = 'is required with a path in next.end.absent: any other document also lacks what is there';
-      yield { path: ['page', 'reports'], message };
-    }
-  }
-  if (place === 'body' && at !== undefined && isInReport(at, page)) {
-    yield reports === undefined
-      ? {
-          path: ['page', 'reports'],
-          message: 'is required: next.at is in a child element of the root, which otherwise counts as a report',
-        }
-      : {
-          path: ['next', 'at'],
-          message: `is in a report, so that a short page would count as the last one. ${vendorAdvice}`,
-        };
-  }
+        name[1] === 'end' && place !== 'body'
+          ? 'needs from: body, as only a body has paths'
+          : pageFormat && findPathProblem(value, pageFormat);
+      return [name, message !== undefined, message ?? ''];
+    }),
+    [
+      ['next', 'rejected'],
+      rejected !== undefined && place !== 'body' && end !== undefined && end.absent === undefined,
+      'needs absent in next.end: a response without a next page in its headers would be an error before its body is read',
+    ],
+    [
+      ['next', 'end', 'absent'],
+      !hasPart,
+      'must be next.at or what contains it: that anything else is absent does not say that there is no next page',
+    ],
+    [
+      ['next', 'end', 'absent'],
+      hasPart && reports?.startsWith(`${absentPart}/`) === true,
+      'must not contain the reports, which every page has',
+    ],
+    [
+      ['page', 'reports'],
+      absentPart !== undefined && reports === undefined && pageFormat === 'xml',
+      'is required with a path in next.end.absent: any other document also lacks what is there',
+    ],
+    [
+      ['page', 'reports'],
+      isInside && reports === undefined,
+      'is required: next.at is in a child element of the root, which otherwise counts as a report',
+    ],
+    [
+      ['next', 'at'],
+      isInside && reports !== undefined,
+      `is in a report, so that a short page would count as the last one. ${vendorAdvice}`,
+    ],
+  ]);
 }
 
 function findPathProblem(path: string, pageFormat: Api['page']['format']): string | undefined {
@@ -477,7 +446,7 @@ function findPathProblem(path: string, pageFormat: Api['page']['format']): strin
 }
 
 /** Whether a path leads to a report, or into one. Without `reports`, the reports of XML are the child elements of the root. */
-function isInReport(path: string, { format: pageFormat, reports }: AnyOf<Api['page']>): boolean {
+function isInReport(path: string, { format: pageFormat, reports }: Valid<Api['page']>): boolean {
   if (pageFormat === 'json') return reports !== undefined && `${path}/`.startsWith(reports.replace(/\*$/, ''));
   if (pageFormat !== 'xml') return false;
   const names = namesOf(path);
@@ -496,29 +465,3 @@ export const mediaTypesOf = (page: Api['page']): readonly string[] =>
 
 /** The format of a run: `JSON`. It becomes the extension of its pages. */
 export const formatOf = ({ page }: Api): string => (page.format === 'bytes' ? 'BIN' : page.format.toUpperCase());
-
-/** What is wrong with an export of a service with this description. */
-export function* findApiProblems(
-  { request, page }: ValidApi,
-  { valid, written }: Checked<{ readonly filter: JsonObject; readonly size?: number; readonly expect?: object }>,
-): Generator<SettingsProblem> {
-  const isUsed = (name: string) => request === undefined || uses({ request }, name);
-  const hasNoEffect = (path: Path, name: string) => ({
-    path,
-    message: `has no effect: api.request has no placeholder {${name}}`,
-  });
-  for (const name of Object.keys(valid.filter ?? {})) {
-    if (!isUsed('filter') && !isUsed(`filter.${name}`)) yield hasNoEffect(['filter', name], `filter.${name}`);
-  }
-  if (valid.size !== undefined && !isUsed('size')) yield hasNoEffect(['size'], 'size');
-  if (valid.expect !== undefined && page?.format === 'bytes') {
-    yield { path: ['expect'], message: 'needs a format whose reports are counted, not bytes' };
-  }
-  for (const name of ['format', 'container']) {
-    if (fieldsOf(written)[name] === undefined) continue;
-    yield {
-      path: [name],
-      message: 'has no meaning for a service with api: api.page.format is the format of its pages',
-    };
-  }
-}

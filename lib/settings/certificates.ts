@@ -16,21 +16,13 @@ export interface ClientCertificate {
 }
 
 /** Where the parts of a client certificate come from, for messages: `tls.clientKey: certs/client.key`. */
-interface ClientCertificatePlaces {
-  readonly cert: string;
-  readonly key: string;
-  readonly passphrase: string;
-}
+type ClientCertificatePlaces = Readonly<Record<keyof ClientCertificate, string>>;
 
-const certificateBlocks = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+const configurationError = (message: string) => new ExportError('ConfigurationError', message);
 
-/** Only the certificates in `pem`: comments and anything else in the file are not needed. */
-const certificatesIn = (pem: string): string =>
-  (pem.match(certificateBlocks) ?? []).map((block) => `${block}\n`).join('');
-
-/** The certificates of PEM text that `place` names. @throws ConfigurationError if there is none, or one cannot be parsed */
+/** The certificates of PEM text that `place` names, whatever else the text has. @throws ConfigurationError */
 function parseCertificates(pem: string, place: string): X509Certificate[] {
-  const blocks = pem.match(certificateBlocks) ?? [];
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   if (blocks.length === 0) {
     throw configurationError(`${place} contains no certificate. Store it in PEM form: -----BEGIN CERTIFICATE-----`);
   }
@@ -43,71 +35,43 @@ function parseCertificates(pem: string, place: string): X509Certificate[] {
   });
 }
 
-const configurationError = (message: string) => new ExportError('ConfigurationError', message);
-
 const expiryOf = ({ validTo }: X509Certificate): number => Date.parse(validTo);
-const nameOf = ({ subject }: X509Certificate): string => {
-  const [, commonName] = /^CN=(.*)$/m.exec(subject) ?? [];
-  return truncate(toPrintable(commonName ?? subject.replaceAll('\n', ', ')), 100);
+
+/** `Example CA (until 2030-01-01T00:00:00Z)`. */
+const describeCertificate = (certificate: X509Certificate): string => {
+  const name = /^CN=(.*)$/m.exec(certificate.subject)?.[1] ?? certificate.subject.replaceAll('\n', ', ');
+  return `${truncate(toPrintable(name), 100)} (until ${instantOf(expiryOf(certificate))})`;
 };
 
-/** @throws ConfigurationError unless `pem` has certificates, of which at least one has not expired */
-function assertCertificateAuthorities(pem: string, place: string, now: number): void {
-  const certificates = parseCertificates(pem, place);
-  const newest = certificates.reduce((one, other) => (expiryOf(one) >= expiryOf(other) ? one : other));
-  if (expiryOf(newest) > now) return;
-  throw configurationError(
-    `${place}: the certificate of ${nameOf(newest)} expired on ${instantOf(expiryOf(newest))}. Replace it with a current one`,
-  );
-}
+/** One description for each certificate of text that has been checked. */
+export const describeCertificates = (pem: string, place: string): readonly string[] =>
+  parseCertificates(pem, place).map(describeCertificate);
 
 /** @throws ConfigurationError unless the certificate is valid at `now`, and the key is readable and fits it */
 export function assertClientCertificate(
-  certificate: ClientCertificate,
+  { cert, key, passphrase }: ClientCertificate,
   places: ClientCertificatePlaces,
   now: number,
 ): void {
-  const [own] = parseCertificates(certificate.cert, places.cert);
-  if (own === undefined) return;
-  const from = Date.parse(own.validFrom);
-  if (expiryOf(own) <= now) {
-    throw configurationError(
-      `${places.cert}: the client certificate ${nameOf(own)} expired on ${instantOf(expiryOf(own))}. Store a current one`,
-    );
+  const [own] = parseCertificates(cert, places.cert) as [X509Certificate];
+  if (now < Date.parse(own.validFrom) || now >= expiryOf(own)) {
+    const period = `valid from ${instantOf(Date.parse(own.validFrom))} to ${instantOf(expiryOf(own))}`;
+    throw configurationError(`${places.cert}: the client certificate is only ${period}. Store a current one`);
   }
-  if (from > now) {
-    throw configurationError(
-      `${places.cert}: the client certificate ${nameOf(own)} is valid from ${instantOf(from)} only. Check the clock, or store a current one`,
-    );
-  }
-  if (own.checkPrivateKey(readKey(certificate, places))) return;
-  throw configurationError(
-    `${places.key}: the key does not belong to the certificate ${nameOf(own)} in ${places.cert}. Store the certificate and its key together`,
-  );
-}
-
-/** Drops the error of the parser, which may quote its input. */
-function readKey({ key, passphrase }: ClientCertificate, places: ClientCertificatePlaces): KeyObject {
+  let parsed: KeyObject;
   try {
-    return createPrivateKey({ key, ...(passphrase === undefined ? {} : { passphrase }) });
+    parsed = createPrivateKey({ key, passphrase });
   } catch {
-    if (!key.includes('ENCRYPTED')) {
-      throw configurationError(
-        `${places.key} contains no private key that can be read. Store it in PEM form: -----BEGIN PRIVATE KEY-----`,
-      );
-    }
+    // Without its cause, which may quote the key.
     throw configurationError(
-      passphrase === undefined
-        ? `${places.key}: the key is encrypted. Set its passphrase: ${places.passphrase}`
-        : `${places.key}: the key cannot be decrypted. Check its passphrase: ${places.passphrase}`,
+      key.includes('ENCRYPTED')
+        ? `${places.key}: the key cannot be decrypted. Set its passphrase: ${places.passphrase}`
+        : `${places.key} contains no private key that can be read. Store it in PEM form: -----BEGIN PRIVATE KEY-----`,
     );
   }
-}
-
-/** `Example CA (until 2030-01-01T00:00:00Z)`, for each certificate of text that has been checked. */
-export function describeCertificates(pem: string, place: string): readonly string[] {
-  return parseCertificates(pem, place).map(
-    (certificate) => `${nameOf(certificate)} (until ${instantOf(expiryOf(certificate))})`,
+  if (own.checkPrivateKey(parsed)) return;
+  throw configurationError(
+    `${places.key}: the key does not belong to the certificate in ${places.cert}. Store both again`,
   );
 }
 
@@ -127,18 +91,19 @@ const maxCaBytes = 65_536;
 
 /**
  * The certificate authorities that the setting `ca` names: PEM text, or the path of a PEM file. Returns only the certificates.
- * @throws ConfigurationError
+ * @throws ConfigurationError if there is none, one cannot be parsed, or all have expired
  */
 export function readCertificateAuthorities(ca: string, read: (path: string) => string, now: number): string {
   const setting = 'tls.ca';
-  const isText = isPem(ca);
-  const place = isText ? setting : filePlace(ca, setting);
-  const pem = certificatesIn(isText ? ca : readPemFile(ca, setting, read));
-  if (pem.length > maxCaBytes) {
-    throw configurationError(
-      `${place} has ${pem.length} bytes of certificates, but at most ${maxCaBytes} are allowed. Keep only the authorities of this service`,
-    );
+  const place = isPem(ca) ? setting : filePlace(ca, setting);
+  const certificates = parseCertificates(isPem(ca) ? ca : readPemFile(ca, setting, read), place);
+  if (certificates.every((each) => expiryOf(each) <= now)) {
+    const expired = certificates.map(describeCertificate).join(', ');
+    throw configurationError(`${place}: all certificates have expired: ${truncate(expired, 500)}. Store current ones`);
   }
-  assertCertificateAuthorities(pem, place, now);
-  return pem;
+  const pem = certificates.map(String).join('');
+  if (pem.length <= maxCaBytes) return pem;
+  throw configurationError(
+    `${place} has ${pem.length} bytes of certificates, but at most ${maxCaBytes} are allowed. Keep only the authorities of this service`,
+  );
 }

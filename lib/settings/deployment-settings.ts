@@ -6,27 +6,26 @@
 import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import { listNames, toPrintable, truncate } from '../core/sanitize.ts';
+import { formatPath } from '../core/validation-errors.ts';
 import {
-  envSchema,
-  type ExportPageSettings,
-  exportPageSchema,
-  lifecycleSchema,
-  networkSchema,
-  readerAccountsSchema,
-} from './account-settings.ts';
-import {
-  functionEnvironmentSchema,
-  logLevelSchema,
-  objectTagsSchema,
-  compressionSchema,
-  storageClassSchema,
-} from './environment.ts';
-import { field, fieldsOf, flag, itemsOf, optionalField, type SettingsProblem, text, variableName } from './fields.ts';
+  field,
+  fieldsOf,
+  findBroken,
+  flag,
+  itemsOf,
+  optionalField,
+  type SettingsProblem,
+  text,
+  type Valid,
+  variableName,
+  wholeNumber,
+  within,
+  withoutProblems,
+} from './fields.ts';
 import { secretIdPattern, secretIdProblem } from './network-settings.ts';
-import { type Checked, parseWithRules } from './parse-settings.ts';
+import { parseWithRules } from './parse-settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 import {
-  depthOfServicePart,
   exportSettingsSchema,
   findMismatches,
   needsSecret,
@@ -34,18 +33,12 @@ import {
   serviceSettingsSchema,
 } from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
-import { formatPath } from '../core/validation-errors.ts';
 
 /** The name of the stack that the CDK app deploys, unless the settings have another. */
 export const defaultStackName = 'ReportExporter';
 
 /** CDK looks constructs up in a plain object, so a name such as `constructor` would be found there. */
 const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reserved by CDK');
-
-export const exportDeploymentSchema = z.safeExtend(exportSettingsSchema, {
-  name: exportSettingsSchema.shape.name.check(isNotReserved),
-  schedule: optionalField('When runs start on AWS. Without it, they are started manually.', scheduleSettingsSchema),
-});
 
 const serviceNamePattern = /^[a-z][a-z0-9-]{0,29}$/;
 /** The name becomes part of the keys in the table and in the bucket, and of the ids of resources and outputs. */
@@ -54,12 +47,6 @@ export const serviceNameSchema = text(
   'must be 1 to 30 lower-case letters, digits and hyphens, beginning with a letter',
 ).check(isNotReserved);
 
-/** The functions' own schema, without wildcards: the prefix becomes part of their permissions. */
-export const keyPrefixSchema = functionEnvironmentSchema.shape.KEY_PREFIX.check(
-  z.regex(/^[A-Za-z0-9!_.'()=/-]*$/, "must contain only letters, digits and !_.'()=/-"),
-);
-
-const apiKeyEnvSchema = variableName('key');
 export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
 
 const kmsKeyArnSchema = text(
@@ -68,49 +55,47 @@ const kmsKeyArnSchema = text(
 );
 const kmsKeyExample = 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab';
 
-const apiKeySecretSchema = z.strictObject({
-  existing: optionalField(
-    'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
-    text(secretIdPattern, secretIdProblem),
-    { example: 'acme/api-key' },
-  ),
-  field: optionalField(
-    "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
-    z.string().check(z.minLength(1, 'must not be empty')),
-    { example: 'apiKey' },
-  ),
-  kmsKeyArn: optionalField(
-    'The ARN of the customer managed KMS key that encrypts the secret. Without it, the common `kmsKeyArn`.',
-    kmsKeyArnSchema,
-    { example: kmsKeyExample },
-  ),
-});
-
 /** What a service has in the settings file and the client of the service does not need. */
 const serviceDeploymentFields = {
   apiKeySecret: field(
     'The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret.',
-    z._default(apiKeySecretSchema, {}),
+    z.prefault(
+      z.strictObject({
+        existing: optionalField(
+          'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
+          text(secretIdPattern, secretIdProblem),
+          { example: 'acme/api-key' },
+        ),
+        field: optionalField(
+          "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
+          z.string().check(z.minLength(1, 'must not be empty')),
+          { example: 'apiKey' },
+        ),
+      }),
+      {},
+    ),
   ),
   apiKeyEnv: field(
-    'The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Never the key itself. Services of different vendors must each name theirs.',
-    z._default(apiKeyEnvSchema, defaultApiKeyEnv),
+    'The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs.',
+    z._default(variableName('key'), defaultApiKeyEnv),
     { example: 'ACME_API_KEY' },
   ),
-  exportPage: optionalField('The function that requests pages.', exportPageSchema),
-  readerAccounts: optionalField(
-    'The IDs of the accounts that may read what the service exported, from the bucket that the stack creates.',
-    readerAccountsSchema,
-    { example: ['111122223333'], page: 'consumers.md#other-accounts' },
+  memoryMebibytes: field(
+    'The memory of the function that requests pages. Lambda allocates CPU in proportion to it.',
+    z._default(wholeNumber(512, 10_240), 512),
+    { unit: 'MiB', example: 1024 },
   ),
 };
+
 const serviceEntrySchema = field(
   'The address and the limits of a service.',
   z.extend(serviceSettingsSchema, serviceDeploymentFields),
 );
 const exportEntrySchema = field(
   'What to export, from where, and when.',
-  z.safeExtend(exportDeploymentSchema, {
+  z.safeExtend(exportSettingsSchema, {
+    name: exportSettingsSchema.shape.name.check(isNotReserved),
+    schedule: optionalField('When runs start on AWS. Without it, they are started manually.', scheduleSettingsSchema),
     service: optionalField('The name of its service. Without it, the only service.', z.string(), { example: 'acme' }),
   }),
 );
@@ -131,9 +116,28 @@ const servicesSchema = z
   })
   .check(
     z.refine((services) => Object.keys(services).length > 0, 'must have at least one service'),
-    // What the check says, and `findConflicts` of the names.
+    // What the check says, and `findProblems` of the names.
     z.meta({ minProperties: 1, propertyNames: { type: 'string', pattern: serviceNamePattern.source } }),
   );
+
+/** All can be read at once. Consumers could not read pages in GLACIER or DEEP_ARCHIVE before they are restored. */
+const storageClasses = ['STANDARD', 'STANDARD_IA', 'INTELLIGENT_TIERING', 'ONEZONE_IA', 'GLACIER_IR'] as const;
+
+const tagCharacters = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
+/** Tags by key, within the limits of S3. */
+const objectTagsSchema = z.record(z.string(), z.string()).check(
+  withoutProblems((tags) =>
+    findBroken([
+      [[], Object.keys(tags).length === 0 || Object.keys(tags).length > 10, 'must have 1 to 10 tags'],
+      ...Object.entries(tags).map(([key, value]) => {
+        const isTag = /^(?!aws:).{1,128}$/i.test(key) && value.length <= 256 && tagCharacters.test(key + value);
+        const message =
+          'must be a key of 1 to 128 characters, not beginning with aws:, and a value of at most 256: letters, digits, spaces and + - = . _ : / @';
+        return [[key], !isTag, message] as const;
+      }),
+    ]),
+  ),
+);
 
 const bucketSchema = z.strictObject({
   existing: optionalField(
@@ -143,18 +147,24 @@ const bucketSchema = z.strictObject({
   ),
   prefix: field(
     'The prefix of every key, ending with a slash. The name of the service follows: `<prefix><service>/`.',
-    z._default(keyPrefixSchema, ''),
+    // It becomes part of permissions, so it has no wildcards.
+    z._default(
+      text(
+        /^([A-Za-z0-9!_.'()=-][A-Za-z0-9!_.'()=/-]*\/)?$/,
+        "must end with a slash, not begin with one, and have only letters, digits and !_.'()=/-",
+      ),
+      '',
+    ),
     { example: 'exports/' },
   ),
-  lifecycle: optionalField(
-    'What happens to pages and manifests as they grow old, in a bucket that the stack creates. `latest.json` is kept.',
-    lifecycleSchema,
+  storageClass: optionalField(
+    'The storage class of new pages. Without it, `STANDARD`.',
+    z.enum(storageClasses, `must be one of ${storageClasses.join(', ')}`),
     { page: 'bucket.md#age-of-pages' },
   ),
-  storageClass: optionalField('The storage class of new pages. Without it, `STANDARD`.', storageClassSchema),
   compression: optionalField(
     'How pages are compressed in the bucket, from the next run of each export on: `gzip` stores each page as a gzip file of its own, `page-000001.xml.gz`. Without it, pages are stored as the service sends them.',
-    compressionSchema,
+    z.enum(['gzip'], 'must be gzip; leave it out to store pages as the service sends them'),
     { page: 'consumers.md#compressed-pages' },
   ),
   objectTags: optionalField('The tags of new pages and manifests, at most 10.', objectTagsSchema, {
@@ -179,17 +189,9 @@ const alarmsSchema = z
       { example: 'arn:aws:sns:eu-central-1:111122223333:alarms' },
     ),
     runbookUrl: optionalField(
-      'The address at which operators read the runbook, docs/runbook.md. The description of each alarm has it, with the anchor of its section. Without it, the path of the runbook in the package.',
-      text(
-        /^https?:\/\/[^\s#]{1,190}$/,
-        'must be an http or https address of at most 190 characters without a #, to which alarms add one',
-      ),
+      'The address of docs/runbook.md for operators, to which the description of each alarm adds its section. Without it, the path of the runbook in the package.',
+      text(/^https?:\/\/[^\s#]{1,190}$/, 'must be an http or https address of at most 190 characters without a #'),
       { example: 'https://wiki.example.com/report-exporter' },
-    ),
-    perExport: optionalField(
-      'Whether failed and waiting runs raise an alarm per export, besides the one per service on failed executions, or only common ones. Without it, `true` for up to 20 exports of a service.',
-      flag(),
-      { page: 'many-exports.md#limits' },
     ),
   })
   .check(
@@ -198,6 +200,34 @@ const alarmsSchema = z
       error: 'must not be set with existingTopicArn: subscribe the address to that topic yourself',
     }),
   );
+
+/** A list of 1 to `max` different ids, such as `subnet-0abc1234`. */
+const idsOf = (prefix: string, max: number) =>
+  z.array(idOf(prefix)).check(
+    z.minLength(1, 'must have at least one'),
+    z.maxLength(max, `must have at most ${max}`),
+    z.refine((ids) => new Set(ids).size === ids.length, 'must not have a value twice'),
+  );
+const idOf = (prefix: string) =>
+  text(new RegExp(`^${prefix}-[0-9a-f]{8,17}$`), `must be an ID such as ${prefix}-0abc1234`);
+
+/** With Lambda's own limits. */
+const networkSchema = z.strictObject({
+  vpcId: field('The ID of the VPC.', idOf('vpc'), { example: 'vpc-0abc1234' }),
+  subnetIds: field(
+    'The IDs of the subnets of the functions: private ones, with a route to the service.',
+    idsOf('subnet', 16),
+    {
+      example: ['subnet-0abc1234'],
+    },
+  ),
+  securityGroupIds: optionalField(
+    'The IDs of the security groups of the functions. Without it, one is created for each service.',
+    idsOf('sg', 5),
+    { example: ['sg-0abc1234'] },
+  ),
+});
+export type VpcSettings = z.infer<typeof networkSchema>;
 
 export const settingsFileSchema = z.strictObject(
   {
@@ -221,20 +251,11 @@ export const settingsFileSchema = z.strictObject(
       kmsKeyArnSchema,
       { example: kmsKeyExample },
     ),
-    encryptLogs: optionalField(
-      'Whether `kmsKeyArn` also encrypts the log groups. The policy of the key must let CloudWatch Logs use it. Without it, it does not, and `cdk synth` warns.',
-      z.boolean('must be true or false'),
-      { example: true, page: 'security.md#encryption-of-logs' },
-    ),
-    alarms: field('Where alarms are sent, and how many there are.', z._default(alarmsSchema, {})),
+    alarms: field('Where alarms are sent.', z._default(alarmsSchema, {})),
     logRetentionDays: field(
       'How long every log group keeps its logs; 9999 for ever.',
       z._default(z.literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`), 90),
       { unit: 'days' },
-    ),
-    logLevel: optionalField(
-      'Which lines the functions log: INFO (a line for each page) or ERROR (failures alone). Metrics and alarms are the same. Without it, `INFO`.',
-      logLevelSchema,
     ),
     tracing: optionalField('Whether functions and state machines send traces to X-Ray. Without it, `true`.', flag()),
     network: optionalField(
@@ -242,32 +263,20 @@ export const settingsFileSchema = z.strictObject(
       networkSchema,
       { page: 'network.md#a-vpc' },
     ),
-    env: optionalField(
-      'Where the stack is deployed. Without it, where the credentials of the deployment are valid.',
-      envSchema,
-    ),
-    terminationProtection: optionalField(
-      'Whether the stack cannot be deleted until this is switched off. Without it, `false`.',
-      flag(),
-    ),
   },
   { error: orWrongType('must be an object with the settings of the deployment') },
 );
 type ParsedFile = z.infer<typeof settingsFileSchema>;
-type ParsedService = ParsedFile['services'][string];
-type ParsedExport = ParsedFile['exports'][number];
-export type ExportDeploymentSettings = z.infer<typeof exportDeploymentSchema>;
+type ServiceEntry = ParsedFile['services'][string];
+type ServiceDeployment = Pick<ServiceEntry, keyof typeof serviceDeploymentFields>;
 
-export interface ServiceDeploymentSettings {
+export type ExportDeploymentSettings = Omit<ParsedFile['exports'][number], 'service'>;
+
+export interface ServiceDeploymentSettings extends ServiceDeployment {
   readonly name: string;
   /** The prefix of every key of the service in the bucket. */
   readonly prefix: string;
   readonly service: ServiceSettings;
-  readonly apiKeySecret: z.infer<typeof apiKeySecretSchema>;
-  /** The environment variable with the API key, for runs on this machine. */
-  readonly apiKeyEnv: string;
-  readonly exportPage?: ExportPageSettings;
-  readonly readerAccounts?: readonly string[];
   readonly exports: readonly ExportDeploymentSettings[];
 }
 
@@ -275,31 +284,20 @@ export interface ServiceDeploymentSettings {
 export interface DeploymentSettings extends Omit<ParsedFile, '$schema' | 'services' | 'exports'> {
   readonly services: readonly ServiceDeploymentSettings[];
 }
+export type BucketSettings = DeploymentSettings['bucket'];
 
-/** What the schema accepts of a file. */
-interface ValidFile extends Partial<Omit<ParsedFile, 'services' | 'exports'>> {
-  readonly services?: Readonly<Record<string, Partial<ParsedService> | undefined>>;
-  readonly exports?: readonly (Partial<ParsedExport> | undefined)[];
-}
+/** What is wrong with a service and its exports beyond the schema, such as limits of AWS, by paths in an object with both. */
+export type FindMore = (
+  service: Valid<ServiceSettings>,
+  exports: readonly Valid<ExportDeploymentSettings>[],
+) => readonly SettingsProblem[];
 
-/** What a service and its exports are for further rules. */
-export interface ValidService {
-  readonly service: Partial<ServiceSettings>;
-  readonly exports: readonly Partial<ExportDeploymentSettings>[];
-  readonly exportPage?: ExportPageSettings;
-}
-type FindMore = (service: ValidService) => readonly SettingsProblem[];
-
-/**
- * The settings in `document`. `findMore` finds problems of a service beyond those of the schema, such as limits of AWS, by the paths of
- * its argument.
- * @throws ConfigurationError with a line for every problem
- */
+/** @throws ConfigurationError with a line for every problem */
 export function parseDeployment(
   { value, describe }: SettingsDocument,
   findMore: FindMore = () => [],
 ): DeploymentSettings {
-  const { data, issues } = parseWithRules(settingsFileSchema, value, depthOfPart, (valid: ValidFile) =>
+  const { data, issues } = parseWithRules(settingsFileSchema, value, (valid: Valid<ParsedFile>) =>
     findProblems(valid, fieldsOf(value), findMore),
   );
   if (data === undefined) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
@@ -308,25 +306,20 @@ export function parseDeployment(
   return {
     ...shared,
     services: Object.entries(services).map(([name, entry]) => {
-      const { apiKeySecret, apiKeyEnv, exportPage, readerAccounts, ...service } = entry;
-      const own = exports.filter((_, index) => assigned[index] === name);
+      const { apiKeySecret, apiKeyEnv, memoryMebibytes, ...service } = entry;
       return {
         name,
         prefix: `${shared.bucket.prefix}${name}/`,
         service,
         apiKeySecret,
         apiKeyEnv,
-        exportPage,
-        readerAccounts,
-        exports: own.map(({ service: _service, ...settings }) => settings),
+        memoryMebibytes,
+        exports: exports
+          .filter((_, index) => assigned[index] === name)
+          .map(({ service: _service, ...settings }) => settings),
       };
     }),
   };
-}
-
-function depthOfPart([name = '', , ...inService]: readonly PropertyKey[]): number {
-  if (name === 'services') return 2 + depthOfServicePart(inService);
-  return name === 'exports' ? 3 : ['bucket', 'alarms'].includes(String(name)) ? 2 : 1;
 }
 
 /** The name of each export's service; undefined if there is no such service. */
@@ -343,19 +336,14 @@ function assignExports(
 
 /** What no single field shows: names that collide, and settings that do not belong together. */
 function findProblems(
-  valid: ValidFile,
+  { services = {}, exports = [] }: Valid<ParsedFile>,
   written: Readonly<Record<string, unknown>>,
   findMore: FindMore,
 ): SettingsProblem[] {
-  const { exports = [] } = valid;
   const writtenServices = fieldsOf(written.services);
   // Also a name that the parsed record lacks, such as __proto__.
-  const services = Object.keys(writtenServices).map((name) => ({
-    name,
-    valid: (Object.hasOwn(valid.services ?? {}, name) ? valid.services?.[name] : undefined) ?? {},
-    written: writtenServices[name],
-  }));
-  const serviceNames = services.map(({ name }) => name);
+  const serviceNames = Object.keys(writtenServices);
+  const validOf = (name: string) => (Object.hasOwn(services, name) ? services[name] : undefined) ?? {};
   const assigned = assignExports(exports, serviceNames);
   return [
     ...serviceNames.flatMap((name) =>
@@ -367,59 +355,36 @@ function findProblems(
     ...findMissingLinks(exports, assigned, serviceNames),
     ...findNameCollisions(serviceNames.map((name) => ({ name, path: ['services', name] }))),
     ...findNameCollisions(exports.map((each, index) => ({ name: each?.name, path: ['exports', index, 'name'] }))),
-    ...findBucketConflicts(fieldsOf(written.bucket), services),
-    ...findSharedVariables(services),
-    ...findElsewhere(valid),
-    ...services.flatMap(({ name, valid: service, written: writtenService }) => {
+    ...findSharedVariables(
+      serviceNames.map((name) => ({ name, valid: validOf(name), written: writtenServices[name] })),
+    ),
+    ...serviceNames.flatMap((name) => {
       const indexes = [...exports.keys()].filter((index) => assigned[index] === name);
-      const own = indexes.map((index) => ({
-        valid: exports[index] ?? {},
-        written: itemsOf(written.exports)[index],
-      }));
+      const own = indexes.map((index) => ({ valid: exports[index] ?? {}, written: itemsOf(written.exports)[index] }));
+      const service = { valid: validOf(name), written: writtenServices[name] };
       const problems = [
-        ...findMismatches({ valid: service, written: writtenService }, own),
-        ...findMore({ service, exports: own.map((each) => each.valid), exportPage: service.exportPage }),
+        ...findMismatches(service, own),
+        ...findMore(
+          service.valid,
+          own.map(({ valid }) => valid),
+        ),
       ];
-      return problems.map(({ path: [root = '', index, ...rest], message }) => {
-        if (root === 'exports') return { path: ['exports', indexes[Number(index)] ?? 0, ...rest], message };
-        const inService = index === undefined ? [] : [index, ...rest];
-        return { path: ['services', name, ...(root === 'service' ? [] : [root]), ...inService], message };
+      return problems.flatMap(({ path: [root, ...rest], message }) => {
+        if (root === 'service') return within(['services', name], [{ path: rest, message }]);
+        const [index, ...inExport] = rest;
+        return within(['exports', indexes[Number(index)] ?? 0], [{ path: inExport, message }]);
       });
     }),
   ];
 }
 
-/** The rules below see a service as it is valid, and as it was written. */
-interface CheckedService extends Checked<ParsedService> {
-  readonly name: string;
-}
-
-/** The stack cannot change a bucket that it does not create. */
-function findBucketConflicts(
-  { existing, lifecycle }: Readonly<Record<string, unknown>>,
-  services: readonly CheckedService[],
-): SettingsProblem[] {
-  if (existing === undefined) return [];
-  const ofLifecycle =
-    'must not be set with bucket.existing: the stack cannot change a bucket that it does not create, so add the ' +
-    'rules to it yourself (docs/bucket.md, "Age of pages")';
-  const ofReaders =
-    'must not be set with bucket.existing: the stack cannot change the policy of a bucket that it does not create, ' +
-    'so add the statements to it yourself (docs/consumers.md, "Other accounts")';
-  const withReaders = services.filter(({ written }) => fieldsOf(written).readerAccounts !== undefined);
-  return [
-    ...(lifecycle === undefined ? [] : [{ path: ['bucket', 'lifecycle'], message: ofLifecycle }]),
-    ...withReaders.map(({ name }) => ({ path: ['services', name, 'readerAccounts'], message: ofReaders })),
-  ];
-}
-
 /** Services whose key would be sent to two vendors, as both use the default variable. On AWS, each has a secret of its own. */
-function findSharedVariables(all: readonly CheckedService[]): SettingsProblem[] {
-  const services = all.flatMap(({ name, valid: { apiKeyEnv, baseUrl }, written }) => {
-    const { kind, tokenUrl } = fieldsOf(fieldsOf(fieldsOf(written).api).auth);
-    const address = kind === 'oauth2' ? tokenUrl : baseUrl;
-    if (apiKeyEnv !== defaultApiKeyEnv || !needsSecret(written) || typeof address !== 'string') return [];
-    if (!URL.canParse(address)) return [];
+function findSharedVariables(
+  all: readonly { readonly name: string; readonly valid: Valid<ServiceEntry>; readonly written: unknown }[],
+): SettingsProblem[] {
+  const services = all.flatMap(({ name, valid: { apiKeyEnv, baseUrl, api }, written }) => {
+    const address = api?.auth?.tokenUrl ?? baseUrl;
+    if (apiKeyEnv !== defaultApiKeyEnv || !needsSecret(written) || address === undefined) return [];
     const isNamed = fieldsOf(written).apiKeyEnv !== undefined;
     return [{ path: ['services', name], isNamed, origin: new URL(address).origin }];
   });
@@ -435,55 +400,35 @@ function findSharedVariables(all: readonly CheckedService[]): SettingsProblem[] 
   });
 }
 
-/** Resources in another region than the stack. Accounts may share keys, secrets and topics. */
-function findElsewhere({ services = {}, bucket, kmsKeyArn, alarms, env }: ValidFile): SettingsProblem[] {
-  const region = env?.region;
-  if (region === undefined) return [];
-  const regional: readonly (readonly [SettingsProblem['path'], string | undefined])[] = [
-    [['kmsKeyArn'], kmsKeyArn],
-    [['alarms', 'existingTopicArn'], alarms?.existingTopicArn],
-    [['bucket', 'kmsKeyArn'], bucket?.kmsKeyArn],
-    ...Object.entries(services).flatMap(([name, { apiKeySecret, tls, proxyCredentialsSecret } = {}]) => {
-      const path = ['services', name];
-      return [
-        [[...path, 'apiKeySecret', 'existing'], apiKeySecret?.existing],
-        [[...path, 'apiKeySecret', 'kmsKeyArn'], apiKeySecret?.kmsKeyArn],
-        [[...path, 'tls', 'clientCertificateSecret'], tls?.clientCertificateSecret],
-        [[...path, 'proxyCredentialsSecret'], proxyCredentialsSecret],
-      ] as const;
-    }),
-  ];
-  return regional.flatMap(([path, arn = '']) => {
-    const [, , , other = ''] = arn.split(':');
-    if (other === '' || other === region) return [];
-    return [{ path, message: `is in another region than the stack, for which env.region is ${region}` }];
-  });
-}
-
 function findMissingLinks(
-  exports: readonly (Partial<ParsedExport> | undefined)[],
+  exports: readonly (Valid<ParsedFile['exports'][number]> | undefined)[],
   assigned: readonly (string | undefined)[],
   serviceNames: readonly string[],
 ): SettingsProblem[] {
   if (serviceNames.length === 0) return [];
-  const unassigned = exports.flatMap((each, index) => {
-    if (assigned[index] !== undefined) return [];
-    const known = `: ${listNames(serviceNames.map((name) => truncate(toPrintable(name), 40)))}`;
-    const message =
+  const known = listNames(serviceNames.map((name) => truncate(toPrintable(name), 40)));
+  const unassigned = findBroken(
+    exports.map((each, index) => [
+      ['exports', index, 'service'],
+      assigned[index] === undefined,
       each?.service === undefined
-        ? `must name one of the services${known}`
-        : `there is no such service. The services${known}`;
-    return [{ path: ['exports', index, 'service'], message }];
-  });
+        ? `must name one of the services: ${known}`
+        : `there is no such service. The services: ${known}`,
+    ]),
+  );
   // A service may only seem to have no export while the service of another one is unknown.
   if (exports.length === 0 || unassigned.length > 0) return unassigned;
-  return serviceNames
-    .filter((name) => !assigned.includes(name))
-    .map((name) => ({ path: ['services', name], message: 'has no export: add one, or remove the service' }));
+  return findBroken(
+    serviceNames.map((name) => [
+      ['services', name],
+      !assigned.includes(name),
+      'has no export: add one, or remove the service',
+    ]),
+  );
 }
 
 /** The names that are too similar to an earlier one. */
-export function findNameCollisions(
+function findNameCollisions(
   names: readonly { readonly name: string | undefined; readonly path: SettingsProblem['path'] }[],
 ): SettingsProblem[] {
   return findSimilarNames(names.map(({ name }) => name)).flatMap((earlier, index) => {
@@ -503,12 +448,9 @@ const normalizeName = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase
 
 /** For each name, the index of an earlier one that is too similar to it; undefined if there is none. */
 export function findSimilarNames(names: readonly (string | undefined)[]): readonly (number | undefined)[] {
-  const first = new Map<string, number>();
-  return names.map((name, index) => {
-    if (name === undefined) return undefined;
-    const normalized = normalizeName(name);
-    const earlier = first.get(normalized);
-    if (earlier === undefined) first.set(normalized, index);
-    return earlier;
+  const normalized = names.map((name) => (name === undefined ? undefined : normalizeName(name)));
+  return normalized.map((name, index) => {
+    const first = normalized.indexOf(name);
+    return name === undefined || first === index ? undefined : first;
   });
 }

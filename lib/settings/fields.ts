@@ -1,13 +1,23 @@
 /** What the schemas of the settings are made of. */
 
 import * as z from 'zod/mini';
-import type { JsonObject } from '../core/model.ts';
+import type { JsonObject, JsonValue } from '../core/model.ts';
 
 /** What is wrong, and where in the settings that are checked. */
 export interface SettingsProblem {
   readonly path: readonly (string | number)[];
   readonly message: string;
 }
+
+/** A rule that concerns several fields: where a problem is reported, whether there is one, and which. */
+export type Rule = readonly [path: SettingsProblem['path'], isBroken: boolean, message: string];
+
+export const findBroken = (rules: readonly Rule[]): SettingsProblem[] =>
+  rules.flatMap(([path, isBroken, message]) => (isBroken ? [{ path, message }] : []));
+
+/** The problems of what is at `path`. */
+export const within = (path: SettingsProblem['path'], problems: readonly SettingsProblem[]): SettingsProblem[] =>
+  problems.map((each) => ({ ...each, path: [...path, ...each.path] }));
 
 /** What else docs/settings.md says of a field. */
 interface FieldDetails {
@@ -68,14 +78,23 @@ export const oneFormOf = <const Forms extends readonly z.ZodMiniType[]>(forms: F
     error: ({ input }) => (input === undefined ? `is required, and ${problem}` : problem),
   });
 
+type KeyOf<Kinds> = Kinds extends unknown ? keyof Kinds : never;
+type ValueOf<Kinds, Name> = Kinds extends unknown ? (Name extends keyof Kinds ? Kinds[Name] : never) : never;
+
 /** The fields that any of several kinds or forms of an object has. */
-export type AnyOf<Kinds> = {
-  readonly [Name in Kinds extends unknown ? keyof Kinds : never]?: Kinds extends unknown
-    ? Name extends keyof Kinds
-      ? Kinds[Name]
-      : never
-    : never;
-};
+export type AnyOf<Kinds> = { readonly [Name in KeyOf<Kinds>]?: ValueOf<Kinds, Name> };
+
+type Scalar = string | number | boolean | null | undefined;
+type ValidObject<Kinds> = [Kinds] extends [never]
+  ? never
+  : [JsonValue] extends [ValueOf<Kinds, string>]
+    ? JsonObject
+    : [Kinds] extends [readonly (infer Item)[]]
+      ? readonly (Valid<Item> | undefined)[]
+      : { readonly [Name in KeyOf<Kinds>]?: Valid<ValueOf<Kinds, Name>> };
+
+/** Parsed settings without their invalid parts: undefined stands for each of them. */
+export type Valid<Settings> = Extract<Settings, Scalar> | ValidObject<Exclude<Settings, Scalar>>;
 
 /** The fields of an object; none of any other value. */
 export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
@@ -87,12 +106,22 @@ export const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(va
 /** Of a URL. A request to it does not leave this machine. */
 export const isLoopback = (hostname: string): boolean => /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/.test(hostname);
 
+/** What is wrong with an address that a secret is sent to. `absent` are parts that it must not have: URLs are logged. */
+export function httpsUrl(address: string, example: string, absent: readonly ('search' | 'hash')[]): string | undefined {
+  const url = URL.parse(address);
+  if (url === null) return `must be a URL, such as ${example}`;
+  if (url.username !== '' || url.password !== '') return 'must not contain a user or password';
+  if (absent.some((part) => url[part] !== '')) return 'must not contain a query or fragment';
+  if (url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname))) return undefined;
+  return 'must be https (http only to 127.0.0.1, [::1] or localhost): otherwise the secret would be sent unencrypted';
+}
+
 export const flag = () => z.boolean('must be true or false');
 
 export const text = (pattern: RegExp, problem: string) => z.string().check(z.regex(pattern, problem));
 
 /** A check by a function that returns what is wrong. */
-export const withoutProblems = <Value>(find: (value: Value) => Iterable<SettingsProblem>) =>
+export const withoutProblems = <Value>(find: (value: Value) => readonly SettingsProblem[]) =>
   z.superRefine<Value>((value, context) => {
     for (const { path, message } of find(value)) context.addIssue({ code: 'custom', path: [...path], message });
   });
@@ -133,41 +162,38 @@ export const jsonObject = (findMore: (object: JsonObject) => readonly SettingsPr
     z.transform((object: JsonObject) => JSON.parse(JSON.stringify(object)) as JsonObject),
   );
 
-/** Stores, comparisons and JSON serialization recurse into the filter, so its depth is limited. */
+/** Stores, comparisons and JSON serialization recurse into the filter. */
 const maxDepth = 32;
 /** As JSON. The state of an export holds it twice, and a DynamoDB item at most 400 KB. */
 const maxBytes = 65_536;
 const maxProblems = 20;
 
-/** Not recursive: the depth is not yet known. */
 function findJsonProblems(object: unknown): readonly SettingsProblem[] {
   if (!isPlainObject(object)) return [{ path: [], message: 'must be a JSON object' }];
-  const problems: SettingsProblem[] = [];
-  const pending: { readonly path: SettingsProblem['path']; readonly value: unknown }[] = [{ path: [], value: object }];
-  for (let next = pending.pop(); next !== undefined && problems.length < maxProblems; next = pending.pop()) {
-    const { path, value } = next;
-    if (path.length > maxDepth) {
-      return [...problems, { path: path.slice(0, 3), message: `is nested deeper than ${maxDepth}` }];
-    }
-    if (Array.isArray(value)) {
-      pending.push(...Array.from(value as unknown[], (item, index) => ({ path: [...path, index], value: item })));
-    } else if (isPlainObject(value)) {
-      // Copying an object would set its prototype instead of a field.
-      if (Object.hasOwn(value, '__proto__')) problems.push({ path, message: 'must not have a field named __proto__' });
-      for (const [name, item] of Object.entries(value)) {
-        if (name !== '__proto__') pending.push({ path: [...path, name], value: item });
-      }
-    } else if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
-      problems.push({ path, message: inexactNumber });
-    } else if (!isScalar(value)) {
-      problems.push({ path, message: 'must be JSON' });
-    }
-  }
+  // In lazy steps: an object that contains itself has no end.
+  const problems = [...jsonProblems(object, []).take(maxProblems)];
   if (problems.length > 0) return problems;
   const bytes = Buffer.byteLength(JSON.stringify(object));
-  return bytes <= maxBytes
-    ? []
-    : [{ path: [], message: `must be at most ${maxBytes} bytes of JSON, but has ${bytes}` }];
+  const message = `must be at most ${maxBytes} bytes of JSON, but has ${bytes}`;
+  return bytes <= maxBytes ? [] : [{ path: [], message }];
+}
+
+function* jsonProblems(value: unknown, path: SettingsProblem['path']): Generator<SettingsProblem> {
+  if (path.length > maxDepth) {
+    yield { path: path.slice(0, 3), message: `is nested deeper than ${maxDepth}` };
+  } else if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) yield* jsonProblems(item, [...path, index]);
+  } else if (isPlainObject(value)) {
+    for (const [name, item] of Object.entries(value)) {
+      // Copying an object would set its prototype instead of a field.
+      if (name === '__proto__') yield { path, message: 'must not have a field named __proto__' };
+      else yield* jsonProblems(item, [...path, name]);
+    }
+  } else if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
+    yield { path, message: inexactNumber };
+  } else if (value !== null && !['string', 'boolean'].includes(typeof value) && !Number.isFinite(value)) {
+    yield { path, message: 'must be JSON' };
+  }
 }
 
 /** JSON.parse rounds a larger number, so that the service would receive another one than was written. */
@@ -179,8 +205,4 @@ function isPlainObject(value: unknown): value is Readonly<Record<string, unknown
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;
-}
-
-function isScalar(value: unknown): boolean {
-  return value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value);
 }

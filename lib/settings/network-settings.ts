@@ -4,7 +4,7 @@
  */
 
 import * as z from 'zod/mini';
-import { checkedText, optionalField, text, variableName } from './fields.ts';
+import { checkedText, findBroken, optionalField, text, variableName, withoutProblems } from './fields.ts';
 
 // Without its suffix, an ARN is accepted by Secrets Manager, but never matches the ARN in a policy.
 export const secretIdPattern =
@@ -13,17 +13,16 @@ export const secretIdProblem =
   'must be the name of a secret, or its complete ARN, which ends with a hyphen and six random characters';
 const secretIdSchema = text(secretIdPattern, secretIdProblem);
 
-const proxyUrlSchema = checkedText((text) => {
-  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
+const proxyUrlSchema = checkedText((address) => {
+  const url = URL.parse(address);
+  if (url === null || !/^https?:$/.test(url.protocol)) {
     return 'must be the URL of an HTTP proxy, such as http://proxy.example.com:3128';
   }
-  const url = new URL(text);
   if (url.username !== '' || url.password !== '') {
     return 'must not contain a user or password: on AWS, set proxyCredentialsSecret; on this machine, the variable HTTPS_PROXY';
   }
-  return url.pathname === '/' && url.search === '' && url.hash === ''
-    ? undefined
-    : 'must not contain a path, query or fragment';
+  const isOrigin = url.pathname === '/' && url.search === '' && url.hash === '';
+  return isOrigin ? undefined : 'must not contain a path, query or fragment';
 });
 
 const maxHeaderBytes = 4_096;
@@ -56,42 +55,37 @@ const headerValue = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
 const headerValueProblem = 'must be printable ASCII characters, without white space at the beginning or end';
 
 const headersSchema = z.record(z.string(), z.string()).check(
-  z.superRefine((headers, context) => {
-    const names = new Set<string>();
-    for (const [name, value] of Object.entries(headers)) {
-      const message = names.has(name.toLowerCase())
-        ? 'is already set in another spelling'
-        : findHeaderProblem(name, value);
-      if (message !== undefined) context.addIssue({ code: 'custom', path: [name], message });
-      names.add(name.toLowerCase());
-    }
-    const bytes = Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0);
-    if (bytes > maxHeaderBytes) {
-      context.addIssue({ code: 'custom', message: `must be at most ${maxHeaderBytes} bytes in total` });
-    }
+  withoutProblems((headers) => {
+    const all = Object.entries(headers);
+    const names = all.map(([name]) => name.toLowerCase());
+    const bytes = all.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0);
+    return [
+      ...all.flatMap(([name, value], index) => {
+        const isRepeated = names.indexOf(name.toLowerCase()) < index;
+        const message = isRepeated ? 'is already set in another spelling' : findHeaderProblem(name, value);
+        return message === undefined ? [] : [{ path: [name], message }];
+      }),
+      ...(bytes > maxHeaderBytes ? [{ path: [], message: `must be at most ${maxHeaderBytes} bytes in total` }] : []),
+    ];
   }),
 );
 
-const maxCaCharacters = 65_536;
-
 /** Whether the text is a certificate or a key itself, instead of the path of a file. */
 export const isPem = (text: string): boolean => text.includes('-----BEGIN');
+const isPath = (text: string) => text.length <= 4_096 && /^[^\0\r\n]+$/.test(text) && !isPem(text);
 
-const maxPathLength = 4_096;
-const isPath = (text: string) => text.length <= maxPathLength && /^[^\0\r\n]+$/.test(text);
-
-const pathSchema = checkedText((text) =>
-  isPath(text) && !isPem(text) ? undefined : 'must be the path of a PEM file, not its content',
+const caSchema = checkedText((ca) =>
+  isPath(ca) || (isPem(ca) && ca.length <= 65_536) ? undefined : 'must be PEM text, or the path of a PEM file',
+);
+const pathSchema = checkedText((path) =>
+  isPath(path) ? undefined : 'must be the path of a PEM file, not its content',
 );
 
 const tlsSchema = z
   .strictObject({
     ca: optionalField(
       'The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to the settings file. Without it, the public ones.',
-      checkedText((text) => {
-        if (text.length > maxCaCharacters) return `must be at most ${maxCaCharacters} characters`;
-        return isPem(text) || isPath(text) ? undefined : 'must be PEM text, or the path of a PEM file';
-      }),
+      caSchema,
       { example: 'certificates/ca.pem' },
     ),
     clientCertificateSecret: optionalField(
@@ -116,14 +110,16 @@ const tlsSchema = z
     ),
   })
   .check(
-    z.superRefine(({ clientCertificate, clientKey, clientKeyPassphraseEnv }, context) => {
-      const addMissing = (field: string, other: string) =>
-        context.addIssue({ code: 'custom', path: [field], message: `is required with ${other}` });
-      if (clientCertificate !== undefined && clientKey === undefined) addMissing('clientKey', 'clientCertificate');
-      if (clientKey !== undefined && clientCertificate === undefined) addMissing('clientCertificate', 'clientKey');
-      if (clientKeyPassphraseEnv !== undefined && clientKey === undefined)
-        addMissing('clientKey', 'clientKeyPassphraseEnv');
-    }),
+    withoutProblems(({ clientCertificate, clientKey, clientKeyPassphraseEnv }) =>
+      findBroken([
+        [['clientCertificate'], !clientCertificate && Boolean(clientKey), 'is required with clientKey'],
+        [
+          ['clientKey'],
+          !clientKey && Boolean(clientCertificate ?? clientKeyPassphraseEnv),
+          'is required with clientCertificate',
+        ],
+      ]),
+    ),
   );
 
 export const networkFields = {

@@ -1,7 +1,6 @@
 /**
- * Parses settings in one pass: first by their schema, then by rules that concern several fields. The rules see what the schema
- * accepts, so that all problems are named at once. An unknown field comes with a suggestion: a field with a similar name, or the
- * object to which the field belongs.
+ * Parses settings in one pass: by their schema, and by rules that concern several fields. The rules see what the schema accepts, so
+ * that all problems are named at once.
  */
 
 import * as z from 'zod/mini';
@@ -11,37 +10,24 @@ import { fieldsOf, type SettingsProblem } from './fields.ts';
 
 type SettingsIssue = z.core.$ZodIssue;
 
-export const within = (path: SettingsProblem['path'], problems: readonly SettingsProblem[]): SettingsProblem[] =>
-  problems.map((each) => ({ ...each, path: [...path, ...each.path] }));
-
-/** Settings as rules see them: the fields that the schema accepts, and what was written, without defaults. */
-export interface Checked<Settings> {
-  readonly valid: Partial<Settings>;
-  readonly written: unknown;
-}
-
 interface Parsed<Settings> {
   /** Undefined: there are issues. */
   readonly data: Settings | undefined;
   readonly issues: readonly SettingsIssue[];
 }
 
-/**
- * `rules` get the parsed value without its invalid parts. `depthOf` says how many names of an issue's path lead to the part that is then
- * missing.
- */
-export function parseWithRules<Schema extends z.ZodMiniType<object>, Valid>(
+/** `rules` get the parsed value without its invalid parts. */
+export function parseWithRules<Schema extends z.ZodMiniType<object>, ValidSettings>(
   schema: Schema,
   value: unknown,
-  depthOf: (path: readonly PropertyKey[]) => number,
-  rules: (valid: Valid) => Iterable<SettingsProblem>,
+  rules: (valid: ValidSettings) => readonly SettingsProblem[],
 ): Parsed<z.infer<Schema>> {
   const checkRules = z.check<object>(
     ({ value: parsed, issues }) => {
-      const paths = issues.flatMap(({ code, path = [] }) => (code === 'unrecognized_keys' ? [] : [path]));
-      const parts = paths.map((path) => path.slice(0, depthOf(path)));
-      const known = new Set(paths.map((path) => JSON.stringify(path)));
-      for (const { path, message } of rules((parts.reduce(without, parsed) ?? {}) as Valid)) {
+      const invalid = issues.flatMap(({ code, path = [] }) => (code === 'unrecognized_keys' ? [] : [path]));
+      const known = new Set(invalid.map((path) => JSON.stringify(path)));
+      const valid = invalid.map(partOf).reduce(without, parsed) ?? {};
+      for (const { path, message } of rules(valid as ValidSettings)) {
         if (known.has(JSON.stringify(path))) continue;
         issues.push({ code: 'custom', path: [...path], message, input: parsed, continue: true });
       }
@@ -53,6 +39,34 @@ export function parseWithRules<Schema extends z.ZodMiniType<object>, Valid>(
   const issues = (error?.issues ?? []).flatMap((issue) => issuesOfForm(issue, value));
   return { data: data as z.infer<Schema> | undefined, issues: suggestFields(schema, value, issues) };
 }
+
+/** Parses `value`, which `subject` names. @throws ConfigurationError that lists every problem with its path */
+export function parseSettings<Schema extends z.core.$ZodType>(
+  schema: Schema,
+  value: unknown,
+  subject: string,
+): z.infer<Schema> {
+  const parsed = z.safeParse(schema, value);
+  if (parsed.success) return parsed.data;
+  const issues = parsed.error.issues.flatMap((issue) => issuesOfForm(issue, value));
+  throw new ExportError('ConfigurationError', describeProblems(subject, { issues }));
+}
+
+/** What is removed of an invalid value. A request is seen as a whole: the placeholder that a rule looks for may be anywhere in it. */
+const partOf = (path: readonly PropertyKey[]): readonly PropertyKey[] =>
+  path[2] === 'api' && path[3] === 'request' ? path.slice(0, 4) : path;
+
+/** The value with undefined at `path`. */
+function without(value: unknown, [key, ...rest]: readonly PropertyKey[]): unknown {
+  if (key === undefined) return undefined;
+  if (typeof value !== 'object' || value === null) return value;
+  const copy = (Array.isArray(value) ? [...(value as unknown[])] : { ...value }) as Record<PropertyKey, unknown>;
+  copy[key] = without(copy[key], rest);
+  return copy;
+}
+
+const valueAt = (value: unknown, path: readonly PropertyKey[]): unknown =>
+  path.reduce<unknown>((parent, key) => (parent as Record<PropertyKey, unknown> | null | undefined)?.[key], value);
 
 /** What is wrong with the form that is meant: the one with the fewest missing and unknown fields. The issue itself if several have. */
 function issuesOfForm(issue: SettingsIssue, value: unknown): SettingsIssue[] {
@@ -68,30 +82,6 @@ function issuesOfForm(issue: SettingsIssue, value: unknown): SettingsIssue[] {
   const [best, second] = forms;
   if (best === undefined || best.misfits === second?.misfits) return [issue];
   return best.issues.flatMap((each) => issuesOfForm({ ...each, path: [...issue.path, ...each.path] }, value));
-}
-
-const valueAt = (value: unknown, path: readonly PropertyKey[]): unknown =>
-  path.reduce<unknown>((parent, key) => (parent as Record<PropertyKey, unknown> | null | undefined)?.[key], value);
-
-/** The value with undefined at `path`. */
-function without(value: unknown, [key, ...rest]: readonly PropertyKey[]): unknown {
-  if (key === undefined) return undefined;
-  if (typeof value !== 'object' || value === null) return value;
-  const copy = (Array.isArray(value) ? [...(value as unknown[])] : { ...value }) as Record<PropertyKey, unknown>;
-  copy[key] = without(copy[key], rest);
-  return copy;
-}
-
-/** Parses `value`, which `subject` names. @throws ConfigurationError that lists every problem with its path */
-export function parseSettings<Schema extends z.core.$ZodType>(
-  schema: Schema,
-  value: unknown,
-  subject: string,
-): z.infer<Schema> {
-  const parsed = z.safeParse(schema, value);
-  if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.flatMap((issue) => issuesOfForm(issue, value));
-  throw new ExportError('ConfigurationError', describeProblems(subject, { issues }));
 }
 
 interface Schema {
@@ -112,73 +102,42 @@ interface SettingsObject {
   readonly kind?: string;
 }
 
-/** The same issues, with the kind of object that requires a missing field, and a suggestion for each unknown field for which `schema`, that of the whole settings, has one. */
+/** The same issues, with a suggestion for each unknown field for which `schema`, that of the whole settings, has one. */
 function suggestFields(schema: z.core.$ZodType, value: unknown, issues: readonly SettingsIssue[]): SettingsIssue[] {
   if (issues.length === 0) return [];
   const objects = objectsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema, []);
   return issues.flatMap((issue): SettingsIssue[] => {
-    const isUnknown = issue.code === 'unrecognized_keys';
-    const path = isUnknown ? issue.path : issue.path.slice(0, -1);
-    const here = objects.find((each) => matches(each.path, path));
-    if (issue.code === 'invalid_union') return [issue, ...unknownBeside(issue, value, objects)];
-    if (here === undefined) return [issue];
+    if (issue.code !== 'unrecognized_keys' && issue.code !== 'invalid_union') return [issue];
+    // Where the kind of an object is missing, the path leads to its field.
+    const places = issue.code === 'invalid_union' ? [issue.path, issue.path.slice(0, -1)] : [issue.path];
+    const [path] = places.filter((each) => objects.some((object) => matches(object.path, each)));
+    const here = objects.find((each) => path !== undefined && matches(each.path, path));
+    if (path === undefined || here === undefined) return [issue];
     const given = fieldsOf(valueAt(value, path));
-    if (!isUnknown) {
-      const isMissing = issue.message === 'is required' && here.kind !== undefined && given[here.kind] !== undefined;
-      return [isMissing ? { ...issue, message: `is required for ${String(given[here.kind ?? ''])}` } : issue];
-    }
-    const suggestions = new Map(
-      issue.keys.map((key) => [
-        key,
-        here.fields.includes(key) ? otherKind(here, given, issue.keys) : suggest(key, here, objects),
-      ]),
-    );
-    const others = issue.keys.filter((key) => suggestions.get(key) === undefined);
+    const isUnknown = (key: string) => !here.fields.includes(key);
+    const keys = issue.code === 'invalid_union' ? Object.keys(given).filter(isUnknown) : issue.keys;
+    const suggestions = keys.map((key) => [key, suggest(key, here, given, objects)] as const);
+    const others = suggestions.flatMap(([key, message]) => (message === undefined ? [key] : []));
     return [
-      ...(others.length === 0 ? [] : [{ ...issue, keys: others }]),
-      ...issue.keys.flatMap((key): SettingsIssue[] => {
-        const message = suggestions.get(key);
-        return message === undefined ? [] : [{ code: 'custom', path: [...issue.path, key], message, input: undefined }];
-      }),
+      ...(issue.code === 'invalid_union' ? [issue] : others.length === 0 ? [] : [{ ...issue, keys: others }]),
+      ...suggestions.flatMap(([key, message]): SettingsIssue[] =>
+        message === undefined ? [] : [{ code: 'custom', path: [...path, key], message, input: undefined }],
+      ),
     ];
   });
 }
 
-/** The fields that no kind or form of an object has: one of them may be the mistyped name of what is missing. */
-function unknownBeside({ path }: SettingsIssue, value: unknown, objects: readonly SettingsObject[]): SettingsIssue[] {
-  const kind = String(path.at(-1));
-  return objects.flatMap((here) => {
-    const place = matches(here.path, path) ? path : path.slice(0, -1);
-    if (!matches(here.path, place) || (place !== path && here.kind !== kind)) return [];
-    const unknown = Object.keys(fieldsOf(valueAt(value, place))).filter((key) => !here.fields.includes(key));
-    return unknown.map((key) => {
-      const message = suggest(key, here, objects) ?? 'unknown field';
-      return { code: 'custom' as const, path: [...place, key], message, input: undefined };
-    });
-  });
-}
-
-/** Why an object cannot have a field that it has in another kind or form. */
-function otherKind({ kind }: SettingsObject, given: Readonly<Record<string, unknown>>, unknown: readonly string[]) {
-  if (kind !== undefined) return `has no meaning for ${String(given[kind])}`;
-  const others = Object.keys(given).filter((key) => !unknown.includes(key));
-  return `has no meaning beside ${others.join(' and ')}`;
-}
-
 function objectsIn(schema: Schema, path: readonly string[]): SettingsObject[] {
-  const { properties = {}, items, additionalProperties, anyOf, oneOf } = schema;
-  const variants = anyOf ?? oneOf;
-  if (variants !== undefined) {
-    const [own = [], inner = []] = [true, false].map((isOwn) =>
-      variants.flatMap((each) => objectsIn(each, path)).filter((each) => (each.path.length === path.length) === isOwn),
-    );
-    const [kind] = Object.entries(oneOf?.[0]?.properties ?? {}).find(([, field]) => field.const !== undefined) ?? [];
-    return [{ path, fields: [...new Set(own.flatMap(({ fields }) => fields))], kind }, ...inner];
-  }
+  const { properties, items, additionalProperties, anyOf, oneOf } = schema;
   const item = items ?? additionalProperties;
+  const variants = (anyOf ?? oneOf ?? []).flatMap((each) => objectsIn(each, path));
+  const ofVariants = variants.filter((each) => each.path.length === path.length).flatMap(({ fields }) => fields);
+  const fields = [...Object.keys(properties ?? {}), ...new Set(ofVariants)];
+  const [kind] = Object.entries(oneOf?.[0]?.properties ?? {}).find(([, field]) => field.const !== undefined) ?? [];
   return [
-    ...(schema.properties === undefined ? [] : [{ path, fields: Object.keys(properties) }]),
-    ...Object.entries(properties).flatMap(([name, field]) => objectsIn(field, [...path, name])),
+    ...(fields.length === 0 ? [] : [{ path, fields, kind }]),
+    ...variants.filter((each) => each.path.length > path.length),
+    ...Object.entries(properties ?? {}).flatMap(([name, field]) => objectsIn(field, [...path, name])),
     ...(typeof item === 'object' ? objectsIn(item, [...path, '*']) : []),
   ];
 }
@@ -194,24 +153,33 @@ const secretAdvice =
 /** A longer name is no mistyped field. */
 const maxLength = 40;
 
-function suggest(name: string, here: SettingsObject, objects: readonly SettingsObject[]): string | undefined {
+/** What is meant by a field that `here`, which has the `given` fields, does not have. */
+function suggest(
+  name: string,
+  here: SettingsObject,
+  given: Readonly<Record<string, unknown>>,
+  objects: readonly SettingsObject[],
+): string | undefined {
+  if (here.fields.includes(name)) {
+    const others = Object.keys(given).filter((each) => each !== name);
+    return `has no meaning ${here.kind === undefined ? `beside ${others.join(' and ')}` : `for ${String(given[here.kind])}`}`;
+  }
   if (name.length > maxLength) return undefined;
   if (secretName.test(name)) return `unknown field; ${secretAdvice}`;
   const distanceTo = (field: string) => editDistance(name.toLowerCase(), field.toLowerCase());
-  const [nearest] = here.fields.toSorted((one, other) => distanceTo(one) - distanceTo(other));
-  const farthest = nearest === undefined ? Number.POSITIVE_INFINITY : distanceTo(nearest);
-  const elsewhere = objects.flatMap((owner) =>
-    owner.fields.filter((field) => distanceTo(field) === 0).map((field) => ({ owner, field })),
+  const [nearest = ''] = here.fields.toSorted((one, other) => distanceTo(one) - distanceTo(other));
+  const elsewhere = objects.flatMap(({ path, fields }) =>
+    fields.filter((field) => distanceTo(field) === 0).map((field) => placeOf([...path, field])),
   );
-  if (farthest > 0 && elsewhere.length > 0) {
-    const inside = elsewhere.filter(({ owner }) => owner.path.join('.').startsWith(here.path.join('.')));
-    const owners = (inside.length > 0 ? inside : elsewhere).map(({ owner, field }) =>
-      [nameOf(owner.path, here.path), ...(field === name ? [] : [`as ${field}`])].join(', '),
-    );
-    return `unknown field; it belongs to ${[...new Set(owners)].join(' or ')}`;
+  if (elsewhere.length > 0 && distanceTo(nearest) > 0) {
+    const inside = elsewhere.filter((place) => place.startsWith(`${placeOf(here.path)}.`));
+    return `unknown field; did you mean ${[...new Set(inside.length > 0 ? inside : elsewhere)].join(' or ')}?`;
   }
-  return farthest <= name.length / 3 ? `unknown field; did you mean ${nearest}?` : undefined;
+  return distanceTo(nearest) <= name.length / 3 ? `unknown field; did you mean ${nearest}?` : undefined;
 }
+
+/** As in docs/settings.md: `exports[].since.lag`. */
+const placeOf = (path: readonly string[]): string => path.join('.').replace(/^exports\.\*/, 'exports[]');
 
 /** How many characters to insert, delete or replace (Levenshtein). */
 function editDistance(one: string, other: string): number {
@@ -230,14 +198,4 @@ function editDistance(one: string, other: string): number {
     ];
   }
   return distances.at(-1) ?? 0;
-}
-
-/** `since` for an object in `here`, otherwise `the service`, `tls of the service` or `bucket.lifecycle`. */
-function nameOf(path: readonly string[], here: readonly string[]): string {
-  const isInside = here.every((part, index) => path[index] === part);
-  const relative = isInside ? path.slice(here.length) : path;
-  const item = relative.lastIndexOf('*');
-  const inItem = relative.slice(item + 1).join('.');
-  const singular = item < 1 ? '' : `the ${relative[item - 1]?.replace(/s$/, '')}`;
-  return [inItem, singular].filter((part) => part !== '').join(' of ') || 'the top level';
 }

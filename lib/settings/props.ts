@@ -25,6 +25,53 @@ export type AsText<Settings> = Settings extends DurationLike | ScheduleLike
     ? Settings
     : { readonly [Field in keyof Settings]: AsText<Settings[Field]> };
 
+/** The content of a settings file. */
+export interface SettingsFile {
+  /** The address or path of this schema, for editors. */
+  readonly $schema?: string | undefined;
+  /**
+   * The name of the CloudFormation stack. The prop `stackName` of a CDK app takes precedence.
+   *
+   * @default - `ReportExporter`, or the ID of the stack in a CDK app
+   * @example 'ReportExporter-prod'
+   */
+  readonly stackName?: string | undefined;
+  /** The services by name: 1 to 30 lower-case letters, digits and hyphens. The name is part of the keys in the bucket and the table, so it cannot be changed later without losing the state of the exports. */
+  readonly services: Readonly<Record<string, ServiceProps>>;
+  /** The exports of all services. */
+  readonly exports: readonly ExportProps[];
+  /** The bucket for pages and manifests. */
+  readonly bucket?: BucketProps | undefined;
+  /**
+   * The ARN of a customer managed KMS key for bucket, table, secrets and dead-letter queues.
+   *
+   * @default - AWS owns or manages the keys
+   * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
+   */
+  readonly kmsKeyArn?: string | undefined;
+  /** Where alarms are sent. */
+  readonly alarms?: AlarmsProps | undefined;
+  /**
+   * How long every log group keeps its logs; 9999 for ever. Unit: days.
+   *
+   * @default 90
+   */
+  readonly logRetentionDays?: 1 | 3 | 5 | 7 | 14 | 30 | 60 | 90 | 120 | 150 | 180 | 365 | 400 | 545 | 731 | 1096 | 1827 | 2192 | 2557 | 2922 | 3288 | 3653 | 9999 | undefined;
+  /**
+   * Whether functions and state machines send traces to X-Ray.
+   *
+   * @default true
+   */
+  readonly tracing?: boolean | undefined;
+  /**
+   * The VPC in which the functions of all services run.
+   *
+   * @default - they run in none
+   * @see `docs/network.md#a-vpc`
+   */
+  readonly network?: NetworkProps | undefined;
+}
+
 /** The address and the limits of a service. */
 export interface ServiceProps {
   /**
@@ -147,6 +194,22 @@ export interface ServiceProps {
    * @see `docs/network.md#headers`
    */
   readonly userAgent?: string | undefined;
+  /** The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret. */
+  readonly apiKeySecret?: ApiKeySecretProps | undefined;
+  /**
+   * The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs.
+   *
+   * @default 'REPORT_EXPORT_API_KEY'
+   * @example 'ACME_API_KEY'
+   */
+  readonly apiKeyEnv?: string | undefined;
+  /**
+   * The memory of the function that requests pages. Lambda allocates CPU in proportion to it. Unit: MiB.
+   *
+   * @default 512
+   * @example 1024
+   */
+  readonly memoryMebibytes?: number | undefined;
 }
 
 /** The description of an API that is not the Report Export Service. `vendor`, `cursorIn` and `filterUntil` then have no meaning. */
@@ -615,28 +678,6 @@ export interface TlsProps {
   readonly clientKeyPassphraseEnv?: string | undefined;
 }
 
-/** The same in a settings file. */
-export interface ServiceEntry extends ServiceProps {
-  /** The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret. */
-  readonly apiKeySecret?: ApiKeySecretProps | undefined;
-  /**
-   * The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Never the key itself. Services of different vendors must each name theirs.
-   *
-   * @default 'REPORT_EXPORT_API_KEY'
-   * @example 'ACME_API_KEY'
-   */
-  readonly apiKeyEnv?: string | undefined;
-  /** The function that requests pages. */
-  readonly exportPage?: ExportPageProps | undefined;
-  /**
-   * The IDs of the accounts that may read what the service exported, from the bucket that the stack creates.
-   *
-   * @example ['111122223333']
-   * @see `docs/consumers.md#other-accounts`
-   */
-  readonly readerAccounts?: readonly string[] | undefined;
-}
-
 /** The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret. */
 export interface ApiKeySecretProps {
   /**
@@ -653,31 +694,6 @@ export interface ApiKeySecretProps {
    * @example 'apiKey'
    */
   readonly field?: string | undefined;
-  /**
-   * The ARN of the customer managed KMS key that encrypts the secret.
-   *
-   * @default - the common `kmsKeyArn`
-   * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
-   */
-  readonly kmsKeyArn?: string | undefined;
-}
-
-/** The function that requests pages. */
-export interface ExportPageProps {
-  /**
-   * Its memory. Lambda allocates CPU in proportion to it. Unit: MiB.
-   *
-   * @default 512
-   * @example 1024
-   */
-  readonly memoryMebibytes?: number | undefined;
-  /**
-   * How many invocations may run at the same time, reserved for this function from the concurrency of the account. At least the number of the service's exports; each bounded run beside them takes one more. Unit: invocations.
-   *
-   * @default - none is reserved
-   * @see `docs/many-exports.md#concurrency-of-lambda`
-   */
-  readonly reservedConcurrency?: number | undefined;
 }
 
 /** What to export, from where, and when. */
@@ -795,6 +811,13 @@ export interface ExportProps {
    * @default - they are started manually
    */
   readonly schedule?: ScheduleProps | undefined;
+  /**
+   * The name of its service.
+   *
+   * @default - the only service
+   * @example 'acme'
+   */
+  readonly service?: string | undefined;
 }
 
 /** Where the runs start. */
@@ -918,90 +941,6 @@ export interface ScheduleProps {
   readonly freshness?: string | DurationLike | undefined;
 }
 
-/** The same in a settings file. */
-export interface ExportEntry extends ExportProps {
-  /**
-   * The name of its service.
-   *
-   * @default - the only service
-   * @example 'acme'
-   */
-  readonly service?: string | undefined;
-}
-
-/** The content of a settings file. */
-export interface SettingsFile {
-  /** The address or path of this schema, for editors. */
-  readonly $schema?: string | undefined;
-  /**
-   * The name of the CloudFormation stack. The prop `stackName` of a CDK app takes precedence.
-   *
-   * @default - `ReportExporter`, or the ID of the stack in a CDK app
-   * @example 'ReportExporter-prod'
-   */
-  readonly stackName?: string | undefined;
-  /** The services by name: 1 to 30 lower-case letters, digits and hyphens. The name is part of the keys in the bucket and the table, so it cannot be changed later without losing the state of the exports. */
-  readonly services: Readonly<Record<string, ServiceEntry>>;
-  /** The exports of all services. */
-  readonly exports: readonly ExportEntry[];
-  /** The bucket for pages and manifests. */
-  readonly bucket?: BucketProps | undefined;
-  /**
-   * The ARN of a customer managed KMS key for bucket, table, secrets and dead-letter queues.
-   *
-   * @default - AWS owns or manages the keys
-   * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
-   */
-  readonly kmsKeyArn?: string | undefined;
-  /**
-   * Whether `kmsKeyArn` also encrypts the log groups. The policy of the key must let CloudWatch Logs use it.
-   *
-   * @default - it does not, and `cdk synth` warns
-   * @example true
-   * @see `docs/security.md#encryption-of-logs`
-   */
-  readonly encryptLogs?: boolean | undefined;
-  /** Where alarms are sent, and how many there are. */
-  readonly alarms?: AlarmsProps | undefined;
-  /**
-   * How long every log group keeps its logs; 9999 for ever. Unit: days.
-   *
-   * @default 90
-   */
-  readonly logRetentionDays?: 1 | 3 | 5 | 7 | 14 | 30 | 60 | 90 | 120 | 150 | 180 | 365 | 400 | 545 | 731 | 1096 | 1827 | 2192 | 2557 | 2922 | 3288 | 3653 | 9999 | undefined;
-  /**
-   * Which lines the functions log: INFO (a line for each page) or ERROR (failures alone). Metrics and alarms are the same.
-   *
-   * @default 'INFO'
-   */
-  readonly logLevel?: 'INFO' | 'ERROR' | undefined;
-  /**
-   * Whether functions and state machines send traces to X-Ray.
-   *
-   * @default true
-   */
-  readonly tracing?: boolean | undefined;
-  /**
-   * The VPC in which the functions of all services run.
-   *
-   * @default - they run in none
-   * @see `docs/network.md#a-vpc`
-   */
-  readonly network?: NetworkProps | undefined;
-  /**
-   * Where the stack is deployed.
-   *
-   * @default - where the credentials of the deployment are valid
-   */
-  readonly env?: EnvProps | undefined;
-  /**
-   * Whether the stack cannot be deleted until this is switched off.
-   *
-   * @default false
-   */
-  readonly terminationProtection?: boolean | undefined;
-}
-
 /** The bucket for pages and manifests. */
 export interface BucketProps {
   /**
@@ -1020,15 +959,10 @@ export interface BucketProps {
    */
   readonly prefix?: string | undefined;
   /**
-   * What happens to pages and manifests as they grow old, in a bucket that the stack creates. `latest.json` is kept.
-   *
-   * @see `docs/bucket.md#age-of-pages`
-   */
-  readonly lifecycle?: LifecycleProps | undefined;
-  /**
    * The storage class of new pages.
    *
    * @default 'STANDARD'
+   * @see `docs/bucket.md#age-of-pages`
    */
   readonly storageClass?: 'STANDARD' | 'STANDARD_IA' | 'INTELLIGENT_TIERING' | 'ONEZONE_IA' | 'GLACIER_IR' | undefined;
   /**
@@ -1053,42 +987,7 @@ export interface BucketProps {
   readonly kmsKeyArn?: string | undefined;
 }
 
-/** What happens to pages and manifests as they grow old, in a bucket that the stack creates. `latest.json` is kept. */
-export interface LifecycleProps {
-  /**
-   * The age at which they are deleted. Unit: days.
-   *
-   * @default - they are kept
-   * @example 3650
-   */
-  readonly expireAfterDays?: number | undefined;
-  /**
-   * How many days later they can no longer be restored, because their earlier versions are deleted, too. Unit: days.
-   *
-   * @default 30
-   */
-  readonly deleteNoncurrentAfterDays?: number | undefined;
-  /**
-   * The storage classes to which they are moved, in the order of their age.
-   *
-   * @default - they are not moved
-   */
-  readonly transitions?: readonly TransitionProps[] | undefined;
-}
-
-/** A move to another storage class. */
-export interface TransitionProps {
-  /** Where they are moved. Objects in GLACIER and DEEP_ARCHIVE must be restored before they can be read. */
-  readonly storageClass: 'STANDARD_IA' | 'INTELLIGENT_TIERING' | 'ONEZONE_IA' | 'GLACIER_IR' | 'GLACIER' | 'DEEP_ARCHIVE';
-  /**
-   * The age at which they are moved. Unit: days.
-   *
-   * @example 30
-   */
-  readonly afterDays: number;
-}
-
-/** Where alarms are sent, and how many there are. */
+/** Where alarms are sent. */
 export interface AlarmsProps {
   /**
    * An address that is subscribed to the alarm topic.
@@ -1105,19 +1004,12 @@ export interface AlarmsProps {
    */
   readonly existingTopicArn?: string | undefined;
   /**
-   * The address at which operators read the runbook, docs/runbook.md. The description of each alarm has it, with the anchor of its section.
+   * The address of docs/runbook.md for operators, to which the description of each alarm adds its section.
    *
    * @default - the path of the runbook in the package
    * @example 'https://wiki.example.com/report-exporter'
    */
   readonly runbookUrl?: string | undefined;
-  /**
-   * Whether failed and waiting runs raise an alarm per export, besides the one per service on failed executions, or only common ones.
-   *
-   * @default - `true` for up to 20 exports of a service
-   * @see `docs/many-exports.md#limits`
-   */
-  readonly perExport?: boolean | undefined;
 }
 
 /** The VPC in which the functions of all services run. */
@@ -1141,22 +1033,4 @@ export interface NetworkProps {
    * @example ['sg-0abc1234']
    */
   readonly securityGroupIds?: readonly string[] | undefined;
-}
-
-/** Where the stack is deployed. */
-export interface EnvProps {
-  /**
-   * The ID of the account. Credentials for another one are rejected.
-   *
-   * @default - that of the credentials
-   * @example '111122223333'
-   */
-  readonly account?: string | undefined;
-  /**
-   * The region.
-   *
-   * @default - that of the credentials
-   * @example 'eu-central-1'
-   */
-  readonly region?: string | undefined;
 }

@@ -2,24 +2,32 @@
 
 import * as z from 'zod/mini';
 import { durationSchema } from '../core/timestamps.ts';
-import { checkedText, field, flag, optionalField } from './fields.ts';
+import { field, flag, optionalField, text } from './fields.ts';
 
 const minuteMs = 60_000;
-const hourMs = 60 * minuteMs;
-const dayMs = 24 * hourMs;
-const weekMs = 7 * dayMs;
+const dayMs = 24 * 60 * minuteMs;
 
 /** A CloudWatch alarm evaluates at most seven days, or calendar weeks: the newest run is then at most 14 days old. */
-const isFreshness = (ms: number) => (ms >= 10 * minuteMs && ms <= weekMs) || ms === 2 * weekMs;
+const isFreshness = (ms: number) => (ms >= 10 * minuteMs && ms <= 7 * dayMs) || ms === 14 * dayMs;
 const freshnessError =
   'must be the maximum age of the newest completed run before an alarm: from PT10M to P7D ' +
   '(such as PT26H for a nightly export), P14D for a weekly one, or none';
 
-/** A schedule of EventBridge Scheduler, and the freshness alarm. Parsed durations are in milliseconds. */
+/** EventBridge Scheduler requires the singular for 1, and a ? in exactly one of day-of-month and day-of-week. */
+const part = String.raw`[\dA-Za-z*,/#-]+`;
+const expression = new RegExp(
+  String.raw`^rate\((1 (minute|hour|day)|(?!1 )[1-9]\d* (minute|hour|day)s)\)$|` +
+    String.raw`^cron\(${part} ${part} (\? ${part} ${part}|${part} ${part} \?) ${part}\)$`,
+);
+
 export const scheduleSettingsSchema = z.strictObject({
   expression: field(
     'When runs start, as an expression of EventBridge Scheduler: `cron(0 4 * * ? *)` or `rate(6 hours)`.',
-    checkedText(findExpressionProblem),
+    text(
+      expression,
+      'must be rate(value unit), such as rate(6 hours), or cron(minutes hours day-of-month month day-of-week year) with a ? for ' +
+        'either of both days, such as cron(0 4 * * ? *)',
+    ),
     { example: 'cron(0 4 * * ? *)' },
   ),
   timeZone: field(
@@ -49,53 +57,6 @@ export const scheduleSettingsSchema = z.strictObject({
   ),
 });
 export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;
-
-const rateUnits = { minute: minuteMs, hour: hourMs, day: dayMs } as const;
-const ratePattern = /^rate\(([1-9]\d*) (minute|hour|day)(s?)\)$/;
-
-/** What is wrong with a `freshness` that raises an alarm although no run is late. Only regular schedules are checked. */
-export function findFreshnessProblem(schedule: ScheduleSettings): string | undefined {
-  const { expression, flexibleWindow = 0, freshness } = schedule;
-  const intervalMs = regularIntervalMs(expression);
-  if (freshness === 'none' || intervalMs === undefined) return undefined;
-  const isLongEnough = freshness > weekMs ? intervalMs <= weekMs : freshness > intervalMs + flexibleWindow;
-  if (isLongEnough) return undefined;
-  const window = flexibleWindow === 0 ? '' : `, and up to ${formatHours(flexibleWindow)} later (flexibleWindow)`;
-  return (
-    `freshness raises an alarm although no run is late: ${expression} starts a run every ${formatHours(intervalMs)}${window}. ` +
-    'Set a longer one, P14D for a weekly export, or none'
-  );
-}
-
-const formatHours = (ms: number): string =>
-  ms % hourMs === 0 ? `${ms / hourMs} h` : `${Math.round(ms / minuteMs)} min`;
-
-const dailyPattern = /^cron\(\d+ \d+ (\* \* \?|\? \* \*) \*\)$/;
-const weeklyPattern = /^cron\(\d+ \d+ \? \* ([1-7]|[A-Za-z]{3}) \*\)$/;
-
-/** The time between two starts if it is always the same, clock changes aside. */
-function regularIntervalMs(expression: string): number | undefined {
-  if (dailyPattern.test(expression)) return dayMs;
-  if (weeklyPattern.test(expression)) return weekMs;
-  const [, value, unit] = ratePattern.exec(expression) ?? [];
-  return value === undefined ? undefined : Number(value) * rateUnits[unit as keyof typeof rateUnits];
-}
-
-function findExpressionProblem(text: string): string | undefined {
-  const rate = ratePattern.exec(text);
-  if (rate !== null) {
-    const [, value, unit, plural] = rate;
-    if ((value === '1') === (plural === '')) return undefined;
-    return value === '1' ? `must be rate(1 ${unit})` : `must be rate(${value} ${unit}s)`;
-  }
-  const fields = /^cron\((.*)\)$/.exec(text)?.[1]?.split(/\s+/);
-  if (fields?.length !== 6 || !fields.every((each) => /^[\dA-Za-z*?,/#-]+$/.test(each))) {
-    return 'must be rate(value unit), such as rate(6 hours), or cron(minutes hours day-of-month month day-of-week year), such as cron(0 4 * * ? *)';
-  }
-  return (fields[2] === '?') === (fields[4] === '?')
-    ? 'must have a ? for either day-of-month or day-of-week'
-    : undefined;
-}
 
 /** Whether Intl knows the zone, and it is spelled as Scheduler requires: a name, not an offset, in the right case. */
 function isTimeZone(text: string): boolean {

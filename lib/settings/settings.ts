@@ -10,64 +10,45 @@ import type { ExportDefinition, ExportRequest, RequestDates } from '../core/mode
 import { maxParallel, minSliceMs } from '../core/slices.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
+import { orExample } from '../core/validation-errors.ts';
 import { uses } from './api-request.ts';
-import {
-  type Api,
-  apiSchema,
-  depthOfApiPart,
-  findApiProblems,
-  findContradictions,
-  formatOf,
-  isUrl,
-  unitOfDates,
-  type ValidApi,
-} from './api-settings.ts';
+import { type Api, apiSchema, findContradictions, formatOf, isUrl, unitOfDates } from './api-settings.ts';
 import {
   checkedText,
   field,
   fieldsOf,
+  findBroken,
   flag,
-  isLoopback,
+  httpsUrl,
   jsonObject,
   oneFormOf,
   optionalField,
+  type Rule,
   type SettingsProblem,
   text,
+  type Valid,
   wholeNumber,
+  within,
 } from './fields.ts';
 import { networkFields } from './network-settings.ts';
-import { type Checked, within } from './parse-settings.ts';
-import { orExample } from '../core/validation-errors.ts';
 
 const mebibyte = 1024 * 1024;
 
-const duration = (defaultValue: string) => z.prefault(durationSchema, defaultValue);
+const longerThanZero = durationSchema.check(z.refine((ms) => ms > 0, 'must be longer than zero'));
 const timeout = (defaultValue: string) =>
-  duration(defaultValue).check(
-    z.refine((ms) => ms > 0, 'must be longer than zero'),
-    // Timers of Node.js hold at most 24 days, and fire at once if it is more.
-    z.refine((ms) => ms <= 86_400_000, 'must be at most P1D'),
-  );
+  // Timers of Node.js hold at most 24 days, and fire at once if it is more.
+  z.prefault(longerThanZero.check(z.refine((ms) => ms <= 86_400_000, 'must be at most P1D')), defaultValue);
 const positiveInteger = z.int('must be a whole number').check(z.minimum(1, 'must be at least 1'));
-const count = (defaultValue: number) => z._default(positiveInteger, defaultValue);
-const countUpTo = (max: number, defaultValue: number, error = `must be at most ${max}`) =>
-  z._default(positiveInteger.check(z.maximum(max, error)), defaultValue);
-
-/** https, or http on the loopback interface. No user, query or fragment: those could hold secrets, and URLs are logged. */
-const baseUrlSchema = checkedText((address) => {
-  const url = URL.parse(address);
-  if (url === null) return 'must be a URL, such as https://reports.example.com';
-  if (url.username !== '' || url.password !== '')
-    return 'must not contain a user or password; the API key has its own setting';
-  if (url.search !== '' || url.hash !== '') return 'must not contain a query or fragment';
-  if (url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname))) return undefined;
-  return 'must be https (http only to 127.0.0.1, [::1] or localhost): otherwise the API key would be sent unencrypted';
-});
+const countUpTo = (max: number, defaultValue: number) => z._default(wholeNumber(1, max), defaultValue);
 
 const serviceFields = {
-  baseUrl: field('The address of the service: https, or http to the loopback interface.', baseUrlSchema, {
-    example: 'https://reports.example.com',
-  }),
+  baseUrl: field(
+    'The address of the service: https, or http to the loopback interface.',
+    checkedText((address) => httpsUrl(address, 'https://reports.example.com', ['search', 'hash'])),
+    {
+      example: 'https://reports.example.com',
+    },
+  ),
   vendor: field(
     "The vendor's part of the header names `X-…-API-KEY` and `X-…-CURSOR`.",
     z._default(
@@ -89,10 +70,10 @@ const serviceFields = {
   headersTimeout: field('The time from the request to the response headers, at most P1D.', timeout('PT1M')),
   bodyTimeout: field('The time between two parts of the body, at most P1D.', timeout('PT30S')),
   totalTimeout: field('The time for a whole request, at most P1D.', timeout('PT4M')),
-  maxPageBytes: field('The maximum size of a page.', count(256 * mebibyte), { unit: 'bytes' }),
+  maxPageBytes: field('The maximum size of a page.', z._default(positiveInteger, 256 * mebibyte), { unit: 'bytes' }),
   maxConcurrentPages: optionalField(
     'How many pages are requested at the same time, over all exports of the service. Without it, there is no limit.',
-    positiveInteger.check(z.maximum(100, 'must be at most 100')),
+    wholeNumber(1, 100),
     { unit: 'pages', page: 'many-exports.md#politeness' },
   ),
   filterUntil: optionalField(
@@ -156,7 +137,7 @@ const sinceSchema = oneFormOf(
       .strictObject({
         lookbackWindow: field(
           'Instead of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier.',
-          durationSchema.check(z.refine((ms) => ms > 0, 'must be longer than zero')),
+          longerThanZero,
           { example: 'P2D' },
         ),
         lag,
@@ -201,7 +182,7 @@ const expectSchema = z.strictObject(
     ),
     reportsEvery: optionalField(
       'If no completed run has had reports for so long, `status` says so and the alarm NoReports is raised. Without it, there is no such alarm.',
-      durationSchema.check(z.refine((ms) => ms > 0, 'must be longer than zero')),
+      longerThanZero,
       { example: 'P2D' },
     ),
   },
@@ -254,17 +235,13 @@ const exportFields = {
   }),
   maxEmptyPages: field(
     'A run fails after so many consecutive pages without reports: the end of its API may be described wrongly. Without effect if reports are not counted.',
-    count(1_000),
+    z._default(positiveInteger, 1_000),
     { unit: 'pages' },
   ),
-  // An iteration takes 7 events, and 3 for each of up to 50 failed attempts.
+  // An execution holds 25,000 events. An iteration takes 7, and 3 for each of up to 50 failed attempts.
   iterationsPerExecution: field(
     'The number of iterations after which a run continues in a new execution.',
-    countUpTo(
-      150,
-      150,
-      'must be at most 150: an execution holds 25,000 events, and an iteration takes up to 157 if attempts fail',
-    ),
+    countUpTo(150, 150),
     { unit: 'iterations' },
   ),
   pagesPerInvocation: field('The maximum number of pages per invocation.', countUpTo(1_000, 1), {
@@ -278,11 +255,11 @@ const exportFields = {
   ),
   maxInlineWait: field(
     'The longest Retry-After that the function itself waits for. The state machine waits for longer ones.',
-    duration('PT20S'),
+    z.prefault(durationSchema, 'PT20S'),
   ),
   maxRetryAfter: field(
     'The longest Retry-After that a run waits for, at most P30D. A longer one fails the run.',
-    duration('PT6H').check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')),
+    z.prefault(durationSchema.check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')), 'PT6H'),
   ),
   maxConsecutiveWaits: field(
     'The number of waits of the state machine without a page in between. One more fails the run.',
@@ -303,89 +280,128 @@ export type ExportSettings = z.infer<typeof exportSettingsSchema>;
 export const needsSecret = (service: unknown): boolean =>
   fieldsOf(fieldsOf(fieldsOf(service).api).auth).kind !== 'none';
 
-/** What the dates of requests to the service can express. */
-export const requestDates = ({
-  api,
-  filterUntil,
-}: {
-  readonly api?: Pick<Api, 'dates' | 'request'> | undefined;
-  readonly filterUntil?: string | undefined;
-}): RequestDates => {
-  const upperBound = api === undefined ? filterUntil : uses(api, 'until') ? '{until}' : undefined;
-  return { unitMs: unitOfDates(api), ...(upperBound === undefined ? {} : { upperBound }) };
-};
+/** What of a service decides which dates its requests can have. */
+interface DatedService {
+  readonly api?: { readonly dates?: Api['dates']; readonly request?: object };
+  readonly filterUntil?: string;
+}
 
-/** How many names of a path in a service lead to what is missing for the rules below if it is invalid. */
-export const depthOfServicePart = ([name, ...inside]: readonly PropertyKey[]): number =>
-  name === 'api' ? 1 + depthOfApiPart(inside) : 1;
+/** What the dates of requests to the service can express. */
+export const requestDates = ({ api, filterUntil }: DatedService): RequestDates => ({
+  unitMs: unitOfDates(api),
+  upperBound: api === undefined ? filterUntil : uses(api, 'until') ? '{until}' : undefined,
+});
+
+/** Settings as rules see them: the fields that the schema accepts, and what was written, without defaults. */
+export interface Checked<Settings> {
+  readonly valid: Valid<Settings>;
+  readonly written: unknown;
+}
 
 /** What is wrong with a service and its exports although each of them is valid, by paths in an object with both. */
-export function* findMismatches(
+export function findMismatches(
   service: Checked<ServiceSettings>,
   exports: readonly Checked<ExportSettings>[],
-): Generator<SettingsProblem> {
-  const { filterUntil, maxConcurrentPages } = service.valid;
-  const api: ValidApi | undefined = service.valid.api;
+): readonly SettingsProblem[] {
+  const { valid } = service;
   const written = fieldsOf(service.written);
+  const format = valid.api?.page?.format;
+  const isUnused = (name: string, isBroken: boolean, why: string): Rule => [
+    [name],
+    isBroken && written[name] !== undefined,
+    `has no meaning${why}`,
+  ];
   const isDescribed = written.api !== undefined;
-  const dates = isDescribed ? api?.request && requestDates({ api: api as Api }) : requestDates({ filterUntil });
-  if (isDescribed) {
-    yield* within(['service', 'api'], [...findContradictions(api ?? {})]);
-    const meaningless = {
-      vendor: ' with api: auth and next name the headers',
-      cursorIn: ' with api: next.to is where the cursor is sent',
-      filterUntil: ' with api: the placeholder {until} is the upper bound',
-      ...(api?.page?.format !== undefined &&
-        api.page.format !== 'xml' && { rootElement: ` for pages in ${api.page.format}` }),
-      ...(!needsSecret(written) && { apiKeySecret: ': api.auth is none', apiKeyEnv: ': api.auth is none' }),
-    };
-    for (const [name, why] of Object.entries(meaningless)) {
-      if (written[name] !== undefined) yield { path: ['service', name], message: `has no meaning${why}` };
-    }
-  }
-  for (const [index, settings] of exports.entries()) {
-    yield* within(
-      ['exports', index],
-      [
-        ...(isDescribed ? findApiProblems(api ?? {}, settings) : findContractProblems(filterUntil, settings.valid)),
-        ...(dates === undefined ? [] : findSliceProblems(dates, maxConcurrentPages, settings.valid)),
-      ],
-    );
-  }
+  const ofService = findBroken([
+    isUnused('vendor', isDescribed, ' with api: auth and next name the headers'),
+    isUnused('cursorIn', isDescribed, ' with api: next.to is where the cursor is sent'),
+    isUnused('filterUntil', isDescribed, ' with api: the placeholder {until} is the upper bound'),
+    isUnused('rootElement', format !== undefined && format !== 'xml', ` for pages in ${format}`),
+    isUnused('apiKeySecret', !needsSecret(written), ': api.auth is none'),
+    isUnused('apiKeyEnv', !needsSecret(written), ': api.auth is none'),
+  ]);
+  return [
+    ...within(['service', 'api'], findContradictions(valid.api ?? {})),
+    ...within(['service'], ofService),
+    ...exports.flatMap((each, index) =>
+      within(
+        ['exports', index],
+        [
+          ...(isDescribed ? findApiProblems(valid.api ?? {}, each) : findContractProblems(valid, each.valid)),
+          ...findSliceProblems(valid, isDescribed, each.valid),
+        ],
+      ),
+    ),
+  ];
 }
 
 /** What prevents the slices and the lag of an export. */
-function* findSliceProblems(
-  dates: RequestDates,
-  maxConcurrentPages: number | undefined,
-  { since, slices: { parallel = 1, length } = { parallel: 1 } }: Partial<ExportSettings>,
-): Generator<SettingsProblem> {
-  if (dates.upperBound === undefined) {
-    const message =
-      'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
-    if ((since?.lag ?? 0) > 0) yield { path: ['since', 'lag'], message };
-    if (parallel > 1) yield { path: ['slices', 'parallel'], message };
-    if (length !== undefined) yield { path: ['slices', 'length'], message };
-  }
-  if (maxConcurrentPages !== undefined && parallel > maxConcurrentPages) {
-    const message = `must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service: more are never requested at the same time`;
-    yield { path: ['slices', 'parallel'], message };
-  }
-  const message = length === undefined ? undefined : findDateProblem(dates, length);
-  if (message !== undefined) yield { path: ['slices', 'length'], message };
+function findSliceProblems(
+  service: Valid<ServiceSettings>,
+  isDescribed: boolean,
+  { since: { lag = 0 } = {}, slices: { parallel = 1, length } = {} }: Valid<ExportSettings>,
+): readonly SettingsProblem[] {
+  if (isDescribed && service.api?.request === undefined) return [];
+  const { maxConcurrentPages = maxParallel } = service;
+  const dates = requestDates(service);
+  const isUnbounded = dates.upperBound === undefined;
+  const unbounded =
+    'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
+  const ofLength = length === undefined ? undefined : findDateProblem(dates, length);
+  return findBroken([
+    [['since', 'lag'], isUnbounded && lag > 0, unbounded],
+    [['slices', 'parallel'], isUnbounded && parallel > 1, unbounded],
+    [['slices', 'length'], isUnbounded && length !== undefined, unbounded],
+    [
+      ['slices', 'parallel'],
+      parallel > maxConcurrentPages,
+      `must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service: more are never requested at the same time`,
+    ],
+    [['slices', 'length'], ofLength !== undefined, ofLength ?? ''],
+  ]);
 }
 
 /** What is wrong with an export of the Report Export Service. */
-function* findContractProblems(
-  filterUntil: string | undefined,
-  { filter, size }: Partial<ExportSettings>,
-): Generator<SettingsProblem> {
-  if (size !== undefined && size > 10) yield { path: ['size'], message: 'must be 1 to 10, unless the service has api' };
+function findContractProblems(
+  { filterUntil }: Valid<ServiceSettings>,
+  { filter, size = 1 }: Valid<ExportSettings>,
+): readonly SettingsProblem[] {
   const operator = filterUntil?.slice('date.'.length) ?? '';
-  if (Object.hasOwn(fieldsOf(filter?.date), operator)) {
-    const message = `must not be set: it is the filterUntil of the service, which runs set themselves. Start a bounded run with --since and --until`;
-    yield { path: ['filter', 'date', operator], message };
-  }
+  return findBroken([
+    [['size'], size > 10, 'must be 1 to 10, unless the service has api'],
+    [
+      ['filter', 'date', operator],
+      Object.hasOwn(fieldsOf(filter?.date), operator),
+      'must not be set: it is the filterUntil of the service, which runs set themselves. Start a bounded run with --since and --until',
+    ],
+  ]);
+}
+
+/** What is wrong with an export of a service with this description. */
+function findApiProblems(
+  { request, page }: Valid<Api>,
+  { valid, written }: Checked<ExportSettings>,
+): readonly SettingsProblem[] {
+  const isUsed = (...names: readonly string[]) =>
+    request === undefined || names.some((name) => uses({ request }, name));
+  const unused = (name: string) => `has no effect: api.request has no placeholder {${name}}`;
+  const { format, container } = fieldsOf(written);
+  const ofPage = 'has no meaning for a service with api: api.page.format is the format of its pages';
+  return findBroken([
+    ...Object.keys(valid.filter ?? {}).map((name): Rule => [
+      ['filter', name],
+      !isUsed('filter', `filter.${name}`),
+      unused(`filter.${name}`),
+    ]),
+    [['size'], valid.size !== undefined && !isUsed('size'), unused('size')],
+    [
+      ['expect'],
+      valid.expect !== undefined && page?.format === 'bytes',
+      'needs a format whose reports are counted, not bytes',
+    ],
+    [['format'], format !== undefined, ofPage],
+    [['container'], container !== undefined, ofPage],
+  ]);
 }
 
 /** The canonical name of the service at `baseUrl`, the same for every spelling of the URL. Stored with runs and watermarks. */
@@ -395,11 +411,9 @@ export function sourceOf(baseUrl: string): string {
 }
 
 /** Those settings of a service that a definition depends on. */
-type DefiningSettings = {
-  readonly [Field in 'api' | 'cursorIn' | 'filterUntil' | 'headers' | 'rootElement' | 'vendor']?:
-    | ServiceSettings[Field]
-    | undefined;
-};
+type DefiningSettings = Partial<
+  Pick<ServiceSettings, 'api' | 'cursorIn' | 'filterUntil' | 'headers' | 'rootElement' | 'vendor'>
+>;
 
 /** What a run and its watermark keep of the service's settings: enough to notice that requests have changed. No secret. */
 export function apiOfRequest({

@@ -151,17 +151,17 @@ describe('the client certificate and the credentials for the proxy', () => {
     [
       'an expired certificate',
       JSON.stringify(other.issue({ name: 'old', until: new Date(now - 1_000) })),
-      /^The field "cert" of secret reports\/client: the client certificate old expired on/,
+      /^The field "cert" of secret reports\/client: the client certificate is only valid from/,
     ],
     [
       'a key of another certificate',
       JSON.stringify({ ...other.issue({ name: 'a' }), key: other.issue({ name: 'b' }).key }),
-      /^The field "key" of secret reports\/client: the key does not belong to the certificate a/,
+      /^The field "key" of secret reports\/client: the key does not belong to the certificate in/,
     ],
     [
       'an encrypted key without its passphrase',
       JSON.stringify(other.issue({ name: 'a', passphrase })),
-      /the key is encrypted\. Set its passphrase: field "passphrase" of secret reports\/client/,
+      /the key cannot be decrypted\. Set its passphrase: field "passphrase" of secret reports\/client/,
     ],
     [
       'not been created',

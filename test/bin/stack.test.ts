@@ -32,7 +32,7 @@ const globexExports = names('globex', 40);
 const acme: AService = {
   name: 'acme',
   exports: acmeExports,
-  schedules: Object.fromEntries(acmeExports.map((name) => [name, nightly({ freshnessSeconds: null })])),
+  schedules: Object.fromEntries(acmeExports.map((name) => [name, nightly({ freshness: 'none' })])),
 };
 const globex: AService = { name: 'globex', exports: globexExports };
 const completed = (exportName: string) =>

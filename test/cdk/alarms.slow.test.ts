@@ -1,4 +1,4 @@
-import { Annotations, Match, type Template } from 'aws-cdk-lib/assertions';
+import type { Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
 import { alarmIds } from '../../lib/cdk/alarms.ts';
 import { metricNamespace, metricUnits } from '../../lib/core/metrics.ts';
@@ -184,16 +184,6 @@ describe('the alarm for missing runs', () => {
       Object.keys(freshness),
     );
   });
-
-  it('warns of a freshness that is not longer than the time between two starts', () => {
-    const exports = ['PT25H', 'PT24H'].map((name) => ({ name, schedule: aSchedule({ freshness: name }) }));
-    const warnings = Annotations.fromStack(deploy({ exports }).stack).findWarning(
-      '*',
-      Match.stringLikeRegexp('freshness'),
-    );
-    const data = expect.stringContaining('freshness raises an alarm although no run is late: cron(0 4 * * ? *)');
-    expect(warnings).toMatchObject([{ id: expect.stringMatching(/\/PT24H$/), entry: { data } }]);
-  });
 });
 
 it('the alarm for an export without reports stays on until a run with reports has completed, also if runs complete seldom', () => {
@@ -206,27 +196,16 @@ it('the alarm for an export without reports stays on until a run with reports ha
 });
 
 describe('alarms that the exports of a service have in common', () => {
-  it('monitor the service instead of each export, except for missing runs and reports', () => {
-    const exports = [
-      { name: 'nightly', schedule: aSchedule(), expect: { reportsEvery: 'P8D' } },
-      { name: 'other', expect: { minReports: 1 } },
-    ];
-    const lines = linesOf(deploy({ exports, alarms: { perExport: false } }).template);
-    const ofService = 'Waiting: ReportExporter WaitSeconds by deployment, service: 10800 in 1 × 21600 s';
-    expect(lines).toEqual([...linesOf(template).filter((line) => !/^(RunFailed|Waiting)/.test(line)), ofService]);
-  });
-
   it.each([
-    [10, 3],
-    [11, 6],
+    [21, 9],
+    [40, 12],
   ])('tolerate waits of 3 hours for every 10 exports: %i exports, %i hours', (count, hours) => {
-    const { template: of } = deploy({ exports: numbered(count), alarms: { perExport: false } });
-    const { Threshold, AlarmDescription } = alarm('ServicesacmeWaiting', of);
+    const { Threshold, AlarmDescription } = alarm('ServicesacmeWaiting', deploy({ exports: numbered(count) }).template);
     expect(Threshold).toBe(hours * 3_600);
     expect(AlarmDescription).toContain(`had to wait for ${hours} hours or more in total`);
   });
 
-  it('are the default for more than 20 exports, and name as many of them as a description holds', () => {
+  it('take the place of those of more than 20 exports, except for missing runs, and name as many of them as a description holds', () => {
     const longest = (index: number) => `${index}-`.padEnd(40, 'x');
     const runbookUrl = `https://wiki.example.com/${'r'.repeat(171)}`;
     const withExports = (length: number) => {

@@ -1,7 +1,7 @@
 /** The CDK apps in docs, as they are written there, except for the path of the package. */
 
 import { execFile } from 'node:child_process';
-import { symlink, writeFile } from 'node:fs/promises';
+import { readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
@@ -14,7 +14,12 @@ import { exampleIn } from '../support/docs/doc-pages.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
 const root = join(import.meta.dirname, '../..');
-const pageOf = { 'reports-stack.ts': 'docs/cdk.md', 'app.ts': 'docs/cdk.md', 'static-address.ts': 'docs/network.md' };
+const pageOf = {
+  'reports-stack.ts': 'docs/cdk.md',
+  'app.ts': 'docs/cdk.md',
+  'adapted.ts': 'docs/cdk.md',
+  'static-address.ts': 'docs/network.md',
+};
 
 let directory: TemporaryDirectory;
 const pathOf = (name: string) => join(directory.path, name);
@@ -91,26 +96,36 @@ describe('the CDK apps in docs', () => {
     template.resourceCountIs('AWS::EC2::VPCEndpoint', 2);
   });
 
-  it('have a stack with the properties that are shown', async () => {
-    const { stdout } = await promisify(execFile)(
-      process.execPath,
-      ['--input-type=module', '--eval', `await import('${pathToFileURL(pathOf('app.ts')).href}')`],
-      {
-        cwd: directory.path,
-        env: {
-          PATH: process.env.PATH,
-          CDK_OUTDIR: pathOf('cdk.out'),
-          CDK_CONTEXT_JSON: JSON.stringify({ 'aws:cdk:bundling-stacks': [] }),
-        },
-      },
-    );
-    expect(stdout).toBe('');
-    const { default: manifest } = await import(pathToFileURL(pathOf('cdk.out/manifest.json')).href, {
-      with: { type: 'json' },
+  /** Synthesizes the app in a process of its own. */
+  async function synthesize(name: string) {
+    const output = pathOf(`${name}.out`);
+    const env = {
+      PATH: process.env.PATH,
+      CDK_OUTDIR: output,
+      CDK_CONTEXT_JSON: JSON.stringify({ 'aws:cdk:bundling-stacks': [] }),
+    };
+    const code = `await import('${pathToFileURL(pathOf(name)).href}')`;
+    const node = promisify(execFile)(process.execPath, ['--input-type=module', '--eval', code], {
+      cwd: directory.path,
+      env,
     });
-    expect(manifest.artifacts.Reports).toMatchObject({
+    expect((await node).stdout).toBe('');
+    return async (file: string) => JSON.parse(await readFile(join(output, file), 'utf8'));
+  }
+
+  it('have a stack with the properties that are shown', async () => {
+    const read = await synthesize('app.ts');
+    expect((await read('manifest.json')).artifacts.Reports).toMatchObject({
       environment: 'aws://123456789012/eu-central-1',
       properties: { terminationProtection: true, tags: { team: 'finance' } },
     });
+  });
+
+  it('set on resources what has no setting', async () => {
+    const template = JSON.stringify(await (await synthesize('adapted.ts'))('Reports.template.json'));
+    expect(template).toContain('"ReservedConcurrentExecutions":10');
+    expect(template).toContain('"Prefix":"acme/nightly/date="');
+    expect(template).toContain(':iam::210987654321:root');
+    expect(template).toMatch(/"Action":"kms:Decrypt","Effect":"Allow","Resource":"arn:aws:kms:/);
   });
 });

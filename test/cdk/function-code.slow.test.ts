@@ -7,7 +7,7 @@ import type { Template } from 'aws-cdk-lib/assertions';
 import type { Code } from 'aws-cdk-lib/aws-lambda';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { withFunctionCode } from '../../lib/cdk/code/function-code.ts';
-import { settingsVersion } from '../../lib/settings/environment.ts';
+import { settingsVersion } from '../../lib/settings/deployed-settings.ts';
 import { serviceSettingsSchema } from '../../lib/settings/settings.ts';
 import type { StepName } from '../../lib/core/state-machine/definition.ts';
 import {
@@ -44,7 +44,7 @@ const exports = [
   { name: 'manual' },
 ];
 const objects = { storageClass: 'STANDARD_IA', compression: 'gzip', objectTags: { team: 'finance' } } as const;
-const written = someSettings({ exports, bucket: objects, logLevel: 'ERROR' });
+const written = someSettings({ exports, bucket: objects });
 /** Kept for the comparisons below. */
 const assets = assetsOf(written);
 
@@ -55,7 +55,6 @@ describe('the code of a function', () => {
       service,
       exports,
       ...objects,
-      logLevel: 'ERROR',
     });
     for (const each of [assets, assetsIn(app, template)]) {
       expect(each.size).toBe(4);
@@ -71,7 +70,6 @@ describe('the code of a function', () => {
           ],
           objects: { storageClass: 'STANDARD_IA', tags: { team: 'finance' } },
           compression: 'gzip',
-          logLevel: 'ERROR',
         });
         expect(settings.exports[0]).not.toHaveProperty('schedule');
       }

@@ -9,22 +9,11 @@ import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { describe, expect, it } from 'vitest';
 import type { ReportExporter, ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
 import { type MetricName, metricUnits } from '../../lib/core/metrics.ts';
-import {
-  deploy,
-  deployConstruct,
-  deployWith,
-  outputsOf,
-  resource,
-  resourcesOf,
-  someServices,
-  type Statement,
-  textOf,
-} from '../support/aws/cdk-deployment.ts';
+import { deployConstruct, resource, resourcesOf, type Statement, textOf } from '../support/aws/cdk-deployment.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 
 const keyArn = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
-const accounts = ['210987654321', '321098765432'];
-const baseUrl = 'https://reports.example.com';
+const account = '210987654321';
 
 /** The statements in the consumer guide for the keys that begin with `prefix`. */
 const documented = (bucketArn: string, prefix: string): Statement[] =>
@@ -110,81 +99,38 @@ describe('other accounts', () => {
   /** What a policy allows principals of other accounts. */
   const grantsIn = (statements: readonly Statement[]) =>
     statements
-      .filter(({ Principal }) => accounts.some((account) => JSON.stringify(Principal).includes(account)))
-      .map(({ Principal, Resource, ...statement }) => {
-        const arns = [(Principal as { AWS: unknown }).AWS].flat().map(text);
-        return {
-          ...statement,
-          principals: arns.map((arn) => /:iam::(\d{12}):root$/.exec(arn)?.[1]),
-          Resource: text(Resource),
-        };
-      });
+      .filter(({ Principal }) => JSON.stringify(Principal).includes(account))
+      .map(({ Principal, Resource, ...statement }) => ({
+        ...statement,
+        principal: /:iam::(\d{12}):root$/.exec(text((Principal as { AWS: unknown }).AWS))?.[1],
+        Resource: text(Resource),
+      }));
   const bucketGrants = (template: Template) =>
     grantsIn(resource(template, 'AWS::S3::BucketPolicy').Properties.PolicyDocument.Statement);
   const bucketArn = (template: Template) => `<${resource(template, 'AWS::S3::Bucket').id}.Arn>`;
-  const documentedFor = (template: Template, prefix: string, principals: readonly string[]) =>
-    documented(bucketArn(template), prefix).map((statement) => ({ ...statement, principals }));
+  const documentedFor = (template: Template, prefix: string) =>
+    documented(bucketArn(template), prefix).map((statement) => ({ ...statement, principal: account }));
+  const inAccount = { account: '123456789012', region: 'eu-central-1' };
 
-  it('may read the objects of the service and list its folders, and nothing else', () => {
-    const { template } = deploy({ bucket: { prefix: 'team/' }, service: { baseUrl, readerAccounts: accounts } });
-    expect(bucketGrants(template)).toEqual(documentedFor(template, 'team/acme/', accounts));
-    const others = Object.values(resourcesOf(template)).filter(({ Type }) => Type !== 'AWS::S3::BucketPolicy');
-    expect(JSON.stringify(others)).not.toMatch(/210987654321|321098765432/);
-    expect(outputsOf(template)).not.toHaveProperty('ReaderKeyPolicyStatement');
-  });
-
-  it('may read one service: accounts of another read nothing of it', () => {
-    const [one = '', other = ''] = accounts;
-    const { services, ...settings } = someServices();
-    const [eu, us] = [one, other].map((account) => ({ readerAccounts: [account] }));
-    const { template } = deployWith({
-      ...settings,
-      services: { eu: { ...services['eu'], ...eu }, us: { ...services['us'], ...us } },
-    });
-    expect(bucketGrants(template)).toEqual([
-      ...documentedFor(template, 'eu/', [one]),
-      ...documentedFor(template, 'us/', [other]),
-    ]);
-  });
-
-  it('may be granted one export of a construct', () => {
-    const { reports, stack } = deployConstruct({}, { account: '123456789012', region: 'eu-central-1' });
-    reports.grantRead(new AccountPrincipal('210987654321'), 'nightly');
+  it('may be granted a service or one export, whose bucket this app has created', () => {
+    const { reports, stack } = deployConstruct({ prefix: 'team/' }, inAccount);
+    reports.grantRead(new AccountPrincipal(account));
+    reports.grantRead(new AccountPrincipal(account), 'nightly');
     const template = Template.fromStack(stack);
-    expect(bucketGrants(template)).toEqual(documentedFor(template, 'nightly/', ['210987654321']));
+    expect(bucketGrants(template)).toEqual([
+      ...documentedFor(template, 'team/'),
+      ...documentedFor(template, 'team/nightly/'),
+    ]);
   });
 
   it('may decrypt with a key of the app, through S3 only', () => {
-    const props = (stack: Stack) => ({ encryptionKey: new Key(stack, 'Key'), readerAccounts: accounts });
-    const { template } = deployConstruct(props, { account: '123456789012', region: 'eu-central-1' });
+    const { reports, stack } = deployConstruct((scope) => ({ encryptionKey: new Key(scope, 'Key') }), inAccount);
+    reports.grantRead(new AccountPrincipal(account));
+    const template = Template.fromStack(stack);
     const [decrypt, ...others] = grantsIn(resource(template, 'AWS::KMS::Key').Properties.KeyPolicy.Statement);
     expect(others).toEqual([]);
-    expect(decrypt).toMatchObject({ principals: accounts, Effect: 'Allow', Action: 'kms:Decrypt', Resource: '*' });
+    expect(decrypt).toMatchObject({ principal: account, Effect: 'Allow', Action: 'kms:Decrypt', Resource: '*' });
     expect(throughS3(decrypt?.Condition)).toBe('s3.eu-central-1.<AWS::URLSuffix>');
-    // Without a prefix, they may read the whole bucket.
-    expect(bucketGrants(template).map(({ Resource }) => Resource)).toEqual([
-      `${bucketArn(template)}/*`,
-      bucketArn(template),
-    ]);
-  });
-
-  it('need a statement in the policy of a key that the stack does not own, which an output has', () => {
-    const { template } = deploy({ kmsKeyArn: keyArn, service: { baseUrl, readerAccounts: accounts } });
-    expect(JSON.parse(outputsOf(template).ReaderKeyPolicyStatement ?? '')).toEqual({
-      Effect: 'Allow',
-      Principal: { AWS: accounts.map((account) => `arn:<AWS::Partition>:iam::${account}:root`) },
-      Action: 'kms:Decrypt',
-      Resource: '*',
-      Condition: { StringEquals: { 'kms:ViaService': 's3.<AWS::Region>.<AWS::URLSuffix>' } },
-    });
-  });
-
-  it('are rejected for a bucket that the app has not created', () => {
-    const bucketOf = (stack: Stack) => Bucket.fromBucketName(stack, 'Bucket', 'our-bucket');
-    expect(() => deployConstruct((stack) => ({ bucket: bucketOf(stack), readerAccounts: accounts }))).toThrow(
-      'Another/Reports readerAccounts: this app cannot change the policy of the bucket, because it has not created it. Add the ' +
-        'statements to it yourself (docs/consumers.md, "Other accounts")',
-    );
   });
 });
 

@@ -29,10 +29,8 @@ const everything = {
     proxyCredentialsSecret: proxySecret,
     tls: { clientCertificateSecret: 'reports/client' },
   },
-  apiKeySecret: { kmsKeyArn: keyOf('secret') },
   bucket: { prefix: 'team/', kmsKeyArn: keyOf('bucket'), objectTags: { team: 'finance' } },
   kmsKeyArn: keyOf('common'),
-  encryptLogs: false,
 };
 
 const grant = (resources: string, actions: string, condition = '') =>
@@ -72,7 +70,6 @@ const roles: Readonly<Record<string, readonly string[]>> = {
     ...pageLog,
     ...pageStore,
     ...grant(`<ApiKey> ${secretNamed('reports/client')} ${proxySecret}`, 'secretsmanager:GetSecretValue'),
-    ...grantKey('secret', 'secretsmanager', 'kms:Decrypt'),
     ...grantKey('common', 'secretsmanager', 'kms:Decrypt'),
     ...logs('ExportPage'),
     ...traces,
@@ -183,8 +180,6 @@ describe('permissions', () => {
     };
     const open = deploy({ service: { baseUrl: 'https://reports.example.com', api } }).template;
     expect(JSON.stringify(open.toJSON())).not.toMatch(/secretsmanager|AWS::SecretsManager/);
-    const { Variables } = resource(open, 'AWS::Lambda::Function', 'ServicesacmeExportPage').Properties.Environment;
-    expect(Variables).toMatchObject({ API_KEY_SECRET_ID: '', API_KEY_SECRET_FIELD: '' });
     expect(outputsOf(open)).not.toHaveProperty('AcmeApiKeySecretId');
     expect(outputsOf(open).AcmeService).not.toContain('apiKeySecret');
   });
@@ -195,14 +190,6 @@ describe('permissions', () => {
   ])('refer to an existing secret %s', (_, existing, expected) => {
     const grants = grantsOf(deploy({ apiKeySecret: { existing } }).template, 'ExportPageRole');
     expect(grants).toContain(`Allow secretsmanager:GetSecretValue on ${expected}`);
-  });
-
-  it('need no key for the client certificate and the proxy if only the API key has one', () => {
-    const { kmsKeyArn: _, ...others } = everything;
-    const keys = grantsOf(deploy(others).template, 'ExportPageRole').filter((line) =>
-      /ViaService":"secrets/.test(line),
-    );
-    expect(keys).toEqual(grantKey('secret', 'secretsmanager', 'kms:Decrypt'));
   });
 });
 

@@ -1,5 +1,6 @@
 /** What each setting of a stack, and the same prop of a construct, changes in the template. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { type Stack, TimeZone, Duration } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { EventBus, Schedule } from 'aws-cdk-lib/aws-events';
@@ -7,28 +8,23 @@ import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { ScheduleExpression } from 'aws-cdk-lib/aws-scheduler';
-import { Secret } from 'aws-cdk-lib/aws-secretsmanager';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
 import type { ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
 import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { overwritesStatement } from '../../lib/cdk/stores.ts';
-import { latestKey, runFolder } from '../../lib/core/storage/keys.ts';
+import { environmentVariable } from '../../lib/settings/deployed-settings.ts';
 import {
   aSchedule,
   deploy,
   deployConstruct,
-  deployWith,
-  outputsOf,
   resource,
   resourcesOf,
   type SomeSettings,
-  someServices,
   statementsOf,
   textOf,
 } from '../support/aws/cdk-deployment.ts';
-import { aRun } from '../support/builders.ts';
 import { exampleIn } from '../support/docs/doc-pages.ts';
 
 type Props = Partial<ReportExporterProps>;
@@ -48,10 +44,17 @@ const aKey = (stack: Stack, arn: string, id = 'Key'): IKey => Key.fromKeyArn(sta
 const aBucket = (stack: Stack, encryptionKey?: IKey) =>
   Bucket.fromBucketAttributes(stack, 'Bucket', { bucketName: 'our-bucket', encryptionKey });
 
-const functionWith = (Variables: object) => ({ Environment: { Variables } });
+/** The names of the stores in a function's environment. */
+const functionWith = (names: object) => ({
+  Environment: {
+    Variables: {
+      [environmentVariable]: expect.toSatisfy((text) => isMatch(JSON.parse(textOf(text)), names)) as unknown,
+    },
+  },
+});
+const isMatch = (value: object, part: object) => isDeepStrictEqual({ ...value, ...part }, value);
 const encryptedBucket = (key: string) => ({
-  'Lambda::Function ExportPage': functionWith({ BUCKET_KMS_KEY_ARN: key }),
-  'Lambda::Function FinishRun': functionWith({ BUCKET_KMS_KEY_ARN: key }),
+  'Lambda::Function': functionWith({ bucketKeyArn: key }),
   'S3::Bucket': {
     BucketEncryption: {
       ServerSideEncryptionConfiguration: [
@@ -60,66 +63,33 @@ const encryptedBucket = (key: string) => ({
     },
   },
 });
-const lifecycle = {
-  expireAfterDays: 365,
-  deleteNoncurrentAfterDays: 7,
-  transitions: [
-    { storageClass: 'STANDARD_IA', afterDays: 30 },
-    { storageClass: 'DEEP_ARCHIVE', afterDays: 90 },
-  ],
-} as const;
 
-const exportPage = { memoryMebibytes: 1_024, reservedConcurrency: 5 };
 const runbookUrl = 'https://wiki.example.com/runbook';
 const exports = [{ name: 'nightly', schedule: aSchedule({ flexibleWindow: 'PT15M', enabled: false }) }];
 
 /** Settings that do not exclude each other are together, because each template takes a second. */
 const effects: Readonly<Record<string, Effect>> = {
-  'limits, logs, alarms, the age of pages and a schedule': {
+  'memory, logs, alarms and a schedule': {
     settings: {
       stackName: 'Prod',
-      service: { ...service, exportPage },
-      logLevel: 'ERROR',
+      service: { ...service, memoryMebibytes: 1_024 },
       logRetentionDays: 14,
       alarms: { existingTopicArn: topicArn, runbookUrl },
-      bucket: { lifecycle },
       exports,
     },
     props: (stack) => ({
-      exportPage,
-      logLevel: 'ERROR',
+      service: { ...service, memoryMebibytes: 1_024 },
       logRetention: 14,
       alarmTopic: Topic.fromTopicArn(stack, 'Topic', topicArn),
       runbookUrl,
-      lifecycle,
-      prefix: 'acme/',
       exports,
     }),
     has: {
-      'Lambda::Function ExportPage': { MemorySize: 1_024, ReservedConcurrentExecutions: 5 },
-      // Lambda filters no application log, of which metrics are lines.
-      'Lambda::Function': { LoggingConfig: { LogFormat: 'JSON', SystemLogLevel: 'WARN' } },
+      'Lambda::Function ExportPage': { MemorySize: 1_024 },
       'Logs::LogGroup': { RetentionInDays: 14 },
       'CloudWatch::Alarm': {
         AlarmActions: [topicArn],
         AlarmDescription: expect.stringMatching(/https:\/\/wiki\.example\.com\/runbook#\w+$/),
-      },
-      'S3::Bucket': {
-        LifecycleConfiguration: {
-          Rules: [
-            { Id: 'unfinished-uploads', AbortIncompleteMultipartUpload: { DaysAfterInitiation: 2 } },
-            {
-              Prefix: 'acme/nightly/date=',
-              Status: 'Enabled',
-              Transitions: [
-                { StorageClass: 'STANDARD_IA', TransitionInDays: 30 },
-                { StorageClass: 'DEEP_ARCHIVE', TransitionInDays: 90 },
-              ],
-              ExpirationInDays: 365,
-              NoncurrentVersionExpiration: { NoncurrentDays: 7 },
-            },
-          ],
-        },
       },
       'Scheduler::Schedule': {
         State: 'DISABLED',
@@ -128,23 +98,14 @@ const effects: Readonly<Record<string, Effect>> = {
     },
   },
   'a key for everything that is stored': {
-    settings: { kmsKeyArn: keyArn, encryptLogs: true },
-    props: (stack) => ({ encryptionKey: aKey(stack, keyArn), encryptLogs: true }),
+    settings: { kmsKeyArn: keyArn },
+    props: (stack) => ({ encryptionKey: aKey(stack, keyArn) }),
     has: {
       ...encryptedBucket(keyArn),
       'DynamoDB::Table': { SSESpecification: { SSEEnabled: true, SSEType: 'KMS', KMSMasterKeyId: keyArn } },
       'SecretsManager::Secret': { KmsKeyId: keyArn },
       'SQS::Queue': { KmsMasterKeyId: keyArn },
-      'Logs::LogGroup': { KmsKeyId: keyArn },
     },
-  },
-  'a key each for the bucket and for the secret': {
-    settings: { bucket: { kmsKeyArn: keyArn }, apiKeySecret: { kmsKeyArn: otherKeyArn } },
-    props: (stack) => ({
-      bucketEncryptionKey: aKey(stack, keyArn),
-      secretEncryptionKey: aKey(stack, otherKeyArn, 'OtherKey'),
-    }),
-    has: { ...encryptedBucket(keyArn), 'SecretsManager::Secret': { KmsKeyId: otherKeyArn } },
   },
   'a bucket with its key, its prefix, and a secret with its field': {
     settings: {
@@ -156,19 +117,16 @@ const effects: Readonly<Record<string, Effect>> = {
       prefix: 'team/acme/',
       // Not for a bucket that knows its key.
       encryptionKey: aKey(stack, otherKeyArn, 'OtherKey'),
-      encryptLogs: false,
-      secret: Secret.fromSecretNameV2(stack, 'Secret', 'our/key'),
-      secretField: 'apiKey',
+      service: { ...service, apiKeySecret: { existing: 'our/key', field: 'apiKey' } },
     }),
     has: {
-      'Lambda::Function ExportPage': functionWith({
-        BUCKET_NAME: 'our-bucket',
-        KEY_PREFIX: 'team/acme/',
-        BUCKET_KMS_KEY_ARN: keyArn,
-        API_KEY_SECRET_ID: 'our/key',
-        API_KEY_SECRET_FIELD: 'apiKey',
+      'Lambda::Function': functionWith({
+        bucket: 'our-bucket',
+        prefix: 'team/acme/',
+        bucketKeyArn: keyArn,
+        apiKeySecret: 'our/key',
+        apiKeyField: 'apiKey',
       }),
-      'Lambda::Function FinishRun': functionWith({ KEY_PREFIX: 'team/acme/', BUCKET_KMS_KEY_ARN: keyArn }),
     },
   },
 };
@@ -195,24 +153,6 @@ describe.each(Object.entries(effects))('%s', (_, { settings, props, has }) => {
 });
 
 describe('a stack and a construct', () => {
-  it('have the defaults of the settings', () => {
-    const explicit = deploy({
-      tracing: true,
-      service: { ...service, vendor: 'ACME', exportPage: { memoryMebibytes: 512 } },
-      terminationProtection: false,
-      env: {},
-      bucket: { objectTags: {} },
-    });
-    expect(explicit.template.toJSON()).toEqual(defaultStack.toJSON());
-  });
-
-  it('reserve concurrency for ExportPage alone, and the command doctor reads it', () => {
-    const reserved = deploy({ service: { ...service, exportPage: { reservedConcurrency: 5 } } }).template;
-    const functions = Object.entries(resourcesOf(reserved, 'AWS::Lambda::Function'));
-    expect(functions.filter(([, { Properties }]) => 'ReservedConcurrentExecutions' in Properties)).toHaveLength(1);
-    expect(outputsOf(reserved).AcmeService).toContain('"reservedConcurrency":5');
-  });
-
   it('send no traces without tracing, and need no permission for them', () => {
     for (const { app, template } of [deploy({ tracing: false }), deployConstruct({ tracing: false })]) {
       expect(JSON.stringify(template.toJSON())).not.toMatch(/xray:|"Mode":"Active"/);
@@ -228,39 +168,6 @@ describe('a stack and a construct', () => {
     for (const type of ['S3::Bucket', 'SNS::Topic', 'KMS::Key', 'SecretsManager::Secret']) {
       expect(resourcesOf(template, `AWS::${type}`)).toEqual({});
     }
-  });
-
-  it('have no finding of cdk-nag that is not acknowledged, with all settings together', () => {
-    const { app } = deploy({
-      bucket: { lifecycle: { expireAfterDays: 30 }, storageClass: 'GLACIER_IR', objectTags: { team: 'a' } },
-      service: { ...service, exportPage: { reservedConcurrency: 2 }, readerAccounts: ['210987654321'] },
-      tracing: false,
-      logLevel: 'ERROR',
-      env: { account: '123456789012', region: 'eu-central-1' },
-    });
-    expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
-  });
-});
-
-describe('the lifecycle', () => {
-  const rulesOf = (template: Template): { Prefix: string }[] =>
-    resource(template, 'AWS::S3::Bucket').Properties.LifecycleConfiguration.Rules.slice(1);
-
-  it('applies to pages and manifests of each export, and never to latest.json', () => {
-    const { template } = deployWith(someServices({ bucket: { prefix: 'team/', lifecycle } }));
-    const prefixes = rulesOf(template).map(({ Prefix }) => Prefix);
-    expect(prefixes).toEqual(['team/eu/eu-nightly/date=', 'team/us/us-nightly/date=']);
-    const [prefix = ''] = prefixes;
-    expect(`team/eu/${runFolder(aRun({ export: 'eu-nightly' }))}/manifest.json`.startsWith(prefix)).toBe(true);
-    expect(`team/eu/${latestKey('eu-nightly')}`.startsWith(prefix)).toBe(false);
-  });
-
-  it('may only move objects, and by default keeps what has expired for 30 days', () => {
-    const moving = { transitions: [{ storageClass: 'GLACIER_IR', afterDays: 1 }] };
-    const [moved] = rulesOf(deploy({ bucket: { lifecycle: moving } }).template);
-    expect(Object.keys(moved ?? {}).sort()).toEqual(['Prefix', 'Status', 'Transitions']);
-    const [kept] = rulesOf(deploy({ bucket: { lifecycle: { expireAfterDays: 7 } } }).template);
-    expect(kept).toMatchObject({ NoncurrentVersionExpiration: { NoncurrentDays: 30 } });
   });
 });
 
@@ -309,14 +216,9 @@ describe('a key of the app', () => {
     expect(warningsOf(stack)).toEqual([]);
   });
 
-  it.each([
-    [undefined, false, [expect.stringContaining('[ack: report-exporter:log-encryption]')]],
-    [true, true, []],
-    [false, false, []],
-  ])('that is imported encrypts logs with encryptLogs %s: %s', (encryptLogs, isEncrypted, warnings) => {
-    const { stack, template } = deployConstruct((scope) => ({ encryptionKey: aKey(scope, keyArn), encryptLogs }));
-    expect(new Set(areLogsEncrypted(template))).toEqual(new Set([isEncrypted]));
-    expect(warningsOf(stack)).toEqual(warnings);
+  it('that is imported does not: its policy cannot be changed', () => {
+    const { template } = deployConstruct((scope) => ({ encryptionKey: aKey(scope, keyArn) }));
+    expect(new Set(areLogsEncrypted(template))).toEqual(new Set([false]));
   });
 });
 

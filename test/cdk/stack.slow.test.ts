@@ -10,8 +10,12 @@ import { describe, expect, it } from 'vitest';
 import { contextKey, deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { ReportExporterStack, type ReportExporterStackProps } from '../../lib/cdk/stack.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
-import { readFunctionEnvironment, stepVariables } from '../../lib/settings/environment.ts';
-import { readServiceMetadata, serviceMetadataKey, serviceOutputSchema } from '../../lib/settings/stack-output.ts';
+import {
+  environmentVariable,
+  readFunctionEnvironment,
+  readVersioned,
+  serviceMetadataKey,
+} from '../../lib/settings/deployed-settings.ts';
 import {
   anApp,
   aSchedule,
@@ -43,24 +47,18 @@ describe('the functions', () => {
     });
   });
 
-  it.each(stepNames)('%s has exactly the variables that it reads, in a form that it accepts', (step) => {
-    const environment = functionOf(step).Environment.Variables;
-    expect(Object.keys(environment).sort()).toEqual([...stepVariables[step]].sort());
-    const texts = Object.entries(environment).map(([name, value]) => [name, textOf(value)]);
-    const values = {
-      DEPLOYMENT_NAME: 'ReportExporter',
-      SERVICE_NAME: 'acme',
-      TABLE_NAME: `<${idOf('DynamoDB::Table')}>`,
-      BUCKET_NAME: `<${idOf('S3::Bucket')}>`,
-      KEY_PREFIX: 'acme/',
-      BUCKET_KMS_KEY_ARN: '',
-      API_KEY_SECRET_ID: `<${idOf('SecretsManager::Secret')}>`,
-      API_KEY_SECRET_FIELD: '',
-    };
-    expect(Object.fromEntries(texts)).toEqual(
-      Object.fromEntries(stepVariables[step].map((name) => [name, values[name]])),
-    );
-    expect(readFunctionEnvironment(Object.fromEntries(texts), stepVariables[step])).toBeDefined();
+  it.each(stepNames)('%s has the names of what the service uses, in a form that it reads', (step) => {
+    const variables = functionOf(step).Environment.Variables;
+    expect(readFunctionEnvironment({ [environmentVariable]: textOf(variables[environmentVariable]) })).toEqual({
+      version: 1,
+      deployment: 'ReportExporter',
+      service: 'acme',
+      table: `<${idOf('DynamoDB::Table')}>`,
+      bucket: `<${idOf('S3::Bucket')}>`,
+      prefix: 'acme/',
+      apiKeySecret: `<${idOf('SecretsManager::Secret')}>`,
+      apiKeyField: '',
+    });
   });
 
   it.each(stepNames)('%s is invoked by the state machine, and times out before its state does', (step) => {
@@ -93,15 +91,13 @@ describe('the state machine', () => {
     });
     const metadata = resource(template, 'AWS::StepFunctions::StateMachine').Metadata?.[serviceMetadataKey];
     const schedule = { expression: 'cron(0 4 * * ? *)', timeZone: 'Europe/Berlin' };
-    expect(readServiceMetadata(metadata)).toMatchObject({
-      settings: {
-        service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
-        exports: [{ name: 'nightly', filter, maxInlineWait: 20_000 }, { name: 'monthly' }, { name: 'manual', size: 5 }],
-      },
-      schedules: {
-        nightly: { ...schedule, enabled: true, freshnessSeconds: 26 * 3_600 },
-        monthly: { ...schedule, enabled: false, freshnessSeconds: null },
-      },
+    expect(readVersioned(metadata)).toMatchObject({
+      service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
+      exports: [
+        { name: 'nightly', filter, maxInlineWait: 20_000, schedule: { ...schedule, freshness: 26 * 3_600_000 } },
+        { name: 'monthly', schedule: { ...schedule, enabled: false, freshness: 'none' } },
+        { name: 'manual', size: 5 },
+      ],
     });
     // Text, because CloudFormation rejects a null and follows a reference, which a filter may contain.
     expect(metadata).toBeTypeOf('string');
@@ -249,7 +245,8 @@ describe('the outputs', () => {
       expect(outputs[`${Name}StartCommand`]).toBe(
         `aws stepfunctions start-execution --state-machine-arn <${stateMachine}> --input '{"export":"${name}-nightly"}'`,
       );
-      expect(serviceOutputSchema.parse(JSON.parse(outputs[`${Name}Service`] ?? ''))).toEqual({
+      expect(readVersioned(outputs[`${Name}Service`])).toEqual({
+        version: 1,
         service: name,
         stateMachineArn: `<${stateMachine}>`,
         stateMachineId: stateMachine,
@@ -332,20 +329,12 @@ describe('the template', () => {
 describe('the props of the stack', () => {
   const aStack = (props: Partial<ReportExporterStackProps> = {}, scope = anApp()) =>
     new ReportExporterStack(scope, 'Reports', { settings: someSettings(), ...props });
-  const env = { account: '123456789012', region: 'eu-central-1' };
 
-  it('are those of every stack, and take precedence over the settings', () => {
-    const settings = someSettings({ env, terminationProtection: true, stackName: 'setting' });
-    const set = { ...env, terminationProtection: true, stackName: 'setting' };
-    expect(aStack({ settings })).toMatchObject(set);
-    const absent = { env: undefined, terminationProtection: undefined, stackName: undefined };
-    expect(aStack({ settings, ...absent })).toMatchObject(set);
-    const props = { env: { region: 'us-east-1' }, terminationProtection: false, stackName: 'prop' };
-    const stack = aStack({ settings, ...props, tags: { team: 'finance' }, description: 'Our reports' });
-    expect(stack).toMatchObject({ region: 'us-east-1', terminationProtection: false, stackName: 'prop' });
-    // Without an account, any credentials will do.
-    expect(stack.environment).toBe('aws://unknown-account/us-east-1');
-    expect(stack.tags.tagValues()).toEqual({ team: 'finance' });
+  it('are those of every stack, and its name takes precedence over the settings', () => {
+    const settings = someSettings({ stackName: 'setting' });
+    expect(aStack({ settings, stackName: undefined }).stackName).toBe('setting');
+    const stack = aStack({ settings, env: { region: 'us-east-1' }, stackName: 'prop', description: 'Our reports' });
+    expect(stack).toMatchObject({ region: 'us-east-1', stackName: 'prop' });
     expect(stack.templateOptions.description).toBe('Our reports');
   });
 

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bundleFunctions, bundleWithSourceMaps } from '../../lib/cdk/code/bundling.ts';
-import { functionEnvironmentSchema, settingsFileName } from '../../lib/settings/environment.ts';
+import { environmentVariable, settingsFileName, settingsVersion } from '../../lib/settings/deployed-settings.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
 import {
@@ -17,7 +17,7 @@ import {
   type FunctionName,
   functionNames,
 } from '../support/aws/bundled-functions.ts';
-import { settingsOf } from '../support/aws/deployed-functions.ts';
+import { functionEnvironment, settingsOf } from '../support/aws/deployed-functions.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
 import { textOf } from '../support/docs/doc-pages.ts';
 import { executionArn } from '../support/export/function-machine.ts';
@@ -62,18 +62,7 @@ describe('a bundle', () => {
       reports: inMemoryReports(someReports(3)),
     });
     aws.secrets.set('reports/api-key', simulatorApiKey);
-    const env = {
-      ...aws.env,
-      AWS_SESSION_TOKEN: 'session-token',
-      DEPLOYMENT_NAME: 'ReportExporter',
-      SERVICE_NAME: 'default',
-      TABLE_NAME: aws.table,
-      BUCKET_NAME: 'bucket',
-      KEY_PREFIX: '',
-      BUCKET_KMS_KEY_ARN: '',
-      API_KEY_SECRET_ID: 'reports/api-key',
-      API_KEY_SECRET_FIELD: '',
-    };
+    const env = { ...functionEnvironment(aws), AWS_SESSION_TOKEN: 'session-token' };
     const exports = [{ name: 'other' }, { name: 'reports', size: 2 }];
     const settings = JSON.stringify(settingsOf({ service: { baseUrl: service.baseUrl }, exports }));
     for (const { file } of Object.values(bundles)) await writeFile(join(dirname(file), settingsFileName), settings);
@@ -131,7 +120,7 @@ describe('a stack trace', () => {
     await writeFile(file, code);
     await writeFile(map, sourceMap);
     // The settings file is missing.
-    const env = Object.fromEntries(Object.keys(functionEnvironmentSchema.shape).map((variable) => [variable, 'x/']));
+    const env = { [environmentVariable]: JSON.stringify({ version: settingsVersion }) };
     const { stdout, stderr } = await promisify(execFile)(
       process.execPath,
       [

@@ -38,7 +38,7 @@ async function deploy(settings: Partial<WrittenSettings> = {}, faults?: FaultScr
   const service = await startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports(someReports(5)), faults });
   aws.secrets.set('reports/api-key', JSON.stringify({ apiKey }));
   const written = { service: { baseUrl: service.baseUrl }, exports: [{ name: 'reports', size: 2 }], ...settings };
-  const functions = deployedFunctions(aws, written, { KEY_PREFIX: 'all/', API_KEY_SECRET_FIELD: 'apiKey', ...env });
+  const functions = deployedFunctions(aws, written, { prefix: 'all/', apiKeyField: 'apiKey', ...env });
   const dispose = async () => {
     await service.close();
     await aws[Symbol.asyncDispose]();
@@ -99,12 +99,12 @@ describe('a probe of the service by ExportPage', () => {
   });
 });
 
-it('the settings reach the functions: what they log, how they compress, store and tag objects', async () => {
+it('the settings reach the functions: how they compress, store and tag objects', async () => {
   const objects = { storageClass: 'STANDARD_IA', objectTags: { team: 'finance' }, compression: 'gzip' } as const;
-  await using deployment = await deploy({ logLevel: 'ERROR', ...objects }, onRequest(2, errorResponse(503)));
+  await using deployment = await deploy(objects, onRequest(2, errorResponse(503)));
   expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ status: 'succeeded' });
   const error = { name: 'ServiceUnavailableError', stack: expect.stringContaining('at ') as unknown as string };
-  expect(events()).toMatchObject([{ level: 'ERROR', message: 'attempt-failed', export: 'reports', page: 2, error }]);
+  expect(events('attempt-failed')).toMatchObject([{ level: 'ERROR', export: 'reports', page: 2, error }]);
   const totals = { RunsStarted: 1, PagesExported: 3, ReportsExported: 5, RunsCompleted: 1, FailedAttempts: 1 };
   for (const [metric, total] of Object.entries(totals)) expect([metric, totalOf(metric)]).toEqual([metric, total]);
 

@@ -55,7 +55,7 @@ function deploy(
   const functions = deployedFunctions(
     aws,
     { service: { baseUrl: service.baseUrl }, exports: [{ name: 'nightly', size: 1, ...settings }] },
-    { BUCKET_NAME: bucket, KEY_PREFIX: 'all/' },
+    { bucket, prefix: 'all/' },
   );
   return { aws, bucket, functions };
 }

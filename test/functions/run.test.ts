@@ -2,6 +2,7 @@
 
 import { expect, it } from 'vitest';
 import { type Api, apiSchema } from '../../lib/settings/api-settings.ts';
+import type { FunctionEnvironment } from '../../lib/settings/deployed-settings.ts';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
 import { execute, executionArn } from '../support/export/function-machine.ts';
@@ -19,7 +20,11 @@ const totalOf = (metric: string) =>
     .reduce((sum, value) => sum + value, 0);
 
 /** Runs an export of five reports, two a page. */
-async function runExport({ faults, api, env }: { faults?: FaultScript; api?: Api; env?: Record<string, string> } = {}) {
+async function runExport({
+  faults,
+  api,
+  env,
+}: { faults?: FaultScript; api?: Api; env?: Partial<FunctionEnvironment> } = {}) {
   await using stack = new AsyncDisposableStack();
   const aws = stack.use(await startLocalAws());
   const reports = inMemoryReports(someReports(5));
@@ -39,7 +44,7 @@ it('needs no secret for a service without authentication', async () => {
     next: { from: 'body', at: '/next', to: { query: 'cursor' } },
     page: { format: 'json', reports: '/data/*' },
   });
-  const { result } = await runExport({ api, env: { API_KEY_SECRET_ID: '' } });
+  const { result } = await runExport({ api, env: { apiKeySecret: undefined } });
   expect(result).toMatchObject({ status: 'succeeded', output: { pages: 3, reports: 5 } });
 });
 

@@ -42,9 +42,8 @@ async function warmFunction(settings: object = {}): Promise<WarmFunction> {
   const s3 = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
   const secrets = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
   const { BeginRun, ExportPage } = deployedFunctions(
-    aws,
+    { ...aws, env: { ...aws.env, AWS_ENDPOINT_URL_S3: s3.url, AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.url } },
     { service: { baseUrl: service.url }, exports: [{ name: 'reports', size: 1, ...settings }] },
-    { AWS_ENDPOINT_URL_S3: s3.url, AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.url },
   );
   const execution = executionArn('first');
   const context = { awsRequestId: 'request', getRemainingTimeInMillis: () => 60_000 };

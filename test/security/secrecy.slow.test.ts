@@ -131,7 +131,7 @@ async function deploy(): Promise<Deployment> {
     exports: [{ name: 'reports', size: 2, maxCursorRestarts: 0, maxInlineWait: 'PT0S' }],
   };
   const restarted = (): Functions => {
-    const functions = deployedFunctions(aws, settings, { API_KEY_SECRET_FIELD: 'apiKey' });
+    const functions = deployedFunctions(aws, settings, { apiKeyField: 'apiKey' });
     return byStep((step) => recordErrors(functions[step]));
   };
   return {

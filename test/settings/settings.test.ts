@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
-import { type FunctionVariable, stepVariables } from '../../lib/settings/environment.ts';
 import {
   apiOfRequest,
   exportDefinition,
@@ -10,7 +9,6 @@ import {
   sourceOf,
 } from '../../lib/settings/settings.ts';
 import { parseSettings } from '../../lib/settings/parse-settings.ts';
-import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import { durationSchema, instantOf, instantSchema } from '../../lib/core/timestamps.ts';
 import { fc, test } from '../support/property.ts';
 
@@ -348,18 +346,4 @@ describe('instants', () => {
       expect(Date.parse(instantOf(date.getTime()))).toBe(date.getTime());
     },
   );
-});
-
-describe('the environment of the functions', () => {
-  it('has the API key only for ExportPage, and the bucket only for the steps that use it', () => {
-    const stepsWith = (variable: FunctionVariable) =>
-      stepNames.filter((step) => (stepVariables[step] as readonly FunctionVariable[]).includes(variable));
-    expect(stepsWith('API_KEY_SECRET_ID')).toEqual(['ExportPage']);
-    expect(stepsWith('API_KEY_SECRET_FIELD')).toEqual(['ExportPage']);
-    expect(stepsWith('BUCKET_NAME')).toEqual(['ExportPage', 'FinishRun']);
-    expect(stepsWith('KEY_PREFIX')).toEqual(['ExportPage', 'FinishRun']);
-    for (const variable of ['DEPLOYMENT_NAME', 'SERVICE_NAME', 'TABLE_NAME'] as const) {
-      expect(stepsWith(variable)).toEqual(stepNames);
-    }
-  });
 });

@@ -36,33 +36,37 @@ describe('an unknown field of the settings', () => {
     [
       'a field of an object in it',
       { export: { overlap: 'P1D' } },
-      'exports[0].overlap: unknown field; it belongs to since',
+      'exports[0].overlap: unknown field; did you mean exports[].since.overlap?',
     ],
     [
       'a field of the service',
       { export: { cursorIn: 'query' } },
-      'exports[0].cursorIn: unknown field; it belongs to the service',
+      'exports[0].cursorIn: unknown field; did you mean services.*.cursorIn?',
     ],
     [
       'a field of an object in the service',
       { export: { ca: 'x' } },
-      'exports[0].ca: unknown field; it belongs to tls of the service',
+      'exports[0].ca: unknown field; did you mean services.*.tls.ca?',
     ],
     [
       'a field of the export',
       { service: { schedule } },
-      'services.acme.schedule: unknown field; it belongs to the export',
+      'services.acme.schedule: unknown field; did you mean exports[].schedule?',
     ],
     [
       'a field of an object in another spelling',
       { export: { timezone: 'UTC' } },
-      'exports[0].timezone: unknown field; it belongs to schedule, as timeZone',
+      'exports[0].timezone: unknown field; did you mean exports[].schedule.timeZone?',
     ],
-    ['a field of a common object', { file: { lifecycle: {} } }, 'lifecycle: unknown field; it belongs to bucket'],
+    [
+      'a field of a common object',
+      { file: { objectTags: {} } },
+      'objectTags: unknown field; did you mean bucket.objectTags?',
+    ],
     [
       'a field of the whole file',
       { service: { tracing: true } },
-      'services.acme.tracing: unknown field; it belongs to the top level',
+      'services.acme.tracing: unknown field; did you mean tracing?',
     ],
     ['a field of no object', { export: { colour: 'red' } }, 'exports[0]: unknown field: "colour"'],
     [
@@ -85,7 +89,7 @@ describe('an unknown field of the settings', () => {
     expect(problemsOf({ export: { colour: 1, shape: 2, maxPage: 3, overlap: 'P1D' } })).toEqual([
       'settings exports[0]: unknown fields: "colour", "shape"',
       'settings exports[0].maxPage: unknown field; did you mean maxPages?',
-      'settings exports[0].overlap: unknown field; it belongs to since',
+      'settings exports[0].overlap: unknown field; did you mean exports[].since.overlap?',
     ]);
   });
 });

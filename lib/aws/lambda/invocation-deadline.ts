@@ -5,7 +5,7 @@
 
 import { ExportError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
-import { minUploadBytesPerSecond } from '../../settings/environment.ts';
+import { minUploadBytesPerSecond } from '../../settings/deployed-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { maxHoldMs } from '../../core/slots/held-slot.ts';
 

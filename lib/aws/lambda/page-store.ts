@@ -9,16 +9,16 @@ import type { Platform } from './platform.ts';
 import type { ServiceContext } from './service-context.ts';
 
 export const functionPageStore = (
-  { environment, objects }: Pick<ServiceContext<'FinishRun'>, 'environment' | 'objects'>,
+  { environment, objects }: Pick<ServiceContext, 'environment' | 'objects'>,
   env: Environment,
   { createClient, runtime, compress, openSpoolFile, partBytes }: Platform,
 ): PageStore =>
   createS3PageStore({
     client: createClient(S3Client, s3ClientConfig(env)),
-    bucket: environment.BUCKET_NAME,
-    prefix: environment.KEY_PREFIX,
+    bucket: environment.bucket,
+    prefix: environment.prefix,
     objects,
-    kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
+    kmsKeyArn: environment.bucketKeyArn,
     runtime,
     compress,
     openSpoolFile,

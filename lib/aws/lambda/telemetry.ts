@@ -14,7 +14,6 @@ import {
   serviceDimensions,
   serviceMetrics,
 } from '../../core/metrics.ts';
-import type { LogLevel } from '../../settings/environment.ts';
 import type { EventSink, ExportEvent } from '../../core/ports.ts';
 
 export type Telemetry = ReturnType<typeof createTelemetry>;
@@ -56,11 +55,6 @@ export const powertools: TelemetryOutput = {
 
 export function createTelemetry(output: TelemetryOutput) {
   const logger = output.createLogger();
-  /** Not the logger's own level, which in Lambda is that of the function's log settings. */
-  let logsInfo = true;
-  const info = (message: string, fields: Record<string, unknown>) => {
-    if (logsInfo) logger.info(message, fields);
-  };
   let deployment = '';
   let serviceTotals: MetricSet | undefined;
   /** Of the export of this invocation. */
@@ -77,7 +71,7 @@ export function createTelemetry(output: TelemetryOutput) {
       logger.error(name, { ...fields, errorMessage });
     } else {
       const { event: name, ...fields } = event;
-      info(name, fields);
+      logger.info(name, fields);
     }
     for (const [metric, value] of Object.entries(metricsOf(event))) {
       // Reports are counted only if their number is known: `null` is not zero.
@@ -86,9 +80,8 @@ export function createTelemetry(output: TelemetryOutput) {
   };
   return {
     emit,
-    /** Names the deployment and the service in every later metric. With the level ERROR, only failures are logged. */
-    setService(deploymentName: string, service: string, level: LogLevel = 'INFO') {
-      logsInfo = level === 'INFO';
+    /** Names the deployment and the service in every later metric. */
+    setService(deploymentName: string, service: string) {
       deployment = deploymentName;
       serviceTotals = output.createMetrics(serviceDimensions(deployment, service));
     },
@@ -106,7 +99,7 @@ export function createTelemetry(output: TelemetryOutput) {
     /** Logs the error, with its stack, that ends the invocation. */
     failed(error: unknown, fields: { readonly run?: unknown; readonly page?: unknown }) {
       if (isExportError(error, 'RunSupersededError')) {
-        info('run-superseded', { ...fields, errorMessage: error.message });
+        logger.info('run-superseded', { ...fields, errorMessage: error.message });
         return;
       }
       logger.error('attempt-failed', { ...fields, error: error instanceof Error ? error : new Error(String(error)) });

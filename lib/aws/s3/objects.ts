@@ -18,7 +18,7 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../../core/errors.ts';
 import type { ListedObject, Runtime } from '../../core/ports.ts';
 import type { Digest, Spool } from '../../core/storage/spool.ts';
-import type { StorageClass } from '../../settings/environment.ts';
+import type { StorageClass } from '../../settings/deployed-settings.ts';
 import { readAhead } from '../read-ahead.ts';
 import type { ObjectMetadata } from './page-metadata.ts';
 

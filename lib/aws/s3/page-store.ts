@@ -24,7 +24,7 @@ import {
   type PageObject,
 } from '../../core/storage/compression.ts';
 import { createSpool, openSpoolFile as openFile, type Spool, type SpoolFile } from '../../core/storage/spool.ts';
-import type { ObjectSettings } from '../../settings/environment.ts';
+import type { ObjectSettings } from '../../settings/deployed-settings.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
   createObject,

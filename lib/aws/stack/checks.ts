@@ -3,7 +3,7 @@
 import { GetAccountSettingsCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { GetBucketEncryptionCommand, type S3Client } from '@aws-sdk/client-s3';
 import { GetTopicAttributesCommand, SNSClient } from '@aws-sdk/client-sns';
-import type { ServiceOutput } from '../../settings/stack-output.ts';
+import type { ServiceOutput } from '../../settings/deployed-settings.ts';
 import { type Finding, ok, type Outcome, warning } from '../../target/findings.ts';
 import type { OperatorClients } from './clients.ts';
 import type { StackExport } from './services.ts';
@@ -72,8 +72,7 @@ async function checkConcurrency(clients: OperatorClients, exports: readonly Stac
   const client = clients.open((config) => new LambdaClient(config));
   const { AccountLimit } = await client.send(new GetAccountSettingsCommand());
   const unreserved = AccountLimit?.UnreservedConcurrentExecutions ?? 0;
-  const shared = exports.filter(({ service }) => service.reservedConcurrency === undefined);
-  const needed = shared.filter(({ schedule }) => schedule?.enabled === true).length;
+  const needed = exports.filter(({ schedule }) => schedule?.enabled === true).length;
   const needing = `${count(needed, 'scheduled export')} need${needed === 1 ? 's' : ''} ${needed}`;
   const message = `Lambda runs ${count(unreserved, 'function')} at the same time; ${needing}`;
   if (needed <= unreserved) return ok(message);

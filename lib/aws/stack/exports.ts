@@ -33,7 +33,7 @@ export function openExports(
       definition,
       service: deployedService({ serviceSettings, service }, clients, runtime),
       serviceName: service.service,
-      freshnessSeconds: schedule?.freshnessSeconds,
+      freshnessSeconds: typeof schedule?.freshness === 'number' ? schedule.freshness / 1_000 : undefined,
       store,
       log,
       executions: {

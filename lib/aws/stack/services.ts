@@ -5,13 +5,13 @@ import { mapConcurrently } from '../../core/concurrency.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { ExportSettings, ServiceSettings } from '../../settings/settings.ts';
 import {
+  readVersioned,
   type ServiceMetadata,
-  readServiceMetadata,
   type ServiceOutput,
   serviceMetadataKey,
-  serviceOutputSchema,
   serviceOutputSuffix,
-} from '../../settings/stack-output.ts';
+} from '../../settings/deployed-settings.ts';
+import type { ScheduleSettings } from '../../settings/schedule-settings.ts';
 import { parseJson } from '../step-functions/failure.ts';
 
 /** An export of a stack, with the service that it belongs to. */
@@ -25,7 +25,7 @@ export interface StackExport {
   readonly schedule: ExportSchedule | undefined;
 }
 
-type ExportSchedule = ServiceMetadata['schedules'][string] & {
+type ExportSchedule = ScheduleSettings & {
   /** The schedule group. */
   readonly group: string;
 };
@@ -33,7 +33,7 @@ type ExportSchedule = ServiceMetadata['schedules'][string] & {
 /** The services that the stack's outputs describe. */
 export function servicesOf({ Outputs = [] }: Stack): readonly ServiceOutput[] {
   return Outputs.flatMap(({ OutputKey = '', OutputValue = '' }) =>
-    OutputKey.endsWith(serviceOutputSuffix) ? (serviceOutputSchema.safeParse(parseJson(OutputValue)).data ?? []) : [],
+    OutputKey.endsWith(serviceOutputSuffix) ? (readVersioned<ServiceOutput>(OutputValue) ?? []) : [],
   );
 }
 
@@ -80,18 +80,13 @@ async function readService(
   const metadata = parseJson(StackResourceDetail?.Metadata) as Readonly<Record<string, unknown>> | null | undefined;
   const text = metadata?.[serviceMetadataKey];
   if (text === undefined) throw unreadable(`resource ${LogicalResourceId} has no metadata ${serviceMetadataKey}`);
-  const found = readServiceMetadata(text);
+  const found = readVersioned<ServiceMetadata>(text);
   if (found === undefined) throw unreadable('they have another version');
-  const { settings, schedules } = found;
-  return settings.exports.map((exportSettings) => {
-    const { name } = exportSettings;
-    const schedule = Object.hasOwn(schedules, name) ? schedules[name] : undefined;
-    return {
-      name,
-      settings: exportSettings,
-      serviceSettings: settings.service,
-      service,
-      schedule: schedule === undefined || group === undefined ? undefined : { ...schedule, group },
-    };
-  });
+  return found.exports.map(({ schedule, ...settings }) => ({
+    name: settings.name,
+    settings,
+    serviceSettings: found.service,
+    service,
+    schedule: schedule === undefined || group === undefined ? undefined : { ...schedule, group },
+  }));
 }

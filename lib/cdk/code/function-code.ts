@@ -9,7 +9,7 @@ import { Stack } from 'aws-cdk-lib';
 import { Code } from 'aws-cdk-lib/aws-lambda';
 import { DISABLE_ASSET_STAGING_CONTEXT } from 'aws-cdk-lib/cx-api';
 import type { Construct } from 'constructs';
-import { type FunctionSettings, settingsFileName } from '../../settings/environment.ts';
+import { type FunctionSettings, settingsFileName } from '../../settings/deployed-settings.ts';
 import { byStep, type StepName } from '../../core/state-machine/definition.ts';
 
 /** Replaces the bundle where CDK asks for none, which keeps the tests of a template quick. */

@@ -55,11 +55,7 @@ export function readSettings(given: unknown, place: SettingsPlace): DeploymentSe
 function parseSettingsOf(value: unknown, place: SettingsPlace): DeploymentSettings {
   const document = documentOf(value, place);
   const directory = isFilePath(value) ? dirname(value) : '.';
-  const parsed = parseDeployment(document, (service) => findAwsProblems(service, directory));
-  const settings = {
-    ...parsed,
-    services: parsed.services.map((each) => ({ ...each, service: withCertificates(each.service, directory) })),
-  };
+  const settings = withCertificates(parseDeployment(document, findAwsProblems(directory)), directory);
   parsedSettings.add(settings);
   return settings;
 }

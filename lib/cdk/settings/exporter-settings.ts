@@ -1,128 +1,72 @@
-/** Parses the settings that a ReportExporter is given by the code of a CDK app. */
+/** Parses the settings that a ReportExporter is given by the code of a CDK app: those of a settings file with one service. */
 
 import { Token } from 'aws-cdk-lib';
-import * as z from 'zod/mini';
 import { ExportError } from '../../core/errors.ts';
 import { problemLines } from '../../core/validation-errors.ts';
-import { exportPageSchema, lifecycleSchema, readerAccountsSchema } from '../../settings/account-settings.ts';
 import {
-  type ExportDeploymentSettings,
-  exportDeploymentSchema,
-  findNameCollisions,
-  keyPrefixSchema,
-  serviceNameSchema,
+  type BucketSettings,
+  parseDeployment,
+  type ServiceDeploymentSettings,
 } from '../../settings/deployment-settings.ts';
-import { compressionSchema, logLevelSchema, objectTagsSchema, storageClassSchema } from '../../settings/environment.ts';
-import { itemsOf, type SettingsProblem } from '../../settings/fields.ts';
-import { parseWithRules } from '../../settings/parse-settings.ts';
-import type { ExportProps, ServiceProps } from '../../settings/props.ts';
-import { depthOfServicePart, findMismatches, serviceSettingsSchema } from '../../settings/settings.ts';
+import type { SettingsProblem } from '../../settings/fields.ts';
+import type { BucketProps, ExportProps, ServiceProps } from '../../settings/props.ts';
 import { findAwsProblems, withCertificates } from './aws-rules.ts';
 import { withoutCdkValues } from './cdk-values.ts';
 
-/** The props that are settings, under the same names. */
-const exporterSettingsSchema = z.strictObject({
-  name: serviceNameSchema,
-  prefix: z._default(keyPrefixSchema, ''),
-  service: serviceSettingsSchema,
-  exports: z
-    .array(exportDeploymentSchema, {
-      error: ({ input }) => (input === undefined ? 'is required' : 'must be a list of exports'),
-    })
-    .check(z.minLength(1, 'must have at least one export')),
-  exportPage: z.optional(exportPageSchema),
-  lifecycle: z.optional(lifecycleSchema),
-  storageClass: z.optional(storageClassSchema),
-  compression: z.optional(compressionSchema),
-  objectTags: z.optional(objectTagsSchema),
-  readerAccounts: z.optional(readerAccountsSchema),
-  logLevel: z.optional(logLevelSchema),
-});
-export interface ExporterSettings extends Omit<z.infer<typeof exporterSettingsSchema>, 'exports' | 'readerAccounts'> {
-  readonly exports: readonly ExportDeploymentSettings[];
-  readonly readerAccounts?: readonly string[];
+export interface ExporterSettings {
+  readonly service: ServiceDeploymentSettings;
+  readonly bucket: BucketSettings;
 }
 
-/** What of the props is parsed here. */
-interface GivenProps {
+/** The props that are settings, under the same names. */
+export interface GivenSettings extends Pick<BucketProps, 'compression' | 'objectTags' | 'prefix' | 'storageClass'> {
   readonly name?: string;
   readonly service: ServiceProps;
   readonly exports: readonly ExportProps[];
-  readonly bucket?: object;
 }
 
 /** `construct` has the path and the default name. @throws ConfigurationError with a line for every problem */
 export function parseExporterSettings(
-  props: GivenProps,
-  { name, path: subject }: { readonly name: string; readonly path: string },
+  { name: givenName, service, exports, prefix = '', storageClass, compression, objectTags }: GivenSettings,
+  { name: defaultName, path: subject }: { readonly name: string; readonly path: string },
 ): ExporterSettings {
-  const given: Readonly<Record<string, unknown>> = {
-    ...props,
-    name: props.name ?? name,
-    service: withoutCdkValues(props.service),
-    exports: withoutCdkValues(props.exports),
-  };
-  const written = Object.fromEntries(Object.keys(exporterSettingsSchema.shape).map((key) => [key, given[key]]));
+  const name = givenName ?? defaultName;
+  const bucket = { prefix, storageClass, compression, objectTags };
+  const describe = (issues: Parameters<typeof problemLines>[1]) =>
+    problemLines(
+      subject,
+      issues.map((issue) => ({ ...issue, path: [...propPath(issue.path, issue.message)] })),
+    );
   // First, because a token is not a valid value of most settings, which would be reported instead.
-  const tokens = findTokens(written);
-  if (tokens.length > 0) throw invalid(subject, tokens);
-  const { data, issues } = parseWithRules(exporterSettingsSchema, written, depthOfPart, (valid: ValidSettings) =>
-    findProblems(valid, written, props.bucket !== undefined),
-  );
-  if (data === undefined) throw invalid(subject, issues);
+  const tokens = [...findTokens({ name: givenName, service, exports, ...bucket })];
+  if (tokens.length > 0) {
+    const message =
+      "is a CDK token, whose value is known only at deployment. The settings are stored in a file beside the functions' code, " +
+      'so pass the value itself';
+    const issues = tokens.map((path) => ({ code: 'custom' as const, path: [...path], message, input: undefined }));
+    throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
+  }
+  const value = withoutCdkValues({ services: { [name]: service }, exports, bucket });
   // Paths of files are relative to the working directory of the app.
-  return { ...data, service: withCertificates(data.service, '.') };
+  const settings = withCertificates(parseDeployment({ value, describe }, findAwsProblems('.')), '.');
+  const [parsed] = settings.services as [ServiceDeploymentSettings];
+  return { service: { ...parsed, prefix }, bucket: settings.bucket };
 }
 
-const invalid = (subject: string, issues: Parameters<typeof problemLines>[1]) =>
-  new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
-
-const depthOfPart = ([root, ...path]: readonly PropertyKey[]): number =>
-  root === 'service' ? 1 + depthOfServicePart(path) : root === 'exports' ? 3 : 1;
-
-/** What the schema accepts. */
-interface ValidSettings extends Partial<Omit<ExporterSettings, 'service' | 'exports'>> {
-  readonly service?: Partial<ExporterSettings['service']>;
-  readonly exports?: readonly (Partial<ExporterSettings['exports'][number]> | undefined)[];
+/** `services.acme` is the prop `service`, and the fields of `bucket` are props. */
+function propPath([root, name, ...rest]: readonly PropertyKey[], message: string): readonly PropertyKey[] {
+  if (root === 'services') return message.startsWith('the name ') ? ['name'] : ['service', ...rest];
+  return [...(root === 'bucket' ? [] : [root]), name, ...rest].filter((part) => part !== undefined);
 }
 
-function findProblems(
-  { service = {}, exports = [], exportPage, lifecycle }: ValidSettings,
-  written: Readonly<Record<string, unknown>>,
-  hasBucket: boolean,
-): SettingsProblem[] {
-  const own = exports.map((valid = {}, index) => ({ valid, written: itemsOf(written.exports)[index] }));
-  return [
-    ...findMismatches({ valid: service, written: written.service }, own),
-    ...findNameCollisions(own.map(({ valid: { name } }, index) => ({ name, path: ['exports', index, 'name'] }))),
-    ...findAwsProblems({ service, exports: own.map(({ valid }) => valid), exportPage }, '.'),
-    ...(lifecycle !== undefined && hasBucket
-      ? [
-          {
-            path: ['lifecycle'],
-            message: 'must not be set with bucket: add the rules to that bucket (docs/bucket.md, "Age of pages")',
-          },
-        ]
-      : []),
-  ];
-}
+/** Not deeper than settings are nested: the code of an app may pass an object that contains itself. */
+const maxDepth = 40;
 
-function findTokens(input: unknown): readonly z.core.$ZodIssue[] {
-  const problems: z.core.$ZodIssue[] = [];
-  const visited = new Set<unknown>();
-  const pending: { readonly path: SettingsProblem['path']; readonly value: unknown }[] = [{ path: [], value: input }];
-  for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
-    const { path, value } = next;
-    if (Token.isUnresolved(value)) {
-      const message =
-        'is a CDK token, whose value is known only at deployment. The settings are stored in a file beside the ' +
-        "functions' code, so pass the value itself";
-      problems.push({ code: 'custom', path: [...path], message, input: undefined });
-    } else if (typeof value === 'object' && value !== null && !visited.has(value)) {
-      visited.add(value);
-      const toKey = (name: string) => (Array.isArray(value) ? Number(name) : name);
-      pending.push(...Object.entries(value).map(([name, item]) => ({ path: [...path, toKey(name)], value: item })));
+function* findTokens(value: unknown, path: SettingsProblem['path'] = []): Generator<SettingsProblem['path']> {
+  if (Token.isUnresolved(value)) yield path;
+  else if (typeof value === 'object' && value !== null && path.length < maxDepth) {
+    for (const [name, item] of Object.entries(value)) {
+      yield* findTokens(item, [...path, Array.isArray(value) ? Number(name) : name]);
     }
   }
-  return problems;
 }

@@ -7,7 +7,7 @@ import { readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { RunFailure } from '../../core/model.ts';
 import { ExportError } from '../../core/errors.ts';
-import { settingsVersion } from '../../settings/environment.ts';
+import { settingsVersion } from '../../settings/deployed-settings.ts';
 import type { SavedSettings } from '../settings.ts';
 import { fileSystemError, isFilePresent } from '../durable-fs.ts';
 import { openForWriting, openSqliteReader, type SqliteReader } from './database.ts';

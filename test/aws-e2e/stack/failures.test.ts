@@ -116,7 +116,7 @@ describe('a deployed export of a failing service', () => {
     // Each has its usual content: otherwise the absence of the key would prove nothing.
     expect(texts).toMatchObject({
       template: expect.stringContaining('AWS::Lambda::Function'),
-      functions: expect.stringContaining('API_KEY_SECRET_ID'),
+      functions: expect.stringContaining('apiKeySecret'),
       histories: expect.stringContaining('responded with 403'),
       logs: expect.stringContaining('attempt-failed'),
       table: expect.stringContaining('forbidden'),

@@ -6,7 +6,7 @@
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
 import type { ExportProps } from '../../../lib/settings/props.ts';
-import { type ServiceOutput, serviceOutputSchema, serviceOutputSuffix } from '../../../lib/settings/stack-output.ts';
+import { readVersioned, type ServiceOutput, serviceOutputSuffix } from '../../../lib/settings/deployed-settings.ts';
 import { secretsManager } from './aws.ts';
 import { deploy, type Outputs } from './cdk.ts';
 import { createEventQueue } from './event-queue.ts';
@@ -75,7 +75,9 @@ export function deployWith(changed: Partial<Record<string, Omit<ExportProps, 'na
 /** The output of the stack's only service. */
 export function serviceOutput(outputs: Outputs): ServiceOutput {
   const [text] = Object.entries(outputs).flatMap(([name, value]) => (name.endsWith(serviceOutputSuffix) ? value : []));
-  return serviceOutputSchema.parse(JSON.parse(text ?? 'null'));
+  const output = readVersioned<ServiceOutput>(text);
+  if (output === undefined) throw new Error('The stack has no output of a service');
+  return output;
 }
 
 function stackOf(outputs: Outputs, eventQueue: string): ExporterStack {

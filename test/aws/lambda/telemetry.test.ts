@@ -110,16 +110,6 @@ describe('an invocation', () => {
     expect(published).toEqual([{ ...ofExport, FailedAttempts: 1, error: 'ContractError' }]);
   });
 
-  it('with the log level ERROR logs failures alone, and publishes the same metrics', () => {
-    const { telemetry, lines, published } = anInvocation();
-    telemetry.setService('Reports', 'acme', 'ERROR');
-    telemetry.emit({ event: 'run-skipped' } as ExportEvent);
-    telemetry.failed(new Error('no page'), {});
-    telemetry.end();
-    expect(lines).toMatchObject([{ message: 'attempt-failed' }]);
-    expect(published).toEqual([{ ...ofExport, RunsSkipped: 1, FailedAttempts: 1, error: 'Error' }]);
-  });
-
   it('has nothing of the one before in its lines and metrics', () => {
     const { telemetry, lines, published } = anInvocation();
     telemetry.end();

@@ -56,7 +56,7 @@ describe('the exports of a stack', () => {
     const entries = await statusesOf({
       services: [
         { name: 'acme', exports: ['weekly', 'daily'], schedules: { daily: nightly() } },
-        { name: 'globex', exports: ['orders'], schedules: { orders: nightly({ freshnessSeconds: null }) } },
+        { name: 'globex', exports: ['orders'], schedules: { orders: nightly({ freshness: 'none' }) } },
       ],
       states: { acme: [completed('daily')], globex: [anExportState({ export: 'orders', active: run })] },
       entries: [aPageEntry({ export: 'orders', run: run.run, page: 7, bytes: 100, reports: 10 })],

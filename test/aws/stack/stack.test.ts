@@ -10,7 +10,7 @@ import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
 import type { StartOptions } from '../../../lib/target/target.ts';
-import { serviceMetadataKey } from '../../../lib/settings/stack-output.ts';
+import { serviceMetadataKey } from '../../../lib/settings/deployed-settings.ts';
 import {
   type AService,
   aStack,
@@ -113,7 +113,7 @@ describe('a deployed stack', () => {
     ['has metadata that is not JSON', resourceWith('{'), /has no metadata report-exporter/],
     [
       'was deployed by a newer version',
-      resourceWith({ [serviceMetadataKey]: JSON.stringify({ settings: { version: 2 }, schedules: {} }) }),
+      resourceWith({ [serviceMetadataKey]: JSON.stringify({ version: 2 }) }),
       /cannot read the settings of service acme in stack ReportExporter: they have another version/,
     ],
     ['has metadata that is no text', resourceWith({ [serviceMetadataKey]: {} }), /they have another version/],

@@ -4,10 +4,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { serviceMetadata } from '../../../lib/cdk/settings/deployed-export.ts';
 import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
-import { readServiceMetadata, serviceMetadataText } from '../../../lib/settings/stack-output.ts';
+import { readVersioned, serviceMetadata, serviceMetadataText } from '../../../lib/settings/deployed-settings.ts';
 import { aSchedule, someServices, someSettings } from '../../support/aws/cdk-deployment.ts';
 import { anyValue, mutationsOf, nested } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
@@ -31,15 +30,12 @@ const everything = someSettings({
   kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/12345678-1234-1234-1234-123456789012',
   alarms: { email: 'someone@example.com' },
   logRetentionDays: 30,
-  logLevel: 'ERROR',
   tracing: false,
   network: {
     vpcId: 'vpc-0abc1234',
     subnetIds: ['subnet-0abc1234'],
     securityGroupIds: ['sg-0abc1234'],
   },
-  env: { account: '123456789012', region: 'eu-central-1' },
-  terminationProtection: true,
   exports: [
     { name: 'nightly', schedule: aSchedule({ flexibleWindow: 'PT15M' }), filter: { type: 'daily' }, size: 5 },
     { name: 'hourly', since: { lookbackWindow: 'P1D' }, maxPages: 10, maxInlineWait: 'PT5S' },
@@ -47,17 +43,12 @@ const everything = someSettings({
 });
 
 const severalServices = someServices({
-  alarms: { perExport: false },
-  bucket: {
-    lifecycle: { expireAfterDays: 365, transitions: [{ storageClass: 'GLACIER_IR', afterDays: 90 }] },
-  },
   services: {
     eu: {
       baseUrl: 'https://eu.example.com',
       maxConcurrentPages: 2,
       filterUntil: 'date.lt',
-      exportPage: { memoryMebibytes: 1_024, reservedConcurrency: 2 },
-      readerAccounts: ['210987654321'],
+      memoryMebibytes: 1_024,
       apiKeySecret: { existing: 'reports/api-key' },
       apiKeyEnv: 'EU_KEY',
     },
@@ -79,9 +70,9 @@ function problemsIn(value: unknown): string[] {
     if (!isJson(value)) return [];
     expect(deploymentSettings(structuredClone(value))).toEqual(settings);
     // What functions and commands read is what was parsed.
-    for (const { service, exports } of settings.services) {
-      const metadata = serviceMetadata(service, exports);
-      const read = readServiceMetadata(serviceMetadataText(metadata));
+    for (const service of settings.services) {
+      const metadata = serviceMetadata(service);
+      const read = readVersioned(serviceMetadataText(metadata));
       expect(read).toEqual(JSON.parse(JSON.stringify(metadata)));
       expect(read).toEqual(metadata);
     }

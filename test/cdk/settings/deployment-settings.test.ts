@@ -24,8 +24,6 @@ const problems = (settings: SomeSettings) => problemsOf(someSettings(settings));
 const baseUrl = 'https://a.example';
 const service = { baseUrl };
 const named = (...names: readonly string[]) => names.map((name) => ({ name }));
-const toExistingBucket = (what: string, section: string) =>
-  `must not be set with bucket.existing: the stack cannot change ${what} that it does not create, so add the ${section}`;
 
 describe('the settings of a deployment', () => {
   it('are validated completely: one line per problem, with its path', () => {
@@ -36,9 +34,8 @@ describe('the settings of a deployment', () => {
           baseUrl: 'http://reports.example.com',
           pageSize: 4,
           apiKeyEnv: 'sk-live/1',
-          apiKeySecret: { kmsKeyArn: 'key' },
-          exportPage: { memoryMebibytes: 128 },
-          readerAccounts: ['1234'],
+          apiKeySecret: { field: '' },
+          memoryMebibytes: 128,
         },
         EU: { baseUrl: 'http://a.example' },
         none: 'none',
@@ -51,12 +48,9 @@ describe('the settings of a deployment', () => {
         objectTags: { 'aws:team': 'a', team: 'a;b', note: 'x'.repeat(257) },
       },
       kmsKeyArn: 'alias/mine',
-      alarms: { email: 'me', perExport: 'yes', runbookUrl: 'https://wiki.example.com/runbook#top' },
+      alarms: { email: 'me', runbookUrl: 'https://wiki.example.com/runbook#top' },
       network: { vpcId: 'my-vpc', subnetIds: [] },
-      env: { account: 123, region: 'Frankfurt' },
-      terminationProtection: 'yes',
       tracing: 1,
-      logLevel: 'DEBUG',
       logRetentionDays: 4,
       exports: [
         { name: 'a', service: 'acme', schedule: { expression: 'cron(0 25 * *)', timeZone: 'Mars/Phobos' } },
@@ -65,15 +59,15 @@ describe('the settings of a deployment', () => {
         'none',
       ],
     });
-    // Of services.acme: an unknown field; and reader accounts of a bucket that exists.
+    // Of services.acme: an unknown field.
     const paths = `
-      stackName kmsKeyArn terminationProtection tracing logLevel logRetentionDays
-      services.acme services.acme.baseUrl services.acme.apiKeyEnv services.acme.apiKeySecret.kmsKeyArn
-      services.acme.exportPage.memoryMebibytes services.acme.readerAccounts[0] services.acme.readerAccounts
+      stackName kmsKeyArn tracing logRetentionDays
+      services.acme services.acme.baseUrl services.acme.apiKeyEnv services.acme.apiKeySecret.field
+      services.acme.memoryMebibytes
       services.EU services.EU.baseUrl services.none
       bucket.existing bucket.prefix bucket.kmsKeyArn bucket.storageClass
       bucket.objectTags["aws:team"] bucket.objectTags.team bucket.objectTags.note
-      alarms.email alarms.perExport alarms.runbookUrl network.vpcId network.subnetIds env.account env.region
+      alarms.email alarms.runbookUrl network.vpcId network.subnetIds
       exports[0].schedule.expression exports[0].schedule.timeZone
       exports[1].name exports[1].size exports[1].schedule.expression exports[1].schedule.freshness
       exports[2].service exports[3] exports[3].service`;
@@ -180,7 +174,7 @@ const network = { vpcId: 'vpc-0aaaaaaaaaaaaaaa1', subnetIds: ['subnet-0aaaaaaa']
 const ids = (prefix: string, count: number) => Array.from({ length: count }, (_, n) => `${prefix}-0aaaaaaa${100 + n}`);
 const tags = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`t${index}`, '']));
 const tagged = (objectTags: object) => ({ bucket: { objectTags } });
-const keyLength = expect.stringMatching(/: the key must have 1 to 128 characters$/);
+const invalidTag = expect.stringMatching(/: must be a key of 1 to 128 characters, not beginning with aws:/);
 const exportsLongerThan = (seconds: string) =>
   expect.stringMatching(new RegExp(`^exports\\[${seconds} may run for 900 s`));
 const slices = (MiB: number, parallel: number) => ({
@@ -252,33 +246,15 @@ it.each<[string, SomeSettings, unknown[]]>([
     { bucket: { existing: 'ours', storageClass: 'STANDARD_IA', objectTags: { a: 'b' } } },
     [],
   ],
-  [
-    'a bucket that exists, with what the stack would have to change',
-    {
-      bucket: { existing: 'ours', lifecycle: { expireAfterDays: 30 } },
-      service: { ...service, readerAccounts: ['210987654321'] },
-    },
-    [
-      `bucket.lifecycle: ${toExistingBucket('a bucket', 'rules to it yourself (docs/bucket.md, "Age of pages")')}`,
-      `services.acme.readerAccounts: ${toExistingBucket('the policy of a bucket', 'statements to it yourself (docs/consumers.md, "Other accounts")')}`,
-    ],
-  ],
   ['the longest tag', tagged({ ['k'.repeat(128)]: 'v'.repeat(256), 'Größe +-=._:/@': 'ä 1' }), []],
   ['ten tags', tagged(tags(10)), []],
-  ['eleven tags', tagged(tags(11)), ['bucket.objectTags: must have at most 10 tags']],
-  ['a tag without a key', tagged({ '': 'a' }), [keyLength]],
-  ['a tag with a longer key', tagged({ ['k'.repeat(129)]: '' }), [keyLength]],
+  ['no tags', tagged({}), ['bucket.objectTags: must have 1 to 10 tags']],
+  ['eleven tags', tagged(tags(11)), ['bucket.objectTags: must have 1 to 10 tags']],
   ['a tag that is no text', tagged({ a: 1 }), ['bucket.objectTags.a: must be a string']],
-  [
-    'a tag of AWS',
-    tagged({ 'AWS:a': '' }),
-    ['bucket.objectTags["AWS:a"]: the key must not begin with aws:, which AWS reserves'],
-  ],
-  [
-    'a tag with another character',
-    tagged({ a: 'x&y' }),
-    ['bucket.objectTags.a: must have only letters, digits, spaces and + - = . _ : / @'],
-  ],
+  ['a tag without a key', tagged({ '': 'a' }), [invalidTag]],
+  ['a tag with a longer key', tagged({ ['k'.repeat(129)]: '' }), [invalidTag]],
+  ['a tag of AWS', tagged({ 'AWS:a': '' }), [invalidTag]],
+  ['a tag with another character', tagged({ a: 'x&y' }), [invalidTag]],
   [
     'more subnets and groups than Lambda allows',
     { network: { ...network, subnetIds: ids('subnet', 17), securityGroupIds: ids('sg', 6) } },
@@ -382,91 +358,36 @@ describe('the settings of several services', () => {
   });
 });
 
-it.each<[object, ...string[]]>([
-  [{ transitions: [{ storageClass: 'STANDARD_IA', afterDays: 30 }] }],
-  [{}, ': must have expireAfterDays or transitions'],
-  [
-    { deleteNoncurrentAfterDays: 3 },
-    ': must have expireAfterDays or transitions',
-    '.deleteNoncurrentAfterDays: must not be set without expireAfterDays',
-  ],
-  [{ transitions: [] }, '.transitions: must have at least one'],
-])('a lifecycle has an effect: %j', (lifecycle, ...expected) => {
-  expect(problems({ bucket: { lifecycle } }).map((line) => line.replace('bucket.lifecycle', ''))).toEqual(expected);
-});
-
-describe('account and region', () => {
-  const key = 'arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555';
-  const secretArn = (name: string) => `arn:aws:secretsmanager:us-east-1:123456789012:secret:reports/${name}-AbCdEf`;
-  const given = {
-    kmsKeyArn: key,
-    bucket: { kmsKeyArn: key },
-    service: {
-      ...service,
-      proxyUrl: 'http://proxy.example.com:3128',
-      proxyCredentialsSecret: secretArn('proxy'),
-      tls: { clientCertificateSecret: secretArn('client') },
-    },
-    alarms: { existingTopicArn: 'arn:aws:sns:us-east-1:123456789012:our-alarms' },
-    apiKeySecret: { existing: secretArn('key'), kmsKeyArn: key },
-  };
-
-  it('must be those of the resources that the stack is given', () => {
-    const paths = `kmsKeyArn alarms.existingTopicArn bucket.kmsKeyArn
-      services.acme.apiKeySecret.existing services.acme.apiKeySecret.kmsKeyArn
-      services.acme.tls.clientCertificateSecret services.acme.proxyCredentialsSecret`.split(/\s+/);
-    const problem = 'is in another region than the stack, for which env.region is eu-central-1';
-    expect(problems({ ...given, env: { account: '123456789012', region: 'eu-central-1' } })).toEqual(
-      paths.map((path) => `${path}: ${problem}`),
-    );
-  });
-
-  it('may be unknown, and resources of another account may be shared', () => {
-    expect(problems({ ...given, env: {} })).toEqual([]);
-    expect(problems({ ...given, env: { account: '210987654321', region: 'us-east-1' } })).toEqual([]);
-    const byName = { ...given.service, proxyCredentialsSecret: 'a', tls: { clientCertificateSecret: 'b' } };
-    const env = { region: 'eu-central-1' };
-    expect(problems({ env, service: byName, apiKeySecret: { existing: 'our/key' } })).toEqual([]);
-  });
-});
-
 describe('the settings of a construct', () => {
   const parse = (props: object) => () =>
     parseExporterSettings({ service, ...props } as unknown as Parameters<typeof parseExporterSettings>[0], {
       name: 'reports',
       path: 'Stack/Reports',
     });
-  const tooFew = (exports: number) =>
-    `exportPage.reservedConcurrency: must be at least ${exports}: the number of exports of the service, each of which may ` +
-    'need an invocation at the same time, also while it waits because of maxConcurrentPages';
 
-  it('are validated by the same rules, also those of several settings', () => {
-    const lifecycle = { expireAfterDays: 3, transitions: [{ storageClass: 'GLACIER', afterDays: 3 }] };
-    const exportPage = { reservedConcurrency: 1 };
-    expect(parse({ exports: named('nightly', 'hourly'), exportPage, lifecycle, bucket: {} })).toThrow(
-      [
-        `Stack/Reports ${tooFew(2)}`,
-        'Stack/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/bucket.md, "Age of pages")',
-      ].join('\n'),
+  it('are validated by the same rules, also those of several settings, and named as its props', () => {
+    const invalid = { prefix: '/a', objectTags: { 'aws:a': '' }, service: { ...service, memoryMebibytes: 1 } };
+    const exports = [{ name: 'a b' }, { name: 'b', size: 11 }, { name: 'B', maxInlineWait: 'PT15M' }];
+    expect(parse({ name: 'A', exports, ...invalid })).toThrow(
+      new RegExp(
+        [
+          'service.memoryMebibytes: must be at least 512',
+          'exports\\[0\\].name: must be',
+          'prefix: must end with a slash',
+          'objectTags\\["aws:a"\\]: must be a key',
+          'name: the name must be 1 to 30',
+          'exports\\[2\\].name: is too similar',
+          'exports\\[1\\].size: must be 1 to 10',
+          'exports\\[2\\]: one page may take',
+        ]
+          .map((line) => `^Stack/Reports ${line}.*`)
+          .join('\n'),
+        'm',
+      ),
     );
-    const invalid = { objectTags: { 'aws:a': '' }, readerAccounts: ['1'] };
-    expect(parse({ exports: [{ name: 'a b' }, { name: 'b', size: 11 }], ...invalid })).toThrow(
-      /exports\[0\]\.name: .*objectTags\["aws:a"\]: the key must not begin.*readerAccounts\[0\]: must be an account ID of 12 digits.*exports\[1\]\.size: must be 1 to 10/s,
-    );
+    expect(parse({})).toThrow('Stack/Reports exports: must be a list');
+    expect(parse({ service: undefined, exports: named('a') })).toThrow('Stack/Reports service: is required');
   });
-
-  it.each([undefined, 1, 8])(
-    'reserve an invocation for each export, whatever maxConcurrentPages is: %s',
-    (maxConcurrentPages) => {
-      const services = (reservedConcurrency: number) => ({
-        acme: { ...service, exportPage: { reservedConcurrency }, maxConcurrentPages },
-        other: { ...service, exportPage: { reservedConcurrency: 1 } },
-      });
-      const exports = ['a', 'b', 'c', 'd'].map((name) => ({ name, service: name === 'd' ? 'other' : 'acme' }));
-      expect(problemsOf({ services: services(2), exports })).toEqual([`services.acme.${tooFew(3)}`]);
-      expect(problemsOf({ services: services(3), exports })).toEqual([]);
-    },
-  );
 });
 
 describe('a settings file', () => {

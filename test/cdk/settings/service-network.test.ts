@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
+import { functionSettings } from '../../../lib/settings/deployed-settings.ts';
 import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { parseExporterSettings } from '../../../lib/cdk/settings/exporter-settings.ts';
 import { someSettings } from '../../support/aws/cdk-deployment.ts';
@@ -23,7 +23,7 @@ it('the functions get the network settings without what is for runs on this mach
   };
   const local = { clientCertificate: 'client.pem', clientKey: 'client.key', clientKeyPassphraseEnv: 'PASSPHRASE' };
   const settings = deploymentSettings(someSettings({ service: { ...written, tls: { ...tls, ...local } } }));
-  const deployed = settings.services.map(({ service }) => functionSettings(service, []).service);
+  const deployed = settings.services.map((each) => functionSettings(each).service);
   expect(deployed).toMatchObject([written]);
   expect(deployed[0]?.tls).toEqual(tls);
 });
@@ -54,13 +54,8 @@ it.each([
   );
 });
 
-it.each([
-  { apiKeySecret: { field: 'key' } },
-  { apiKeyEnv: 'ACME_API_KEY' },
-  { exportPage: { memoryMebibytes: 1_024 } },
-  { readerAccounts: ['210987654321'] },
-])('problems are reported together with all others, whatever else the service has: %j', (other) => {
-  const service = { baseUrl, ...other, tls: { ca: 'nowhere.pem' }, totalTimeout: 'PT20M' };
+it('problems of certificates are reported together with all others', () => {
+  const service = { baseUrl, tls: { ca: 'nowhere.pem' }, totalTimeout: 'PT20M' };
   const settings = someSettings({ service, exports: [{ name: 'a' }, { name: 'a' }] });
   expect(() => deploymentSettings(settings)).toThrow(
     /exports\[1\]\.name: is the same.*exports\[0\]: one page may take.*tls\.ca: nowhere/s,

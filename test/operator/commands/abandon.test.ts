@@ -6,7 +6,7 @@ import { boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { openRunNotes } from '../../../lib/local/sqlite/run-notes.ts';
 import { abandonCommand } from '../../../lib/operator/commands/abandon.ts';
-import { settingsVersion } from '../../../lib/settings/environment.ts';
+import { settingsVersion } from '../../../lib/settings/deployed-settings.ts';
 import { aLocalExport, anExportState, aPageEntry, aRun, aRunId, at } from '../../support/builders.ts';
 import { runInProcess } from '../../support/process/command-line.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';

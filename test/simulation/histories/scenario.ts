@@ -1,7 +1,7 @@
 /** The circumstances of one history, drawn from its seed: the exports, the report service, the faults and their rates. */
 
 import type { AsText, ExportProps } from '../../../lib/settings/props.ts';
-import type { StorageClass } from '../../../lib/settings/environment.ts';
+import type { StorageClass } from '../../../lib/settings/deployed-settings.ts';
 import type { AnyOf } from '../../../lib/settings/fields.ts';
 import { type ExportSettings, exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';

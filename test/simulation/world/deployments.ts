@@ -8,7 +8,7 @@
  */
 
 import { functionLimits, stateGraceSeconds } from '../../../lib/cdk/function-limits.ts';
-import type { FunctionSettings } from '../../../lib/settings/environment.ts';
+import type { FunctionSettings } from '../../../lib/settings/deployed-settings.ts';
 import { type ExportSettings, exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { StateMachine } from '../../../lib/core/state-machine/asl.ts';
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';

@@ -15,8 +15,13 @@ import { finishRunHandler } from '../../../functions/finish-run.ts';
 import { Readable } from 'node:stream';
 import type { Platform } from '../../../lib/aws/lambda/platform.ts';
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
-import { functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
-import { type FunctionEnvironment, type FunctionSettings, stepVariables } from '../../../lib/settings/environment.ts';
+import {
+  environmentVariable,
+  type FunctionEnvironment,
+  type FunctionSettings,
+  functionSettings,
+  settingsVersion,
+} from '../../../lib/settings/deployed-settings.ts';
 import type { Compression } from '../../../lib/core/model.ts';
 import type { SpoolFile } from '../../../lib/core/storage/spool.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
@@ -89,7 +94,8 @@ export function deployedSettings(
     ...(rootElement === undefined ? {} : { rootElement }),
     ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
   };
-  return functionSettings(serviceSettingsSchema.parse(service), exports, { storageClass, objectTags, compression });
+  const parsed = { service: serviceSettingsSchema.parse(service), exports };
+  return functionSettings(parsed, { storageClass, objectTags, compression });
 }
 
 /** The handler of a step's function in a new container. */
@@ -100,7 +106,7 @@ export function createHandler(
   step: StepName,
   container: Container,
 ): StepHandler<unknown> {
-  const env = environmentOf(step, deployment);
+  const env = environmentOf(deployment);
   // Read from the file in each container, so no container can change the settings of another.
   const loadSettings = () => JSON.parse(JSON.stringify(settings)) as FunctionSettings;
   const platform = createPlatform(endpoints, deployment, container, isLaterRelease);
@@ -115,19 +121,20 @@ const handlers = {
   FailRun: failRunHandler,
 } as const;
 
-/** The variables that the deployment gives to the step's function. */
-function environmentOf(step: StepName, { apiKeyField, kmsKeyArn }: DeploymentScenario) {
+/** What the deployment gives to the functions. */
+function environmentOf({ apiKeyField, kmsKeyArn }: DeploymentScenario) {
   const environment: FunctionEnvironment = {
-    DEPLOYMENT_NAME: 'ReportExporter',
-    SERVICE_NAME: 'acme',
-    TABLE_NAME: table,
-    BUCKET_NAME: bucket,
-    KEY_PREFIX: prefix,
-    BUCKET_KMS_KEY_ARN: kmsKeyArn ?? '',
-    API_KEY_SECRET_ID: apiKeySecret,
-    API_KEY_SECRET_FIELD: apiKeyField,
+    version: settingsVersion,
+    deployment: 'ReportExporter',
+    service: 'acme',
+    table,
+    bucket,
+    prefix,
+    bucketKeyArn: kmsKeyArn,
+    apiKeySecret,
+    apiKeyField,
   };
-  return Object.fromEntries(stepVariables[step].map((variable) => [variable, environment[variable]]));
+  return { [environmentVariable]: JSON.stringify(environment) };
 }
 
 function createPlatform(

@@ -5,44 +5,54 @@ import { beginRunHandler } from '../../../functions/begin-run.ts';
 import { exportPageHandler } from '../../../functions/export-page.ts';
 import { failRunHandler } from '../../../functions/fail-run.ts';
 import { finishRunHandler } from '../../../functions/finish-run.ts';
-import { type FunctionOptions, functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
+import {
+  environmentVariable,
+  type FunctionEnvironment,
+  functionSettings,
+  settingsVersion,
+} from '../../../lib/settings/deployed-settings.ts';
+import type { BucketSettings } from '../../../lib/settings/deployment-settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { Functions } from '../export/function-machine.ts';
 import type { LocalAws } from './local-aws.ts';
 
 /** The environment variables of the functions. The API key is the whole secret `reports/api-key`. */
-export const functionEnvironment = (aws: LocalAws, changes: Readonly<Record<string, string>> = {}) => ({
-  ...aws.env,
-  DEPLOYMENT_NAME: 'ReportExporter',
-  SERVICE_NAME: 'acme',
-  TABLE_NAME: aws.table,
-  BUCKET_NAME: 'bucket',
-  KEY_PREFIX: '',
-  BUCKET_KMS_KEY_ARN: '',
-  API_KEY_SECRET_ID: 'reports/api-key',
-  API_KEY_SECRET_FIELD: '',
-  ...changes,
-});
+export const functionEnvironment = (aws: LocalAws, changes: Partial<FunctionEnvironment> = {}) => {
+  const environment: FunctionEnvironment = {
+    version: settingsVersion,
+    deployment: 'ReportExporter',
+    service: 'acme',
+    table: aws.table,
+    bucket: 'bucket',
+    prefix: '',
+    apiKeySecret: 'reports/api-key',
+    apiKeyField: '',
+    ...changes,
+  };
+  return { ...aws.env, [environmentVariable]: JSON.stringify(environment) };
+};
 
 /** The settings of a service as they are written. */
-export interface WrittenSettings extends FunctionOptions {
+export interface WrittenSettings extends Partial<BucketSettings> {
   readonly service: object;
   readonly exports: readonly object[];
 }
 
 /** The content of their settings file. */
-export const settingsOf = ({ service, exports, ...options }: WrittenSettings) =>
+export const settingsOf = ({ service, exports, ...bucket }: WrittenSettings) =>
   functionSettings(
-    serviceSettingsSchema.parse(service),
-    exports.map((each) => exportSettingsSchema.parse(each)),
-    options,
+    {
+      service: serviceSettingsSchema.parse(service),
+      exports: exports.map((each) => exportSettingsSchema.parse(each)),
+    },
+    bucket,
   );
 
 /** The functions in new containers, whose settings file contains `settings`. `env` changes their environment variables. */
 export function deployedFunctions(
   aws: LocalAws,
   settings: WrittenSettings,
-  env: Readonly<Record<string, string>> = {},
+  env: Partial<FunctionEnvironment> = {},
 ): Functions {
   const environment = functionEnvironment(aws, env);
   // The SDK reads its endpoints, region and credentials from the environment of the process.

@@ -26,8 +26,13 @@ import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { ExportState, PageEntry } from '../../../lib/core/model.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
-import { type ServiceMetadata, type ServiceOutput, serviceMetadataKey } from '../../../lib/settings/stack-output.ts';
-import { settingsVersion } from '../../../lib/settings/environment.ts';
+import {
+  type ServiceMetadata,
+  type ServiceOutput,
+  serviceMetadataKey,
+  settingsVersion,
+} from '../../../lib/settings/deployed-settings.ts';
+import type { ScheduleSettings } from '../../../lib/settings/schedule-settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type * as z from 'zod/mini';
 
@@ -35,7 +40,7 @@ export const stackName = 'ReportExporter';
 export const arn = (kind: string, name: string) => `arn:aws:states:eu-central-1:123456789012:${kind}:${name}`;
 export const awsError = (name: string, message = name) => Object.assign(new Error(message), { name });
 
-type Schedules = ServiceMetadata['schedules'];
+type Schedules = Readonly<Record<string, ScheduleSettings>>;
 
 /** A service as a test describes it. */
 export interface AService {
@@ -50,6 +55,7 @@ export interface AService {
 
 export function serviceOutput({ name, output }: AService): ServiceOutput {
   return {
+    version: settingsVersion,
     service: name,
     stateMachineArn: arn('stateMachine', name),
     stateMachineId: `${name}StateMachine`,
@@ -72,12 +78,12 @@ export function serviceMetadata({
   version = settingsVersion,
 }: AService): ServiceMetadata {
   return {
-    settings: {
-      version: version as typeof settingsVersion,
-      service: serviceSettingsSchema.parse({ baseUrl: `https://${name}.example.com/`, vendor: 'ACME', ...settings }),
-      exports: exports.map((each) => exportSettingsSchema.parse(typeof each === 'string' ? { name: each } : each)),
-    },
-    schedules,
+    version: version as typeof settingsVersion,
+    service: serviceSettingsSchema.parse({ baseUrl: `https://${name}.example.com/`, vendor: 'ACME', ...settings }),
+    exports: exports.map((each) => {
+      const parsed = exportSettingsSchema.parse(typeof each === 'string' ? { name: each } : each);
+      return { ...parsed, schedule: schedules[parsed.name] };
+    }),
   };
 }
 
@@ -86,7 +92,7 @@ export const nightly = (overrides: Partial<Schedules[string]> = {}): Schedules[s
   expression: 'cron(0 2 * * ? *)',
   timeZone: 'UTC',
   enabled: true,
-  freshnessSeconds: 26 * 3_600,
+  freshness: 26 * 3_600_000,
   ...overrides,
 });
 

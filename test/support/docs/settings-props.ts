@@ -5,8 +5,7 @@
  * optional fields reject undefined. What corrects that is as long as this file.
  */
 
-import { exportDeploymentSchema, settingsFileSchema } from '../../../lib/settings/deployment-settings.ts';
-import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
+import { settingsFileSchema } from '../../../lib/settings/deployment-settings.ts';
 import { nameOfVariant, type Schema, toSchema, valueKind, variantsOf, withoutDefault } from './settings-page.ts';
 
 const header = `/**
@@ -37,38 +36,15 @@ export type AsText<Settings> = Settings extends DurationLike | ScheduleLike
     : { readonly [Field in keyof Settings]: AsText<Settings[Field]> };
 `;
 
-/** What a construct is given. A settings file adds fields to it. */
-const given = [
-  {
-    name: 'ServiceProps',
-    entry: 'ServiceEntry',
-    schema: toSchema(serviceSettingsSchema),
-    description: 'The address and the limits of a service.',
-  },
-  {
-    name: 'ExportProps',
-    entry: 'ExportEntry',
-    schema: toSchema(exportDeploymentSchema),
-    description: 'What to export, from where, and when.',
-  },
-] as const;
-
 /** The source of the module. */
-export function settingsProps(): string {
-  const file = toSchema(settingsFileSchema);
-  const { services, exports } = file.properties ?? {};
-  const inFile = { ServiceEntry: services?.additionalProperties, ExportEntry: exports?.items };
-  return [
+export const settingsProps = (): string =>
+  [
     header,
-    ...given.flatMap(({ name, entry, schema, description }) => {
-      const { properties = {} } = inFile[entry] as Schema;
-      const added = Object.entries(properties).filter(([field]) => schema.properties?.[field] === undefined);
-      const more = { properties: Object.fromEntries(added), description: `The same in a settings file.` };
-      return [...interfacesOf(name, { ...schema, description }), ...interfacesOf(`${entry} extends ${name}`, more)];
+    ...interfacesOf('SettingsFile', {
+      ...toSchema(settingsFileSchema),
+      description: 'The content of a settings file.',
     }),
-    ...interfacesOf('SettingsFile', { ...file, description: 'The content of a settings file.' }),
   ].join('\n');
-}
 
 /** The interface of an object, or a union of those of its kinds or forms; and then those of the objects in it. */
 function interfacesOf(name: string, schema: Schema): string[] {
@@ -111,10 +87,9 @@ function typeOf(schema: Schema, field: string, inner: string[]): string {
   const values = schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
   if (values !== undefined) return values.map(literal).join(' | ');
   if (properties !== undefined || variantsOf(schema) !== undefined) {
-    const name = toPascalCase(field);
-    const entry = given.find((each) => each.entry === `${name}Entry`)?.entry;
-    if (entry === undefined) inner.push(...interfacesOf(`${name}Props`, schema));
-    return entry ?? `${name}Props`;
+    const name = `${toPascalCase(field)}Props`;
+    inner.push(...interfacesOf(name, schema));
+    return name;
   }
   if (anyOf !== undefined) {
     const types = anyOf.map((each) => typeOf(each, field, inner));
