@@ -341,8 +341,7 @@ Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,
       '--base-url <url>': 'the service (default: an example, to be edited)',
       '--vendor <name>': 'vendor part of the headers X-<name>-… (default: an example)',
       '--api': 'describe another API, by an example to be edited',
-      '--package <version>':
-        'what the project installs as report-exporter: a version, or a tarball (default: what runs now)',
+      '--package <version>': 'the report-exporter to install: a version, or a tarball (default: the version that runs)',
       '--json': 'print JSON on stdout',
     },
     help: `

@@ -1,6 +1,6 @@
-/** `report-exporter init`: writes a project that deploys exports, from nothing. */
+/** `report-exporter init`: writes a project that deploys exports, from the template folders. */
 
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import { shellQuote, toPrintable } from '../../core/sanitize.ts';
@@ -23,89 +23,91 @@ export interface InitOptions {
   readonly packageFolder: string;
 }
 
-/** Writes the files of the project to `directory`, all of them or none. Files that exist are not changed. */
+/** Writes the files of the project to `directory`. If one of them exists, none is written. */
 export async function initCommand(
   directory: string | undefined,
   options: InitOptions,
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
+  const { stdout, env } = context;
+  const { api = false } = options;
   try {
     const folder = resolve(directory ?? '.');
-    const files = readProject(directory, folder, options, usageErrors);
-    writeNewFiles(folder, files);
-    const { stdout, env } = context;
-    const names = Object.keys(files);
-    const tarball = names.find((name) => name.endsWith('.tgz'));
-    stdout.write(
-      options.json === true
-        ? `${JSON.stringify({ status: 'created', directory: folder, files: names })}\n`
-        : [
-            `${textStyleFor(stdout, env)('green', 'Created:')} ${toPrintable(String(directory))} (${plural(names.length, 'file')})`,
-            `  cd ${shellQuote(String(directory))}`,
-            '  npm install',
-            ...(options.api === true
-              ? []
-              : ['  npm start            runs an export here, against a simulated service']),
-            `  Its README.md says how to ${options.api === true ? 'describe your API' : 'export from your service'}, and how to deploy.`,
-            ...(tarball === undefined
-              ? []
-              : [`  Commit ${tarball}, too: the project installs report-exporter from it.`]),
-            '',
-          ].join('\n'),
-    );
+    const { version, tarball } = readArguments(directory, options, usageErrors);
+    const files = { ...readTemplates('project'), ...readTemplates(api ? 'api' : 'export-service') };
+    const { 'README.md': readme = '', gitignore = '', 'service.md': ofService = '', ...others } = files;
+    const values = templateValues(options, version);
+    const names = writeNewFiles(folder, tarball, {
+      ...fill({ ...others, 'README.md': readme.replace('{{service.md}}', ofService) }, values),
+      '.gitignore': gitignore,
+      // With the feature flags of CDK that the package is developed with.
+      'cdk.json': `${JSON.stringify({ app: 'node app.js', context: readCdkContext(options) }, null, 2)}\n`,
+    });
+    const created = `${toPrintable(String(directory))} (${plural(names.length, 'file')})`;
+    const lines = [
+      `${textStyleFor(stdout, env)('green', 'Created:')} ${created}`,
+      `  cd ${shellQuote(String(directory))}`,
+      '  npm install',
+      ...(api ? [] : ['  npm start            runs an export here, against a simulated service']),
+      `  Its README.md says how to ${api ? 'describe your API' : 'export from your service'}, and how to deploy.`,
+      ...(tarball === undefined
+        ? []
+        : [`  Commit ${basename(tarball)}, too: the project installs report-exporter from it.`]),
+    ];
+    const json = { status: 'created', directory: folder, files: names };
+    stdout.write(options.json === true ? `${JSON.stringify(json)}\n` : `${lines.join('\n')}\n`);
     return exitStatuses.ok;
   } catch (error) {
     return reportError(error, options, context);
   }
 }
 
-/** What is written to each file, by its name. */
-type Files = Readonly<Record<string, string | Uint8Array>>;
-
-/** The files of the project. @throws ConfigurationError with a line for every problem */
-function readProject(
+/** @throws ConfigurationError with a line for every problem */
+function readArguments(
   directory: string | undefined,
-  folder: string,
   options: InitOptions,
   usageErrors: readonly string[],
-): Files {
-  const { api = false, vendor = 'ACME', packageFolder } = options;
-  const { baseUrl = api ? 'https://api.example.com' : 'https://reports.example.com' } = options;
+): PackageSource {
   const problems = [...usageErrors];
   if (directory === undefined || directory === '') {
     problems.push('directory: must be given, such as init my-exports; for this directory: init .');
   }
-  if (api && options.vendor !== undefined) problems.push('--vendor: has no meaning with --api');
+  if (options.api === true && options.vendor !== undefined) problems.push('--vendor: has no meaning with --api');
   checkService(options, problems);
   const source = collectProblems(() => findPackage(options), problems);
   if (source === undefined || problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
-  const { engines, devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));
-  const { context } = readJson<{ readonly context: object }>(join(packageFolder, 'cdk.json'));
-  const service = serviceNameOf(vendor);
-  const values = {
-    ...devDependencies,
-    name: packageName(basename(folder)),
-    node: engines.node,
-    oldestNode: engines.node.replace('>=', ''),
-    package: source.version,
-    simulate: api ? '' : ' --simulate',
-    service,
-    outputPrefix: outputPrefix(service),
-    baseUrl,
-    vendor,
-  };
-  const templates = { ...readTemplates('project'), ...readTemplates(api ? 'api' : 'export-service') };
-  const { 'README.md': readme = '', gitignore = '', 'service.md': ofService = '', ...others } = templates;
-  const files = { ...others, 'README.md': readme.replace('{{service.md}}', ofService), '.gitignore': gitignore };
-  const { tarball } = source;
-  return {
-    ...Object.fromEntries(Object.entries(files).map(([name, template]) => [name, fill(template, values)])),
-    // With the feature flags of CDK that the package is developed with.
-    'cdk.json': `${JSON.stringify({ app: 'node app.js', context }, null, 2)}\n`,
-    // A path outside the project would exist on this machine only.
-    ...(tarball !== undefined && dirname(tarball) !== folder && { [basename(tarball)]: readFileSync(tarball) }),
-  };
+  return source;
+}
+
+interface PackageSource {
+  /** As in a package.json. */
+  readonly version: string;
+  /** What the project needs a copy of: a path outside the project would exist on this machine only. */
+  readonly tarball?: string;
+}
+
+/** A range may have several parts; everything else that npm takes has one. */
+const versionPattern = /^([\w.:/@+#~^-]+|([\^~<>=|*\d.x -]|\d[\w.+-]*)+)$/;
+
+const isPath = (specifier: string): boolean => /^\.{0,2}[/\\]|\.tgz$/.test(specifier) && !/^\w+:/.test(specifier);
+
+/** What `--package` names, or else the version that runs. @throws ConfigurationError if that cannot be installed */
+function findPackage({ package: chosen, packageFolder }: InitOptions): PackageSource {
+  const invalid = (problem: string) => new ExportError('ConfigurationError', `--package: ${problem}`);
+  if (chosen === undefined) {
+    const isCheckout = existsSync(join(packageFolder, 'bin/report-exporter.ts'));
+    if (!isCheckout) return { version: `^${readJson<PackageJson>(join(packageFolder, 'package.json')).version}` };
+    throw invalid('is needed in a checkout. Pack the checkout with npm pack, and give the path of the tarball');
+  }
+  if (!isPath(chosen)) {
+    if (versionPattern.test(chosen)) return { version: chosen };
+    throw invalid('must be a version or a range, a tag, or the path of a tarball');
+  }
+  const tarball = resolve(chosen);
+  if (!existsSync(tarball)) throw invalid(`${tarball} does not exist`);
+  if (!statSync(tarball).isFile()) throw invalid(`${tarball} is not a tarball. Pack that checkout with npm pack`);
+  return { version: `file:${basename(tarball)}`, tarball };
 }
 
 interface PackageJson {
@@ -116,126 +118,62 @@ interface PackageJson {
 
 const readJson = <Value>(file: string): Value => JSON.parse(readFileSync(file, 'utf8')) as Value;
 
-function readTemplates(name: 'project' | 'export-service' | 'api'): Readonly<Record<string, string>> {
+const readCdkContext = ({ packageFolder }: InitOptions): object =>
+  readJson<{ readonly context: object }>(join(packageFolder, 'cdk.json')).context;
+
+/** What is written to each file, by its name. */
+type Files = Readonly<Record<string, string>>;
+
+function readTemplates(name: 'project' | 'export-service' | 'api'): Files {
   const folder = join(import.meta.dirname, '../templates', name);
   return Object.fromEntries(readdirSync(folder).map((file) => [file, readFileSync(join(folder, file), 'utf8')]));
 }
 
+function templateValues({ api = false, vendor = 'ACME', baseUrl, packageFolder }: InitOptions, version: string): Files {
+  const { engines, devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));
+  // A vendor whose name is no name of a service gets a general one.
+  const service = serviceNameSchema.safeParse(vendor.toLowerCase()).data ?? 'reports';
+  return {
+    ...devDependencies,
+    node: engines.node,
+    oldestNode: engines.node.replace('>=', ''),
+    package: version,
+    simulate: api ? '' : ' --simulate',
+    service,
+    // As the outputs of the stack begin: `eu-reports` → `EuReports`.
+    outputPrefix: service.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase()),
+    baseUrl: baseUrl ?? (api ? 'https://api.example.com' : 'https://reports.example.com'),
+    vendor,
+  };
+}
+
 /** Replaces each `{{name}}` by its value, as JSON escapes it. */
-const fill = (template: string, values: Readonly<Record<string, string>>): string =>
-  template.replaceAll(/\{\{([\w-]+)\}\}/g, (_, name: string) => JSON.stringify(values[name]).slice(1, -1));
+const fill = (templates: Files, values: Files): Files =>
+  Object.fromEntries(
+    Object.entries(templates).map(([name, template]) => [
+      name,
+      template.replaceAll(/\{\{([\w-]+)\}\}/g, (_, key: string) => JSON.stringify(values[key]).slice(1, -1)),
+    ]),
+  );
 
-interface PackageSource {
-  /** As in a package.json. */
-  readonly version: string;
-  /** What the project needs a copy of. */
-  readonly tarball?: string;
-}
-
-/**
- * The dependency of the project on this package: what `--package` names, otherwise the tarball that this package was
- * installed from, or its version, which npm looks up in a registry.
- * @throws ConfigurationError if the tarball does not exist, or if this is a checkout, which a project cannot depend on
- */
-function findPackage({ package: chosen, packageFolder }: InitOptions): PackageSource {
-  const installedFrom = findTarball(packageFolder);
-  const tarball = chosen === undefined ? installedFrom : isPath(chosen) ? resolve(chosen) : undefined;
-  if (tarball !== undefined) {
-    if (!existsSync(tarball)) throw new ExportError('ConfigurationError', `--package: ${tarball} does not exist`);
-    if (!statSync(tarball).isFile()) {
-      const message = `--package: ${tarball} is not a tarball. Pack that checkout with npm pack`;
-      throw new ExportError('ConfigurationError', message);
-    }
-    return { version: `file:${basename(tarball)}`, tarball };
-  }
-  if (chosen !== undefined) {
-    if (versionPattern.test(chosen)) return { version: chosen };
-    const message = '--package: must be a version or a range, a tag, or the path of a tarball';
-    throw new ExportError('ConfigurationError', message);
-  }
-  if (existsSync(join(packageFolder, 'bin/report-exporter.ts'))) {
-    throw new ExportError(
-      'ConfigurationError',
-      '--package: is needed in a checkout, to say what the project installs. Pack the checkout with npm pack, and give ' +
-        'the path of the tarball',
-    );
-  }
-  return { version: `^${readJson<PackageJson>(join(packageFolder, 'package.json')).version}` };
-}
-
-/** A range may have several parts; everything else that npm takes has one. */
-const versionPattern = /^([\w.:/@+#~^-]+|([\^~<>=|*\d.x -]|\d[\w.+-]*)+)$/;
-
-const isPath = (specifier: string): boolean => /^\.{0,2}[/\\]|\.tgz$/.test(specifier) && !/^\w+:/.test(specifier);
-
-/** npm records where it got each package from. */
-function findTarball(packageFolder: string): string | undefined {
-  const modules = dirname(packageFolder);
-  try {
-    const { packages } = readJson<{ packages: Record<string, { resolved?: string }> }>(
-      join(modules, '.package-lock.json'),
-    );
-    const { resolved = '' } = packages[`node_modules/${basename(packageFolder)}`] ?? {};
-    return resolved.startsWith('file:') ? resolve(dirname(modules), resolved.slice('file:'.length)) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** A valid name for npm. It must not be that of a dependency, which npm would refuse to install. */
-function packageName(folder: string): string {
-  const name = folder
-    .normalize('NFKD')
-    .replaceAll(/\p{Mark}/gu, '')
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9-]+/g, '-')
-    .replaceAll(/^-+|-+$/g, '');
-  return name === '' || reservedNames.has(name) ? 'report-exports' : name.slice(0, 100);
-}
-
-const reservedNames: ReadonlySet<string> = new Set([
-  'report-exporter',
-  'aws-cdk',
-  'aws-cdk-lib',
-  'constructs',
-  'node-modules',
-]);
-
-/** `ACME` → `acme`. A vendor whose name is no name of a service gets a general one. */
-function serviceNameOf(vendor: string): string {
-  const name = serviceNameSchema.safeParse(vendor.toLowerCase());
-  return name.success ? name.data : 'reports';
-}
-
-/** As the outputs of the stack begin: `eu-reports` → `EuReports`. */
-const outputPrefix = (serviceName: string): string =>
-  serviceName.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase());
-
-function writeNewFiles(folder: string, files: Files): void {
-  const existing = Object.keys(files).filter((name) => existsSync(join(folder, name)));
+/** Returns the names of the files. */
+function writeNewFiles(folder: string, tarball: string | undefined, files: Files): readonly string[] {
+  // One that is in the project already is not copied onto itself.
+  const copied = tarball === undefined || dirname(tarball) === folder ? [] : [tarball];
+  const names = [...Object.keys(files), ...copied.map((path) => basename(path))];
+  const existing = names.filter((name) => existsSync(join(folder, name)));
   if (existing.length > 0) {
     const lines = existing.map((name) => `${join(folder, name)} exists already`);
     const advice = 'Nothing was written. Delete what is no longer needed, or choose another directory';
     throw new ExportError('ConfigurationError', [...lines, `  ${advice}`].join('\n'));
   }
-  const written: string[] = [];
   try {
     createDirectory(folder);
-    for (const [name, content] of Object.entries(files)) {
-      const file = join(folder, name);
-      writeFileSync(file, content, { flag: 'wx' });
-      written.push(file);
-    }
+    for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content, { flag: 'wx' });
+    for (const path of copied) copyFileSync(path, join(folder, basename(path)));
   } catch (cause) {
-    // The next attempt must not find half a project.
-    for (const file of written) {
-      try {
-        rmSync(file);
-      } catch {
-        // The error to report is that of the file that could not be written.
-      }
-    }
     const message = `${folder} cannot be written: ${describeFileSystemError(cause)}`;
     throw new ExportError('ConfigurationError', message, { cause });
   }
+  return names;
 }
