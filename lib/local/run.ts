@@ -1,6 +1,5 @@
 /** Runs an export on this machine, with a directory and SQLite, one execution after another. */
 
-import { join } from 'node:path';
 import type { ExportDefinition } from '../core/model.ts';
 import type { RunEnd, StartRequest } from '../target/target.ts';
 import type { EventSink, PageSlots, ReportService, Runtime } from '../core/ports.ts';
@@ -9,6 +8,7 @@ import { executionId, type ExecutionOptions, type ExecutionStart, runExecution }
 import { acquireExportLock } from './lock.ts';
 import type { SavedSettings } from './settings.ts';
 import { createSqlitePageLog } from './sqlite/page-log.ts';
+import { stateFileIn } from './sqlite/state-file.ts';
 import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
 import { manifestAddress } from '../core/storage/keys.ts';
 
@@ -34,9 +34,6 @@ export const isBoundedExecution = (execution: string): boolean => execution.star
 
 /** The lock of the process that exports bounded runs of the export, beside the one with its other runs. No export has this name. */
 export const boundedLockName = (exportName: string): string => `${exportName}/bounded`;
-
-/** The SQLite file in the directory `out` with the page log and the run notes. */
-export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
 
 /**
  * Begins a run, or resumes an unfinished one, and takes as many executions as it needs; of a series, all runs that are left. Resolves to

@@ -44,9 +44,7 @@ describe('report-exporter local', () => {
       expect({ bytes: body.length, sha256: sha256(body) }).toEqual({ bytes, sha256: expected });
     }
     const folder = join(out, latest.manifest, '..');
-    // One hidden file next to what consumers read, and no temporary file of SQLite.
     expect((await readdir(folder)).sort()).toEqual([
-      '.page-metadata.sqlite',
       'manifest.json',
       'page-000001.xml',
       'page-000002.xml',

@@ -89,7 +89,7 @@ function metadataRow(root: string, page: number): StoredItem {
   /** Opens the file for one operation, as it may be edited as well. Returns undefined if it is no longer usable. */
   const inFile = <T>(operation: (database: DatabaseSync) => T): T | undefined => {
     try {
-      using database = new DatabaseSync(join(root, folder, '.page-metadata.sqlite'));
+      using database = new DatabaseSync(join(root, 'state.sqlite'));
       // Edits are not limited to what the table's constraints allow.
       database.exec('PRAGMA ignore_check_constraints = ON');
       return operation(database);
@@ -157,7 +157,6 @@ async function halfWay(root: string): Promise<InterruptedExport & Disposable> {
       entry(1),
       entry(2),
       ...[1, 2, 3].map((page) => metadataRow(root, page)),
-      file(root, `${folder}/.page-metadata.sqlite`, 'metadata file', 'bytes'),
       ...[1, 2, 3, 4, 9].map((page) => file(root, `${folder}/page-00000${page}.xml`, 'page', 'bytes')),
       file(root, `${folder}/manifest.json`, 'manifest', 'bytes'),
       file(root, `${exportName}/latest.json`, 'latest', 'text'),

@@ -20,7 +20,7 @@ import {
   type Compress,
   fillWithPage,
   objectDigest,
-  pageMetadata,
+  toPageMetadata,
   type PageObject,
 } from '../../core/storage/compression.ts';
 import { createSpool, openSpoolFile as openFile, type Spool, type SpoolFile } from '../../core/storage/spool.ts';
@@ -135,7 +135,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
           object = await fillWithPage(spool, identity, body, compress);
         },
         async put(received) {
-          const metadata = encodePageMetadata(pageMetadata(identity, object, received));
+          const metadata = encodePageMetadata(toPageMetadata(identity, object, received));
           await storeLongCursor(key, received.nextCursor);
           const body = { ...objectDigest(object), read: spool.read };
           // Without a Content-Encoding, by which clients would decompress what readers expect to be a gzip file.

@@ -35,7 +35,7 @@ export async function fillWithPage(
 }
 
 /** What is stored with a page. */
-export function pageMetadata(
+export function toPageMetadata(
   identity: PageIdentity,
   object: PageObject,
   { reports, documentRoot, nextCursor, serviceTime, transferredBytes }: ReceivedPage,

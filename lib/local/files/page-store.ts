@@ -2,8 +2,8 @@
  * Stores pages as plain files in a directory, with the guarantees of the S3 store: a page is visible completely or not
  * at all, and is never overwritten.
  *
- * A page's metadata is kept in its folder's `.page-metadata.sqlite`, under the page's key and the SHA-256 of its bytes.
- * The bytes thus select their metadata, and the one link that makes the page visible makes its metadata visible too.
+ * A page's metadata is kept in `state.sqlite`, under the page's key and the SHA-256 of its bytes. The bytes thus select
+ * their metadata, and the one link that makes the page visible makes its metadata visible too.
  * The order of writes, and what a crash after each leaves:
  *
  *  1. Write the body to `.incoming/` and sync it. Left: a temporary file, removed after a day.
@@ -30,12 +30,13 @@ import {
   digestOf,
   fillWithPage,
   objectDigest,
-  pageMetadata,
   type PageObject,
+  toPageMetadata,
 } from '../../core/storage/compression.ts';
 import { createDirectoryDurably, fileSystemError, fsyncDirectory, isMissingPath, linkIfAbsent } from '../durable-fs.ts';
 import { replaceLatestFile } from './latest-pointer.ts';
-import { createPageMetadataFile, type PageMetadataFile } from './page-metadata.ts';
+import { openPageMetadata } from '../sqlite/page-metadata.ts';
+import { stateFileIn } from '../sqlite/state-file.ts';
 import { createSpoolFile, removeStaleSpoolFiles } from './spool.ts';
 
 interface DirectoryPageStore extends PageStore, StoreReader {
@@ -57,7 +58,7 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
   const base = resolve(root);
   const incoming = join(base, '.incoming');
   const created = new Set<string>();
-  const metadataFiles = new Map<string, PageMetadataFile>();
+  const pageMetadata = openPageMetadata(stateFileIn(base));
 
   const ensureDirectory = async (directory: string): Promise<string> => {
     if (!created.has(directory)) createDirectoryDurably(base, directory);
@@ -68,15 +69,9 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
   };
   const createIncomingFile = async () => createSpoolFile(await ensureDirectory(incoming));
   const pathOf = (key: string): string => join(base, ...visibleSegments(key));
-  const metadataFor = (path: string): PageMetadataFile => {
-    const file = join(dirname(path), '.page-metadata.sqlite');
-    const metadata = metadataFiles.get(file) ?? createPageMetadataFile(file);
-    metadataFiles.set(file, metadata);
-    return metadata;
-  };
   const readPage = async (path: string, key: string): Promise<StoredPage | undefined> => {
     const digest = await digestIfPresent(path, key);
-    return digest && { ...metadataFor(path).read({ key, ...digest }), revision };
+    return digest && { ...pageMetadata.read({ key, ...digest }), revision };
   };
 
   return {
@@ -102,9 +97,9 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
           object = await fillWithPage(file, identity, body, compress);
         },
         async put(received) {
-          const metadata = pageMetadata(identity, object, received);
+          const metadata = toPageMetadata(identity, object, received);
           await ensureDirectory(dirname(path));
-          const [addedMetadata] = await Promise.all([metadataFor(path).add(metadata), file.synced()]);
+          const [addedMetadata] = await Promise.all([pageMetadata.add(metadata), file.synced()]);
           const linkedPage = linkIfAbsent(file.path, path);
           await fsyncDirectory(dirname(path));
 
@@ -179,10 +174,7 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
       });
     },
 
-    close() {
-      for (const metadata of metadataFiles.values()) metadata.close();
-      metadataFiles.clear();
-    },
+    close: pageMetadata.close,
   };
 }
 

@@ -6,8 +6,6 @@
  * statement, so concurrent processes need no lock besides SQLite's own.
  */
 
-import { readdirSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
@@ -20,70 +18,8 @@ import {
   type StoredRecord,
   toStoredRecord,
 } from '../../core/storage/stored-records.ts';
-import { runsPrefix } from '../../core/storage/keys.ts';
-import { openForWriting, openOnDemand, type SqliteConnection, type SqliteFormat } from './database.ts';
-
-const schema = `
-  CREATE TABLE export_states (
-    export   TEXT NOT NULL PRIMARY KEY,
-    version  INTEGER NOT NULL,
-    state    TEXT NOT NULL CHECK (json_valid(state)),
-    checksum TEXT NOT NULL
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE pages (
-    export   TEXT NOT NULL,
-    run      TEXT NOT NULL,
-    -- 0 for a run with one slice.
-    slice    INTEGER NOT NULL,
-    attempt  INTEGER NOT NULL,
-    page     INTEGER NOT NULL,
-    entry    TEXT NOT NULL CHECK (json_valid(entry)),
-    checksum TEXT NOT NULL,
-    PRIMARY KEY (export, run, slice, attempt, page)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE exports (
-    export       TEXT NOT NULL PRIMARY KEY,
-    settings     TEXT NOT NULL CHECK (json_valid(settings)),
-    failed_start TEXT CHECK (json_valid(failed_start))
-  ) STRICT, WITHOUT ROWID;
-`;
-
-/** The file has the run notes, too. */
-export const pageLogFormat: SqliteFormat = {
-  // "REXP"
-  applicationId: 0x52455850,
-  version: 7,
-  schema,
-  whenMovedAway: 'published pages stay, and the next run starts at the beginning',
-  assertIntact: assertNotTruncated,
-};
-
-/** SQLite takes a file of no byte, or of one, for a new database. Beside runs, it is one that has lost their watermarks. */
-function assertNotTruncated(file: string): void {
-  const directory = dirname(file);
-  if (!isTruncated(file, directory)) return;
-  throw new ExportError(
-    'ConfigurationError',
-    `${file} is empty, although ${directory} has runs: its content was lost. Restore a copy of it; or move it away, and start with --since ` +
-      'where the next run is to begin',
-  );
-}
-
-function isTruncated(file: string, directory: string): boolean {
-  try {
-    return statSync(file).size <= 1 && hasRuns(directory);
-  } catch {
-    // There is no such file, or opening it fails for the same reason, and says so.
-    return false;
-  }
-}
-
-const hasRuns = (directory: string): boolean =>
-  readdirSync(directory, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
-    .some(({ name }) =>
-      readdirSync(join(directory, name)).some((day) => `${name}/${day}`.startsWith(runsPrefix(name))),
-    );
+import { openForWriting, openOnDemand, type SqliteConnection } from './database.ts';
+import { stateFormat } from './state-file.ts';
 
 /** Entries per query: memory stays constant, and between queries no open read delays the writers' checkpoints. */
 const batchSize = 500;
@@ -99,10 +35,10 @@ interface SqlitePageLog extends PageLog, RunHistory {
  *   not writable
  */
 export const createSqlitePageLog = (file: string): SqlitePageLog =>
-  pageLogOn(file, openForWriting(file, pageLogFormat, Object.values(sql)));
+  pageLogOn(file, openForWriting(file, stateFormat, Object.values(sql)));
 
 /** The page log in `file`, which exists. Nothing is created, and the file need not be writable, until something is written. */
-export const openSqlitePageLog = (file: string): SqlitePageLog => pageLogOn(file, openOnDemand(file, pageLogFormat));
+export const openSqlitePageLog = (file: string): SqlitePageLog => pageLogOn(file, openOnDemand(file, stateFormat));
 
 const columns = 'page, entry AS json, checksum';
 const ofChain = 'export = ? AND run = ? AND slice = ? AND attempt = ?';

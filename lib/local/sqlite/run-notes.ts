@@ -11,7 +11,7 @@ import { settingsVersion } from '../../settings/deployed-settings.ts';
 import type { SavedSettings } from '../settings.ts';
 import { fileSystemError, isFilePresent } from '../durable-fs.ts';
 import { openForWriting, openSqliteReader, type SqliteReader } from './database.ts';
-import { pageLogFormat } from './page-log.ts';
+import { stateFormat } from './state-file.ts';
 
 /** What reading them needs. */
 export interface RunNotesReader {
@@ -34,7 +34,7 @@ export interface RunNotes extends RunNotesReader {
 }
 
 /** The notes in the page log's file, which is not changed. @throws ConfigurationError, here or on use, as the page log does */
-export const readRunNotes = (file: string): RunNotesReader => notesIn(file, openSqliteReader(file, pageLogFormat));
+export const readRunNotes = (file: string): RunNotesReader => notesIn(file, openSqliteReader(file, stateFormat));
 
 function notesIn(file: string, { all, close }: SqliteReader): RunNotesReader {
   return {
@@ -60,7 +60,7 @@ function notesIn(file: string, { all, close }: SqliteReader): RunNotesReader {
 
 /** The notes in the page log's file. @throws ConfigurationError, here or on use, as the page log does */
 export function openRunNotes(file: string): RunNotes {
-  const connection = openForWriting(file, pageLogFormat);
+  const connection = openForWriting(file, stateFormat);
   // Notes are written while pages arrive, on the thread that receives them. The page log's next write makes them durable.
   const { run } = connection;
   const notes = notesIn(file, connection);

@@ -7,7 +7,7 @@ import { systemRuntime } from '../../core/clock.ts';
 import type { ExportState } from '../../core/model.ts';
 import { describeLocalExport, directoryOption, startLocalExport } from '../../local/directory.ts';
 import { isFilePresent } from '../../local/durable-fs.ts';
-import { stateFileIn } from '../../local/run.ts';
+import { stateFileIn } from '../../local/sqlite/state-file.ts';
 import type { LocalExport } from '../../local/settings.ts';
 import { openSqlitePageLog } from '../../local/sqlite/page-log.ts';
 import {

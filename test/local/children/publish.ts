@@ -11,6 +11,8 @@ import { fileURLToPath } from 'node:url';
 import { asCursor, asRunId } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
+import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
+import { stateFileIn } from '../../../lib/local/sqlite/state-file.ts';
 import { aFetchedPage, aLatest, aPageIdentity, putPage } from '../../support/builders.ts';
 
 const run = asRunId('20261120T020000Z-1f3a5c');
@@ -36,6 +38,8 @@ async function* chunksOf(text: string) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [, , root = '', killBefore = 'nothing'] = process.argv;
+  // As in a run, the state file exists before anything is stored.
+  createSqlitePageLog(stateFileIn(root));
   printEachStep(root, Number(killBefore));
   const store = createDirectoryPageStore(root);
   await publish(store);

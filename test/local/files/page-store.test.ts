@@ -6,7 +6,6 @@ import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { pageStoreContract } from '../../contracts/page-store-contract.ts';
 import {
   aCursor,
@@ -45,11 +44,11 @@ async function visibleFiles(root: string, prefix = ''): Promise<string[]> {
   return entries
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length + 1))
-    .filter((key) => key.startsWith(prefix) && !key.split('/').some((segment) => segment.startsWith('.')));
+    .filter((key) => key.startsWith(prefix) && !/(^|\/)\.|^state\.sqlite/.test(key));
 }
 
-/** The metadata file of the page at `path`. */
-const metadataFileOf = (path: string) => join(dirname(path), '.page-metadata.sqlite');
+/** Where the store in `root` keeps the metadata of its pages. */
+const metadataFileIn = (root: string) => join(root, 'state.sqlite');
 
 type MetadataRow = { readonly [column in 'key' | 'sha256' | 'metadata' | 'checksum']: string };
 
@@ -62,8 +61,8 @@ function sql(file: string, statements: string): void {
 const dropConstraints =
   'CREATE TABLE copy AS SELECT * FROM page_metadata; DROP TABLE page_metadata; ALTER TABLE copy RENAME TO page_metadata';
 
-/** Identifies a metadata file. */
-const setApplicationId = 'PRAGMA application_id = 0x5258504d';
+/** Identifies the file. */
+const setApplicationId = 'PRAGMA application_id = 0x52455850';
 
 function readMetadataRow(file: string): MetadataRow {
   using database = new DatabaseSync(file);
@@ -135,7 +134,7 @@ describe('the directory page store', () => {
         identity,
         store,
         page,
-        metadata: metadataFileOf(join(root, identity.key)),
+        metadata: metadataFileIn(root),
         [Symbol.dispose]: () => store.close(),
       };
     }
@@ -192,7 +191,7 @@ describe('the directory page store', () => {
       const store = directoryStore(root);
       await putPage(store, identity, aFetchedPage({ body: 'as it came' }));
       const page = join(root, identity.key);
-      return { identity, store, page, metadata: metadataFileOf(page), [Symbol.dispose]: () => store.close() };
+      return { identity, store, page, metadata: metadataFileIn(root), [Symbol.dispose]: () => store.close() };
     }
 
     const replacing = (from: string | RegExp, to: string) => (row: MetadataRow) => ({
@@ -277,8 +276,8 @@ describe('the directory page store', () => {
 
     it('is a conflict if it has the valid metadata of another page', async () => {
       await using directory = await temporaryDirectory();
-      using stored = await storeWithPage(directory.path);
-      using other = await storeWithPage(directory.path);
+      using stored = await storeWithPage(join(directory.path, 'one'));
+      using other = await storeWithPage(join(directory.path, 'other'));
       const { metadata, checksum } = readMetadataRow(other.metadata);
       editMetadata(stored.metadata, () => ({ metadata, checksum }));
       await expect(stored.store.find(stored.identity.key)).rejects.toThrow(
@@ -296,20 +295,15 @@ describe('the directory page store', () => {
       return { ...stored, next };
     }
 
-    it.each<[string, (file: string) => unknown, string]>([
-      ['is missing', () => {}, 'the file does not exist'],
-      ['is empty', (file) => writeFile(file, ''), 'the file has no entry for these bytes'],
-    ])('is a conflict if the metadata file %s, and other pages can still be stored', async (_, replace, reason) => {
+    it('is a conflict if the state file is missing, and other pages can still be stored', async () => {
       await using directory = await temporaryDirectory();
-      using stored = await storeWithReplacedMetadata(directory.path, replace);
+      using stored = await storeWithReplacedMetadata(directory.path, () => {});
       const { identity, next, store, page, metadata } = stored;
 
-      for (const expected of [
-        conflict,
-        expect.objectContaining({ message: expect.stringContaining(`${metadata}: ${reason}`) }),
-      ]) {
-        await expect(store.find(identity.key)).rejects.toEqual(expected);
-      }
+      await expect(store.find(identity.key)).rejects.toMatchObject({
+        name: 'PageConflictError',
+        message: expect.stringContaining(`${metadata}: the file does not exist`),
+      });
       await expect(putPage(store, identity, aFetchedPage({ body: 'another' }))).rejects.toEqual(conflict);
       expect(await readFile(page, 'utf8')).toBe('as it came');
       expect((await putPage(store, next, aFetchedPage())).stored).toBe(true);
@@ -321,11 +315,11 @@ describe('the directory page store', () => {
         (file) => sql(file, 'CREATE TABLE recipes (dish)'),
         'SQLite file of another program',
       ],
-      ['is a page log', (file) => createSqlitePageLog(file).close(), 'SQLite file of another program'],
+      ['is empty', (file) => writeFile(file, ''), /is empty, although .* has runs/],
       [
         'has a newer version',
-        (file) => sql(file, `${setApplicationId}; PRAGMA user_version = 2`),
-        /newer.* \(schema 2;.* 1\)/,
+        (file) => sql(file, `${setApplicationId}; PRAGMA user_version = 9`),
+        /newer.* \(schema 9;.* 8\)/,
       ],
       [
         'has an older version',
@@ -334,13 +328,13 @@ describe('the directory page store', () => {
       ],
       [
         'has no table',
-        (file) => sql(file, `${setApplicationId}; PRAGMA user_version = 1`),
+        (file) => sql(file, `${setApplicationId}; PRAGMA user_version = 8`),
         'no such table: page_metadata',
       ],
       ['is not a SQLite file', (file) => writeFile(file, '{"key":'.repeat(1_000)), 'is not a SQLite database'],
       ['is a directory', (file) => mkdir(file), 'is a directory, not a file'],
       ['is a pipe without a writer', (file) => createPipe(file), 'is a pipe or a device, not a file'],
-    ])('is a conflict if the metadata file %s, and other pages cannot be stored', async (_, replace, reason) => {
+    ])('is a conflict if the state file %s, and other pages cannot be stored', async (_, replace, reason) => {
       await using directory = await temporaryDirectory();
       using stored = await storeWithReplacedMetadata(directory.path, replace);
       const { identity, next, store, metadata } = stored;
@@ -547,7 +541,7 @@ describe('the directory page store', () => {
         syncBuiltinESMExports();
         await expect(putPage(store, aPageIdentity(), aFetchedPage())).rejects.toMatchObject({
           name: 'ConfigurationError',
-          message: expect.stringMatching(/Could not sync .*\.page-metadata\.sqlite-wal: the disk failed/),
+          message: expect.stringMatching(/Could not sync .*state\.sqlite-wal: the disk failed/),
         });
       } finally {
         Object.assign(fs, { fdatasync });

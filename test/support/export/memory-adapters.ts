@@ -16,7 +16,7 @@ import {
   type StoreReader,
 } from '../../../lib/core/ports.ts';
 import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
-import { fillWithPage, pageMetadata, type PageObject } from '../../../lib/core/storage/compression.ts';
+import { fillWithPage, toPageMetadata, type PageObject } from '../../../lib/core/storage/compression.ts';
 import type { Spool } from '../../../lib/core/storage/spool.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
 import { collect, sha256Of } from '../builders.ts';
@@ -58,7 +58,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
           const existing = pages.get(key);
           if (existing !== undefined) return { stored: false, page: existing };
           const text = body.toString('latin1');
-          const stored: StoredPage = { ...pageMetadata(identity, object, received), revision: revisionOf(text) };
+          const stored: StoredPage = { ...toPageMetadata(identity, object, received), revision: revisionOf(text) };
           crash('before the page is stored');
           pages.set(key, stored);
           objects.set(key, text);

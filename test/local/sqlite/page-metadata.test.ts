@@ -7,8 +7,8 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { type PageMetadata } from '../../../lib/core/model.ts';
-import { createPageMetadataFile } from '../../../lib/local/files/page-metadata.ts';
-import { aCursor, aFetchedPage, aPageIdentity, aRunFolder, at, sha256Of, putPage } from '../../support/builders.ts';
+import { openPageMetadata } from '../../../lib/local/sqlite/page-metadata.ts';
+import { aCursor, aPageIdentity, at, sha256Of } from '../../support/builders.ts';
 import { directoryStore } from '../../support/export/directory-store.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
@@ -34,8 +34,8 @@ const conflict = expect.objectContaining({ name: 'PageConflictError' });
 describe('page metadata', () => {
   it('keeps the first of two entries for the same page and bytes, and returns false to the later writer', async () => {
     await using directory = await temporaryDirectory();
-    const file = join(directory.path, '.page-metadata.sqlite');
-    const [one, two] = [createPageMetadataFile(file), createPageMetadataFile(file)];
+    const file = join(directory.path, 'state.sqlite');
+    const [one, two] = [openPageMetadata(file), openPageMetadata(file)];
     const identity = aPageIdentity();
     const [first, second] = [metadataOf(identity, 'the same'), metadataOf(identity, 'the same')];
 
@@ -46,24 +46,10 @@ describe('page metadata', () => {
     two.close();
   });
 
-  it('keeps separate entries for different bytes and for different pages', async () => {
-    await using directory = await temporaryDirectory();
-    const metadata = createPageMetadataFile(join(directory.path, '.page-metadata.sqlite'));
-    const identity = aPageIdentity({ page: 1 });
-    const all = [
-      metadataOf(identity, 'one'),
-      metadataOf(identity, 'other'),
-      metadataOf(aPageIdentity({ page: 2 }), 'one'),
-    ];
-    expect(await Promise.all(all.map(metadata.add))).toEqual([true, true, true]);
-    for (const page of all) expect(metadata.read(page)).toEqual(page);
-    metadata.close();
-  });
-
   it('rejects an entry that describes another length or other bytes than those on disk', async () => {
     await using directory = await temporaryDirectory();
-    const file = join(directory.path, '.page-metadata.sqlite');
-    const metadata = createPageMetadataFile(file);
+    const file = join(directory.path, 'state.sqlite');
+    const metadata = openPageMetadata(file);
     const observed = metadataOf(aPageIdentity(), 'body');
     await metadata.add({ ...observed, bytes: 5 });
     expect(() => metadata.read(observed)).toThrow(`the entry describes 5 bytes of ${observed.key}`);
@@ -77,8 +63,8 @@ describe('page metadata', () => {
 
   it('is durable before add resolves, also for the writer that found an entry', async () => {
     await using directory = await temporaryDirectory();
-    const file = join(directory.path, '.page-metadata.sqlite');
-    const [one, two] = [createPageMetadataFile(file), createPageMetadataFile(file)];
+    const file = join(directory.path, 'state.sqlite');
+    const [one, two] = [openPageMetadata(file), openPageMetadata(file)];
     const identity = aPageIdentity();
     const { fdatasync } = fs;
     const pendingSyncs: (() => void)[] = [];
@@ -110,13 +96,13 @@ describe('page metadata', () => {
     const left = join(directory.path, 'left');
     const found = join(directory.path, 'found');
     for (const path of [left, found]) fs.mkdirSync(path);
-    const killed = createPageMetadataFile(join(left, '.page-metadata.sqlite'));
+    const killed = openPageMetadata(join(left, 'state.sqlite'));
     await killed.add(metadataOf(aPageIdentity({ page: 1 }), 'one'));
     // The state that a killed process leaves.
     for (const name of fs.readdirSync(left)) fs.copyFileSync(join(left, name), join(found, name));
     killed.close();
 
-    const next = createPageMetadataFile(join(found, '.page-metadata.sqlite'));
+    const next = openPageMetadata(join(found, 'state.sqlite'));
     const { fsyncSync, fdatasync } = fs;
     const synced: string[] = [];
     try {
@@ -137,26 +123,8 @@ describe('page metadata', () => {
       syncBuiltinESMExports();
     }
     next.close();
-    const wal = join(found, '.page-metadata.sqlite-wal');
+    const wal = join(found, 'state.sqlite-wal');
     expect(synced.slice(synced.indexOf(wal) - 1)).toEqual([found, wal, wal]);
-  });
-
-  it('survives the process, in a single file', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, '.page-metadata.sqlite');
-    const written = metadataOf(aPageIdentity(), 'body');
-    const first = createPageMetadataFile(file);
-    await first.add(written);
-    first.close();
-    first.close();
-    expect(await readdir(directory.path)).toEqual(['.page-metadata.sqlite']);
-
-    const next = createPageMetadataFile(file);
-    expect(next.read(written)).toEqual(written);
-    next.close();
-    // A closed file opens again on use, so that an entry added by a late attempt is not lost.
-    expect(await first.add(written)).toBe(false);
-    first.close();
   });
 
   it('does not create the file when it reads', async () => {
@@ -170,42 +138,18 @@ describe('page metadata', () => {
     await writeFile(join(directory.path, identity.key), 'written by another program');
     await expect(store.find(identity.key)).rejects.toEqual(conflict);
     expect(await readdir(join(directory.path, dirname(identity.key)))).toEqual(['page-000001.xml']);
+    expect(fs.existsSync(join(directory.path, 'state.sqlite'))).toBe(false);
   });
 
   // Needs Linux, which lists a process's open files.
   describe.runIf(fs.existsSync('/proc/self/fd'))('leaves no file open', () => {
-    it('after the store is closed, however many folders it has written and read', async () => {
-      await using directory = await temporaryDirectory();
-      const store = directoryStore(directory.path);
-      const folders = Array.from({ length: 40 }, () => aRunFolder());
-      const keys: string[] = [];
-      for (const folder of folders) {
-        const { page } = await putPage(store, aPageIdentity({ folder }), aFetchedPage());
-        keys.push(page.key);
-      }
-      const files = folders.map((folder) => join(directory.path, folder, '.page-metadata.sqlite'));
-      expect(await openFilesIn(directory.path)).toEqual(expect.arrayContaining(files));
-      store.close();
-      expect(await openFilesIn(directory.path)).toEqual([]);
-
-      for (const key of keys) expect(await store.find(key)).toMatchObject({ key });
-      store.close();
-      expect(await openFilesIn(directory.path)).toEqual([]);
-      for (const folder of folders) {
-        expect((await readdir(join(directory.path, folder))).sort()).toEqual([
-          '.page-metadata.sqlite',
-          'page-000001.xml',
-        ]);
-      }
-    });
-
     it('after a read that failed', async () => {
       await using directory = await temporaryDirectory();
-      const file = join(directory.path, '.page-metadata.sqlite');
+      const file = join(directory.path, 'state.sqlite');
       const database = new DatabaseSync(file);
-      database.exec('PRAGMA application_id = 0x5258504d; PRAGMA user_version = 1; CREATE TABLE other (it)');
+      database.exec('PRAGMA application_id = 0x52455850; PRAGMA user_version = 8; CREATE TABLE other (it)');
       database.close();
-      const metadata = createPageMetadataFile(file);
+      const metadata = openPageMetadata(file);
       const observed = metadataOf(aPageIdentity(), 'body');
       for (let reads = 0; reads < 3; reads += 1) expect(() => metadata.read(observed)).toThrow('no such table');
       expect(await openFilesIn(directory.path)).toEqual([]);
