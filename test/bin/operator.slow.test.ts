@@ -252,7 +252,7 @@ describe('runs', () => {
     expect(ended).toMatchObject({ status: 0, stderr: '' });
     expect(lines(ended).map((line) => JSON.parse(line))).toEqual(runs.map(withLocation(out)));
     const [heading, ...rows] = lines(await runOn(out, 'runs', 'daily'));
-    expect(heading).toMatch(/^ *SEQUENCE +RUN +PAGES/);
+    expect(heading).toMatch(/^ *SEQUENCE +RUN +SINCE/);
     expect(rows.map((row) => row.trim().split(/ +/)[1])).toEqual(runs.map(({ run }) => run));
   });
 
@@ -488,16 +488,11 @@ describe('report', () => {
     expect(await readFile(join(unfinished.out, 'report.html'), 'utf8')).toContain('ConfigurationError');
   });
 
-  it.each([
-    ['no/such/report.html', 'its directory does not exist, or accepts no new files. Choose another directory'],
-    ['.', 'it is a directory. Move it away'],
-    ['state.sqlite/x', 'part of its path is a file, not a directory. Move that file away, or choose another directory'],
-  ])('says why it cannot be written to %s, and exits with 2', async (to, reason) => {
+  it('says why it cannot be written, and exits with 2', async () => {
     const { out } = await anUnfinishedRun();
-    const file = join(out, to);
-    expect(await runOn(out, 'report', '--to', file)).toMatchObject({
+    expect(await runOn(out, 'report', '--to', out)).toMatchObject({
       status: 2,
-      stderr: `Error: --to: cannot write ${file}: ${reason}\n`,
+      stderr: `Error: --to: cannot write ${out}: it is a directory. Move it away\n`,
     });
   });
 

@@ -15,19 +15,9 @@ export type AskMfaCode = (serialNumber: string) => Promise<string>;
 /** The part of every client's configuration that says who the operator is. Nothing is read until a client needs it. */
 export function operatorIdentity(env: Environment, askMfaCode: AskMfaCode) {
   return {
-    credentials: defaultProvider({ mfaCodeProvider: oneAtATime(askMfaCode) }),
+    credentials: defaultProvider({ mfaCodeProvider: askMfaCode }),
     // The SDK does not know this variable, but the AWS CLI and the CDK do. There too, it comes before the profile's region.
     ...(!env.AWS_REGION && env.AWS_DEFAULT_REGION ? { region: env.AWS_DEFAULT_REGION } : {}),
-  };
-}
-
-/** The SDK may refresh credentials while an earlier refresh still waits for its code. Two prompts would share the keyboard. */
-function oneAtATime(ask: AskMfaCode): AskMfaCode {
-  let previous: Promise<unknown> = Promise.resolve();
-  return async (serialNumber) => {
-    const code = previous.catch(() => undefined).then(() => ask(serialNumber));
-    previous = code;
-    return await code;
   };
 }
 
@@ -43,9 +33,6 @@ export async function assertProfileExists({ AWS_PROFILE: profile = '' }: Environ
   const names = sections.filter((section) => !/^(sso-session|services)\./.test(section)).sort();
   throw new ExportError(
     'ConfigurationError',
-    `There is no AWS profile "${toPrintable(profile)}". ` +
-      (names.length === 0
-        ? 'No profiles are configured: aws configure creates one'
-        : `Set AWS_PROFILE to one of: ${listNames(names)}`),
+    `There is no AWS profile "${toPrintable(profile)}". Set AWS_PROFILE to one of: ${listNames(names) || 'none is configured'}`,
   );
 }

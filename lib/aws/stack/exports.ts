@@ -6,13 +6,13 @@ import type { ExportTarget, DeployedService } from '../../target/target.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { listSchedules } from '../scheduler/schedules.ts';
-import { createExecutions, listRunningExecutions, manualName, startExecution } from '../step-functions/executions.ts';
+import { createExecutions, manualName, startExecution } from '../step-functions/executions.ts';
 import type { OperatorClients } from './clients.ts';
 import type { StackExport } from './services.ts';
 
 /**
- * Sends no request. What one request can read of several exports is read once: the schedules of a group and, of more than one
- * export, the running executions of a state machine. What takes long to load, and few commands need, is imported when it is needed.
+ * Sends no request. The schedules of a group are read once for all its exports. What takes long to load, and few commands need, is
+ * imported when it is needed.
  */
 export function openExports(
   exports: readonly StackExport[],
@@ -21,13 +21,11 @@ export function openExports(
 ): readonly ExportTarget[] {
   const { stepFunctions: client } = clients;
   const schedulesIn = readOnce((group) => listSchedules(clients.scheduler, group));
-  const runningOn = readOnce((machine) => listRunningExecutions(client, machine));
   return exports.map(({ name, settings, serviceSettings, service, schedule }): ExportTarget => {
     const { stateMachineArn, table, bucket, prefix, exportPageFunction } = service;
     const log = createDynamoPageLog({ client: clients.dynamoDb, table, service: service.service, runtime });
     const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
     const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);
-    const executions = createExecutions(client, stateMachineArn);
     return {
       name,
       definition,
@@ -36,13 +34,7 @@ export function openExports(
       freshnessSeconds: typeof schedule?.freshness === 'number' ? schedule.freshness / 1_000 : undefined,
       store,
       log,
-      executions: {
-        ...executions,
-        // The list may lack an execution that started just now.
-        isRunning: async (execution) =>
-          (exports.length > 1 && (await runningOn(stateMachineArn)).has(execution)) ||
-          (await executions.isRunning(execution)),
-      },
+      executions: createExecutions(client, stateMachineArn),
       async readSchedule() {
         const kind = schedule && (await schedulesIn(schedule.group)).get(name);
         if (schedule === undefined || kind === undefined) return { kind: 'manual' };

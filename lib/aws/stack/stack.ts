@@ -70,7 +70,7 @@ async function readStack(client: CloudFormationClient, stackName: string) {
   const services = servicesOf(stack);
   if (services.length === 0) {
     const { StackStatus = '' } = stack;
-    const isChanging = /IN_PROGRESS$/.test(StackStatus);
+    const isChanging = StackStatus.endsWith('IN_PROGRESS');
     throw new ExportError(
       'ConfigurationError',
       `Stack ${stackName} has no exports (${StackStatus}). ` +

@@ -3,7 +3,6 @@
 import {
   DescribeExecutionCommand,
   type DescribeExecutionCommandOutput,
-  ListExecutionsCommand,
   type SFNClient,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
@@ -52,17 +51,6 @@ export function createExecutions(client: SFNClient, ownArn: string): Executions 
 function machineOf(arn: string): string {
   const [, , , region, account, , name] = arn.split(':');
   return [region, account, name].join(':');
-}
-
-/**
- * The running executions of a state machine, in one request instead of one for each: the newest thousand. An execution that started or
- * ended just now may be missing or included. Needs states:ListExecutions.
- */
-export async function listRunningExecutions(client: SFNClient, stateMachineArn: string): Promise<ReadonlySet<string>> {
-  const { executions = [] } = await client.send(
-    new ListExecutionsCommand({ stateMachineArn, statusFilter: 'RUNNING', maxResults: 1_000 }),
-  );
-  return new Set(executions.map(({ executionArn = '' }) => executionArn));
 }
 
 /**

@@ -7,7 +7,8 @@ import { instantOf } from '../../core/timestamps.ts';
 import { readWholeNumber } from '../arguments.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
-import { writeAllReports, writeReport, type WrittenExport } from '../run-report/write-reports.ts';
+import type { ListedExport } from '../run-report/render-page.ts';
+import { writeAllReports, writeReport } from '../run-report/write-reports.ts';
 
 export interface ReportOptions extends TargetOptions {
   readonly run?: string;
@@ -38,7 +39,7 @@ export async function reportCommand(
     const createdAt = instantOf(systemRuntime.now());
     const origin = { deployment: target.name, deploymentOption: target.option, createdAt };
     const { add: onPage, end } = createPageCounter(stderr, 'Read', systemRuntime.now);
-    const result =
+    const written =
       options.all === true
         ? await writeAllReports(target, exportName, {
             origin,
@@ -49,6 +50,7 @@ export async function reportCommand(
           })
         : await writeReport(await openExport(target, exportName), options, { origin, onPage });
     end();
+    const result = 'exports' in written ? { file: written.file, exports: written.exports.map(summarize) } : written;
     const unreadable = 'exports' in result ? result.exports.flatMap(errorsOf) : [];
     const status = unreadable.length === 0 ? 'ok' : 'failed';
     for (const error of unreadable) stderr.write(`Error: ${error}\n`);
@@ -58,7 +60,13 @@ export async function reportCommand(
   });
 }
 
-const errorsOf = ({ export: name, unreadable }: WrittenExport): readonly string[] =>
+/** `unreadable` are the runs without a page; null stands for all of the export. */
+function summarize({ name, error, runs }: ListedExport) {
+  const unreadable = runs.flatMap(({ run, page }) => ('error' in page ? [{ run, error: page.error }] : []));
+  return { export: name, runs: runs.length, unreadable: error === null ? unreadable : [{ run: null, error }] };
+}
+
+const errorsOf = ({ export: name, unreadable }: ReturnType<typeof summarize>): readonly string[] =>
   unreadable.map(({ run, error }) => {
     const what = run === null ? `export ${name}` : `run ${run} of export ${name}`;
     return `cannot read ${what}: ${error.name}: ${error.message}`;

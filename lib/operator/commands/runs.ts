@@ -12,8 +12,8 @@ import {
   type TargetOptions,
 } from '../context.ts';
 import { bytes, coarseDuration } from '../output/format.ts';
-import { type Column, exportTable } from '../output/export-table.ts';
-import { type TextStyle, textStyleFor } from '../output/terminal.ts';
+import { type Column, type ExportColumns, exportTable } from '../output/export-table.ts';
+import { textStyleFor } from '../output/terminal.ts';
 import { parseWholeNumber } from '../arguments.ts';
 
 export interface RunsOptions extends TargetOptions {
@@ -38,21 +38,25 @@ export async function runsCommand(
   return await runOnDeployment(options, problems, context, async (deployment) => {
     const { name, store } = await openExport(deployment, exportName);
     const runs: ListedRun[] = [];
-    const show = async () => {
-      const lines = linesOf(runs, options, textStyleFor(stdout, env));
-      for (const line of lines) await print(stdout, `${line}\n`);
-    };
+    let failure: unknown;
     try {
-      const found = bounded ? listBoundedRuns(store, name) : listPublishedRuns(store, name, after);
-      for await (const run of found) {
+      for await (const run of bounded ? listBoundedRuns(store, name) : listPublishedRuns(store, name, after)) {
         runs.push({ ...run, location: store.locate(run.manifest) });
       }
     } catch (error) {
-      // A pipe that is closed must not hide the error.
-      if (runs.length > 0) await show().catch(() => undefined);
-      throw error;
+      failure = error;
     }
-    await show();
+    const style = textStyleFor(stdout, env);
+    const lines =
+      options.json === true
+        ? runs.map((run) => JSON.stringify(run))
+        : runs.length > 0
+          ? exportTable(runs, columns, { now: 0, style, columns: Number.POSITIVE_INFINITY })
+          : [`No published ${bounded ? 'bounded ' : ''}runs.`];
+    if (failure === undefined || runs.length > 0) {
+      for (const line of lines) await print(stdout, `${line}\n`);
+    }
+    if (failure !== undefined) throw failure;
     return exitStatuses.ok;
   });
 }
@@ -60,37 +64,25 @@ export async function runsCommand(
 /** `location` is the address of the manifest. */
 type ListedRun = RunSummary & { readonly location: string };
 
-function linesOf(runs: readonly ListedRun[], { json, bounded }: RunsOptions, style: TextStyle): readonly string[] {
-  if (json === true) return runs.map((run) => JSON.stringify(run));
-  if (runs.length === 0) return [bounded === true ? 'No published bounded runs.' : 'No published runs.'];
-  const hasUntil = runs.some(({ until }) => until !== undefined);
-  const required =
-    bounded === true ? boundedColumns : hasUntil ? runColumns : runColumns.filter((each) => each !== until);
-  const columns = { required, optional: [], noteOf: () => '' };
-  return exportTable(runs, columns, { now: 0, style, columns: Number.POSITIVE_INFINITY });
-}
-
 const column = (heading: string, text: (listed: ListedRun) => string, alignRight?: boolean): Column<ListedRun> => ({
   heading,
   alignRight,
   cell: (listed) => ({ text: text(listed) }),
 });
 
-const run = column('RUN', (listed) => listed.run);
-const since = column('SINCE', (listed) => listed.since);
-const until = column('UNTIL', (listed) => listed.until ?? '–');
-const amounts = [
-  column('PAGES', ({ pages }) => pages.toLocaleString('en'), true),
-  column('REPORTS', ({ reports }) => reports?.toLocaleString('en') ?? '–', true),
-  column('BYTES', (listed) => bytes(listed.bytes), true),
-];
-const runColumns = [
-  column('SEQUENCE', ({ sequence }) => String(sequence), true),
-  run,
-  ...amounts,
-  since,
-  until,
-  column('COMPLETED', ({ completedAt }) => completedAt),
-  column('TOOK', ({ startedAt, completedAt }) => coarseDuration(epochMsOf(completedAt) - epochMsOf(startedAt))),
-];
-const boundedColumns = [since, until, run, ...amounts, column('MANIFEST', ({ location }) => location)];
+const columns: ExportColumns<ListedRun> = {
+  required: [
+    column('SEQUENCE', ({ sequence }) => String(sequence), true),
+    column('RUN', ({ run }) => run),
+    column('SINCE', ({ since }) => since),
+    column('UNTIL', ({ until }) => until ?? '–'),
+    column('PAGES', ({ pages }) => pages.toLocaleString('en'), true),
+    column('REPORTS', ({ reports }) => reports?.toLocaleString('en') ?? '–', true),
+    column('BYTES', (listed) => bytes(listed.bytes), true),
+    column('COMPLETED', ({ completedAt }) => completedAt),
+    column('TOOK', ({ startedAt, completedAt }) => coarseDuration(epochMsOf(completedAt) - epochMsOf(startedAt))),
+    column('MANIFEST', ({ location }) => location),
+  ],
+  optional: [],
+  noteOf: () => '',
+};

@@ -38,6 +38,8 @@ export interface ListedExport {
   readonly state: Category;
   /** Such as when it was completed, and why it needs attention. */
   readonly facts: readonly string[];
+  /** Why it cannot be read; null if it can. */
+  readonly error: UnreadableExport['error'] | null;
   /** Newest first. */
   readonly runs: readonly ListedRun[];
 }

@@ -3,11 +3,10 @@
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
-import type { RunId } from '../../core/model.ts';
 import { parseRunId } from '../../core/storage/keys.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { createDirectory, describeFileSystemError } from '../../local/durable-fs.ts';
-import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from '../../target/target.ts';
+import { type ExportTarget, type Target, unreadableExport } from '../../target/target.ts';
 import { noteOf, scheduleText } from '../output/status-table.ts';
 import {
   categoryOf,
@@ -56,16 +55,9 @@ export interface AllReportsOptions {
   readonly signal: AbortSignal;
 }
 
-export interface WrittenExport {
-  readonly export: string;
-  readonly runs: number;
-  /** Runs without a page; null stands for all of the export. */
-  readonly unreadable: readonly { readonly run: RunId | null; readonly error: UnreadableExport['error'] }[];
-}
-
 /**
  * Writes a page per run, one after the other, and the index last: after an interruption, the one before still leads to pages that exist.
- * A run or an export that cannot be read is a result, not an exception.
+ * A run or an export that cannot be read is a result, not an exception. The exports that need attention come first.
  */
 export async function writeAllReports(target: Target, exportName: string | undefined, options: AllReportsOptions) {
   const { origin, directory, maxRuns, signal } = options;
@@ -73,30 +65,24 @@ export async function writeAllReports(target: Target, exportName: string | undef
   const opened = exportName === undefined ? await target.openAll() : [await target.open(exportName)];
   writing(directory, () => createDirectory(directory));
   const views = await readExports(opened, maxRuns, now);
-  const runsOf = new Map<ViewedExport, readonly ListedRun[]>();
+  const pages = new Map<RunView, ListedRun['page']>();
   for (const [index, view] of views.entries()) {
-    const runs: ListedRun[] = [];
-    for (const run of 'error' in view ? [] : (view.runs ?? [])) {
-      runs.push({ ...run, page: await writeRun(opened[index] as ExportTarget, run, options) });
+    for (const run of runsOf(view)) {
+      pages.set(run, await writeRun(opened[index] as ExportTarget, run, options));
       signal.throwIfAborted();
     }
-    runsOf.set(view, runs);
   }
   const exports = sortExports(views).map((view): ListedExport => {
-    return { name: view.export, state: categoryOf(view), facts: factsOf(view, now), runs: runsOf.get(view) ?? [] };
+    const runs = runsOf(view).map((run) => ({ ...run, page: pages.get(run) as ListedRun['page'] }));
+    const error = 'error' in view ? view.error : null;
+    return { name: view.export, state: categoryOf(view), facts: factsOf(view, now), error, runs };
   });
   const file = join(directory, indexFile);
   writePage(file, renderPage({ ...origin, exports }));
-  const written = views.map((view): WrittenExport => {
-    const runs = runsOf.get(view) ?? [];
-    const unreadable = [
-      ...('error' in view ? [{ run: null, error: view.error }] : []),
-      ...runs.flatMap(({ run, page }) => ('error' in page ? [{ run, error: page.error }] : [])),
-    ];
-    return { export: view.export, runs: runs.length, unreadable };
-  });
-  return { file, exports: written };
+  return { file, exports };
 }
+
+const runsOf = (view: ViewedExport): readonly RunView[] => ('error' in view ? [] : (view.runs ?? []));
 
 async function writeRun(
   target: ExportTarget,

@@ -7,7 +7,6 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetFunctionCommand, LambdaClient } from '@aws-sdk/client-lambda';
@@ -19,7 +18,7 @@ import { GetTopicAttributesCommand, SNSClient } from '@aws-sdk/client-sns';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { runProgram } from '../../../bin/program.ts';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
-import { type AskMfaCode, operatorIdentity } from '../../../lib/aws/stack/credentials.ts';
+import type { AskMfaCode } from '../../../lib/aws/stack/credentials.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 const serial = 'arn:aws:iam::123456789012:mfa/alice';
@@ -215,25 +214,6 @@ describe('a profile that requires an MFA code', () => {
     expect(await statusCommand(aws, interrupt, interruption.signal)).toMatchObject({ status: 130 });
     expect(aws.requests).toEqual([]);
   });
-
-  it('asks one question at a time', async () => {
-    await using aws = await startAws({ profile: 'operator' });
-    let open = 0;
-    let maxOpen = 0;
-    const ask = async () => {
-      open += 1;
-      maxOpen = Math.max(maxOpen, open);
-      // The other refresh has long read its files when this one is answered.
-      await sleep(200);
-      open -= 1;
-      return validCode;
-    };
-    const { credentials } = operatorIdentity(aws.env, ask);
-    const resolved = [credentials({ forceRefresh: true } as never), credentials()];
-    expect(await Promise.all(resolved)).toMatchObject(Array(2).fill({ accessKeyId: 'AKIDROLE' }));
-    expect(maxOpen).toBe(1);
-    expect(aws.assumedRoles()).toHaveLength(2);
-  });
 });
 
 describe('the profile', () => {
@@ -244,14 +224,6 @@ describe('the profile', () => {
       'Error: There is no AWS profile "operater". Set AWS_PROFILE to one of: base, no-region, operator\n',
     );
     expect({ status, requests: aws.requests }).toEqual({ status: 2, requests: [] });
-  });
-
-  it('that does not exist is named, if there are none', async () => {
-    await using aws = await startAws({ profile: 'operator', config: '' });
-    const { shown } = await statusCommand(aws);
-    expect(shown).toBe(
-      'Error: There is no AWS profile "operator". No profiles are configured: aws configure creates one\n',
-    );
   });
 
   it('default need not exist', async () => {

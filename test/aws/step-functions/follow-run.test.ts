@@ -100,10 +100,7 @@ function aFollowedRun(input: object = {}) {
     end(execution: string, output: unknown) {
       descriptions.set(execution, { status: 'SUCCEEDED', output: JSON.stringify(output) });
     },
-    async follow(
-      changes: readonly (() => void | Promise<void>)[],
-      { followers }: { readonly followers?: () => number } = {},
-    ) {
+    async follow(changes: readonly (() => void | Promise<void>)[]) {
       const remaining = [...changes];
       const runtime = {
         now: () => now,
@@ -129,7 +126,6 @@ function aFollowedRun(input: object = {}) {
           notify: (text) => messages.push(text),
           onRetry: (retry) => retries.push(retry),
           signal: interruption.signal,
-          followers,
         },
       );
     },
@@ -402,19 +398,6 @@ describe('following a run', () => {
     const end = await run.follow([() => {}, () => run.claim(), () => run.publish(first), () => run.end(first, result)]);
     expect(end).toMatchObject({ status: 'completed' });
     expect(run.historyRequests()).toBe(1);
-  });
-
-  it('polls each of many runs less frequently', async () => {
-    const delaysOf = async (followers: number) => {
-      const run = aFollowedRun();
-      await run.claim();
-      await run.follow([() => undefined, () => run.end(first, result)], { followers: () => followers });
-      return run.delays;
-    };
-    expect(await delaysOf(1)).toEqual([1_000, 1_000]);
-    expect(await delaysOf(5)).toEqual([1_000, 1_000]);
-    expect(await delaysOf(100)).toEqual([20_000, 20_000]);
-    expect(await delaysOf(400)).toEqual([80_000, 80_000]);
   });
 
   it('ends without a result when it is interrupted; the run continues', async () => {

@@ -17,7 +17,7 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { ListSchedulesCommand, SchedulerClient, type ScheduleSummary } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { DescribeExecutionCommand, ListExecutionsCommand, SFNClient } from '@aws-sdk/client-sfn';
+import { DescribeExecutionCommand, SFNClient } from '@aws-sdk/client-sfn';
 import { SNSClient } from '@aws-sdk/client-sns';
 import { mockClient } from 'aws-sdk-client-mock';
 import { vi } from 'vitest';
@@ -185,10 +185,8 @@ export interface StackContent {
   readonly states?: Readonly<Record<string, readonly ExportState[]>>;
   /** The last entries of unfinished runs. */
   readonly entries?: readonly PageEntry[];
-  /** The executions that the list of running ones has. */
+  /** The executions that run. */
   readonly running?: readonly string[];
-  /** The executions that run, according to DescribeExecution. */
-  readonly described?: readonly string[];
   /** Changes the schedules as they are listed. */
   readonly schedules?: ((schedules: ScheduleSummary[]) => ScheduleSummary[]) | undefined;
   readonly changeItem?: (item: Item) => Item;
@@ -196,7 +194,7 @@ export interface StackContent {
 
 /** Mocks the stack with its states, schedules and executions. */
 export function mockStack(content: StackContent): MockedAws {
-  const { services, states = {}, entries = [], running = [], described = [] } = content;
+  const { services, states = {}, entries = [], running = [] } = content;
   const { schedules: changeSchedules = (each) => each, changeItem = (item) => item } = content;
   const idOf = ({ pk, sk }: Item) => `${pk?.S} ${sk?.S}`;
   const stored = Object.entries(states).flatMap(([service, list]) => list.map((state) => toStateItem(service, state)));
@@ -220,14 +218,8 @@ export function mockStack(content: StackContent): MockedAws {
       .on(ListSchedulesCommand, { GroupName: `${name}-schedules` })
       .resolves({ Schedules: changeSchedules(list) });
   }
-  mocked.stepFunctions.on(ListExecutionsCommand).callsFake(({ stateMachineArn = '', statusFilter }) => {
-    if (statusFilter !== 'RUNNING') throw new Error(`a list of ${statusFilter} executions`);
-    const machine = stateMachineArn.replace(':stateMachine:', ':execution:');
-    const executions = running.filter((execution) => execution.startsWith(`${machine}:`));
-    return { executions: executions.map((executionArn) => ({ executionArn })) };
-  });
   mocked.stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn = '' }) => ({
-    status: described.includes(executionArn) ? 'RUNNING' : 'ABORTED',
+    status: running.includes(executionArn) ? 'RUNNING' : 'ABORTED',
   }));
   return mocked;
 }
