@@ -11,14 +11,10 @@ export type FunctionName = (typeof functionNames)[number];
 export interface BundledFunction {
   readonly file: string;
   readonly bytes: number;
-  /** The bundled packages, and the built-in modules that the project's own modules import. */
-  readonly packages: ReadonlySet<string>;
-  /** The bundled modules of the project, by path. */
-  readonly modules: ReadonlySet<string>;
-  /** The bundled files of packages, by path from `node_modules/`. */
-  readonly packageFiles: ReadonlySet<string>;
+  /** The bundled files, by path from the root of the project. */
+  readonly inputs: readonly string[];
   /** The modules that the bundle imports at run time. */
-  readonly imports: ReadonlySet<string>;
+  readonly imports: readonly string[];
 }
 
 /** Bundles the function `name` into its own folder in `directory`, from which no package resolves. */
@@ -32,26 +28,10 @@ export async function bundleFunction(name: FunctionName, directory: string): Pro
     metafile: true,
     logLevel: 'error',
   });
-  const inputs = Object.entries(metafile.inputs).map(([path, { imports }]) => ({
-    owner: packageOf(path),
-    imports: imports.filter(({ external }) => external === true).map(({ path }) => path),
-  }));
   return {
     file,
     bytes: (await stat(file)).size,
-    packages: new Set(inputs.flatMap(({ owner, imports }) => (owner === undefined ? imports : [owner]))),
-    modules: new Set(Object.keys(metafile.inputs).filter((path) => packageOf(path) === undefined)),
-    packageFiles: new Set(Object.keys(metafile.inputs).filter((path) => packageOf(path) !== undefined)),
-    imports: new Set(Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path))),
+    inputs: Object.keys(metafile.inputs),
+    imports: Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path)),
   };
-}
-
-/** The package of `node_modules/a/node_modules/@b/c/index.js` is `@b/c`. */
-function packageOf(path: string): string | undefined {
-  const inside = path.split('node_modules/').at(-1) ?? '';
-  if (inside === path) return undefined;
-  return inside
-    .split('/')
-    .slice(0, inside.startsWith('@') ? 2 : 1)
-    .join('/');
 }
