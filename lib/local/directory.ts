@@ -25,7 +25,7 @@ import { isNameOfVariable, localService, withSimulatedBound } from './service.ts
 import type { LocalExport, SavedSettings, SettingsSource } from './settings.ts';
 import { createLocalSlots } from './slots.ts';
 import { openSqlitePageLog } from './sqlite/page-log.ts';
-import { noteFailedStart, readRunNotes, type RunNotesReader } from './sqlite/run-notes.ts';
+import { noteFailedStart, openRunNotes } from './sqlite/run-notes.ts';
 
 export interface LocalDeploymentOptions {
   readonly out: string;
@@ -45,7 +45,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
       `No export has run in ${out}: ${stateFile} does not exist. Run an export into it first with the command local, or choose another directory`,
     );
   }
-  const notes = readRunNotes(stateFile);
+  const notes = openRunNotes(stateFile);
   const store = createDirectoryPageStore(out);
   // Opened once for all exports: they share the file.
   let log: ReturnType<typeof openSqlitePageLog> | undefined;
@@ -164,7 +164,7 @@ function unknownExport(exportName: string, out: string, names: readonly string[]
 }
 
 interface LocalStores extends Pick<ExportTarget, 'log'> {
-  readonly notes: RunNotesReader;
+  readonly notes: ReturnType<typeof openRunNotes>;
   readonly store: ReturnType<typeof createDirectoryPageStore>;
 }
 

@@ -9,7 +9,7 @@ import { acquireExportLock } from './lock.ts';
 import type { SavedSettings } from './settings.ts';
 import { createSqlitePageLog } from './sqlite/page-log.ts';
 import { stateFileIn } from './sqlite/state-file.ts';
-import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
+import { openRunNotes } from './sqlite/run-notes.ts';
 import { manifestAddress } from '../core/storage/keys.ts';
 
 export interface LocalRunOptions extends ExecutionOptions {
@@ -56,14 +56,13 @@ export async function runLocally({ out, startInput, settings, ...run }: LocalRun
     const store = createDirectoryPageStore(out);
     const stateFile = stateFileIn(out);
     const log = createSqlitePageLog(stateFile);
-    let notes: RunNotes | undefined;
+    const notes = openRunNotes(stateFile);
     try {
-      notes = openRunNotes(stateFile);
       if (settings !== undefined) notes.assertDistinctName(name);
       const emit: EventSink = (event) => {
         // A start that is rejected must not change the settings of the next.
         const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
-        if (hasBegun) notes?.saveStart(name, settings, event.bounded);
+        if (hasBegun) notes.saveStart(name, settings, event.bounded);
         run.emit(event);
       };
       // The lock excludes other processes, and this process runs its executions one after another.
@@ -79,7 +78,7 @@ export async function runLocally({ out, startInput, settings, ...run }: LocalRun
         } else start = { name: named(runtime.randomHex(12)), input: outcome.result.rest };
       }
     } finally {
-      notes?.close();
+      notes.close();
       log.close();
       store.close();
     }

@@ -18,8 +18,7 @@ import {
   type StoredRecord,
   toStoredRecord,
 } from '../../core/storage/stored-records.ts';
-import { openForWriting, openOnDemand, type SqliteConnection } from './database.ts';
-import { stateFormat } from './state-file.ts';
+import { createStateFile, openStateFile, type StateFile } from './state-file.ts';
 
 /** Entries per query: memory stays constant, and between queries no open read delays the writers' checkpoints. */
 const batchSize = 500;
@@ -27,18 +26,6 @@ const batchSize = 500;
 interface SqlitePageLog extends PageLog, RunHistory {
   close(): void;
 }
-
-/**
- * A page log in `file`, which is created, with its directory, if needed. Any number of processes may use it concurrently.
- *
- * @throws ConfigurationError, here or on use, if the file is not a page log, was written by a newer version, is damaged, or is
- *   not writable
- */
-export const createSqlitePageLog = (file: string): SqlitePageLog =>
-  pageLogOn(file, openForWriting(file, stateFormat, Object.values(sql)));
-
-/** The page log in `file`, which exists. Nothing is created, and the file need not be writable, until something is written. */
-export const openSqlitePageLog = (file: string): SqlitePageLog => pageLogOn(file, openOnDemand(file, stateFormat));
 
 const columns = 'page, entry AS json, checksum';
 const ofChain = 'export = ? AND run = ? AND slice = ? AND attempt = ?';
@@ -67,7 +54,13 @@ const sql = {
 const keyOf = ({ export: exportName, run, slice = 0, attempt = 0 }: ChainRef) =>
   [exportName, run, slice, attempt] as const;
 
-function pageLogOn(file: string, { all, write, close }: Omit<SqliteConnection, 'run'>): SqlitePageLog {
+/** A page log in `file`, which is created, with its directory, if needed. @throws ConfigurationError, here or on use, as `openStateFile` does */
+export const createSqlitePageLog = (file: string): SqlitePageLog => pageLogIn(file, createStateFile(file));
+
+/** The page log in `file`, which exists. Nothing is created, and the file need not be writable, until something is written. */
+export const openSqlitePageLog = (file: string): SqlitePageLog => pageLogIn(file, openStateFile(file));
+
+function pageLogIn(file: string, { all, write, close }: StateFile): SqlitePageLog {
   const store: RecordStore = {
     name: file,
     repairHint: (stateName) =>

@@ -1,10 +1,17 @@
-/** `state.sqlite` in the output directory: the page log, the metadata of pages, and notes for operators' commands. */
+/**
+ * `state.sqlite` in the output directory: the page log, the metadata of pages, and notes for operators' commands. Opens the file,
+ * creates its tables, and rejects files of other programs or other versions.
+ */
 
-import { readdirSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { ExportError } from '../../core/errors.ts';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
+import { ExportError, isExportError } from '../../core/errors.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
-import type { SqliteFormat } from './database.ts';
+import { createDirectoryDurably, isFilePresent } from '../durable-fs.ts';
+import { isBusyError, isUnopenable, sqliteError, withSqliteErrors } from './errors.ts';
+import { openWalSync } from './wal-sync.ts';
 
 /** The file in the output directory `out`. */
 export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
@@ -43,19 +50,219 @@ const schema = `
   ) STRICT, WITHOUT ROWID;
 `;
 
-export const stateFormat: SqliteFormat = {
-  // "REXP"
-  applicationId: 0x52455850,
-  version: 8,
-  schema,
-  whenMovedAway: 'published pages stay, and the next run starts at the beginning',
-  assertIntact: assertNotTruncated,
-};
+/** Identifies the file (sqlite.org/pragma.html#pragma_application_id): "REXP". */
+const applicationId = 0x52455850;
+/** Increased with every change of the schema. A file with a higher version was written by a newer exporter. */
+const schemaVersion = 8;
+const whenMovedAway = 'published pages stay, and the next run starts at the beginning';
+
+/** Another process holds the lock while it writes one row. After this long, that process hangs. */
+const busyTimeoutMs = 10_000;
+
+export interface StateFile {
+  /** The rows; none if there is no file. */
+  readonly all: (sql: string, ...values: readonly SQLInputValue[]) => readonly Record<string, unknown>[];
+  /** Returns whether the statement has changed a row, which may not survive a power loss before the next `write`. */
+  readonly run: (sql: string, ...values: readonly SQLInputValue[]) => boolean;
+  /** Resolves to whether the statement has changed a row. Either way, what the file then holds survives a power loss. */
+  readonly write: (sql: string, ...values: readonly SQLInputValue[]) => Promise<boolean>;
+  /** A later call opens the file again. */
+  readonly close: () => void;
+}
+
+/**
+ * The state in `file`. The first write creates it, and its directory, if needed. Until then nothing is created, and the file need not be
+ * writable. Any number of processes may use it concurrently.
+ * @throws ConfigurationError, on use, if it cannot be opened, has another format, was written by a newer exporter, or is damaged
+ */
+export function openStateFile(file: string): StateFile {
+  const reader = openReader(file);
+  let writer: StateFile | undefined;
+  const openedWriter = (): StateFile => {
+    reader.close();
+    writer ??= createStateFile(file);
+    return writer;
+  };
+  return {
+    all: (sql, ...values) => (writer ?? reader).all(sql, ...values),
+    run: (sql, ...values) => openedWriter().run(sql, ...values),
+    write: async (sql, ...values) => await openedWriter().write(sql, ...values),
+    close() {
+      reader.close();
+      writer?.close();
+      writer = undefined;
+    },
+  };
+}
+
+/** As `openStateFile`, but creates `file` at once. @throws ConfigurationError if it cannot be used */
+export function createStateFile(file: string): StateFile {
+  const database = openDatabase(file);
+  const walSync = openWalSync(database, file);
+  const prepared = new Map<string, StatementSync>();
+  const prepare = (sql: string): StatementSync => {
+    const statement = prepared.get(sql) ?? database.prepare(sql);
+    prepared.set(sql, statement);
+    return statement;
+  };
+  const run: StateFile['run'] = (sql, ...values) =>
+    withSqliteErrors(file, () => prepare(sql).run(...values)).changes === 1;
+  return {
+    all: (sql, ...values) => withSqliteErrors(file, () => prepare(sql).all(...values)),
+    run,
+    async write(sql, ...values) {
+      const hasChanged = run(sql, ...values);
+      await walSync.flush();
+      return hasChanged;
+    },
+    close() {
+      walSync.close();
+      if (database.isOpen) database.close();
+    },
+  };
+}
+
+/** Opens `file` for writing, and creates it, its directory and its tables if needed. */
+function openDatabase(file: string): DatabaseSync {
+  let database: DatabaseSync | undefined;
+  try {
+    const directory = resolve(dirname(file));
+    createDirectoryDurably(directory, directory);
+    assertNotTruncated(file);
+    database = new DatabaseSync(file);
+    database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+    // Commits must survive a power loss. EXTRA is FULL in WAL mode, and as safe where the file system has no WAL.
+    database.exec('PRAGMA synchronous = EXTRA');
+    // Of two processes, one creates the tables.
+    database.exec('BEGIN IMMEDIATE');
+    if (isNew(database)) {
+      const identity = `PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${schemaVersion};`;
+      database.exec(`${schema}; ${identity}`);
+    } else assertFormat(database, file);
+    database.exec('COMMIT');
+    enableWal(database);
+    return database;
+  } catch (error) {
+    database?.close();
+    throw isExportError(error) ? error : sqliteError(file, error, whenMovedAway);
+  }
+}
+
+/**
+ * Reads `file`, without creating or changing anything: this user may not be allowed to write to its directory, and files that SQLite
+ * creates for one user can be in the way of another.
+ *
+ * In WAL mode even a reader needs the files `-wal` and `-shm`. While they exist, it uses them. After the last writer has closed
+ * the file, they do not, and `file` alone has everything. It is then read as one that nobody changes (`immutable`), without locks; if it
+ * was changed meanwhile, it is read again.
+ */
+function openReader(file: string): Pick<StateFile, 'all' | 'close'> {
+  let opened: { readonly revision: Revision; readonly database: DatabaseSync } | undefined;
+  const close = () => {
+    opened?.database.close();
+    opened = undefined;
+  };
+  return {
+    all(sql, ...values) {
+      for (;;) {
+        const revision = revisionOf(file);
+        try {
+          if (!isFilePresent(file)) return [];
+          if (opened === undefined || opened.revision !== revision) {
+            close();
+            opened = { revision, database: openForReading(file, revision) };
+          }
+          const { database } = opened;
+          // A file that its writer has only just created has no tables, and so no rows.
+          const rows = isNew(database) ? [] : database.prepare(sql).all(...values);
+          if (revision === undefined || revisionOf(file) === revision) return rows;
+        } catch (error) {
+          close();
+          if (revisionOf(file) === revision) throw isExportError(error) ? error : readError(file, error);
+        }
+      }
+    },
+    close,
+  };
+}
+
+/** Differs whenever the file has other content. Undefined while a writer may have it open, or if one was killed. */
+type Revision = string | undefined;
+
+function revisionOf(file: string): Revision {
+  if (existsSync(`${file}-wal`) || existsSync(`${file}-journal`)) return undefined;
+  const { ino, size, mtimeNs } = statSync(file, { bigint: true, throwIfNoEntry: false }) ?? {};
+  return `${ino} ${size} ${mtimeNs}`;
+}
+
+function openForReading(file: string, revision: Revision): DatabaseSync {
+  assertNotTruncated(file);
+  const database = revision === undefined ? new DatabaseSync(file, { readOnly: true }) : openImmutable(file);
+  try {
+    database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+    if (!isNew(database)) assertFormat(database, file);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+const openImmutable = (file: string): DatabaseSync =>
+  new DatabaseSync(`${pathToFileURL(file).href}?immutable=1`, { readOnly: true });
+
+function readError(file: string, cause: unknown): ExportError {
+  if (!isUnopenable(cause) || !existsSync(`${file}-wal`) || existsSync(`${file}-shm`)) {
+    return sqliteError(file, cause, whenMovedAway);
+  }
+  const reason = `was not closed by its last writer, and cannot be read without ${file}-shm, which this user may not create`;
+  return new ExportError(
+    'ConfigurationError',
+    `${file} ${reason}. Run the command as a user who may write to its directory, or on a copy of the directory`,
+    { cause },
+  );
+}
+
+const isNew = (database: DatabaseSync): boolean =>
+  database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined && pragma(database, 'user_version') === 0;
+
+function assertFormat(database: DatabaseSync, file: string): void {
+  const version = pragma(database, 'user_version');
+  const problem =
+    pragma(database, 'application_id') !== applicationId
+      ? 'is the SQLite file of another program. Choose another directory, or move the file away'
+      : version > schemaVersion
+        ? `was written by a newer report-exporter (schema ${version}; this one supports ${schemaVersion}). Use that version`
+        : `has schema ${version}, which no released report-exporter wrote (this one supports ${schemaVersion}). Move it away to ` +
+          'begin with an empty one, or restore it from a backup';
+  if (version !== schemaVersion || pragma(database, 'application_id') !== applicationId) {
+    throw new ExportError('ConfigurationError', `${file} ${problem}`);
+  }
+}
+
+/**
+ * Switches to WAL mode, in which readers and writers of several processes do not block one another; the file keeps it.
+ * SQLite's busy timeout does not apply if two processes switch at the same time, so this retries.
+ */
+function enableWal(database: DatabaseSync): void {
+  for (const startedAt = Date.now(); ; Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)) {
+    try {
+      database.exec('PRAGMA journal_mode = WAL');
+      return;
+    } catch (error) {
+      if (!isBusyError(error) || Date.now() - startedAt > busyTimeoutMs) throw error;
+    }
+  }
+}
+
+function pragma(database: DatabaseSync, name: 'user_version' | 'application_id'): number {
+  return Number(Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0]);
+}
 
 /** SQLite takes a file of no byte, or of one, for a new database. Beside runs, it is one that has lost their watermarks. */
 function assertNotTruncated(file: string): void {
   const directory = dirname(file);
-  if (!isTruncated(file, directory)) return;
+  if (!isFilePresent(file) || !isTruncated(file, directory)) return;
   throw new ExportError(
     'ConfigurationError',
     `${file} is empty, although ${directory} has runs: its content was lost. Restore a copy of it; or move it away, and start with --since ` +

@@ -230,14 +230,17 @@ describe('a file that cannot be used as a page log', () => {
   it.each([
     ['without a table', 'DROP TABLE pages'],
     ['with a renamed column', 'ALTER TABLE export_states RENAME COLUMN checksum TO stamp'],
-  ])('%s is rejected', async (_, sql) => {
+  ])('%s is rejected on use', async (_, sql) => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     opening(file)();
     const edited = new DatabaseSync(file);
     edited.exec(sql);
     edited.close();
-    expect(opening(file)).toThrow(rejected(/state\.sqlite: no such .*\. .*Restore it from a backup/));
+    const log = createSqlitePageLog(file);
+    const use = log.exportState('reports').then(() => log.append(aPageEntry()));
+    await expect(use).rejects.toEqual(rejected(/state\.sqlite: no such .*\. .*Restore it from a backup/));
+    log.close();
   });
 
   it('of a newer version is rejected', async () => {
