@@ -140,7 +140,6 @@ describe('recorded exchanges', () => {
         method: 'POST',
         target: '/v1/report/export',
         requestBody: { format: 'XML', container: 'NONE', size: 2 },
-        requestHeaders: { 'content-type': 'application/json' },
         cursor: undefined,
         status: 200,
         nextCursors: [first.cursor],

@@ -9,8 +9,6 @@
  *     ) })
  */
 
-import { gzipSync } from 'node:zlib';
-
 export interface Fault {
   /** Milliseconds between selecting the page and the first byte. The `date` header shows the later time. */
   readonly delayMs?: number;
@@ -23,8 +21,6 @@ export interface Fault {
   readonly headers?: Readonly<Record<string, string | readonly string[] | null>>;
   /** The values of the cursor header, one header line each, in UTF-8. `regular` is undefined on the last page. */
   readonly cursor?: (regular: string | undefined) => readonly string[];
-  /** The name of the cursor header, exactly as sent. */
-  readonly cursorHeader?: string;
   /** Sends no content-length. The body ends with an empty chunk (`chunked`) or with the connection (`close`). */
   readonly framing?: 'chunked' | 'close';
   /** Sends the body in pieces of `bytes` bytes, with a pause after each. */
@@ -96,9 +92,6 @@ export const throttled = (retryAfter: string | Date, status = 429): Fault =>
     headers: { 'retry-after': typeof retryAfter === 'string' ? retryAfter : retryAfter.toUTCString() },
   });
 
-export const redirect = (location: string, status = 302): Fault =>
-  combineFaults(errorResponse(status), { headers: { location } });
-
 // Faults: slow or interrupted responses
 
 export const delayed = (delayMs: number): Fault => ({ delayMs });
@@ -116,34 +109,13 @@ export const connectionReset = (at: 'start' | number): Fault => ({ disconnect: {
 export const withBody = (body: string | Uint8Array): Fault => ({ body: () => body });
 /** The complete page with a correct content-length, but the end tag of its root element has another name. */
 export const malformedXml: Fault = { body: (page) => page.toString().replace(/<\/reports>$/, '</report>') };
-/** `change` makes it a lie. */
-export const encoded = (change: (gzip: Buffer) => Buffer, encoding = 'gzip'): Fault => ({
-  body: (page) => change(gzipSync(page)),
-  headers: { 'content-encoding': encoding },
-});
-export const gzipped: Fault = encoded((gzip) => gzip);
 export const withContentType = (contentType: string): Fault => ({ headers: { 'content-type': contentType } });
-export const withoutDate: Fault = { headers: { date: null } };
-
-// Faults: wrong cursors
-
-export const withCursorHeader = (cursorHeader: string): Fault => ({ cursorHeader });
-/** Replaces the regular cursor: `withCursors('')` sends an empty header, `withCursors()` none. */
-export const withCursors = (...values: readonly string[]): Fault => ({ cursor: () => values });
-/** The regular cursor on two header lines. */
-export const repeatedCursor: Fault = { cursor: (regular) => [...toArray(regular), ...toArray(regular)] };
 
 // Faults: well-formed documents that are no pages of reports
 
 /** It would end pagination: its status is 200, and it has no cursor. */
-const insteadOfPage = (document: string): Fault => combineFaults(withBody(document), withCursors());
+const insteadOfPage = (document: string): Fault => combineFaults(withBody(document), { cursor: () => [] });
 export const errorDocument: Fault = insteadOfPage('<error><code>500</code><message>Try again later</message></error>');
 export const htmlAsXml: Fault = insteadOfPage(
   '<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml"><head><title>Maintenance</title></head><body/></html>',
 );
-/** The page, with its cursor, in a namespace: another version of the service. */
-export const otherNamespace: Fault = {
-  body: (page) => page.toString().replace('<reports', '<reports xmlns="urn:example:reports:v2"'),
-};
-
-const toArray = (value: string | undefined): readonly string[] => (value === undefined ? [] : [value]);

@@ -1,7 +1,6 @@
 /** The simulator with scripted faults (`faults.ts`), and with a record of its requests and responses. */
 
 import { once } from 'node:events';
-import type { IncomingHttpHeaders } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ReceivedRequest } from '../../../lib/service/simulator/request.ts';
 import type { Headers, PreparedResponse } from '../../../lib/service/simulator/response.ts';
@@ -31,8 +30,6 @@ export interface Exchange extends Delivery {
   readonly method: string;
   /** Path and query as received, still percent-encoded. */
   readonly target: string;
-  /** Without the API key header. */
-  readonly requestHeaders: IncomingHttpHeaders;
   /** Parsed if it is JSON, otherwise as text. */
   readonly requestBody: unknown;
   /** The effective cursor: query before body. undefined if none was sent or the request was invalid. */
@@ -53,8 +50,6 @@ export async function startSimulator({
   api,
   ...options
 }: SimulatorOptions): Promise<Simulator> {
-  const keyHeaders = [`x-${options.vendor}-api-key`, 'authorization', api?.auth.kind === 'header' ? api.auth.name : ''];
-  const isKey = (name: string) => keyHeaders.some((one) => one.toLowerCase() === name);
   const cursorHeader = `x-${options.vendor}-cursor`.toLowerCase();
   const faultInjector = createFaultInjector(faults);
   const exchanges: Exchange[] = [];
@@ -82,7 +77,6 @@ export async function startSimulator({
         number,
         method: received.method,
         target: received.target,
-        requestHeaders: Object.fromEntries(Object.entries(received.headers).filter(([name]) => !isKey(name))),
         requestBody: bodyForRecord(received),
         cursor,
         status: fault.disconnect?.at === 'start' ? 0 : prepared.status,
@@ -144,7 +138,7 @@ async function applyFault(response: PreparedResponse, fault: Fault, cursorHeader
   const cursors = fault.cursor?.(regularCursor) ?? (regularCursor === undefined ? [] : [regularCursor]);
   const headers = replaceHeaders(response.headers, {
     [cursorHeader]: null,
-    ...(cursors.length > 0 && { [fault.cursorHeader ?? cursorHeader]: cursors }),
+    ...(cursors.length > 0 && { [cursorHeader]: cursors }),
     ...(body && { 'content-length': String(body.length) }),
     ...(fault.framing && { 'content-length': null }),
   });
