@@ -35,27 +35,16 @@ export function fileDocument(path: string, read: (path: string) => string): Sett
   const file = truncate(toPrintable(path), 200);
   const text = readText(file, () => read(path));
   const value = parseJson(text, `${file}:`);
-  const root = positionsIn(text);
-  const duplicates = root === undefined ? [] : findDuplicates(root);
+  const lines = new Map<string, number>();
+  const duplicates = findLines(text, lines);
   if (duplicates.length > 0) {
-    const lines = duplicates.map(
+    const problems = duplicates.map(
       ({ path: field, line, first }) => `${file}:${line} ${formatPath(field)}: is already set on line ${first}`,
     );
-    throw new ExportError('ConfigurationError', lines.slice(0, 100).join('\n'));
+    throw new ExportError('ConfigurationError', problems.slice(0, 100).join('\n'));
   }
-  return {
-    value,
-    describe: (issues) => problemLines(file, issues, (issue) => (root === undefined ? '' : `:${lineOf(root, issue)}`)),
-  };
-}
-
-/** Parses JSON text that `subject` names. @throws ConfigurationError with line and column */
-export function parseJson(text: string, subject: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new ExportError('ConfigurationError', describeSyntaxError(text, subject, error));
-  }
+  const place = (issue: Issue) => (lines.size === 0 ? '' : `:${lineOf(issue, lines)}`);
+  return { value, describe: (issues) => problemLines(file, issues, place) };
 }
 
 function readText(file: string, read: () => string): string {
@@ -67,78 +56,76 @@ function readText(file: string, read: () => string): string {
   }
 }
 
-/** The position comes from another parser: whether the message of JSON.parse has one depends on the problem. */
-function describeSyntaxError(text: string, subject: string, error: unknown): string {
-  const reason = (error as Error).message.replace(/( in JSON)? at position \d+.*$|, .* is not valid JSON$/s, '');
+/** Parses JSON text that `subject` names. @throws ConfigurationError with line and column */
+export function parseJson(text: string, subject: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const reason = (error as Error).message.replace(/( in JSON)? at position \d+.*$|, .* is not valid JSON$/s, '');
+    const position = positionOfError(text);
+    throw new ExportError(
+      'ConfigurationError',
+      position === undefined
+        ? `${subject.replace(/:$/, '')} is not valid JSON: ${toPrintable(reason)}`
+        : `${subject}${position} is not valid JSON: ${toPrintable(reason)}. Correct it there or just before`,
+    );
+  }
+}
+
+/** From another parser: whether the message of JSON.parse has a position depends on the problem. */
+function positionOfError(text: string): string | undefined {
   try {
     parsePositions(text, { mode: 'json' });
-  } catch (found) {
-    const { line, column } = found as { line?: number; column?: number };
-    if (line !== undefined && column !== undefined) {
-      return `${subject}${line}:${column} is not valid JSON: ${toPrintable(reason)}. Correct it there or just before`;
-    }
+    return undefined;
+  } catch (error) {
+    const { line, column } = error as { line?: number; column?: number };
+    return line === undefined || column === undefined ? undefined : `${line}:${column}`;
   }
-  return `${subject.replace(/:$/, '')} is not valid JSON: ${toPrintable(reason)}`;
 }
 
+type Path = readonly (string | number)[];
 type Node = ReturnType<typeof parsePositions>['body'];
 
-/** Undefined for JSON that is nested too deeply for the parser. Its problems are reported without lines. */
-function positionsIn(text: string): Node | undefined {
-  try {
-    return parsePositions(text, { mode: 'json' }).body;
-  } catch {
-    return undefined;
-  }
-}
-
-type Member = Extract<Node, { readonly type: 'Object' }>['members'][number];
-const nameOf = ({ name }: Member): string => (name.type === 'String' ? name.value : name.name);
-
-/** The line of the field, or of the object that lacks it. */
-function lineOf(root: Node, issue: Issue): number {
-  const path = issue.code === 'unrecognized_keys' ? [...issue.path, ...issue.keys.slice(0, 1)] : issue.path;
-  let { line } = root.loc.start;
-  let node: Node | undefined = root;
-  for (const key of path) {
-    const found: { readonly loc: Node['loc']; readonly value: Node } | undefined =
-      node.type === 'Object'
-        ? node.members.find((member) => nameOf(member) === key)
-        : node.type === 'Array'
-          ? node.elements[Number(key)]
-          : undefined;
-    if (found === undefined) return line;
-    line = found.loc.start.line;
-    node = found.value;
-  }
-  return line;
-}
-
 interface Duplicate {
-  readonly path: readonly (string | number)[];
+  readonly path: Path;
   readonly line: number;
   readonly first: number;
 }
 
-/** Fields that an object has twice. JSON.parse ignores the first of them, which may be a whole service. */
-function findDuplicates(root: Node): Duplicate[] {
+/**
+ * Sets the line of each path, and returns the fields that an object has twice: JSON.parse ignores the first of them, which may be a
+ * whole service. There are no lines for JSON that is nested too deeply for the parser.
+ */
+function findLines(text: string, lines: Map<string, number>): readonly Duplicate[] {
   const duplicates: Duplicate[] = [];
-  const pending: { readonly path: Duplicate['path']; readonly node: Node }[] = [{ path: [], node: root }];
-  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
-    const { path, node } = next;
+  const visit = (path: Path, line: number, node: Node): void => {
+    const key = JSON.stringify(path);
+    const first = lines.get(key);
+    if (first === undefined) lines.set(key, line);
+    else return void duplicates.push({ path, line, first });
     if (node.type === 'Array') {
-      pending.push(...node.elements.map(({ value }, index) => ({ path: [...path, index], node: value })));
+      for (const [index, { loc, value }] of node.elements.entries()) visit([...path, index], loc.start.line, value);
     }
-    if (node.type !== 'Object') continue;
-    const lines = new Map<string, number>();
-    for (const member of node.members) {
-      const name = nameOf(member);
-      const { line } = member.loc.start;
-      const first = lines.get(name);
-      if (first === undefined) lines.set(name, line);
-      else duplicates.push({ path: [...path, name], line, first });
-      pending.push({ path: [...path, name], node: member.value });
+    if (node.type !== 'Object') return;
+    for (const { loc, name, value } of node.members) {
+      visit([...path, name.type === 'String' ? name.value : name.name], loc.start.line, value);
     }
+  };
+  try {
+    const { body } = parsePositions(text, { mode: 'json' });
+    visit([], body.loc.start.line, body);
+  } catch {
+    lines.clear();
   }
-  return duplicates.toSorted((one, other) => one.line - other.line);
+  return duplicates;
+}
+
+/** The line of the field, or of the object that lacks it. */
+function lineOf(issue: Issue, lines: ReadonlyMap<string, number>): number {
+  let path = issue.code === 'unrecognized_keys' ? [...issue.path, ...issue.keys.slice(0, 1)] : issue.path;
+  for (; path.length > 0; path = path.slice(0, -1)) {
+    const line = lines.get(JSON.stringify(path));
+    if (line !== undefined) return line;
+  }
+  return lines.get('[]') ?? 1;
 }
