@@ -49,7 +49,7 @@ describe('the runbook', () => {
     expect(titles.length).toBeGreaterThan(alarmIds.length + errorNames.length);
     for (const title of titles) {
       const parts = [...sectionOf(page, 3, title).matchAll(/^\*\*([^*]+)\*\*/gm)].map(([, part]) => part);
-      expect(parts.join(), title).toMatch(/^Cause(,Diagnosis)?(,Resolution)?$/);
+      expect(parts.join(), `${title}`).toMatch(/^Cause(,Diagnosis)?(,Resolution)?$/);
     }
   });
 });
