@@ -253,16 +253,16 @@ Exit status: 0; 1 if a start would fail, or for an error of the service; 2 wrong
       ...target,
       '--since <instant>': 'abandon the bounded run that begins here, with --until',
       '--until <instant>': 'where it ends',
-      '--yes': 'do not ask for confirmation',
+      '--yes': 'abandon it; without it, the command only says what it would abandon',
     },
     help: `
 An abandoned run is never published. The next start begins a new run at the watermark; of a bounded run, at its lower bound.
 
 Examples:
-  $ report-exporter abandon nightly --stack ReportExporter
-  $ report-exporter abandon nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01
+  $ report-exporter abandon nightly --stack ReportExporter --yes
+  $ report-exporter abandon nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --yes
 
-Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or nothing to abandon.`,
+Exit status: 0 abandoned; 2 without --yes, wrong usage, or nothing to abandon.`,
     load: async () => (await import('../lib/operator/commands/abandon.ts')).abandonCommand,
   },
 

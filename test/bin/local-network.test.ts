@@ -95,7 +95,7 @@ describe('report-exporter local --settings', () => {
     const ended = await runInProcess(words, env);
     expect(ended).toMatchObject({
       status: 2,
-      stderr: expect.stringMatching(/tls\.clientKey: .*the key is encrypted\. Set its passphrase/),
+      stderr: expect.stringMatching(/tls\.clientKey: .*the key cannot be decrypted\. Set its passphrase/),
     });
     expect(searchForSecrets({ ended }, secrets)).toEqual([]);
     expect(service.requests).toEqual([]);

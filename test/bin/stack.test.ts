@@ -278,7 +278,6 @@ describe('the documented permissions', () => {
   const actionOf: Readonly<Record<string, string>> = {
     HeadObject: 'GetObject',
     ListObjectsV2: 'ListBucket',
-    GetBucketEncryption: 'GetEncryptionConfiguration',
     Invoke: 'InvokeFunction',
   };
 

@@ -39,7 +39,6 @@ describe('the settings', () => {
         "apiKeySecret",
         "apiKeySecret.existing",
         "apiKeySecret.field",
-        "apiKeySecret.kmsKeyArn",
         "kmsKeyArn",
         "proxyCredentialsSecret",
         "tls.clientCertificate",

@@ -49,7 +49,7 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
       openAll: async () => openExports([...(await exports()).values()], clients, runtime),
       async check() {
         const { checkStack } = await import('./checks.ts');
-        return await checkStack({ services, exports: [...(await exports()).values()], alarmTopic }, clients);
+        return await checkStack([...(await exports()).values()], alarmTopic, clients);
       },
       async [Symbol.asyncDispose]() {
         clients.close();

@@ -1,4 +1,4 @@
-/** `report-exporter abandon`: abandons an unfinished run after a confirmation. */
+/** `report-exporter abandon`: says what would be abandoned and, with `--yes`, abandons the unfinished run. */
 
 import { boundedStateName } from '../../core/bounded-runs.ts';
 import { ExportError } from '../../core/errors.ts';
@@ -6,7 +6,6 @@ import { readProgress } from '../../core/run-progress.ts';
 import { abandonRun, requireAbandonableRun } from '../abandon-run.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { plural } from '../output/format.ts';
-import { ask } from '../output/question.ts';
 import { readBounds } from '../run-options.ts';
 
 export interface AbandonOptions extends TargetOptions {
@@ -25,50 +24,32 @@ export async function abandonCommand(
   const { stdout, stderr } = context;
   const problems = [...usageErrors];
   const bounds = readBounds(options, problems);
-  return await runOnDeployment(
-    options,
-    problems,
-    context,
-    async (deployment) => {
-      const deployed = await openExport(deployment, exportName);
-      const { name, log, store, executions } = deployed;
-      const stateName = bounds === undefined ? name : boundedStateName(name, bounds);
-      const run = await requireAbandonableRun({ store, executions }, await log.exportState(stateName), stateName);
-      const { pages } = (await readProgress(log, run)).totals;
-      const { since, until, bounded } = run;
-      const period = bounded === true ? `from ${since} to ${until}` : `since ${since}`;
-      stderr.write(`Run ${run.run} of export ${name}, ${period}: ${plural(pages, 'page')} stored, none published.\n`);
-      stderr.write(
-        bounded === true
-          ? 'An abandoned run is never published. Another start with these bounds begins a new one. A series that it is part of ends.\n'
-          : 'An abandoned run is never published. The next start begins a new run, which exports its reports again.\n',
-      );
-      if (await executions.isRunning(run.execution)) {
-        stderr.write(`Execution ${run.execution} is working on it and will end at its next step.\n`);
-      }
-      if (options.yes !== true && !(await confirm(`Abandon run ${run.run}?`, context))) return unconfirmed(context);
-      const next = bounded === true ? `start ${name} --since ${since} --until ${until}` : `plan ${name}`;
-      await abandonRun({ log, store, executions }, run);
-      stdout.write(
-        options.json === true
-          ? `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, ...(bounded && { since, until, bounded }), pages })}\n`
-          : `Abandoned: run ${run.run}\n  → next: ${context.program} ${next} ${deployment.option}\n`,
-      );
-      return exitStatuses.ok;
-    },
-    { handlesInterruption: true },
-  );
-}
-
-function unconfirmed({ stderr, signal }: CommandContext): number {
-  stderr.write('Nothing was changed.\n');
-  return signal.aborted ? exitStatuses.interrupted : exitStatuses.failed;
-}
-
-/** Whether the person at the terminal says yes. @throws ConfigurationError if there is no terminal */
-async function confirm(question: string, { stdin, stderr, signal }: CommandContext): Promise<boolean> {
-  if (stdin.isTTY !== true || stderr.isTTY !== true) {
-    throw new ExportError('ConfigurationError', '--yes: required if there is no terminal to ask for confirmation');
-  }
-  return /^y(es)?$/i.test((await ask(`${question} [y/N] `, { stdin, stderr, signal }))?.trim() ?? '');
+  return await runOnDeployment(options, problems, context, async (target) => {
+    const { name, log, store, executions } = await openExport(target, exportName);
+    const stateName = bounds === undefined ? name : boundedStateName(name, bounds);
+    const run = await requireAbandonableRun({ store, executions }, await log.exportState(stateName), stateName);
+    const { pages } = (await readProgress(log, run)).totals;
+    const { since, until, bounded } = run;
+    const period = bounded === true ? `from ${since} to ${until}` : `since ${since}`;
+    stderr.write(`Run ${run.run} of export ${name}, ${period}: ${plural(pages, 'page')} stored, none published.\n`);
+    stderr.write(
+      bounded === true
+        ? 'An abandoned run is never published. Another start with these bounds begins a new one. A series that it is part of ends.\n'
+        : 'An abandoned run is never published. The next start begins a new run, which exports its reports again.\n',
+    );
+    if (await executions.isRunning(run.execution)) {
+      stderr.write(`Execution ${run.execution} is working on it and will end at its next step.\n`);
+    }
+    if (options.yes !== true) {
+      throw new ExportError('ConfigurationError', '--yes: required to abandon the run. Nothing was changed');
+    }
+    const next = bounded === true ? `start ${name} --since ${since} --until ${until}` : `plan ${name}`;
+    await abandonRun({ log, store, executions }, run);
+    stdout.write(
+      options.json === true
+        ? `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, ...(bounded && { since, until, bounded }), pages })}\n`
+        : `Abandoned: run ${run.run}\n  → next: ${context.program} ${next} ${target.option}\n`,
+    );
+    return exitStatuses.ok;
+  });
 }

@@ -2,7 +2,6 @@
 
 import { DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { GetAccountSettingsCommand } from '@aws-sdk/client-lambda';
-import { GetBucketEncryptionCommand } from '@aws-sdk/client-s3';
 import { GetTopicAttributesCommand } from '@aws-sdk/client-sns';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
@@ -18,7 +17,6 @@ import {
 } from '../../support/aws/mocked-stack.ts';
 
 const topic = 'arn:aws:sns:eu-central-1:123456789012:Alarms';
-const key = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
 
 let aws: MockedAws | undefined;
 beforeEach(() => stubAwsEnvironment());
@@ -32,13 +30,12 @@ interface Account {
   /** Of the topic. Absent: the stack has none. */
   readonly attributes?: Readonly<Record<string, string>> | Error;
   readonly unreserved?: number | Error;
-  readonly defaultKey?: string | Error | undefined;
 }
 
 /** The findings of the check with this name. */
 async function check(
   name: string,
-  { services = [{ name: 'acme', exports: ['nightly'] }], attributes, unreserved = 10, defaultKey }: Account,
+  { services = [{ name: 'acme', exports: ['nightly'] }], attributes, unreserved = 10 }: Account,
 ) {
   aws = mockAws(services);
   const stack = aStack(services);
@@ -53,12 +50,6 @@ async function check(
   else {
     const AccountLimit = { ConcurrentExecutions: 1_000, UnreservedConcurrentExecutions: unreserved };
     quotaRequest.resolves({ AccountLimit });
-  }
-  const bucketRequest = aws.s3.on(GetBucketEncryptionCommand);
-  if (defaultKey instanceof Error) bucketRequest.rejects(defaultKey);
-  else {
-    const ApplyServerSideEncryptionByDefault = { SSEAlgorithm: 'aws:kms', KMSMasterKeyID: defaultKey } as const;
-    bucketRequest.resolves({ ServerSideEncryptionConfiguration: { Rules: [{ ApplyServerSideEncryptionByDefault }] } });
   }
   await using opened = await openMockedStack();
   return ((await opened.check?.()) ?? []).filter((each) => each.check === name);
@@ -131,23 +122,5 @@ describe('doctor checks the concurrent executions of Lambda', () => {
     expect(await check('concurrency', { unreserved: awsError('AccessDenied') })).toMatchObject([
       { state: 'warning', remedy },
     ]);
-  });
-});
-
-describe('doctor checks the key of the bucket', () => {
-  const withOutput = (output: AService['output']) => [{ name: 'acme', exports: ['nightly'], output }];
-
-  it('and warns if the functions may not use the default key of an existing bucket', async () => {
-    const message = `the bucket bucket encrypts with the key ${key} by default, which the functions may not use: every write is denied`;
-    expect(await check('bucket', { defaultKey: key })).toMatchObject([{ state: 'warning', message }]);
-  });
-
-  it.each([
-    ['the settings name it', { bucketKeyArn: key }, key],
-    ['S3 manages the key', {}, undefined],
-    ['it is the AWS managed key', {}, 'arn:aws:kms:eu-central-1:123456789012:alias/aws/s3'],
-    ['it may not be read', {}, awsError('AccessDenied')],
-  ])('but not if %s', async (_, output, defaultKey) => {
-    expect(await check('bucket', { services: withOutput(output), defaultKey })).toEqual([]);
   });
 });

@@ -81,9 +81,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a truncated body is accepted',
     violates: 'a page is stored byte for byte',
-    at: 'lib/service/client/response-body.ts#encodedChunks',
-    replace: 'throw translate(error, transferredBytes);',
-    with: '',
+    at: 'lib/service/client/response-body.ts#next',
+    replace: 'throw exchange.explain(error, transferredBytes);',
+    with: 'return { done: true, value: undefined } as const;',
     also: [
       {
         at: 'lib/service/client/response-body.ts#chunks',
