@@ -13,6 +13,7 @@ import {
   linkSync,
   mkdirSync,
   openSync,
+  renameSync,
   type Stats,
   statSync,
 } from 'node:fs';
@@ -42,6 +43,15 @@ export function linkIfAbsent(file: string, name: string): boolean {
         'overwritten or read half-written. Choose a directory on a local disk, such as ext4, XFS, Btrfs or APFS',
       { cause },
     );
+  }
+}
+
+/** Renames `file` to `name`, whatever is there. @throws ConfigurationError if the file system fails */
+export function replaceFile(file: string, name: string): void {
+  try {
+    renameSync(file, name);
+  } catch (cause) {
+    throw fileSystemError('replace', name, cause);
   }
 }
 

@@ -17,7 +17,10 @@ export interface FileLock {
 }
 
 /** Long enough to decide between two processes that start at the same time, too short to notice. */
-const exportLockTimeoutMs = 250;
+const timeoutMs = 250;
+
+/** Connections that hold a lock. An unreferenced connection would be garbage-collected, and its lock released. */
+const heldConnections = new Set<DatabaseSync>();
 
 /**
  * Locks an export in `directory`, so that one process at a time runs it. Returns undefined if it is locked, by another
@@ -31,7 +34,24 @@ const exportLockTimeoutMs = 250;
 export function acquireExportLock(directory: string, exportName: string): FileLock | undefined {
   const file = resolve(exportLockFile(directory, exportName));
   createDirectoryDurably(parse(file).root, dirname(file));
-  return acquireFileLock(file, exportLockTimeoutMs);
+  let database: DatabaseSync | undefined;
+  try {
+    isFilePresent(file);
+    database = new DatabaseSync(file);
+    // Nothing is ever written. With the journal in memory, a killed holder leaves no journal file.
+    database.exec(`PRAGMA busy_timeout = ${timeoutMs}; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE`);
+  } catch (error) {
+    database?.close();
+    if (isBusyError(error)) return undefined;
+    throw isExportError(error) ? error : sqliteError(file, error);
+  }
+  const connection = database;
+  heldConnections.add(connection);
+  return {
+    release() {
+      if (heldConnections.delete(connection)) connection.close();
+    },
+  };
 }
 
 /** Whether a live process holds the export's lock. */
@@ -55,36 +75,3 @@ export function isExportLocked(directory: string, exportName: string): boolean {
 /** In lower case: names that differ only in case share a lock everywhere, as where file names ignore case. */
 const exportLockFile = (directory: string, exportName: string): string =>
   join(directory, '.locks', `${encodeURIComponent(exportName).toLowerCase()}.sqlite`);
-
-/** Connections that hold a lock. An unreferenced connection would be garbage-collected, and its lock released. */
-const heldConnections = new Set<DatabaseSync>();
-
-/**
- * Locks `file`, creating it if needed. Returns undefined if another holder, in this process or another, keeps the lock
- * for longer than `timeoutMs`; until then the call blocks the thread.
- *
- * Use a timeout above zero if two processes may start at the same moment: each could see the other's first step, and
- * both would fail.
- *
- * @throws ConfigurationError if the file cannot be created, or is not a lock file
- */
-export function acquireFileLock(file: string, timeoutMs: number): FileLock | undefined {
-  let database: DatabaseSync | undefined;
-  try {
-    isFilePresent(file);
-    database = new DatabaseSync(file);
-    // Nothing is ever written. With the journal in memory, a killed holder leaves no journal file.
-    database.exec(`PRAGMA busy_timeout = ${timeoutMs}; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE`);
-  } catch (error) {
-    database?.close();
-    if (isBusyError(error)) return undefined;
-    throw isExportError(error) ? error : sqliteError(file, error);
-  }
-  const connection = database;
-  heldConnections.add(connection);
-  return {
-    release() {
-      if (heldConnections.delete(connection)) connection.close();
-    },
-  };
-}

@@ -18,7 +18,7 @@
  * hidden names, which readers skip. The directory tree can be copied or moved: nothing depends on inodes or file times.
  */
 
-import { createReadStream, existsSync, type Stats } from 'node:fs';
+import { createReadStream, existsSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { open, opendir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Digest } from '../../core/storage/spool.ts';
@@ -33,8 +33,15 @@ import {
   type PageObject,
   toPageMetadata,
 } from '../../core/storage/compression.ts';
-import { createDirectoryDurably, fileSystemError, fsyncDirectory, isMissingPath, linkIfAbsent } from '../durable-fs.ts';
-import { replaceLatestFile } from './latest-pointer.ts';
+import { maxPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
+import {
+  createDirectoryDurably,
+  fileSystemError,
+  fsyncDirectory,
+  isMissingPath,
+  linkIfAbsent,
+  replaceFile,
+} from '../durable-fs.ts';
 import { openPageMetadata } from '../sqlite/page-metadata.ts';
 import { stateFileIn } from '../sqlite/state-file.ts';
 import { createSpoolFile, removeStaleSpoolFiles } from './spool.ts';
@@ -131,8 +138,15 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
       await file.fill([`${JSON.stringify(latest, null, 2)}\n`]);
       const folder = await ensureDirectory(dirname(path));
       await file.synced();
-      const files = { path, replacement: file.path, lock: join(incoming, 'latest.lock') };
-      await replaceLatestFile(files, latest, hasBegun);
+      for (let invalid: number | undefined; ;) {
+        const sequence = sequenceAt(path);
+        if (sequence <= latest.sequence || sequence === invalid) break;
+        // Checked after the read: a run has begun before it publishes its pointer.
+        if (await hasBegun(sequence)) return;
+        invalid = sequence;
+      }
+      // Nothing else in this process runs between comparison and rename, and the lock of the export excludes other processes.
+      replaceFile(file.path, path);
       await fsyncDirectory(folder);
     },
 
@@ -184,6 +198,17 @@ const differentDocument =
 
 /** File systems have no counterpart to an ETag. */
 const revision = null;
+
+/** The sequence of the pointer at `path`; 0 if there is no readable pointer. */
+function sequenceAt(path: string): number {
+  try {
+    const stats = statSync(path);
+    // Reading a pipe might never end.
+    return stats.isFile() && stats.size <= maxPointerBytes ? sequenceOfPointer(readFileSync(path, 'utf8')) : 0;
+  } catch {
+    return 0;
+  }
+}
 
 /** The segments of `key`. @throws ConfigurationError if one leads elsewhere or is hidden, as the store's own are */
 function visibleSegments(key: string): readonly string[] {
