@@ -118,29 +118,55 @@ export async function startLocalExport(
   // An export that has never run is added only if a file names it: the name in an option may be mistyped, and stays. And only a
   // run shows that the name of the variable is not the key itself.
   const mayAdd = source !== undefined && isNameOfVariable(settings.apiKeyEnv);
-  const noted = { exportName: settings.export.name, toAdd: mayAdd ? toSave : undefined };
-  return await notingFailure(options, noted, request, startOptions, async () => {
-    return await startRun(options, settings, request, startOptions, toSave);
-  });
+  return await startRun(options, { settings, toSave, toAdd: mayAdd ? toSave : undefined }, request, startOptions);
 }
 
-/** Resolves and rejects as `start` does. If that has begun no regular run, the reason is noted for `status`. */
-async function notingFailure(
-  { out, runtime }: RunOptions,
-  { exportName, toAdd }: { readonly exportName: string; readonly toAdd?: SavedSettings | undefined },
-  { until }: StartRequest,
-  { signal }: Pick<StartOptions, 'signal'>,
-  start: () => Promise<RunEnd>,
+interface StartedSettings extends Partial<CurrentSettings> {
+  readonly settings: LocalExport;
+  /** Saved with a start that has failed, if the export has never run. */
+  readonly toAdd?: SavedSettings | undefined;
+}
+
+const maxMessageLength = 1_000;
+
+/** If no regular run begins, the reason is noted for `status`. */
+async function startRun(
+  { out, env, runtime }: RunOptions,
+  { settings, origin, toSave, toAdd }: StartedSettings,
+  startInput: StartRequest,
+  { notify, emit, onRetry, signal, maxAttempts }: StartOptions,
 ): Promise<RunEnd> {
   const note = (error: string, message: string) => {
+<<<<<<< HEAD
     if (signal.aborted || until !== undefined) return;
     // Shown on one line: each line is a sentence.
     const text = truncate(toPrintable(message.replaceAll(/\n\s*/g, '. ')), maxMessageLength);
+=======
+    if (signal.aborted || startInput.until !== undefined) return;
+    const text = truncate(toPrintable(message), maxMessageLength);
+>>>>>>> 53c21d9e (refactor(local): a start, its settings and the note of its failure are one function)
     const failure = { error, message: text, at: instantOf(runtime.now()) };
-    noteFailedStart(stateFileIn(out), exportName, failure, toAdd);
+    noteFailedStart(stateFileIn(out), settings.export.name, failure, toAdd);
   };
   try {
-    const end = await start();
+    if (origin?.problem !== undefined) throw origin.problem;
+    if (origin !== undefined) notify(`Settings: ${origin.file ?? noSettingsFile}`);
+    const service = localService(settings, env, runtime);
+    await using client = await service.connect(notify);
+    const { maxConcurrentPages } = settings.service;
+    const end = await runLocally({
+      definition: definitionOf(settings, service.address),
+      service: client,
+      slots: maxConcurrentPages === undefined ? undefined : createLocalSlots(maxConcurrentPages, runtime),
+      out,
+      startInput,
+      runtime,
+      emit,
+      onRetry,
+      signal,
+      maxAttempts,
+      settings: toSave,
+    });
     if (end.status === 'failed' && end.failed.run === null) note(end.failed.error, end.failed.message);
     return end;
   } catch (error) {
@@ -149,8 +175,6 @@ async function notingFailure(
     throw error;
   }
 }
-
-const maxMessageLength = 1_000;
 
 /** What a run needs of its directory. */
 type RunOptions = Omit<LocalDeploymentOptions, 'readSettings'>;
@@ -170,10 +194,11 @@ interface LocalStores extends Pick<ExportTarget, 'log'> {
 
 function deployedExport(
   options: LocalDeploymentOptions,
-  { settings, origin, toSave }: CurrentSettings,
+  current: CurrentSettings,
   { notes, log, store }: LocalStores,
 ): ExportTarget {
   const { out } = options;
+  const { settings, origin } = current;
   const described = describeLocalExport(settings, options);
   const { name } = described;
   return {
@@ -194,13 +219,7 @@ function deployedExport(
     },
     readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.export.schedule?.expression }),
     failedStart: notes.failedStart(name),
-    async start(request, startOptions) {
-      return await notingFailure(options, { exportName: name }, request, startOptions, async () => {
-        if (origin.problem !== undefined) throw origin.problem;
-        startOptions.notify(`Settings: ${origin.file ?? noSettingsFile}`);
-        return await startRun(options, settings, request, startOptions, toSave);
-      });
-    },
+    start: async (request, startOptions) => await startRun(options, current, request, startOptions),
   };
 }
 
@@ -228,29 +247,4 @@ function definitionOf({ export: settings, service, compression }: LocalExport, s
   const hasOwnRoot = service.baseUrl === undefined && service.api === undefined;
   const known = hasOwnRoot ? { ...withSimulatedBound(service), rootElement: undefined } : service;
   return exportDefinition({ ...settings, pagesPerInvocation }, source, known, compression);
-}
-
-async function startRun(
-  { out, env, runtime }: RunOptions,
-  settings: LocalExport,
-  startInput: StartRequest,
-  { notify, emit, onRetry, signal, maxAttempts }: StartOptions,
-  settingsToSave?: SavedSettings,
-): Promise<RunEnd> {
-  const service = localService(settings, env, runtime);
-  await using client = await service.connect(notify);
-  const { maxConcurrentPages } = settings.service;
-  return await runLocally({
-    definition: definitionOf(settings, service.address),
-    service: client,
-    slots: maxConcurrentPages === undefined ? undefined : createLocalSlots(maxConcurrentPages, runtime),
-    out,
-    startInput,
-    runtime,
-    emit,
-    onRetry,
-    signal,
-    maxAttempts,
-    settings: settingsToSave,
-  });
 }

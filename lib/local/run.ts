@@ -1,8 +1,7 @@
 /** Runs an export on this machine, with a directory and SQLite, one execution after another. */
 
-import type { ExportDefinition } from '../core/model.ts';
 import type { RunEnd, StartRequest } from '../target/target.ts';
-import type { EventSink, PageSlots, ReportService, Runtime } from '../core/ports.ts';
+import type { EventSink, StepDependencies } from '../core/ports.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { executionId, type ExecutionOptions, type ExecutionStart, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
@@ -12,16 +11,10 @@ import { stateFileIn } from './sqlite/state-file.ts';
 import { openRunNotes } from './sqlite/run-notes.ts';
 import { manifestAddress } from '../core/storage/keys.ts';
 
-export interface LocalRunOptions extends ExecutionOptions {
-  readonly definition: ExportDefinition;
-  readonly service: ReportService;
-  /** Absent: any number of pages may be requested at the same time. */
-  readonly slots?: PageSlots;
+export interface LocalRunOptions extends ExecutionOptions, Omit<StepDependencies, 'store' | 'log' | 'executions'> {
   /** The directory for pages and state. Created if needed. */
   readonly out: string;
   readonly startInput: StartRequest;
-  readonly runtime: Runtime;
-  readonly emit: EventSink;
   /** Saved for later commands once the run has begun. Absent: they are saved already. */
   readonly settings?: SavedSettings | undefined;
 }
