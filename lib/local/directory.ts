@@ -137,14 +137,9 @@ async function startRun(
   { notify, emit, onRetry, signal, maxAttempts }: StartOptions,
 ): Promise<RunEnd> {
   const note = (error: string, message: string) => {
-<<<<<<< HEAD
-    if (signal.aborted || until !== undefined) return;
+    if (signal.aborted || startInput.until !== undefined) return;
     // Shown on one line: each line is a sentence.
     const text = truncate(toPrintable(message.replaceAll(/\n\s*/g, '. ')), maxMessageLength);
-=======
-    if (signal.aborted || startInput.until !== undefined) return;
-    const text = truncate(toPrintable(message), maxMessageLength);
->>>>>>> 53c21d9e (refactor(local): a start, its settings and the note of its failure are one function)
     const failure = { error, message: text, at: instantOf(runtime.now()) };
     noteFailedStart(stateFileIn(out), settings.export.name, failure, toAdd);
   };

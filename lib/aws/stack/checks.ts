@@ -4,11 +4,11 @@ import { GetAccountSettingsCommand, LambdaClient } from '@aws-sdk/client-lambda'
 import { GetTopicAttributesCommand, SNSClient } from '@aws-sdk/client-sns';
 import { type Finding, ok, type Outcome, warning } from '../../target/findings.ts';
 import type { OperatorClients } from './clients.ts';
-import type { StackExport } from './services.ts';
+import type { StackService } from './exports.ts';
 
 /** What cannot be read prevents no run. `alarmTopic` is the ARN of the topic of its alarms; undefined if an app has removed the output. */
 export async function checkStack(
-  exports: readonly StackExport[],
+  services: readonly StackService[],
   alarmTopic: string | undefined,
   clients: OperatorClients,
 ): Promise<readonly Finding[]> {
@@ -18,7 +18,7 @@ export async function checkStack(
     alarmTopic === undefined
       ? undefined
       : checkAlarmTopic(clients, alarmTopic).catch(unreadable('sns:GetTopicAttributes on the topic')),
-    checkConcurrency(clients, exports).catch(unreadable('lambda:GetAccountSettings')),
+    checkConcurrency(clients, services).catch(unreadable('lambda:GetAccountSettings')),
   ]);
   return [
     ...(alarms === undefined ? [] : [{ check: 'alarms', export: null, ...alarms }]),
@@ -55,11 +55,12 @@ async function checkAlarmTopic(clients: OperatorClients, topic: string): Promise
 }
 
 /** Whether Lambda runs as many functions at the same time as the schedules may need. */
-async function checkConcurrency(clients: OperatorClients, exports: readonly StackExport[]): Promise<Outcome> {
+async function checkConcurrency(clients: OperatorClients, services: readonly StackService[]): Promise<Outcome> {
   const client = clients.open((config) => new LambdaClient(config));
   const { AccountLimit } = await client.send(new GetAccountSettingsCommand());
   const unreserved = AccountLimit?.UnreservedConcurrentExecutions ?? 0;
-  const needed = exports.filter(({ schedule }) => schedule?.enabled === true).length;
+  const scheduled = services.flatMap((service) => service.exports).filter(({ schedule }) => schedule?.enabled === true);
+  const needed = scheduled.length;
   const needing = `${count(needed, 'scheduled export')} need${needed === 1 ? 's' : ''} ${needed}`;
   const message = `Lambda runs ${count(unreserved, 'function')} at the same time; ${needing}`;
   if (needed <= unreserved) return ok(message);

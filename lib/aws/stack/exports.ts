@@ -1,42 +1,98 @@
-/** The exports of a stack, with the settings that their services were deployed with. */
+/** The services of a stack and their exports: outputs name their resources, and the template's metadata has their settings. */
 
+import { type CloudFormationClient, DescribeStackResourceCommand, type Stack } from '@aws-sdk/client-cloudformation';
+import { ExportError } from '../../core/errors.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { exportDefinition, sourceOf } from '../../settings/settings.ts';
+import { exportDefinition, type ServiceSettings, sourceOf } from '../../settings/settings.ts';
+import {
+  readVersioned,
+  type ServiceMetadata,
+  serviceMetadataKey,
+  type ServiceOutput,
+  serviceOutputSuffix,
+} from '../../settings/deployed-settings.ts';
 import type { ExportTarget, DeployedService } from '../../target/target.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { listSchedules } from '../scheduler/schedules.ts';
 import { createExecutions, manualName, startExecution } from '../step-functions/executions.ts';
+import { parseJson } from '../step-functions/failure.ts';
 import type { OperatorClients } from './clients.ts';
-import type { StackExport } from './services.ts';
+
+/** The services that the stack's outputs describe. */
+export function servicesOf({ Outputs = [] }: Stack): readonly ServiceOutput[] {
+  return Outputs.flatMap(({ OutputKey = '', OutputValue = '' }) =>
+    OutputKey.endsWith(serviceOutputSuffix) ? (readVersioned<ServiceOutput>(OutputValue) ?? []) : [],
+  );
+}
+
+/** A service as it is deployed: its resources, its settings and its schedules. */
+export interface StackService extends ServiceMetadata {
+  readonly output: ServiceOutput;
+}
 
 /**
- * Sends no request. The schedules of a group are read once for all its exports. What takes long to load, and few commands need, is
- * imported when it is needed.
+ * Needs cloudformation:DescribeStackResource.
+ * @throws ConfigurationError if this version cannot read the settings of the service
+ */
+export async function readService(
+  client: CloudFormationClient,
+  StackName: string,
+  output: ServiceOutput,
+): Promise<StackService> {
+  const { service, stateMachineId: LogicalResourceId } = output;
+  const unreadable = (reason: string, cause?: unknown) =>
+    new ExportError(
+      'ConfigurationError',
+      `This version of report-exporter cannot read the settings of service ${service} in stack ${StackName}: ${reason}. ` +
+        'Use the version that deployed the stack, or deploy it with this one',
+      { cause },
+    );
+  const command = new DescribeStackResourceCommand({ StackName, LogicalResourceId });
+  const { StackResourceDetail } = await client.send(command).catch((error: unknown) => {
+    // CloudFormation reports a missing resource so.
+    const isMissing = error instanceof Error && error.name === 'ValidationError';
+    throw isMissing ? unreadable(`there is no resource ${LogicalResourceId}`, error) : error;
+  });
+  const metadata = parseJson(StackResourceDetail?.Metadata) as Readonly<Record<string, unknown>> | null | undefined;
+  const text = metadata?.[serviceMetadataKey];
+  if (text === undefined) throw unreadable(`resource ${LogicalResourceId} has no metadata ${serviceMetadataKey}`);
+  const found = readVersioned<ServiceMetadata>(text);
+  if (found === undefined) throw unreadable('they have another version');
+  return { output, ...found };
+}
+
+/**
+ * The exports of the service. Sends no request; the schedules are read once for all of them. What takes long to load, and few commands
+ * need, is imported when it is needed.
  */
 export function openExports(
-  exports: readonly StackExport[],
+  { output, service: serviceSettings, exports }: StackService,
   clients: OperatorClients,
   runtime: Runtime,
 ): readonly ExportTarget[] {
+  const { service: serviceName, stateMachineArn, table, bucket, prefix, exportPageFunction } = output;
   const { stepFunctions: client } = clients;
-  const schedulesIn = readOnce((group) => listSchedules(clients.scheduler, group));
-  return exports.map(({ name, settings, serviceSettings, service, schedule }): ExportTarget => {
-    const { stateMachineArn, table, bucket, prefix, exportPageFunction } = service;
-    const log = createDynamoPageLog({ client: clients.dynamoDb, table, service: service.service, runtime });
+  const readSchedules = readOnce(async () => {
+    const { scheduleGroup: group } = output;
+    return group === undefined ? undefined : await listSchedules(clients.scheduler, group);
+  });
+  return exports.map(({ schedule, ...settings }): ExportTarget => {
+    const { name } = settings;
+    const log = createDynamoPageLog({ client: clients.dynamoDb, table, service: serviceName, runtime });
     const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
     const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);
     return {
       name,
       definition,
-      service: deployedService({ serviceSettings, service }, clients, runtime),
-      serviceName: service.service,
+      service: deployedService(serviceSettings, output, clients, runtime),
+      serviceName,
       freshnessSeconds: typeof schedule?.freshness === 'number' ? schedule.freshness / 1_000 : undefined,
       store,
       log,
       executions: createExecutions(client, stateMachineArn),
       async readSchedule() {
-        const kind = schedule && (await schedulesIn(schedule.group)).get(name);
+        const kind = schedule && (await readSchedules())?.get(name);
         if (schedule === undefined || kind === undefined) return { kind: 'manual' };
         return { kind, expression: schedule.expression, timeZone: schedule.timeZone };
       },
@@ -65,27 +121,24 @@ export function openExports(
   });
 }
 
-/** Reads the value of each key once, and again only after an error. */
-export function readOnce<Value>(read: (key: string) => Promise<Value>): (key: string) => Promise<Value> {
-  const values = new Map<string, Promise<Value>>();
-  return async (key) => {
-    const reading = values.get(key) ?? read(key);
-    values.set(key, reading);
-    try {
-      return await reading;
-    } catch (error) {
-      values.delete(key);
+/** Reads the value once, and again only after an error. */
+export function readOnce<Value>(read: () => Promise<Value>): () => Promise<Value> {
+  let reading: Promise<Value> | undefined;
+  return async () => {
+    reading ??= read();
+    return await reading.catch((error: unknown) => {
+      reading = undefined;
       throw error;
-    }
+    });
   };
 }
 
 function deployedService(
-  { serviceSettings: settings, service }: Pick<StackExport, 'serviceSettings' | 'service'>,
+  settings: ServiceSettings,
+  { apiKeySecret: secretId, apiKeyField: field }: ServiceOutput,
   clients: OperatorClients,
   clock: Runtime,
 ): DeployedService {
-  const { apiKeySecret: secretId, apiKeyField: field } = service;
   const secret = field === '' ? `secret ${secretId}` : `field ${field} of secret ${secretId}`;
   const connection = async () => {
     const { serviceConnection } = await import('./service-connection.ts');

@@ -1,6 +1,7 @@
 /** A deployed stack, as the operator's commands see it. Its outputs describe its services. */
 
 import { type CloudFormationClient, DescribeStacksCommand, type Stack } from '@aws-sdk/client-cloudformation';
+import { mapConcurrently } from '../../core/concurrency.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { Target } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
@@ -8,8 +9,7 @@ import { listNames } from '../../core/sanitize.ts';
 import type { Environment } from '../sdk-config.ts';
 import { createOperatorClients } from './clients.ts';
 import { type AskMfaCode, assertProfileExists } from './credentials.ts';
-import { openExports, readOnce } from './exports.ts';
-import { readExports, servicesOf } from './services.ts';
+import { openExports, readOnce, readService, servicesOf } from './exports.ts';
 
 export interface StackOptions {
   readonly stackName: string;
@@ -19,6 +19,8 @@ export interface StackOptions {
   /** For a profile that requires a code. */
   readonly askMfaCode: AskMfaCode;
 }
+
+const concurrency = 8;
 
 /**
  * Reads the stack now, and the settings of its services when they are first needed, each once.
@@ -30,26 +32,30 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
   try {
     const { services, alarmTopic } = await readStack(clients.cloudFormation, stackName);
     const region = await clients.cloudFormation.config.region();
-    const readAll = readOnce(() => readExports(clients.cloudFormation, stackName, services));
-    const exports = () => readAll(stackName);
+    const readServices = readOnce(() =>
+      mapConcurrently(services, concurrency, (service) => readService(clients.cloudFormation, stackName, service)),
+    );
+    const openAll = async () =>
+      (await readServices())
+        .flatMap((service) => openExports(service, clients, runtime))
+        .sort((one, other) => (one.name < other.name ? -1 : 1));
+    const exportNames = async () => (await openAll()).map(({ name }) => name);
     return {
       name: `stack ${stackName} in ${region}`,
       option: `--stack ${stackName}`,
-      exportNames: async () => [...(await exports()).keys()],
+      exportNames,
       async open(exportName) {
-        const all = await exports();
-        const found = all.get(exportName);
-        const [opened] = openExports(found === undefined ? [] : [found], clients, runtime);
-        if (opened !== undefined) return opened;
+        const found = (await openAll()).find(({ name }) => name === exportName);
+        if (found !== undefined) return found;
         throw new ExportError(
           'ConfigurationError',
-          `There is no export ${exportName} in stack ${stackName} in ${region}. Its exports: ${listNames([...all.keys()])}`,
+          `There is no export ${exportName} in stack ${stackName} in ${region}. Its exports: ${listNames(await exportNames())}`,
         );
       },
-      openAll: async () => openExports([...(await exports()).values()], clients, runtime),
+      openAll,
       async check() {
         const { checkStack } = await import('./checks.ts');
-        return await checkStack([...(await exports()).values()], alarmTopic, clients);
+        return await checkStack(await readServices(), alarmTopic, clients);
       },
       async [Symbol.asyncDispose]() {
         clients.close();

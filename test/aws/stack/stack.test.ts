@@ -73,7 +73,7 @@ describe('a deployed stack', () => {
     aws.cloudFormation
       .on(DescribeStackResourceCommand)
       .resolves(resourceWith({ [serviceMetadataKey]: JSON.stringify(serviceMetadata(globex)) }));
-    expect(await stack.exportNames()).toEqual(['invoices']);
+    expect(await stack.exportNames()).toContain('invoices');
   });
 
   it('opens exports with the settings and the resources of their service', async () => {
