@@ -1,8 +1,7 @@
 /** The commands with their options and help. Examples are written for a program on the PATH, and shown as it can be run here. */
 
-import { dirname } from 'node:path';
 import type { CommandContext } from '../lib/operator/context.ts';
-import { packageFile } from './package-file.ts';
+import { settingsWithoutOption } from '../lib/operator/setting-options.ts';
 
 /** `names` is the first argument, or a list if the command takes any number of them. */
 type CommandFunction = (
@@ -15,108 +14,102 @@ type CommandFunction = (
 export interface CommandDefinition {
   readonly argument?: readonly [name: string, description: string];
   readonly description: string;
-  /** Descriptions by the flags; with the default value, if there is one. */
-  readonly options: Readonly<Record<string, string | readonly [description: string, defaultValue: string]>>;
+  readonly options: readonly (keyof typeof optionTable)[];
   readonly help: string;
   /** Options that there are not, and the settings that there are instead. */
   readonly settings?: Readonly<Record<string, string>>;
-  readonly load: (program: { readonly version: string }) => Promise<CommandFunction>;
+  readonly load: () => Promise<CommandFunction>;
 }
+
+/** The flags of each option, what it is for and its default value, if the parser has to know it. */
+export const optionTable = {
+  out: ['--out <directory>', 'a directory on this machine (default: ./exports)'],
+  stack: ['--stack <name>', 'a deployed stack; uses AWS_PROFILE and AWS_REGION'],
+  json: ['--json', 'print JSON on stdout, everything else on stderr'],
+  all: ['--all', 'every export'],
+  settings: ['--settings <file>', 'exports of this settings file'],
+
+  simulate: ['--simulate', 'use a simulator of the Report Export Service instead of the one in the settings file'],
+  baseUrl: ['--base-url <url>', 'the service (default: a simulator; of init an example)'],
+  vendor: ['--vendor <name>', 'vendor part of the headers X-<name>-…'],
+  cursorIn: ['--cursor-in <location>', 'send the cursor in query or body (default: query)'],
+  filterUntil: ['--filter-until <field>', 'filter that excludes reports from a date on: date.lt'],
+  export: ['--export <name>', 'name of the export, and first part of its keys (default: reports)'],
+  size: ['--size <n>', "reports per page, 1 to 10 (default: the service's)"],
+  compress: ['--compress', 'store each page as a gzip file: page-000001.xml.gz'],
+
+  since: ['--since <instant>', 'start here, not at the watermark (ISO 8601 UTC, or a date)'],
+  until: ['--until <instant>', 'with --since: in a bounded run of what is dated before it'],
+  each: ['--each <duration>', 'in runs that are so long, one after the other: P7D, or month'],
+  again: ['--again', 'export bounds again that were exported before'],
+  parallel: ['--parallel <n>', 'export n slices of the run at the same time, 1 to 16'],
+  slice: ['--slice <duration>', 'how long a slice is: PT1H (default: chosen for each run)'],
+  restart: ['--restart', 'abandon an unfinished run and start over'],
+  follow: ['--follow', 'wait for the end of the runs; always on for a directory'],
+  maxAttempts: ['--max-attempts <n>', 'try each step of a local run at most n times; 1: no retries'],
+  quiet: ['--quiet', 'show only warnings, and how each run ended'],
+
+  failed: ['--failed', 'in the overview, show only exports that need attention'],
+  watch: ['--watch', 'refresh every few seconds'],
+  newestRuns: ['--runs <n>', 'number of recent runs to show of one export', '5'],
+  run: ['--run <id>', 'the run (default: the newest one)'],
+  cat: ['--cat', 'print the content of the pages, decompressed'],
+  after: ['--after <sequence>', 'only the runs with a higher sequence', '0'],
+  bounded: ['--bounded', 'list bounded runs instead, by date'],
+  request: ['--request', 'send the first request and the one after it, and show what is found'],
+  yes: ['--yes', 'abandon it; without it, the command only says what it would abandon'],
+  to: ['--to <path>', 'the file (default: <export>-<run>.html), or with --all the directory'],
+  reportedRuns: ['--runs <n>', 'with --all: the number of newest runs per export (default: 100)'],
+  open: ['--open', 'open the file in the browser'],
+
+  port: ['--port <port>', 'on 127.0.0.1; 0 picks a free port', '0'],
+  reports: ['--reports <n>', 'generated reports at the start (default: 250)'],
+  api: ['--api', 'describe another API, by an example to be edited'],
+  package: ['--package <version>', 'the report-exporter to install: a version, or a tarball (default: this version)'],
+} as const satisfies Record<string, readonly [flags: string, description: string, defaultValue?: string]>;
 
 const oneExport = ['[export]', 'name of the export; optional if there is only one'] as const;
 const someExports = ['[exports...]', 'names of exports; optional if there is only one'] as const;
-
-const target = {
-  '--out <directory>': 'a directory on this machine (default: "./exports")',
-  '--stack <name>': 'a deployed stack; uses AWS_PROFILE and AWS_REGION',
-  '--json': 'print JSON on stdout, everything else on stderr',
-};
-
+const target = ['out', 'stack', 'json'] as const;
 /** What a run is started with. */
-const run = {
-  '--since <instant>': 'start here, not at the watermark (ISO 8601 UTC, or a date)',
-  '--until <instant>': 'with --since: export what is dated before it, in a bounded run',
-  '--each <duration>': 'in runs that are so long, one after the other: P7D, or month',
-  '--again': 'export bounds again that were exported before',
-  '--parallel <n>': 'export n slices of the run at the same time, 1 to 16',
-  '--slice <duration>': 'how long a slice is: PT1H (default: chosen for each run)',
-  '--restart': 'abandon an unfinished run and start over',
-};
+const start = ['since', 'until', 'each', 'again', 'parallel', 'slice', 'restart'] as const;
+/** What a settings file is for, in a run of one export. */
+const service = ['baseUrl', 'vendor', 'cursorIn', 'filterUntil', 'export', 'size', 'compress'] as const;
 
 export const commands: Readonly<Record<string, CommandDefinition>> = {
   local: {
     argument: ['[exports...]', 'names of exports of the settings file; optional if there is only one'],
     description: 'run an export on this machine, into a directory',
-    options: {
-      '--settings <file>': 'run exports of this settings file; options override it',
-      '--all': 'run every export of the settings file; without one, every export in the directory again',
-      '--simulate': 'use a local simulator of the Report Export Service instead of the one in the settings file',
-      '--base-url <url>': 'the service (default: a local simulator)',
-      '--vendor <name>': 'vendor part of the headers X-<name>-… (default: SERVICE)',
-      '--cursor-in <location>': 'send the cursor in query or body (default: query)',
-      '--filter-until <field>': 'filter that excludes reports from a date on: date.lt',
-      '--export <name>': 'name of the export, and first part of its keys (default: reports)',
-      '--size <n>': "reports per page, 1 to 10 (default: the service's)",
-      ...run,
-      '--out <directory>': 'directory for pages and state (default: ./exports)',
-      '--compress': 'store each page as a gzip file: page-000001.xml.gz',
-      '--max-attempts <n>': 'try each step at most n times; 1: no retries',
-      '--quiet': 'show only warnings, errors and the result',
-      '--json': 'print JSON on stdout, everything else on stderr',
-    },
+    options: ['settings', 'all', 'simulate', ...service, ...start, 'out', 'maxAttempts', 'quiet', 'json'],
     help: `
 Run it again to export what is new since the last run, or to resume an interrupted run. The API key comes from the environment
 variable REPORT_EXPORT_API_KEY, or the one in apiKeyEnv of a settings file. All else that can be set needs a settings file.
 
 With --settings, the exports run as they would be deployed, one after the other, except for schedules. A directory holds any
-number of exports, and saves the settings of each. With --all they run one after the other; one that fails does not stop the others.
+number of exports, and saves the settings of each. With --all, every export of the settings file runs; without one, every export
+in the directory again. One that fails does not stop the others.
 
 Examples:
   $ report-exporter local                                           # a first run, against the simulator
-  $ report-exporter local --size 3 --since 2026-11-20T00:00:00Z
   $ REPORT_EXPORT_API_KEY=… report-exporter local --base-url https://reports.example.com --vendor ACME --out /data/acme
-  $ report-exporter local --export invoices                         # a second export in the same directory
-  $ report-exporter local --all                                     # each of them again
+  $ report-exporter local --all                                     # every export in the directory again
   $ report-exporter local --since 2026-10-01 --until 2026-11-01 --parallel 8 # a month, 8 slices at a time
   $ report-exporter local --settings report-exporter.json nightly   # an export of a settings file
-  $ report-exporter local --settings report-exporter.json --all --simulate --out /tmp/try # all of them, without the service
 
 Exit status: 0 completed or skipped; 1 failed; 2 wrong usage or settings; 130 interrupted.`,
-    settings: {
-      '--api-key-env': 'services.<name>.apiKeyEnv',
-      '--proxy-url': 'services.<name>.proxyUrl',
-      '--ca': 'services.<name>.tls.ca',
-      '--client-certificate': 'services.<name>.tls.clientCertificate',
-      '--client-key': 'services.<name>.tls.clientKey',
-      '--client-key-passphrase-env': 'services.<name>.tls.clientKeyPassphraseEnv',
-      '--header': 'services.<name>.headers',
-      '--no-compression': 'services.<name>.compression',
-      '--root-element': 'services.<name>.rootElement',
-      '--overlap': 'exports[].since.overlap',
-      '--filter': 'exports[].filter',
-      '--format': 'exports[].format',
-      '--container': 'exports[].container',
-      '--max-pages': 'exports[].maxPages',
-      '--max-empty-pages': 'exports[].maxEmptyPages',
-    },
+    settings: settingsWithoutOption,
     load: async () => (await import('../lib/operator/commands/local.ts')).localCommand,
   },
 
   status: {
     argument: ['[export]', 'name of the export (default: an overview of all)'],
     description: 'show one export and its newest runs, or an overview of all',
-    options: {
-      ...target,
-      '--failed': 'in the overview, show only exports that need attention',
-      '--watch': 'refresh every few seconds',
-      '--runs <n>': ['number of recent runs to show of one export', '5'],
-    },
+    options: [...target, 'failed', 'watch', 'newestRuns'],
     help: `
 The overview shows those first that failed, were interrupted, are stale or cannot be read. An export is stale if its newest
 completed run is older than its schedule's freshness.
 
 Examples:
-  $ report-exporter status
   $ report-exporter status --stack ReportExporter --failed
   $ report-exporter status nightly --stack ReportExporter --watch
   $ report-exporter status --json | jq -r '.exports[] | select(.stale).export'
@@ -129,13 +122,7 @@ such directory, stack or export.`,
   start: {
     argument: someExports,
     description: 'start runs, or resume unfinished ones',
-    options: {
-      ...target,
-      '--all': 'start every export',
-      ...run,
-      '--follow': 'wait for the end of the runs; always on for a directory',
-      '--max-attempts <n>': 'try each step of a local run at most n times; 1: no retries',
-    },
+    options: [...target, 'all', ...start, 'follow', 'maxAttempts'],
     help: `
 A local export reads the settings file of its last start again, or uses that start's options. Ctrl-C interrupts a local run; a
 deployed run continues. Several exports of a stack start at the same time, those of a directory run one after the other. One that
@@ -146,12 +133,9 @@ alone. Bounds that overlap those of another bounded run are refused. With --each
 left. Slices and bounds need requests with an upper bound: see filterUntil in docs/settings.md.
 
 Examples:
-  $ report-exporter start reports
   $ report-exporter start nightly --stack ReportExporter --follow
-  $ report-exporter start nightly --stack ReportExporter --since 2026-11-01T00:00:00Z
   $ report-exporter start nightly --stack ReportExporter --parallel 8 --slice PT1H
   $ report-exporter start nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 16 --each month
-  $ report-exporter start invoices orders --stack ReportExporter
   $ report-exporter start --all --stack ReportExporter --follow
 
 Exit status: 0 completed, skipped, or started without --follow; 1 any failed; 2 wrong usage, or no such export;
@@ -162,17 +146,12 @@ Exit status: 0 completed, skipped, or started without --follow; 1 any failed; 2 
   verify: {
     argument: oneExport,
     description: 'read a run again and report what has changed',
-    options: {
-      ...target,
-      '--run <id>': 'the run (default: the newest published run)',
-      '--all': 'verify the newest published run of every export',
-    },
+    options: [...target, 'run', 'all'],
     help: `
 Checks every page (existence, size, SHA-256, metadata, and what is in a compressed one), the page numbers and cursors, the
-manifest against the page log, and latest.json. Without --run, bounded runs are left out.
+manifest against the page log, and latest.json. Without --run, it is the newest published run, and bounded runs are left out.
 
 Examples:
-  $ report-exporter verify
   $ report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c
   $ report-exporter verify --all --stack ReportExporter
 
@@ -184,18 +163,13 @@ applies to one of the exports. An export without a run is no problem.`,
   pages: {
     argument: oneExport,
     description: 'list the pages of a published run, or print them',
-    options: {
-      ...target,
-      '--run <id>': 'the run (default: the newest published run)',
-      '--cat': 'print the content of the pages, decompressed',
-    },
+    options: [...target, 'run', 'cat'],
     help: `
 With --json, prints a JSON object per page.
 
 Examples:
   $ report-exporter pages | xargs -d '\\n' sha256sum
-  $ report-exporter pages nightly --stack ReportExporter | head -1
-  $ report-exporter pages --cat | grep -c '<report '
+  $ report-exporter pages nightly --stack ReportExporter --cat | grep -c '<report '
 
 Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
     load: async () => (await import('../lib/operator/commands/pages.ts')).pagesCommand,
@@ -204,11 +178,7 @@ Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
   runs: {
     argument: oneExport,
     description: 'list the published runs of an export, in order',
-    options: {
-      ...target,
-      '--after <sequence>': ['only the runs with a higher sequence', '0'],
-      '--bounded': 'list bounded runs instead, by date',
-    },
+    options: [...target, 'after', 'bounded'],
     help: `
 The lowest sequence comes first. A reader does not catch up with bounded runs, so they have a list of their own. With --json, prints
 a JSON object per run: the fields of its run.json, and location, the address of its manifest. If the run.json of a run was changed,
@@ -225,21 +195,14 @@ Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
   plan: {
     argument: someExports,
     description: 'show what the next start would request, and why',
-    options: {
-      ...target,
-      '--settings <file>': 'exports of this settings file, before anything has run',
-      '--all': 'show it for every export',
-      '--request': 'send the first request and the one after it, and show what is found',
-      ...run,
-    },
+    options: [...target, 'settings', 'all', 'request', ...start],
     help: `
 Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
-here, also for a stack, and shows how many reports a page has, and which next page was found where.
+here, also for a stack, and shows how many reports a page has, and which next page was found where. With --settings, it plans exports
+that have not run yet.
 
 Examples:
-  $ report-exporter plan
   $ report-exporter plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
-  $ report-exporter plan --all --stack ReportExporter
   $ report-exporter plan audit --settings report-exporter.json --request
 
 Exit status: 0; 1 if a start would fail, or for an error of the service; 2 wrong usage or settings; 130 interrupted.`,
@@ -249,14 +212,10 @@ Exit status: 0; 1 if a start would fail, or for an error of the service; 2 wrong
   abandon: {
     argument: oneExport,
     description: 'abandon an unfinished run',
-    options: {
-      ...target,
-      '--since <instant>': 'abandon the bounded run that begins here, with --until',
-      '--until <instant>': 'where it ends',
-      '--yes': 'abandon it; without it, the command only says what it would abandon',
-    },
+    options: [...target, 'since', 'until', 'yes'],
     help: `
-An abandoned run is never published. The next start begins a new run at the watermark; of a bounded run, at its lower bound.
+An abandoned run is never published. The next start begins a new run at the watermark. With --since and --until, abandons the bounded
+run of these bounds; the next one begins at its lower bound.
 
 Examples:
   $ report-exporter abandon nightly --stack ReportExporter --yes
@@ -269,42 +228,28 @@ Exit status: 0 abandoned; 2 without --yes, wrong usage, or nothing to abandon.`,
   doctor: {
     argument: ['[export]', 'name of the export (default: all)'],
     description: 'check whether exports can run, and how to fix them',
-    options: {
-      ...target,
-      '--settings <file>': 'exports of this settings file, before anything has run',
-    },
+    options: [...target, 'settings'],
     help: `
 Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions; of a stack, also whether
 its alarms reach anyone. Requests one page of size 1 of each service and does not store it; of a stack, the function requests another
 one. In a directory, a file is written and removed again. With --settings, checks the file, API keys and services from here.
 
 Examples:
-  $ report-exporter doctor
   $ report-exporter doctor --settings report-exporter.json
   $ report-exporter doctor --stack ReportExporter
 
 Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`,
-    load: async ({ version }) => {
-      const { doctorCommand } = await import('../lib/operator/commands/doctor.ts');
-      return async (name, options: object, problems, context) =>
-        await doctorCommand(name, { ...options, version }, problems, context);
-    },
+    load: async () => (await import('../lib/operator/commands/doctor.ts')).doctorCommand,
   },
 
   report: {
     argument: oneExport,
     description: 'write HTML files that show how runs went',
-    options: {
-      ...target,
-      '--run <id>': 'the run (default: the newest run)',
-      '--to <path>': 'the file (default: <export>-<run>.html), or with --all the directory',
-      '--all': 'write a page per run and an index, of one export or of all',
-      '--runs <n>': 'with --all: the number of newest runs per export (default: 100)',
-      '--open': 'open the file in the browser',
-    },
+    options: [...target, 'run', 'to', 'all', 'reportedRuns', 'open'],
     help: `
+With --all, writes a page per run and an index, of one export or of all.
+
 Examples:
-  $ report-exporter report --open
   $ report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c --to incident.html
   $ report-exporter report --all --stack ReportExporter --to run-reports
 
@@ -314,11 +259,7 @@ Exit status: 0 written; 1 written, but with --all some runs cannot be read; 2 wr
 
   service: {
     description: 'run the simulator of the service until interrupted',
-    options: {
-      '--port <port>': ['on 127.0.0.1; 0 picks a free port', '0'],
-      '--vendor <name>': 'vendor part of the headers X-<name>-… (default: SERVICE)',
-      '--reports <n>': ['generated reports at the start', '250'],
-    },
+    options: ['port', 'vendor', 'reports'],
     help: `
 It accepts the API key in the environment variable REPORT_EXPORT_API_KEY.
 
@@ -328,35 +269,21 @@ Examples:
   $ report-exporter local --base-url http://127.0.0.1:8080 --out /tmp/out
 
 Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,
-    load: async () => {
-      const { serviceCommand } = await import('../lib/operator/commands/service.ts');
-      return async (_, ...rest) => await serviceCommand(...rest);
-    },
+    load: async () => (await import('../lib/operator/commands/service.ts')).serviceCommand,
   },
 
   init: {
     argument: ['[directory]', 'directory of the project; is created'],
     description: 'create a project that deploys exports: a CDK app and its settings',
-    options: {
-      '--base-url <url>': 'the service (default: an example, to be edited)',
-      '--vendor <name>': 'vendor part of the headers X-<name>-… (default: an example)',
-      '--api': 'describe another API, by an example to be edited',
-      '--package <version>': 'the report-exporter to install: a version, or a tarball (default: the version that runs)',
-      '--json': 'print JSON on stdout',
-    },
+    options: ['baseUrl', 'vendor', 'api', 'package', 'json'],
     help: `
 Writes package.json, cdk.json, app.js, report-exporter.json, .gitignore and README.md. Existing files are not overwritten.
 
 Examples:
-  $ report-exporter init my-exports
   $ report-exporter init my-exports --base-url https://reports.example.com --vendor ACME
   $ report-exporter init my-exports --api
 
 Exit status: 0 created; 1 files cannot be written; 2 wrong usage, or a file exists already.`,
-    load: async () => {
-      const { initCommand } = await import('../lib/operator/commands/init.ts');
-      return async (directory, options: object, problems, context) =>
-        await initCommand(directory, { ...options, packageFolder: dirname(packageFile) }, problems, context);
-    },
+    load: async () => (await import('../lib/operator/commands/init.ts')).initCommand,
   },
 };

@@ -1,12 +1,13 @@
 /** The command line: parses the arguments and runs the command, which is imported when it is called. */
 
 import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
 import { type CommandContext, exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { sanitizeArgument } from '../lib/operator/arguments.ts';
 import { commandOption, usageErrors } from './command-options.ts';
-import { commands } from './commands.ts';
+import { commands, optionTable } from './commands.ts';
 import { packageFile } from './package-file.ts';
 
 /** Runs the command that `args` name, and resolves to its exit status. Without a command, it is `local`. */
@@ -31,8 +32,8 @@ export async function runProgram(args: readonly string[], context: CommandContex
   for (const [name, { argument, description, options, help, settings = {}, load }] of Object.entries(commands)) {
     const command = program.command(name).description(description);
     if (argument !== undefined) command.argument(...argument);
-    for (const [flags, text] of Object.entries(options)) {
-      const [about = '', defaultValue] = [text].flat();
+    for (const option of options) {
+      const [flags, about, defaultValue]: readonly [string, string, string?] = optionTable[option];
       command.addOption(commandOption(flags, about, defaultValue));
     }
     // The parser knows them, so that their values are not taken for names.
@@ -47,9 +48,10 @@ export async function runProgram(args: readonly string[], context: CommandContex
         // The parser passes unknown options as arguments.
         const names = [command.processedArgs[0] ?? []].flat().filter((word: string) => !word.startsWith('-'));
         const problems = usageErrors(command, names, settings);
-        const run = await load({ version });
+        const run = await load();
         const isList = argument?.[0].endsWith('...]');
-        exitStatus = await run((isList ? names : names[0]) as never, command.opts<never>(), problems, context);
+        const given = { ...command.opts(), version, packageFolder: dirname(packageFile) };
+        exitStatus = await run((isList ? names : names[0]) as never, given as never, problems, context);
       });
   }
 

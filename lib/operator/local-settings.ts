@@ -16,23 +16,16 @@ import type { SettingsDocument } from '../settings/settings-document.ts';
 import { readTextFile } from '../settings/text-file.ts';
 import { parseWholeNumber, sanitizeArgument } from './arguments.ts';
 import { collectProblems } from './run-options.ts';
+import { settingOptions } from './setting-options.ts';
 
 /** The options that settings are read from, as the argument parser returns them. */
-export interface SettingOptions {
+export interface SettingOptions extends Partial<Record<Exclude<keyof typeof settingOptions, 'compress'>, string>> {
   /** A settings file. */
   readonly settings?: string;
   /** Every export of the file. */
   readonly all?: boolean;
   /** Use a simulator instead of the service in the file. */
   readonly simulate?: boolean;
-  /** The name of the export without a file. */
-  readonly export?: string;
-  readonly baseUrl?: string;
-  readonly vendor?: string;
-  readonly cursorIn?: string;
-  readonly filterUntil?: string;
-  readonly size?: string;
-  /** Store pages compressed. */
   readonly compress?: boolean;
 }
 
@@ -56,21 +49,15 @@ export async function readExports(
       : await import('../settings/settings-document.ts').then(({ fileDocument }) =>
           collectProblems(() => fileDocument(file, readTextFile), problems),
         );
-  const selected = selectExports(document?.value, names, all);
-  const patches = findPatches(selected, options, problems);
-  const edited = document && patched(document, patches);
+  const selected = selectExports(document?.value, file === undefined ? [] : names, all);
+  const edited = document && patched(document, findPatches(selected, options, problems));
   const parsed = edited && collectProblems(() => parseDeployment(edited), problems);
-  if (selected.length === 0) {
-    // The options have problems of their own, whatever the file says.
-    const unused = findPatches(selectExports(optionsDocument.value, []), options, problems);
-    collectProblems(() => parseDeployment(patched(optionsDocument, unused)), problems);
-  }
   if (parsed !== undefined && file !== undefined) problems.push(...findUnselected(document?.value, file, names, all));
 
   const isSimulated = file === undefined ? options.baseUrl === undefined : options.simulate === true;
-  const wanted = new Set(selectExports(edited?.value, names, all).map(({ name }) => name));
+  const wanted = new Set(selected.map(({ name }) => name));
   const exports = (parsed?.services ?? []).flatMap(({ name, service, apiKeyEnv, exports: ofService }) => {
-    const used = ofService.filter((each) => wanted.has(each.name));
+    const used = ofService.filter((each) => file === undefined || wanted.has(each.name));
     if (used.length > 0) problems.push(...findLocalProblems(service, `${file} services.${name}`, isSimulated));
     const local = {
       service: {
@@ -92,13 +79,12 @@ export async function readExports(
 }
 
 /** What later starts need to read the exports again. */
-export const settingsSource = (
-  file: string,
-  { simulate, baseUrl, vendor, cursorIn, filterUntil, size, compress }: SettingOptions,
-): SettingsSource => ({
-  file: resolve(file),
-  options: { simulate, baseUrl, vendor, cursorIn, filterUntil, size, compress },
-});
+export const settingsSource = (file: string, options: SettingOptions): SettingsSource => {
+  const { settings: _, all: __, export: ___, ...overriding } = options;
+  const names = ['simulate', ...Object.keys(settingOptions)];
+  const kept = Object.entries(overriding).filter(([name]) => names.includes(name));
+  return { file: resolve(file), options: Object.fromEntries(kept) };
+};
 
 /** The export as its file has it now. @throws ConfigurationError as `readExports` does */
 export async function readAgain({ file, options }: SettingsSource, exportName: string): Promise<LocalExport> {
@@ -156,41 +142,34 @@ interface Patch {
   readonly value: unknown;
 }
 
-const serviceOptions = {
-  '--base-url': 'baseUrl',
-  '--vendor': 'vendor',
-  '--cursor-in': 'cursorIn',
-  '--filter-until': 'filterUntil',
-} as const;
-
 /** What the options set for the selected exports. Adds to `problems` if an option of one service would apply to several. */
 function findPatches(
   selected: readonly WrittenExport[],
   options: SettingOptions,
   problems: string[],
 ): readonly Patch[] {
-  const { settings, export: name, size, compress } = options;
+  const { settings, size, compress } = options;
+  const values: Readonly<Record<string, unknown>> = {
+    ...options,
+    export: settings === undefined ? options.export : undefined,
+    size: size && parseWholeNumber(size),
+    compress: compress === true ? 'gzip' : undefined,
+  };
   const services = [...new Set(selected.map(({ service }) => String(service)))];
-  const ofService = Object.entries(serviceOptions).flatMap(([option, field]) =>
-    options[field] === undefined ? [] : [{ option, field, value: options[field] }],
-  );
-  if (services.length > 1) {
-    // An address or a name of one service must not be used for another.
-    const places = listNames(services);
-    for (const { option } of ofService) {
+  return Object.entries(settingOptions).flatMap(([name, [option, path]]) => {
+    if (values[name] === undefined) return [];
+    const isOfService = path.startsWith('services.');
+    if (isOfService && services.length > 1) {
+      // An address or a name of one service must not be used for another.
+      const places = listNames(services);
       problems.push(`${option}: the exports belong to different services (${places}); run them separately`);
+      return [];
     }
-  }
-  return [
-    ...(services.length === 1 ? ofService : []).map(({ option, field, value }) => {
-      return { option, path: ['services', services[0] ?? '', field], value };
-    }),
-    ...selected.flatMap(({ index }) => [
-      { option: '--export', path: ['exports', index, 'name'], value: settings === undefined ? name : undefined },
-      { option: '--size', path: ['exports', index, 'size'], value: size && parseWholeNumber(size) },
-    ]),
-    { option: '--compress', path: ['bucket', 'compression'], value: compress === true ? 'gzip' : undefined },
-  ].filter(({ value }) => value !== undefined);
+    const places = !path.includes('*') ? [''] : isOfService ? services : selected.map(({ index }) => index);
+    return places.map((place) => {
+      return { option, path: path.split('.').map((key) => (key === '*' ? place : key)), value: values[name] };
+    });
+  });
 }
 
 /** The settings with the patches. What is wrong with them is described by their options. */

@@ -141,7 +141,7 @@ describe('verify', () => {
         const ended = await runOn(out, 'verify', ...args);
         expect(ended).toMatchObject({
           status: 1,
-          stdout: expect.stringMatching(`run ${id} .*\\n.*manifest.json is missing`),
+          stdout: expect.stringMatching(`run ${id}, .*\\n.*manifest.json is missing`),
         });
       }
       expect(lines(await runOn(out, 'status', 'daily')).find((line) => line.includes(id))).toMatch(/ damaged /);

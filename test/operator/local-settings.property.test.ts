@@ -147,16 +147,6 @@ describe('the settings of local exports', () => {
       ['--size: must be 1 to 10, unless the service has api'],
     ],
     [
-      'options, although no export is selected',
-      [],
-      { size: 'x', cursorIn: 'header' },
-      [
-        '--cursor-in: must be query or body',
-        '--size: must be a whole number',
-        `Specify exports of ${file}, or run all of them with --all: one, two`,
-      ],
-    ],
-    [
       'an address for several services',
       ['two', 'one'],
       { baseUrl: 'https://c.example', vendor: 'X' },

@@ -21,6 +21,7 @@ import {
 import { readExports, type SettingOptions, settingsSource } from '../local-settings.ts';
 import { sanitizeArgument } from '../arguments.ts';
 import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
+import { settingOptions } from '../setting-options.ts';
 import { type Startable, startExports } from '../start-exports.ts';
 
 export interface LocalOptions extends SettingOptions, RunOptions {
@@ -80,37 +81,30 @@ export async function localCommand(
   return await startExports(startable, selected, start, context);
 }
 
-/** The options that settings are read from. */
-const settingOptions = {
-  '--simulate': 'simulate',
-  '--base-url': 'baseUrl',
-  '--vendor': 'vendor',
-  '--export': 'export',
-  '--size': 'size',
-  '--filter-until': 'filterUntil',
-  '--cursor-in': 'cursorIn',
-  '--compress': 'compress',
-} as const satisfies Record<string, keyof SettingOptions>;
-
 function findConflicts(names: readonly string[], options: LocalOptions): readonly string[] {
-  const given = Object.entries(settingOptions).flatMap(([option, field]) =>
-    options[field] === undefined ? [] : [option],
+  const { settings, all = false, simulate, baseUrl } = options;
+  const given = Object.entries({ ...settingOptions, simulate: ['--simulate'] as const }).flatMap(([name, [option]]) =>
+    options[name as keyof LocalOptions] === undefined ? [] : [option],
   );
-  const has = (option: string) => given.includes(option);
-  const simulated = '--simulate: cannot be combined with --base-url, which names a service';
-  return [
-    ...(options.settings === undefined ? names.map((name) => sanitizeArgument(`${name}: unexpected argument`)) : []),
-    ...(options.settings === undefined && options.all === true
-      ? given.map((option) => `${option}: cannot be combined with --all, which uses the saved settings of each export`)
-      : []),
-    ...(options.settings !== undefined && has('--export')
-      ? ['--export: cannot be combined with --settings; name the exports as arguments']
-      : []),
-    ...(options.settings !== undefined && options.all === true && names.length > 0
-      ? ['--all: runs every export; leave out the names of exports']
-      : []),
-    ...(has('--simulate') && has('--base-url') ? [simulated] : []),
+  const conflicts: readonly (readonly [string, boolean])[] = [
+    ...(settings === undefined ? names : []).map(
+      (name) => [sanitizeArgument(`${name}: unexpected argument`), true] as const,
+    ),
+    ...given.map((option) => {
+      const problem = `${option}: cannot be combined with --all, which uses the saved settings of each export`;
+      return [problem, all && settings === undefined] as const;
+    }),
+    [
+      '--export: cannot be combined with --settings; name the exports as arguments',
+      options.export !== undefined && settings !== undefined,
+    ],
+    ['--all: runs every export; leave out the names of exports', all && settings !== undefined && names.length > 0],
+    [
+      '--simulate: cannot be combined with --base-url, which names a service',
+      simulate !== undefined && baseUrl !== undefined,
+    ],
   ];
+  return conflicts.flatMap(([problem, applies]) => (applies ? [problem] : []));
 }
 
 /** None in a directory in which nothing has run. */

@@ -18,6 +18,7 @@ export interface ServiceOptions {
 
 /** Serves until it is interrupted. The first line on stdout contains the base URL. */
 export async function serviceCommand(
+  _: undefined,
   options: ServiceOptions,
   usageErrors: readonly string[],
   { env, stdout, stderr, signal }: CommandContext,
