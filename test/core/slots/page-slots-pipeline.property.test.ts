@@ -1,104 +1,23 @@
 /** A slot allows one request at a time: the service within a slot, alone and in the page pipeline. */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { LoopState } from '../../../lib/core/model.ts';
-import type { PageRequest, ReceivedPage, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
+import type { PageRequest, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
-import { type HeldSlot, withinSlot } from '../../../lib/core/slots/held-slot.ts';
-import { discard } from '../../../lib/core/steps/upper-bound.ts';
 import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
-import { aFetchedPage, anExportRequest, at, collect, withSpools } from '../../support/builders.ts';
+import { collect, withSpools } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
-import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
 import { cases, fc, test } from '../../support/property.ts';
-import { type RawReply, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
-import { clientFor } from '../../support/service/service-client.ts';
-
-const aRequest = (label: string): PageRequest => ({
-  request: anExportRequest(),
-  since: at('2026-11-01T00:00:00Z'),
-  begunAt: at('2026-11-20T02:00:00Z'),
-  cursor: null,
-  label,
-});
 
 /** Lets every promise settle that does not wait for the test. */
 async function settled(): Promise<void> {
   for (let round = 0; round < 10; round += 1) await new Promise(setImmediate);
 }
-
-describe('the service within a slot', () => {
-  /** A service whose pages are complete only when the test says so, and that ignores signals. */
-  function aService() {
-    const sent: string[] = [];
-    const responses = new Map<string, PromiseWithResolvers<ReceivedPage>>();
-    const send: ReportService['fetch'] = async ({ label }) => {
-      sent.push(label);
-      const response = Promise.withResolvers<ReceivedPage>();
-      responses.set(label, response);
-      return await response.promise;
-    };
-    const slot: HeldSlot = { take: async () => {}, release: async () => {} };
-    const fetchWithin = withinSlot(send, slot);
-    const fetch = (label: string, signal?: AbortSignal) => {
-      const fetched = fetchWithin(aRequest(label), { sink: discard, signal });
-      fetched.catch(() => {});
-      return fetched;
-    };
-    const respond = (label: string, page: ReceivedPage = aFetchedPage()) => responses.get(label)?.resolve(page);
-    const fail = (label: string, error: Error) => responses.get(label)?.reject(error);
-    return { sent, fetch, respond, fail };
-  }
-
-  it('sends requests in the order of their calls, each once the page before it is complete', async () => {
-    const { sent, fetch, respond } = aService();
-    const labels = ['one', 'two', 'three', 'four'];
-    const pages = labels.map((label) => fetch(label));
-    for (const [index, label] of labels.entries()) {
-      await settled();
-      expect(sent).toEqual(labels.slice(0, index + 1));
-      const page = aFetchedPage();
-      respond(label, page);
-      expect(await pages[index]).toBe(page);
-    }
-  });
-
-  it('sends the next request if a request fails', async () => {
-    const { sent, fetch, fail } = aService();
-    const one = fetch('one');
-    void fetch('two');
-    await settled();
-    const refused = new Error('connection refused');
-    fail('one', refused);
-    await expect(one).rejects.toBe(refused);
-    await settled();
-    expect(sent).toEqual(['one', 'two']);
-  });
-
-  it('does not send a request that is aborted while it waits, and sends those after it in order', async () => {
-    const { sent, fetch, respond } = aService();
-    const cancellation = new AbortController();
-    void fetch('one');
-    const two = fetch('two', cancellation.signal);
-    void fetch('three');
-    await settled();
-    const reason = new Error('no longer needed');
-    cancellation.abort(reason);
-    await expect(unlessStuck(two)).rejects.toBe(reason);
-    await settled();
-    expect(sent).toEqual(['one']);
-    respond('one');
-    await settled();
-    expect(sent).toEqual(['one', 'three']);
-    const ignored = fetch('four', cancellation.signal);
-    await expect(ignored).rejects.toBe(reason);
-  });
-});
 
 /** Where the pipeline fails or is interrupted. */
 const stages = [
@@ -277,46 +196,6 @@ describe('the page pipeline within a slot', () => {
     gates.store.resolve();
     await unlessStuck(invoked);
     expect(await loggedPages(bench)).toEqual(allPages);
-  });
-
-  it('would have two requests open without a slot', async () => {
-    const { deps, stats, invocation } = aCountedExport(undefined);
-    await unlessStuck(invoke({ ...deps, slots: undefined }, { maxInFlight: 2, signal: invocation.signal }));
-    expect(stats.mostOpen).toBe(2);
-  });
-
-  it('sends one request at a time over HTTP, also after a response that breaks off', async () => {
-    const answering = { now: 0, most: 0 };
-    /** A response whose body takes a moment longer than its headers. The third breaks off once. */
-    const reply =
-      (page: number, breaksOff = false): RawReply =>
-      async (socket) => {
-        answering.now += 1;
-        answering.most = Math.max(answering.most, answering.now);
-        const headers: Record<string, string> = page < pages ? { 'x-service-cursor': cursorAt(page) } : {};
-        const response = rawResponse({ headers });
-        socket.write(response.subarray(0, -20));
-        await sleep(10);
-        answering.now -= 1;
-        if (breaksOff) socket.destroy();
-        else socket.write(response.subarray(-20));
-      };
-    await using server = await startRawServer(
-      reply(1),
-      reply(2),
-      reply(3, true),
-      ...([3, 4, 5, 6, 7, 8].map((page) => reply(page)) as [RawReply, ...RawReply[]]),
-    );
-    await using client = clientFor(server);
-    const { deps, bench, invocation } = aCountedExport(undefined);
-    const overHttp = { ...deps, service: client };
-    const settings = { maxInFlight: 2, signal: invocation.signal };
-    await expect(invoke(overHttp, settings)).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
-    expect(await loggedPages(bench)).toEqual([1, 2]);
-    expect(await invoke(overHttp, settings)).toMatchObject({ next: 'finish' });
-    expect(await loggedPages(bench)).toEqual(allPages);
-    expect(server.requests).toHaveLength(pages + 1);
-    expect(answering.most).toBe(1);
   });
 
   const failures = fc.record({

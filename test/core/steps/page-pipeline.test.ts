@@ -192,14 +192,6 @@ describe('an invocation of several pages', () => {
     expect(bench.service.requests).toHaveLength(3);
   });
 
-  it('detects repeating cursors, and publishes nothing', async () => {
-    const bench = manyPages({ script: () => aFetchedPage({ nextCursor: cursorAt(2) }) });
-    expect(await bench.start()).toMatchObject({
-      status: 'failed',
-      failed: { error: 'RepeatedCursorError', resumable: false },
-    });
-  });
-
   it('stores no page after the one at which repeating cursors are detected', async () => {
     const repeatingCursors = (plain: PageRequest) => {
       const at = Number.parseInt(plain.cursor?.slice(-12) ?? '0', 16);
