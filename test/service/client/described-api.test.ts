@@ -29,7 +29,14 @@ import { asCursor, type Instant } from '../../../lib/core/model.ts';
 import { apiSchema } from '../../../lib/settings/api-settings.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
-import { clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service/service-client.ts';
+import {
+  clientFor,
+  failureOf,
+  pageFrom,
+  pageRequest,
+  readPage,
+  trickyApiKey,
+} from '../../support/service/service-client.ts';
 import { fetchPage } from '../../support/builders.ts';
 
 const body = { from: 'body', at: '/next', to: { query: 'cursor' } };
@@ -766,20 +773,22 @@ describe('a page', () => {
 
   it('without content has the content type of the description', async () => {
     const api = apiOf(noContent());
-    await using server = await startRawServer(rawResponse({ status: 204, body: '', headers: {} }));
-    await using client = clientFor(server, { api });
-    const page = await fetchPage(client, pageRequest({ api: apiOfRequest({ api }) }));
+    const page = await pageFrom(
+      rawResponse({ status: 204, body: '', headers: {} }),
+      pageRequest({ api: apiOfRequest({ api }) }),
+      { api },
+    );
     expect(await readPage(page)).toBe('');
     expect(page).toMatchObject({ contentType: 'application/json', documentRoot: null });
   });
 
   it('of CSV has the document root of its first row', async () => {
     const api = apiOf(of('csv'));
-    await using server = await startRawServer(
+    const page = await pageFrom(
       rawResponse({ headers: { 'content-type': 'text/csv' }, body: 'id,text\n' }),
+      pageRequest({ api: apiOfRequest({ api }) }),
+      { api },
     );
-    await using client = clientFor(server, { api });
-    const page = await fetchPage(client, pageRequest({ api: apiOfRequest({ api }) }));
     expect([page.documentRoot, page.documentRootText()]).toEqual(['columns id,text', 'id,text']);
   });
 

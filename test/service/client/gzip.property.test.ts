@@ -12,7 +12,9 @@ import { chunk, rawResponse, startRawServer } from '../../support/service/raw-se
 import {
   anErrorContext,
   clientFor,
+  failureFrom,
   failureOf,
+  pageFrom,
   pageRequest,
   readPage,
   trickyApiKey,
@@ -193,9 +195,7 @@ describe('a body', () => {
 describe('a compressed page', () => {
   it.each(['gzip', 'x-gzip', 'GZip'])('is delivered decoded: %s', async (name) => {
     const body = gzipSync(document);
-    await using server = await startRawServer(rawResponse({ headers: { 'content-encoding': name }, body }));
-    await using client = clientFor(server);
-    const page = await fetchPage(client, pageRequest());
+    const page = await pageFrom(rawResponse({ headers: { 'content-encoding': name }, body }));
     expect(await readPage(page)).toBe(document);
     expect(page.reports).toBe(10_000);
     expect(page.transferredBytes).toBe(body.length);
@@ -203,9 +203,9 @@ describe('a compressed page', () => {
   });
 
   it('says nothing about the bytes that travelled if it was not compressed', async () => {
-    await using server = await startRawServer(rawResponse({ headers: { 'content-encoding': 'identity' } }));
-    await using client = clientFor(server);
-    expect((await fetchPage(client, pageRequest())).transferredBytes).toBeUndefined();
+    expect(
+      (await pageFrom(rawResponse({ headers: { 'content-encoding': 'identity' } }))).transferredBytes,
+    ).toBeUndefined();
   });
 
   it.each([
@@ -220,9 +220,7 @@ describe('a compressed page', () => {
       'content encoding "gzip, gzip"',
     ],
   ] as const)('is refused by its headers, unread: %j', async (headers, problem) => {
-    await using server = await startRawServer(rawResponse({ headers, body: gzipSync('<r/>') }));
-    await using client = clientFor(server);
-    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject(invalid(problem));
+    expect(await failureFrom(rawResponse({ headers, body: gzipSync('<r/>') }))).toMatchObject(invalid(problem));
   });
 
   it('is refused if the settings do not allow it', async () => {
@@ -268,19 +266,21 @@ describe('a compressed page', () => {
   it('is limited by its encoded size, too: an endless one may have no content', async () => {
     const emptyBlock = Buffer.from([0, 0, 0, 0xff, 0xff]);
     const body = chunk(Buffer.concat([zlib.gzipSync('').subarray(0, 10), ...Array<Buffer>(1_000).fill(emptyBlock)]));
-    await using server = await startRawServer((socket) => {
-      socket.write('HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ncontent-encoding: gzip\r\n');
-      socket.write(Buffer.concat([Buffer.from('transfer-encoding: chunked\r\n\r\n'), body]));
-    });
-    await using client = clientFor(server, { maxPageBytes: 4_000 });
-    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject({ name: 'ConfigurationError' });
+    expect(
+      await failureFrom(
+        (socket) => {
+          socket.write('HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ncontent-encoding: gzip\r\n');
+          socket.write(Buffer.concat([Buffer.from('transfer-encoding: chunked\r\n\r\n'), body]));
+        },
+        pageRequest(),
+        { maxPageBytes: 4_000 },
+      ),
+    ).toMatchObject({ name: 'ConfigurationError' });
   });
 
   it('is unavailable if the connection closes before its stated length', async () => {
     const response = rawResponse({ headers: { 'content-encoding': 'gzip' }, body: gzipSync(document) });
-    await using server = await startRawServer((socket) => void socket.end(response.subarray(0, -4)));
-    await using client = clientFor(server);
-    const error = await failureOf(readPage(fetchPage(client, pageRequest())));
+    const error = await failureFrom((socket) => void socket.end(response.subarray(0, -4)));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('closed the conn'),
@@ -303,9 +303,7 @@ describe('a compressed error response', () => {
   it('is quoted', async () => {
     const headers = { 'content-encoding': 'gzip', 'content-type': 'text/plain' };
     const body = gzipSync(`the database is away ${'again '.repeat(1_000)}`);
-    await using server = await startRawServer(rawResponse({ status: 500, headers, body }));
-    await using client = clientFor(server);
-    expect((await failureOf(fetchPage(client, pageRequest()))).message).toContain(
+    expect((await failureFrom(rawResponse({ status: 500, headers, body }))).message).toContain(
       'Response: the database is away again',
     );
   });
@@ -313,9 +311,9 @@ describe('a compressed error response', () => {
   it('is redacted if it contains the API key', async () => {
     const headers = { 'content-encoding': 'gzip', 'content-type': 'text/plain' };
     const body = gzipSync(`the key is ${trickyApiKey}`);
-    await using server = await startRawServer(rawResponse({ status: 500, headers, body }));
-    await using client = clientFor(server);
-    expect((await failureOf(fetchPage(client, pageRequest()))).message).toContain('not shown: it contains the API key');
+    expect((await failureFrom(rawResponse({ status: 500, headers, body }))).message).toContain(
+      'not shown: it contains the API key',
+    );
   });
 
   it.each([
@@ -323,9 +321,7 @@ describe('a compressed error response', () => {
     ['has an unknown encoding', 'compress', Buffer.from('gibberish')],
   ])('is not quoted if it %s', async (_, encoding, body) => {
     const headers = { 'content-encoding': encoding, 'content-type': 'text/plain' };
-    await using server = await startRawServer(rawResponse({ status: 500, headers, body }));
-    await using client = clientFor(server);
-    expect((await failureOf(fetchPage(client, pageRequest()))).message).toMatch(
+    expect((await failureFrom(rawResponse({ status: 500, headers, body }))).message).toMatch(
       /responded with 500 for page 1 of run R$/,
     );
   });

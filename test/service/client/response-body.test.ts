@@ -13,7 +13,9 @@ import {
   aCursor,
   backoff,
   clientFor,
+  failureFrom,
   failureOf,
+  pageFrom,
   pageRequest,
   readPage,
   trickyApiKey,
@@ -33,13 +35,11 @@ describe('a chunked body', () => {
       fc.asyncProperty(fc.uniqueArray(fc.nat(body.length), { maxLength: 6 }), async (cuts) => {
         const edges = [0, ...cuts.toSorted((a, b) => a - b), body.length];
         const pieces = edges.slice(1).map((end, index) => body.subarray(edges[index], end));
-        await using server = await startRawServer(async (socket) => {
+        const page = await pageFrom(async (socket) => {
           socket.setNoDelay(true).write(chunkedHead);
           for (const piece of pieces.filter(({ length }) => length > 0)) socket.write(chunk(piece));
           socket.write(chunk(''));
         });
-        await using client = clientFor(server);
-        const page = await fetchPage(client, pageRequest());
         expect(page.body.equals(body)).toBe(true);
         expect(page.reports).toBe(2);
       }),
@@ -68,11 +68,9 @@ describe('a chunked body', () => {
   });
 
   it('that ends when the connection closes is complete if its root is closed', async () => {
-    await using server = await startRawServer((socket) => {
+    const page = await pageFrom((socket) => {
       socket.end(rawResponse({ framing: 'close' }));
     });
-    await using client = clientFor(server);
-    const page = await fetchPage(client, pageRequest());
     expect(page.body.toString()).toBe(twoReports);
     expect(page.reports).toBe(2);
   });
@@ -112,10 +110,8 @@ describe('a cursor header after the last chunk', () => {
   it.each(['x-service-cursor', 'X-SERVICE-CURSOR', 'X-Service-Cursor'])(
     'fails with ContractError, because the page would count as the last one (%s)',
     async (name) => {
-      await using server = await startRawServer(endingWith(`x-checksum: 1\r\n${name}: ${aCursor}\r\n`));
-      await using client = clientFor(server);
       for (const request of [pageRequest(), json, pageRequest({ cursor: aCursor })]) {
-        const error = await failureOf(readPage(fetchPage(client, request)));
+        const error = await failureFrom(endingWith(`x-checksum: 1\r\n${name}: ${aCursor}\r\n`), request);
         expect(error).toMatchObject({
           name: 'ContractError',
           message: expect.stringMatching(/the cursor header follows the body/),
@@ -125,9 +121,7 @@ describe('a cursor header after the last chunk', () => {
   );
 
   it('is not confused with other trailers, which are ignored', async () => {
-    await using server = await startRawServer(endingWith('x-checksum: 1\r\nx-cursor: 2\r\n'));
-    await using client = clientFor(server);
-    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
+    expect(await readPage(pageFrom(endingWith('x-checksum: 1\r\nx-cursor: 2\r\n')))).toBe(twoReports);
   });
 
   it('of another vendor fails with ContractError, unless our own cursor precedes the body', async () => {
@@ -156,11 +150,9 @@ describe('a truncated body', () => {
     const head = whole.indexOf('\r\n\r\n') + 4;
     const sample = [head, head + 1, head + 5, whole.length - 6, whole.length - 3, whole.length - 1];
     for (const end of sample) {
-      await using server = await startRawServer((socket) => {
+      const error = await failureFrom((socket) => {
         socket.end(whole.subarray(0, end));
       });
-      await using client = clientFor(server);
-      const error = await failureOf(readPage(fetchPage(client, pageRequest())));
       expect(error).toMatchObject({
         name: 'ServiceUnavailableError',
         message: expect.stringMatching(/closed the connection after \d+ bytes of page 1 of run R/),
@@ -170,11 +162,9 @@ describe('a truncated body', () => {
   });
 
   it('is detected by its content-length in a format other than XML', async () => {
-    await using server = await startRawServer((socket) => {
+    const error = await failureFrom((socket) => {
       socket.end(rawResponse({ body: '{"reports":[]}', headers: { 'content-length': '15' }, framing: 'close' }));
-    });
-    await using client = clientFor(server);
-    const error = await failureOf(readPage(fetchPage(client, json)));
+    }, json);
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('after 14 bytes'),
@@ -182,20 +172,16 @@ describe('a truncated body', () => {
   });
 
   it('without a length is detected by missing end tags', async () => {
-    await using server = await startRawServer((socket) => {
+    const error = await failureFrom((socket) => {
       socket.end(rawResponse({ framing: 'close' }).subarray(0, -12));
     });
-    await using client = clientFor(server);
-    const error = await failureOf(readPage(fetchPage(client, pageRequest())));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringMatching(/byte \d+: unclosed tag/) });
   });
 
   it('is detected after a connection reset', async () => {
-    await using server = await startRawServer((socket) => {
+    const error = await failureFrom((socket) => {
       socket.write(rawResponse().subarray(0, -20), () => setTimeout(() => socket.resetAndDestroy(), 20));
     });
-    await using client = clientFor(server);
-    const error = await failureOf(readPage(fetchPage(client, pageRequest())));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('closed the connection after'),
@@ -203,13 +189,13 @@ describe('a truncated body', () => {
   });
 
   it('may look complete: a reset in place of the last chunk is not an end', async () => {
-    await using server = await startRawServer((socket) => {
-      socket.write(Buffer.concat([Buffer.from(chunkedHead), chunk('<r/>')]), () =>
-        setTimeout(() => socket.resetAndDestroy(), 20),
-      );
-    });
-    await using client = clientFor(server);
-    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject({
+    expect(
+      await failureFrom((socket) => {
+        socket.write(Buffer.concat([Buffer.from(chunkedHead), chunk('<r/>')]), () =>
+          setTimeout(() => socket.resetAndDestroy(), 20),
+        );
+      }),
+    ).toMatchObject({
       name: 'ServiceUnavailableError',
     });
   });
@@ -220,9 +206,7 @@ describe('an invalid body', () => {
     ['at its beginning', 'Sorry!', 'text data outside of root'],
     ['at its end', '<r>\n <a>', 'byte 8'],
   ])('fails with ContractError: %s', async (_, body, problem) => {
-    await using server = await startRawServer(rawResponse({ body }));
-    await using client = clientFor(server);
-    const error = await failureOf(readPage(fetchPage(client, pageRequest())));
+    const error = await failureFrom(rawResponse({ body }));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining(problem) });
   });
 
@@ -246,9 +230,9 @@ describe('an invalid body', () => {
   });
 
   it('may be exactly as large as the limit', async () => {
-    await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server, { maxPageBytes: Buffer.byteLength(twoReports) });
-    expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
+    expect(
+      await readPage(pageFrom(rawResponse(), pageRequest(), { maxPageBytes: Buffer.byteLength(twoReports) })),
+    ).toBe(twoReports);
   });
 });
 
@@ -265,9 +249,7 @@ describe('a slow service', () => {
   });
 
   it('fails when it sends no data between two chunks', async () => {
-    await using server = await startRawServer(incomplete);
-    await using client = clientFor(server, { bodyTimeout: 50 });
-    const error = await failureOf(readPage(fetchPage(client, pageRequest())));
+    const error = await failureFrom(incomplete, pageRequest(), { bodyTimeout: 50 });
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
       message: 'Report service sent no data for 50 ms after 3 bytes of page 1 of run R',
@@ -351,9 +333,7 @@ describe('a response that is not HTTP', () => {
     ['with a length and chunks', withLengths('content-length: 1\r\ntransfer-encoding: chunked'), lengths],
     ['with a length that is no number', withLengths('content-length: 99999999999999999999'), lengths],
   ])('fails with ContractError, without repeating its bytes: %s', async (_, response, problem) => {
-    await using server = await startRawServer(response);
-    await using client = clientFor(server);
-    const { name, message } = await failureOf(readPage(fetchPage(client, pageRequest())));
+    const { name, message } = await failureFrom(response);
     expect(name).toBe('ContractError');
     expect(message).toMatch(/^Report service sent a response that is not valid HTTP \(/);
     expect(message).toContain(`(${problem})`);
@@ -363,9 +343,7 @@ describe('a response that is not HTTP', () => {
   });
 
   it('fails with ContractError above 16 KiB of headers', async () => {
-    await using server = await startRawServer(rawResponse({ headers: { 'x-much': 'x'.repeat(17 * 1024) } }));
-    await using client = clientFor(server);
-    const error = await failureOf(fetchPage(client, pageRequest()));
+    const error = await failureFrom(rawResponse({ headers: { 'x-much': 'x'.repeat(17 * 1024) } }));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('16384 bytes of headers') });
   });
 });

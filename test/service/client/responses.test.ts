@@ -9,7 +9,9 @@ import {
   aCursor,
   backoff,
   clientFor,
+  failureFrom,
   failureOf,
+  pageFrom,
   pageRequest,
   readPage,
   trickyApiKey,
@@ -19,28 +21,19 @@ import type { ApiKeySource } from '../../../lib/service/client/api-key.ts';
 
 type Parts = NonNullable<Parameters<typeof rawResponse>[0]>;
 
-/** The page that the client makes of such a response. */
-async function fetchResponse(parts: Parts, request = pageRequest(), options: Parameters<typeof clientFor>[1] = {}) {
-  await using server = await startRawServer(rawResponse(parts));
-  await using client = clientFor(server, options);
-  const page = await fetchPage(client, request);
-  return { page, text: await readPage(page) };
-}
-
-const failureFor = (parts: Parts, request = pageRequest(), options: Parameters<typeof clientFor>[1] = {}) =>
-  failureOf(fetchResponse(parts, request, options));
+const fetchResponse = (parts: Parts, request = pageRequest(), options: Parameters<typeof pageFrom>[2] = {}) =>
+  pageFrom(rawResponse(parts), request, options);
+const failureFor = (...args: Parameters<typeof fetchResponse>) => failureOf(fetchResponse(...args));
 
 const json = pageRequest({ format: 'JSON' });
 
 describe('a page', () => {
   it('is delivered byte for byte, with its reports, content type and service time', async () => {
     const body = '\uFEFF<r>\r\n<a>1</a>\t<b/><c><d/></c></r>\n';
-    const { page, text } = await fetchResponse(
-      { body, headers: { date: 'Fri, 20 Nov 2026 02:00:07 GMT' } },
-      pageRequest(),
-      { monotonicNow: () => 0 },
-    );
-    expect(text).toBe(body);
+    const page = await fetchResponse({ body, headers: { date: 'Fri, 20 Nov 2026 02:00:07 GMT' } }, pageRequest(), {
+      monotonicNow: () => 0,
+    });
+    expect(await readPage(page)).toBe(body);
     expect(page.reports).toBe(3);
     expect(page).toMatchObject({
       contentType: 'application/xml;charset=UTF-8',
@@ -51,7 +44,7 @@ describe('a page', () => {
 
   it('has the document root of its root element, and an excerpt', async () => {
     const body = '<a:reports xmlns:a="urn:a">\n<a:report/></a:reports>';
-    const { page } = await fetchResponse({ body });
+    const page = await fetchResponse({ body });
     expect(page.documentRoot).toBe('{urn:a}reports');
     expect(page.documentRootText()).toBe('{urn:a}reports');
     expect(page.excerpt()).toBe('<a:reports xmlns:a="urn:a"> <a:report/></a:reports>');
@@ -59,20 +52,20 @@ describe('a page', () => {
 
   it('has a short excerpt, without the API key', async () => {
     const body = `<error key="${Buffer.from(trickyApiKey).toString('hex')}">${'x'.repeat(100_000)}</error>`;
-    const { page } = await fetchResponse({ body });
+    const page = await fetchResponse({ body });
     expect(page.excerpt()).not.toContain(Buffer.from(trickyApiKey).toString('hex'));
     expect(page.excerpt().length).toBeLessThanOrEqual(200);
   });
 
   it('has a name of its root element for messages, without a part of the API key', async () => {
     const options = { apiKey: fixedApiKey('S3cr3t-key-with-odd') };
-    const { page } = await fetchResponse({ body: '<r xmlns="urn:s3cr3tkey"/>' }, pageRequest(), options);
+    const page = await fetchResponse({ body: '<r xmlns="urn:s3cr3tkey"/>' }, pageRequest(), options);
     expect(page.documentRoot).toBe('{urn:s3cr3tkey}r');
     expect(page.documentRootText()).toBe('[not shown: it contains the API key]');
   });
 
   it('may contain no reports', async () => {
-    const { page } = await fetchResponse({ body: '<reports/>' });
+    const page = await fetchResponse({ body: '<reports/>' });
     expect(page.reports).toBe(0);
   });
 
@@ -88,29 +81,31 @@ describe('a page', () => {
       },
       refresh: async () => 'key',
     };
-    await using server = await startRawServer(async (socket) => {
-      waiting(40);
-      const response = rawResponse();
-      socket.write(response.subarray(0, -20));
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      waiting(7_000);
-      socket.write(response.subarray(-20));
-    });
-    await using client = clientFor(server, { apiKey, now: () => now, monotonicNow: () => now });
-    const { timing } = await fetchPage(client, pageRequest());
+    const { timing } = await pageFrom(
+      async (socket) => {
+        waiting(40);
+        const response = rawResponse();
+        socket.write(response.subarray(0, -20));
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        waiting(7_000);
+        socket.write(response.subarray(-20));
+      },
+      pageRequest(),
+      { apiKey, now: () => now, monotonicNow: () => now },
+    );
     expect(timing).toEqual({ requestedAt: '2026-11-20T02:00:03Z', latencyMs: 40 });
   });
 
   it('in a format other than XML passes through unchecked, with any content type', async () => {
-    const { page, text } = await fetchResponse({ body: '<not xml', headers: { 'content-type': 'x/y; z' } }, json);
-    expect(text).toBe('<not xml');
+    const page = await fetchResponse({ body: '<not xml', headers: { 'content-type': 'x/y; z' } }, json);
+    expect(await readPage(page)).toBe('<not xml');
     expect(page.reports).toBeNull();
     expect(page.documentRoot).toBeNull();
     expect(page.contentType).toBe('x/y; z');
   });
 
   it('in a container is not checked as XML either', async () => {
-    const { page } = await fetchResponse(
+    const page = await fetchResponse(
       { body: 'PK', headers: { 'content-type': '' } },
       pageRequest({ container: 'ZIP' }),
     );
@@ -140,7 +135,7 @@ describe('the service time', () => {
     ['is unknown for a number that could pass for a year', '1 GMT', 0, null],
     ['is unknown for a date out of range', '-271821-04-20 GMT', 1, null],
   ])('%s', async (_, header, elapsedMs, expected) => {
-    const { page } = await fetchResponse({ headers: { date: header } }, pageRequest(), {
+    const page = await fetchResponse({ headers: { date: header } }, pageRequest(), {
       monotonicNow: clockOf(1_000_000, 1_000_000 + elapsedMs),
     });
     expect(page.serviceTime).toBe(expected);
@@ -149,7 +144,7 @@ describe('the service time', () => {
   it.each([-60_000, 3_600_000])(
     'does not depend on the local clock, which is set by %d ms meanwhile',
     async (setMs) => {
-      const { page } = await fetchResponse({ headers: { date } }, pageRequest(), {
+      const page = await fetchResponse({ headers: { date } }, pageRequest(), {
         now: clockOf(1_000_000, 1_000_000 + setMs),
         monotonicNow: clockOf(5_000, 35_000),
       });
@@ -158,24 +153,24 @@ describe('the service time', () => {
   );
 
   it('is unknown without a date', async () => {
-    const { page } = await fetchResponse({});
+    const page = await fetchResponse({});
     expect(page.serviceTime).toBeNull();
   });
 });
 
 describe('the cursor header', () => {
   it.each(['x-service-cursor', 'X-Service-Cursor', 'X-SERVICE-CURSOR'])('is read as %s', async (name) => {
-    const { page } = await fetchResponse({ headers: { [name]: aCursor } });
+    const page = await fetchResponse({ headers: { [name]: aCursor } });
     expect(page.nextCursor).toBe(aCursor);
   });
 
   it('is read for a vendor in mixed case', async () => {
-    const { page } = await fetchResponse({ headers: { 'x-acme-cursor': aCursor } }, pageRequest(), { vendor: 'AcMe' });
+    const page = await fetchResponse({ headers: { 'x-acme-cursor': aCursor } }, pageRequest(), { vendor: 'AcMe' });
     expect(page.nextCursor).toBe(aCursor);
   });
 
   it('is kept unchanged, without the surrounding blanks, which are not part of it', async () => {
-    const { page } = await fetchResponse({ headers: { 'x-service-cursor': ' \t {not, "ours"} %2C  to+judge\t ' } });
+    const page = await fetchResponse({ headers: { 'x-service-cursor': ' \t {not, "ours"} %2C  to+judge\t ' } });
     expect(page.nextCursor).toBe('{not, "ours"} %2C  to+judge');
   });
 
@@ -214,13 +209,13 @@ describe('the cursor header of another vendor', () => {
 
   it('is ignored next to our own', async () => {
     const headers = { 'x-other-cursor': 'theirs', 'x-service-cursor': aCursor };
-    expect((await fetchResponse({ headers })).page.nextCursor).toBe(aCursor);
+    expect((await fetchResponse({ headers })).nextCursor).toBe(aCursor);
   });
 
   it.each(['x-cursor', 'x-service-cursors', 'service-cursor', 'x-service-cursor-type'])(
     'is not confused with %s',
     async (name) => {
-      const { page } = await fetchResponse({ headers: { [name]: aCursor } }, pageRequest(), { vendor: 'ACME' });
+      const page = await fetchResponse({ headers: { [name]: aCursor } }, pageRequest(), { vendor: 'ACME' });
       expect(page.nextCursor).toBeNull();
     },
   );
@@ -245,7 +240,7 @@ describe('the content type of an XML page', () => {
     'application/xml;charset=csUTF8',
     'application/xml;charset=US-ASCII',
   ])('may be %s', async (type) => {
-    const { page } = await fetchResponse({ headers: { 'content-type': type } });
+    const page = await fetchResponse({ headers: { 'content-type': type } });
     expect(page.contentType).toBe(type);
   });
 
@@ -273,8 +268,8 @@ describe('the content type of an XML page', () => {
 
 describe('the framing and encoding of a response', () => {
   it('may be declared as identity', async () => {
-    const { text } = await fetchResponse({ headers: { 'content-encoding': 'Identity' }, body: '<r/>' });
-    expect(text).toBe('<r/>');
+    const page = await fetchResponse({ headers: { 'content-encoding': 'Identity' }, body: '<r/>' });
+    expect(await readPage(page)).toBe('<r/>');
   });
 
   it('fails with ContractError if a truncated body would go unnoticed', async () => {
@@ -438,14 +433,16 @@ describe('an error message', () => {
 describe('an endless error response', () => {
   it('is read only as far as the excerpt needs', async () => {
     const { promise: closed, resolve: onClose } = Promise.withResolvers<number>();
-    await using server = await startRawServer(async (socket) => {
-      socket.on('close', () => onClose(socket.bytesWritten));
-      socket.write('HTTP/1.1 500 Oops\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n');
-      while (!socket.destroyed)
-        if (!socket.write(chunk('again '.repeat(1_000)))) await once(socket, 'drain').catch(() => {});
-    });
-    await using client = clientFor(server);
-    expect((await failureOf(fetchPage(client, pageRequest()))).message).toContain('again again');
+    expect(
+      (
+        await failureFrom(async (socket) => {
+          socket.on('close', () => onClose(socket.bytesWritten));
+          socket.write('HTTP/1.1 500 Oops\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n');
+          while (!socket.destroyed)
+            if (!socket.write(chunk('again '.repeat(1_000)))) await once(socket, 'drain').catch(() => {});
+        })
+      ).message,
+    ).toContain('again again');
     // The size of the buffers, but not what arrives within two seconds.
     expect(await closed).toBeLessThan(16 * 1024 * 1024);
   });
@@ -515,7 +512,7 @@ describe('a service that echoes the API key', () => {
 
   it('is not detected in a cursor if the key is so short that it may occur by chance', async () => {
     const apiKey = fixedApiKey('550e8400');
-    const { page } = await fetchResponse({ headers: { 'x-service-cursor': aCursor } }, pageRequest(), { apiKey });
+    const page = await fetchResponse({ headers: { 'x-service-cursor': aCursor } }, pageRequest(), { apiKey });
     expect(page.nextCursor).toBe(aCursor);
   });
 
@@ -531,17 +528,13 @@ describe('an informational response before the final one', () => {
   const precededBy = (line: string) => Buffer.concat([Buffer.from(`HTTP/1.1 ${line}\r\n\r\n`), rawResponse()]);
 
   it('of 103 is skipped', async () => {
-    await using server = await startRawServer(precededBy('103 Early Hints\r\nx-service-cursor: not-this'));
-    await using client = clientFor(server);
-    const page = await fetchPage(client, pageRequest());
+    const page = await pageFrom(precededBy('103 Early Hints\r\nx-service-cursor: not-this'));
     expect(page.nextCursor).toBeNull();
     expect(await readPage(page)).toContain('<reports>');
   });
 
   it('of 100, which undici rejects, fails with ServiceUnavailableError', async () => {
-    await using server = await startRawServer(precededBy('100 Continue'));
-    await using client = clientFor(server);
-    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
+    expect(await failureFrom(precededBy('100 Continue'))).toMatchObject({ name: 'ServiceUnavailableError' });
   });
 });
 

@@ -7,7 +7,8 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
 import type { PageRequest } from '../../../lib/core/ports.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import { anExportRequest, type fetchPage } from '../builders.ts';
+import { anExportRequest, fetchPage } from '../builders.ts';
+import { type RawReply, startRawServer } from './raw-server.ts';
 import type { ErrorContext } from '../../../lib/service/client/errors.ts';
 import {
   type ClientOptions,
@@ -70,6 +71,19 @@ export function pageRequest({
     label: cursor === null ? 'page 1 of run R' : 'page 2 of run R',
   };
 }
+
+/** The page that a client with these options makes of a response. */
+export async function pageFrom(
+  response: RawReply,
+  request = pageRequest(),
+  options: ClientParts = {},
+): ReturnType<typeof fetchPage> {
+  await using server = await startRawServer(response);
+  await using client = clientFor(server, options);
+  return await fetchPage(client, request);
+}
+
+export const failureFrom = (...args: Parameters<typeof pageFrom>): Promise<ExportError> => failureOf(pageFrom(...args));
 
 type Fetched = Awaited<ReturnType<typeof fetchPage>>;
 
