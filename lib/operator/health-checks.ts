@@ -85,7 +85,7 @@ const versions = ({ version }: Pick<HealthCheckOptions, 'version'>): Finding => 
 
 /** An export as its settings describe it; without `log`, it has no state. */
 type Configured = Pick<ExportTarget, 'name' | 'definition' | 'service' | 'probeFromFunction'> &
-  Partial<Pick<ExportTarget, 'log' | 'store' | 'executions' | 'settings'>>;
+  Partial<Pick<ExportTarget, 'log' | 'settings'>>;
 
 interface Viewed {
   readonly target: ExportTarget;
@@ -314,15 +314,14 @@ function describePage({ reports, latencyMs }: Pick<ProbeResult, 'reports' | 'lat
   return `a valid page${content} after ${latencyMs} ms`;
 }
 
-/** Where the next run begins. If no run could start: now. */
-async function probeSince({ definition, log, store, executions }: Configured, runtime: Runtime): Promise<Instant> {
-  if (log === undefined || store === undefined || executions === undefined) {
-    return chooseBounds(definition, emptyState(definition.name), {}, runtime.now()).since;
+/** Where a new run would begin. If none could start: now. */
+async function probeSince({ definition, log }: Configured, runtime: Runtime): Promise<Instant> {
+  try {
+    const state = (await log?.exportState(definition.name)) ?? emptyState(definition.name);
+    return chooseBounds(definition, state, {}, runtime.now()).since;
+  } catch {
+    return instantOf(Math.floor(runtime.now() / 1_000) * 1_000);
   }
-  const plan = await planRun({ definition, log, store, executions, runtime }).catch(() => undefined);
-  return plan?.act === 'start' || plan?.act === 'resume'
-    ? plan.run.since
-    : instantOf(Math.floor(runtime.now() / 1_000) * 1_000);
 }
 
 /** A smaller difference is normal: the service's time has whole seconds, and the response takes time. */

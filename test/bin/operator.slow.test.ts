@@ -256,18 +256,6 @@ describe('runs', () => {
     expect(rows.map((row) => row.trim().split(/ +/)[1])).toEqual(runs.map(({ run }) => run));
   });
 
-  it('prints the runs above a sequence, and says so if there are none', async () => {
-    const { out, runs } = await severalRuns();
-    const [first, , third] = runs;
-    const above = await runOn(out, 'runs', '--after', String(first?.sequence), '--json');
-    expect(lines(above).map((line) => JSON.parse(line))).toEqual(runs.slice(1).map(withLocation(out)));
-    const afterLast = ['runs', '--after', String(third?.sequence)];
-    expect(await runOn(out, ...afterLast, '--json')).toMatchObject({ status: 0, stdout: '', stderr: '' });
-    expect(await runOn(out, ...afterLast)).toMatchObject({ status: 0, stdout: 'No published runs.\n', stderr: '' });
-    const { out: unpublished } = await anUnfinishedRun();
-    expect(await runOn(unpublished, 'runs', '--json')).toMatchObject({ status: 0, stdout: '', stderr: '' });
-  });
-
   it('prints the runs before one whose run.json was changed, and then fails', async () => {
     const { out, runs } = await severalRuns();
     const [first, second] = runs;

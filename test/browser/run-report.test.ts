@@ -242,14 +242,6 @@ describe('the run report', () => {
     await using opened = await open('endless', { ...origin, deployment: endless, run }, displays.phone);
     expect(await opened.page.evaluate(findOverflow)).toEqual([]);
   });
-
-  it('opens for a run of a million pages', async () => {
-    await using opened = await openRun('million', longRun(1_000_000));
-    const { page, errors } = opened;
-    expect(await page.locator('.lead').innerText()).toContain('page 1,000,000');
-    expect((await canvasOf(page, 'time-chart')).painted).toBeGreaterThan(0.002);
-    expect(errors).toEqual([]);
-  });
 });
 
 it('explains how to install Chromium if it is missing', () => {
