@@ -1,7 +1,7 @@
 /** The commands with their options and help. Examples are written for a program on the PATH, and shown as it can be run here. */
 
 import type { CommandContext } from '../lib/operator/context.ts';
-import { settingsWithoutOption } from '../lib/operator/setting-options.ts';
+import { settingsWithoutOption } from '../lib/operator/arguments.ts';
 
 /** `names` is the first argument, or a list if the command takes any number of them. */
 type CommandFunction = (

@@ -1,4 +1,4 @@
-/** Reads single arguments. Apart from `run-options.ts`, because every command needs this, and few need the schemas of settings. */
+/** Single arguments and options. Apart from `run-options.ts`, because every command needs this, and few need the schemas of settings. */
 
 import { toPrintable, truncate } from '../core/sanitize.ts';
 
@@ -22,3 +22,33 @@ export function readWholeNumber(
   if (!(number >= min && number <= max)) problems.push(`${option}: must be a whole number from ${min} to ${max}`);
   return number;
 }
+
+/** They are written over those of the file. `*` is the service, or each of the exports, that the command selects. */
+export const settingOptions = {
+  baseUrl: ['--base-url', 'services.*.baseUrl'],
+  vendor: ['--vendor', 'services.*.vendor'],
+  cursorIn: ['--cursor-in', 'services.*.cursorIn'],
+  filterUntil: ['--filter-until', 'services.*.filterUntil'],
+  export: ['--export', 'exports.*.name'],
+  size: ['--size', 'exports.*.size'],
+  compress: ['--compress', 'bucket.compression'],
+} as const satisfies Record<string, readonly [option: string, path: string]>;
+
+/** Options that there are not. */
+export const settingsWithoutOption = {
+  '--api-key-env': 'services.<name>.apiKeyEnv',
+  '--proxy-url': 'services.<name>.proxyUrl',
+  '--ca': 'services.<name>.tls.ca',
+  '--client-certificate': 'services.<name>.tls.clientCertificate',
+  '--client-key': 'services.<name>.tls.clientKey',
+  '--client-key-passphrase-env': 'services.<name>.tls.clientKeyPassphraseEnv',
+  '--header': 'services.<name>.headers',
+  '--no-compression': 'services.<name>.compression',
+  '--root-element': 'services.<name>.rootElement',
+  '--overlap': 'exports[].since.overlap',
+  '--filter': 'exports[].filter',
+  '--format': 'exports[].format',
+  '--container': 'exports[].container',
+  '--max-pages': 'exports[].maxPages',
+  '--max-empty-pages': 'exports[].maxEmptyPages',
+} as const;

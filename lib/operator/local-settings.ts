@@ -14,9 +14,8 @@ import { isPem } from '../settings/network-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 import type { SettingsDocument } from '../settings/settings-document.ts';
 import { readTextFile } from '../settings/text-file.ts';
-import { parseWholeNumber, sanitizeArgument } from './arguments.ts';
+import { parseWholeNumber, sanitizeArgument, settingOptions } from './arguments.ts';
 import { collectProblems } from './run-options.ts';
-import { settingOptions } from './setting-options.ts';
 
 /** The options that settings are read from, as the argument parser returns them. */
 export interface SettingOptions extends Partial<Record<Exclude<keyof typeof settingOptions, 'compress'>, string>> {

@@ -19,9 +19,8 @@ import {
   runOnDeployment,
 } from '../context.ts';
 import { readExports, type SettingOptions, settingsSource } from '../local-settings.ts';
-import { sanitizeArgument } from '../arguments.ts';
+import { sanitizeArgument, settingOptions } from '../arguments.ts';
 import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
-import { settingOptions } from '../setting-options.ts';
 import { type Startable, startExports } from '../start-exports.ts';
 
 export interface LocalOptions extends SettingOptions, RunOptions {

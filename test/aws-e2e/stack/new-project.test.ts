@@ -33,7 +33,19 @@ describe('a project from nothing', () => {
     const tarball = await pack(folder);
     const baseUrl = `http://127.0.0.1:${inject('servicePort')}`;
     const service = ['--base-url', baseUrl, '--vendor', vendor];
-    await run(folder, 'npx', '--yes', '--package', tarball, 'report-exporter', 'init', 'my-exports', '--package', tarball, ...service);
+    await run(
+      folder,
+      'npx',
+      '--yes',
+      '--package',
+      tarball,
+      'report-exporter',
+      'init',
+      'my-exports',
+      '--package',
+      tarball,
+      ...service,
+    );
     await run(project, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline');
   });
 
