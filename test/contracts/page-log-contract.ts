@@ -33,7 +33,7 @@ import {
   at,
   collect,
 } from '../support/builders.ts';
-import { forEachConcurrently } from '../support/concurrency.ts';
+import { mapConcurrently } from '../../lib/core/concurrency.ts';
 import { anExportBench } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 import { cases, fc } from '../support/property.ts';
@@ -313,7 +313,7 @@ export function pageLogContract(
         // With long cursors, a storage that limits the size of a response needs several.
         const nextCursor = asCursor('c'.repeat(1_024));
         const pages = Array.from({ length: manyEntries }, (_, index) => index + 1);
-        await forEachConcurrently(writers, pages, (page) =>
+        await mapConcurrently(pages, writers, (page) =>
           writer(page).append(aPageEntry({ export: exportName, run, page, nextCursor })),
         );
         await log.append(aPageEntry({ export: exportName, run: asRunId(`${run}0`), page: 1 }));
@@ -384,7 +384,7 @@ export function pageLogContract(
         const states = [exportName, ...names].map((name, index) =>
           anExportState({ export: name, sequence: index + 1 }),
         );
-        await forEachConcurrently(16, states.entries(), async ([index, state]) => {
+        await mapConcurrently([...states.entries()], 16, async ([index, state]) => {
           expect(await writer(index).replaceState(state)).toBe(true);
         });
         await log.replaceState(anExportState({ export: boundedStateName(`${exportName}x`, bounds) }));

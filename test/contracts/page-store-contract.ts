@@ -23,7 +23,7 @@ import {
   sha256Of,
   putPage,
 } from '../support/builders.ts';
-import { forEachConcurrently } from '../support/concurrency.ts';
+import { mapConcurrently } from '../../lib/core/concurrency.ts';
 
 export interface PageStoreHarness {
   readonly store: PageStore & StoreReader;
@@ -590,7 +590,7 @@ export function pageStoreContract(
           { length: listedObjects },
           (_, index) => `${folder}/${String(index).padStart(4, '0')}.json`,
         );
-        await forEachConcurrently(16, keys, (key) => store.putDocument(key, stream('{}')));
+        await mapConcurrently(keys, 16, (key) => store.putDocument(key, stream('{}')));
         expect((await collect(store.list(folder))).map(({ key }) => key).sort()).toEqual(keys);
       });
 
@@ -636,7 +636,7 @@ export function pageStoreContract(
           { length: listedFolders },
           (_, index) => `${exportName}/${String(index).padStart(4, '0')}`,
         );
-        await forEachConcurrently(16, folders, (folder) => store.putDocument(`${folder}/run.json`, stream('{}')));
+        await mapConcurrently(folders, 16, (folder) => store.putDocument(`${folder}/run.json`, stream('{}')));
         expect(await foldersIn(exportName)).toEqual(folders);
       });
     });

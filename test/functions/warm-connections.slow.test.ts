@@ -1,11 +1,7 @@
 /** Connections of a warm function: one to each server, shared by all invocations. */
 
-import { Readable } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
-import { createS3Client } from '../../lib/aws/s3/client.ts';
-import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
-import { systemRuntime } from '../../lib/core/clock.ts';
 import type { ExportPageOutcome } from '../../lib/core/steps/loop-outcome.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
@@ -76,33 +72,11 @@ async function invokeRepeatedly(count: number, { invoke }: WarmFunction): Promis
   for (let done = 0; done < count; done += 1) await invoke();
 }
 
-it('uses one connection to S3 for large bodies, too', async () => {
-  await using aws = await startLocalAws();
-  await using s3 = await countConnections(aws.env.AWS_ENDPOINT_URL ?? '');
-  const env = { ...aws.env, AWS_ENDPOINT_URL_S3: s3.url };
-  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
-  const client = createS3Client(env);
-  const store = createS3PageStore({ client, bucket: 'bucket', prefix: '', runtime: systemRuntime });
-  const largeBody = [Buffer.alloc(3 * 1024 * 1024)];
-  for (const key of ['a', 'b', 'c']) await store.putDocument(key, Readable.from(largeBody));
-  client.destroy();
-  expect([...aws.objects.keys()]).toEqual(['bucket/a', 'bucket/b', 'bucket/c']);
-  expect(s3.made).toBe(1);
-});
-
 describe('a warm export-page', () => {
   it('connects once to each server, for any number of pages', async () => {
     await using warm = await warmFunction();
     await invokeRepeatedly(10, warm);
     expect(warm.connectionCounts()).toEqual({ service: 1, dynamoDb: 1, s3: 1, secrets: 1 });
-  });
-
-  it('connects to the service at most twice with two pages in flight', async () => {
-    await using warm = await warmFunction({ pagesPerInvocation: 5 });
-    await invokeRepeatedly(10, warm);
-    const { service, ...aws } = warm.connectionCounts();
-    expect(service).toBeLessThanOrEqual(2);
-    expect(aws).toEqual({ dynamoDb: 1, s3: 1, secrets: 1 });
   });
 
   it('notices connections that were closed between invocations, without a failed attempt', async () => {

@@ -19,7 +19,6 @@ import {
   textOf,
 } from '../support/docs/doc-pages.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
-import { recipe, recipeFiles } from '../support/docs/recipes.ts';
 import { userVariables } from '../support/package/installation.ts';
 import { runInProcess } from '../support/process/command-line.ts';
 
@@ -41,16 +40,6 @@ describe('the runbook', () => {
     const names = retriers.flatMap(({ ErrorEquals }) => ErrorEquals).filter((name) => name !== 'States.ALL');
     for (const name of names) expect(textOf(page)).toMatch(new RegExp(`(^### |\`)${name}\\b`, 'm'));
     expect(textOf(page)).toContain('`ExecutionAborted`');
-  });
-
-  it('begins each section with the cause; a diagnosis and a resolution may follow', () => {
-    const chapters = [alarms, errors].map((title) => sectionOf(page, 2, title));
-    const titles = chapters.flatMap((chapter) => [...chapter.matchAll(/^### (.+)$/gm)].map(([, title = '']) => title));
-    expect(titles.length).toBeGreaterThan(alarmIds.length + errorNames.length);
-    for (const title of titles) {
-      const parts = [...sectionOf(page, 3, title).matchAll(/^\*\*([^*]+)\*\*/gm)].map(([, part]) => part);
-      expect(parts.join(), `${title}`).toMatch(/^Cause(,Diagnosis)?(,Resolution)?$/);
-    }
   });
 });
 
@@ -90,13 +79,6 @@ describe('the pages', () => {
     const summary: unknown = JSON.parse(exampleIn('docs/consumers.md', 'run.json'));
     expect(problemsIn('run.v1', summary)).toEqual([]);
     expect(summary).toMatchObject(detail.result);
-  });
-
-  it('and recipes take the first item of a list from all pages: with text output, the AWS CLI applies a query to each page', () => {
-    const texts = [...pages.map(textOf), ...recipeFiles.map((file) => readFileSync(recipe(file), 'utf8'))];
-    const commands = texts.flatMap((text) => text.split(/(?<!\\)\n/).filter((line) => /\baws [a-z]/.test(line)));
-    expect(commands.length).toBeGreaterThan(15);
-    expect(commands.filter((line) => /--query .*\[0\]/s.test(line) && line.includes('--output text'))).toEqual([]);
   });
 
   it('name only files and folders that exist', () => {

@@ -24,11 +24,3 @@ it('each recipe is named in a test, or used by a recipe that is', () => {
   const isUsed = (file: string) => tested.some((other) => textOfRecipe(other).match(`['/]${basename(file)}'`));
   expect(recipeFiles.filter((file) => !tested.includes(file) && !isUsed(file))).toEqual([]);
 });
-
-it('each recipe starts with a comment on what it does, and each program with its usage', () => {
-  const start = /^(#!.*\n# |-- |\/\*\*\n \* |"""|\{\n {2}"Comment": ")\w/;
-  expect(recipeFiles.filter((file) => !start.test(textOfRecipe(file)))).toEqual([]);
-  const programs = recipeFiles.filter((file) => /\.(sh|py)$|^node\//.test(file));
-  expect(programs.filter((file) => !textOfRecipe(file).includes('Usage: '))).toEqual([]);
-  expect(programs.filter((file) => !/Needs /.test(textOfRecipe(file)))).toEqual([]);
-});

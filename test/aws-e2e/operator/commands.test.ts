@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { combineScripts, errorResponse, onPage } from '../../support/service/faults.ts';
-import { aDirectory, type CommandResult, jsonOf, run, runInProcess } from '../../support/process/command-line.ts';
+import { aDirectory, type CommandResult, jsonOf, runInProcess } from '../../support/process/command-line.ts';
 import { s3 } from '../support/aws.ts';
 import { deploy } from '../support/cdk.ts';
 import { apiKey, bucketPrefix, prefix, putApiKey, serviceName, vendor } from '../support/exporter-stack.ts';
@@ -129,17 +129,5 @@ describe("the operator's commands", () => {
     const sick = await runOnStack('doctor', 'commanded', '--json');
     expect(sick.status).toBe(1);
     expect(parseJson(sick)).toMatchObject({ status: 'problem' });
-  });
-
-  it('say what to do if the stack does not exist, or there are no credentials', async () => {
-    const missingStack = await runInProcess(['status', '--stack', 'Nowhere'], env);
-    expect(missingStack).toMatchObject({ status: 2, stderr: expect.stringMatching(/no stack Nowhere/) });
-    const withoutCredentials = await run(['status', '--stack', stackName], {
-      AWS_ENDPOINT_URL: String(env.AWS_ENDPOINT_URL),
-      AWS_REGION: 'us-east-1',
-      AWS_EC2_METADATA_DISABLED: 'true',
-      HOME: await aDirectory(),
-    });
-    expect(withoutCredentials).toMatchObject({ status: 2, stderr: expect.stringMatching(/credentials/i) });
   });
 });

@@ -105,35 +105,6 @@ describe('the queries', { timeout: engineTimeoutMs }, () => {
     ]);
   });
 
-  it('say so if the list of reports in JSON is somewhere else', async () => {
-    const consumed = await exportInDirectory('duckdb', otherFormats.json);
-    const { query } = await prepare(consumed);
-    await consumed.publish([reportNow('r1')]);
-    await expect(query(0, [...verified, recipe('duckdb/reports-json.sql')])).rejects.toThrow(
-      /Page 1 of run \S+ does not have 1 reports: change reportsAt/,
-    );
-  });
-
-  it('fail at a run.json that is damaged, and if there is no run', async () => {
-    const consumed = await exportInDirectory('duckdb');
-    const { query } = await prepare(consumed);
-    await expect(query(0, [runs])).rejects.toThrow(`No published run of ${consumed.name}`);
-    const { run, sequence, pages } = await consumed.publish([reportNow('r1')]);
-    await query(0, verified);
-    await expect(query(Number(sequence) + 1, verified)).rejects.toThrow('No run from first onwards');
-    const file = `${dirname(pages[0]?.key ?? '')}/run.json`;
-    const later = file.replace(/run=[^/]*/, 'run=20991231T235959Z-ffffff');
-    for (const [text, message] of [
-      ['', `${later} is empty`],
-      ['{"runVersion":2}', 'Unknown runVersion in'],
-      ['{}', 'Unknown runVersion in'],
-    ] as const) {
-      await consumed.write(later, text);
-      await expect(query(0, [runs])).rejects.toThrow(message);
-      expect(await query(0, [], 'SELECT run FROM runs')).toEqual([{ run }]);
-    }
-  });
-
   /** A folder for the databases, of DuckDB and of the Python program. */
   async function prepare(consumed: ConsumedExport) {
     const folder = await mkdtemp(join(inject('workDirectory'), 'duckdb-'));

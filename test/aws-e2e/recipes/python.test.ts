@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
@@ -114,14 +114,6 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     await expect(catchUp()).rejects.toThrow(`Page 1 of run ${third.run} has the unknown format bin.`);
   });
 
-  it('says so if the list of reports in JSON is somewhere else', async () => {
-    const consumed = await exportInDirectory('python', otherFormats.json);
-    await consumed.publish([reportNow('r1')]);
-    const catchUp = () =>
-      consumed.run(python, [script, consumed.source, consumed.name, join(folder, 'elsewhere.sqlite')]);
-    await expect(catchUp()).rejects.toThrow(/has no list at \('reports',\): 'reports'\. Change REPORTS/);
-  });
-
   it('rejects entities, and a manifest that is cut off', async () => {
     const consumed = await exportInDirectory('python');
     const catchUp = () =>
@@ -183,44 +175,6 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     await consumed.write(manifest, (await consumed.read(manifest)).replace(/("page":1.*)"gzip"/, '$1"zstd"'));
     await expect(catchUp()).rejects.toThrow(`${key} has an unknown compression`);
     expect(readDatabase(database).runs).toHaveLength(1);
-  });
-
-  it('says what is wrong with its arguments, without a stack trace', async () => {
-    const consumed = await exportInDirectory('python');
-    await consumed.publish([reportNow('r1')]);
-    const database = join(folder, 'arguments.sqlite');
-    const noDatabase = join(folder, 'no-database');
-    await writeFile(noDatabase, 'x'.repeat(100));
-    const { source, name } = consumed;
-    await mkdir(join(source, 'empty'));
-    for (const [args, code, message] of [
-      [[source, 'mistyped', database], 1, 'mistyped cannot be listed: '],
-      [[`${source}x`, name, database], 1, `${name} cannot be listed: `],
-      [[source, 'empty', database], 1, 'The source has nothing of the export empty.'],
-      [[source, name, noDatabase], 1, `${noDatabase}: file is not a database.`],
-      [[source, name, join(folder, 'missing/x.sqlite')], 1, 'unable to open database file'],
-      [[source, name], 2, 'usage: '],
-    ] as const) {
-      const { stderr, ...failure } = await consumed.run(python, [script, ...args]).then(
-        () => ({ code: 0, stderr: '' }),
-        (error: { readonly code: number; readonly stderr: string }) => ({ code: error.code, stderr: error.stderr }),
-      );
-      expect({ ...failure, stderr }).toEqual({ code, stderr: expect.stringContaining(message) });
-      expect(stderr).not.toContain('Traceback');
-    }
-  });
-
-  it('says so if another process is storing a run', async () => {
-    const consumed = await exportInDirectory('python');
-    const database = join(folder, 'locked.sqlite');
-    const { run } = await consumed.publish([reportNow('r1')]);
-    const catchUp = () => consumed.run(python, [script, consumed.source, consumed.name, database]);
-    {
-      using other = new DatabaseSync(database);
-      other.exec('BEGIN EXCLUSIVE');
-      await expect(catchUp()).rejects.toThrow('database is locked. If it is locked by another execution, start');
-    }
-    expect(await catchUp()).toBe(`run ${run}: 1 reports\n`);
   });
 
   it('in an amount of memory that does not depend on the number of pages', async () => {

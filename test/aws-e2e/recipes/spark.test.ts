@@ -146,15 +146,6 @@ describe.skipIf(libraries === undefined)('the Spark program catches up', { timeo
     });
   });
 
-  it('says so if the list of reports in JSON is somewhere else', async () => {
-    const { consumed, catchUp } = await prepare('json', 'events');
-    await consumed.publish([reportNow('r1')]);
-    expect(await catchUp()).toEqual({
-      printed: [],
-      error: expect.stringMatching(/^Page 1 of run \S+ does not have 1 reports: change ROW_TAG or REPORTS\./),
-    });
-  });
-
   /** A process with a Spark session, which runs programs one after the other. */
   async function startSpark(python: string, env: Readonly<Record<string, string>>) {
     const folder = await mkdtemp(join(inject('workDirectory'), 'spark-'));

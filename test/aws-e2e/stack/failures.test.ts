@@ -15,7 +15,7 @@ import { callJson, dynamoDb, getJson } from '../support/aws.ts';
 import { templateFile } from '../support/cdk.ts';
 import { openEventQueue } from '../support/event-queue.ts';
 import { endOfExecution, executionsOf, runExecution } from '../support/executions.ts';
-import { apiKey, type ExporterStack, exporterStack, putApiKey, stackName } from '../support/exporter-stack.ts';
+import { apiKey, type ExporterStack, exporterStack, stackName } from '../support/exporter-stack.ts';
 import { keysOf, readNewestRun } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
 
@@ -75,28 +75,6 @@ describe('a deployed export of a failing service', () => {
     expect((await readNewestRun(deployed, 'forbidden')).ids).toEqual(reportIds(1, 5));
     expect(service.exchanges).toHaveLength(2);
     expect(JSON.stringify(event)).not.toContain(apiKey);
-  });
-
-  it('reads the API key again when the service rejects it', async () => {
-    const machine = deployed.stateMachineOf('rotated');
-    {
-      await using _ = await openService(1);
-      expect((await runExecution(machine)).states.at(-1)).toBe('Completed');
-    }
-    const newKey = `${apiKey}-rotated`;
-    await putApiKey(deployed, newKey);
-    try {
-      await using service = await openService(3, { apiKey: newKey });
-
-      const end = await runExecution(machine, { since: '2026-11-20T00:00:00Z' });
-
-      expect(end.failures).toEqual([]);
-      expect((await readNewestRun(deployed, 'rotated')).ids).toEqual(reportIds(1, 3));
-      // A warm function still has the old key, and reads the new one after the 401.
-      expect(service.exchanges.map(({ status }) => status)).toEqual([401, 200, 200]);
-    } finally {
-      await putApiKey(deployed, apiKey);
-    }
   });
 
   it('keeps the API key out of templates, environments, execution histories, logs and the table', async () => {

@@ -29,7 +29,6 @@ const exports: Readonly<Record<string, Omit<ExportProps, 'name'>>> = {
   stopped: {},
   forbidden: {},
   outage: { maxInlineWait: 'PT1S' },
-  rotated: {},
   python: { since: { overlap: 'P1D' } },
   duckdb: { since: { overlap: 'P1D' } },
   copied: { since: { overlap: 'P1D' } },

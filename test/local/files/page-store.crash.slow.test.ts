@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { aFetchedPage, aRunFolder, sha256Of, putPage } from '../../support/builders.ts';
-import { forEachConcurrently } from '../../support/concurrency.ts';
+import { mapConcurrently } from '../../../lib/core/concurrency.ts';
 import { directoryStore } from '../../support/export/directory-store.ts';
 import { startScript } from '../../support/process/child-script.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
@@ -94,7 +94,7 @@ describe('a directory page store whose process is killed', () => {
     await using complete = startScript(publisher, untouched.path);
     await complete.ended;
 
-    await forEachConcurrently(2, complete.lines.entries(), async ([index, before]) => {
+    await mapConcurrently([...complete.lines.entries()], 2, async ([index, before]) => {
       await using directory = await temporaryDirectory();
       const root = directory.path;
       await using child = startScript(publisher, root, String(index + 1));

@@ -2,7 +2,7 @@
 
 import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 const execute = promisify(execFile);
@@ -66,17 +66,4 @@ interface RunOptions {
   /** The executable. Default: that of this process. */
   readonly node?: string;
   readonly variables?: Readonly<Record<string, string>>;
-}
-
-/** The path of a Node.js 20, which is too old, if the machine has one. */
-export async function findNode20(): Promise<string | undefined> {
-  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
-    const node = join(folder, 'node');
-    const version = await execute(node, ['--version']).then(
-      ({ stdout }) => stdout,
-      () => '',
-    );
-    if (version.startsWith('v20.')) return node;
-  }
-  return undefined;
 }
