@@ -6,7 +6,7 @@ import type { Api } from '../../settings/api-settings.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
 import { type ApiKeySource, assertValidApiKey, type RecentKeys } from './api-key.ts';
 import { contractError } from './errors.ts';
-import { type Connection, type Exchange, exchangesWith, type Response } from './exchange.ts';
+import { createExchanges, type Exchange, type ExchangeOptions, type Response } from './exchange.ts';
 import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
 
 type Auth = Api['auth'];
@@ -82,12 +82,12 @@ const maxResponseBytes = 64 * 1024;
 export function createTokenSource(
   auth: Extract<Auth, { readonly kind: 'oauth2' }>,
   clientSecret: ApiKeySource,
-  connection: Connection & { readonly recentKeys: RecentKeys; readonly userAgent: HeaderSettings['userAgent'] },
+  connection: ExchangeOptions & { readonly recentKeys: RecentKeys; readonly userAgent: HeaderSettings['userAgent'] },
 ): ApiKeySource & { destroy(): Promise<void> } {
   const { clock, recentKeys, userAgent } = connection;
   const base = new URL(auth.tokenUrl);
   const server = { name: `Authorization server ${base.origin}`, base, setting: 'auth.tokenUrl' };
-  const exchanges = exchangesWith(server, connection);
+  const exchanges = createExchanges(server, connection);
   let token: { readonly value: string; readonly replacedAt: number } | undefined;
   let pending: Promise<string> | undefined;
 

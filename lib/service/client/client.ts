@@ -15,7 +15,7 @@ import { containsKey, presentable } from '../redaction/redact.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { contractError } from './errors.ts';
-import { type CreatePool, type Exchange, exchangesWith, type Response } from './exchange.ts';
+import { createExchanges, type CreatePool, type Exchange, type Response } from './exchange.ts';
 import { type CreateInflate, isInGzip } from './gzip.ts';
 import {
   assertCursorAccepted,
@@ -73,7 +73,7 @@ export function serviceClient(
   const cursorName = headerNames(settings.vendor).cursor;
   const recentKeys = createRecentKeys();
   const connection = { timeouts: settings, network, clock, keys: recentKeys.keys, createPool };
-  const exchanges = exchangesWith({ name: 'Report service', base, setting: 'baseUrl' }, connection);
+  const exchanges = createExchanges({ name: 'Report service', base, setting: 'baseUrl' }, connection);
   const { userAgent } = settings;
   const tokens =
     auth.kind === 'oauth2' ? createTokenSource(auth, apiKey, { ...connection, recentKeys, userAgent }) : undefined;

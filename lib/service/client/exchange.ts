@@ -20,7 +20,7 @@ import { withRequestId } from './response-headers.ts';
 /** Opens connections to the origin of `base` as they are needed. */
 export type CreatePool = (base: URL, timeouts: Timeouts, network: ServiceNetwork) => Dispatcher;
 
-export interface Connection {
+export interface ExchangeOptions {
   readonly timeouts: Timeouts;
   readonly network: NetworkSource;
   readonly clock: Clock;
@@ -57,9 +57,9 @@ export interface Exchanges {
   destroy(): Promise<void>;
 }
 
-export function exchangesWith(
+export function createExchanges(
   server: Server,
-  { timeouts, network: source, clock, keys, createPool = openPool }: Connection,
+  { timeouts, network: source, clock, keys, createPool = openPool }: ExchangeOptions,
 ): Exchanges {
   const { base } = server;
   // Requests in progress keep the pool that they began with. Its idle connections time out.

@@ -90,13 +90,8 @@ function decode(text: string, length: number, maxLength = maxDecodedLength): rea
 const squeeze = (text: string) => text.replace(/[\s\p{C}]+/gu, '');
 
 /** The exact inverses of the encodings, except for letter case. So any composition of them is undone, one after the other. */
-const decoders: readonly ((text: string, length: number) => string)[] = [
-  decodeJson,
-  decodeUrl,
-  decodeHtml,
-  decodeHex,
-  decodeBase64,
-];
+const decoders: readonly Decoder[] = [decodeJson, decodeUrl, decodeHtml, decodeHex, decodeBase64];
+type Decoder = (text: string, length: number) => string;
 
 const characterOf = (hex: string) => String.fromCharCode(Number.parseInt(hex, 16));
 
