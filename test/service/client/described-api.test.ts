@@ -19,7 +19,7 @@
  * | every retry orders a new report (airbyte #15415) | none: asynchronous jobs cannot be described |
  * | memory grows with the stream (airbyte #12863) | test/service/formats/memory.slow.test.ts, test/large |
  * | a time-out of Lambda in mid-ingest (sat-utils/sat-api #73) | test/core/steps/overlapping-invocations.test.ts |
- * | XML with gzip (airbyte discussion #85035) | content-encoding.test.ts, and "compressed" |
+ * | XML with gzip (airbyte discussion #85035) | gzip.property.test.ts, and "compressed" |
  * | CSV with quoted newlines, a BOM before JSON | test/service/formats/csv.test.ts, json.test.ts |
  */
 

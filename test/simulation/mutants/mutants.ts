@@ -83,7 +83,7 @@ export const mutants: readonly Mutant[] = [
     violates: 'a page is stored byte for byte',
     at: 'lib/service/client/response-body.ts#next',
     replace: 'throw exchange.explain(error, transferredBytes);',
-    with: 'return { done: true, value: undefined } as const;',
+    with: 'return { done: true, value: undefined };',
     also: [
       {
         at: 'lib/service/client/response-body.ts#chunks',
