@@ -281,7 +281,7 @@ export class ReportExporter extends Construct {
       bucketKeyArn: keys.bucket?.keyArn,
       // The name if the complete ARN is unknown: a partial ARN may match another secret.
       apiKeySecret: secret?.secretFullArn ?? secret?.secretName,
-      apiKeyField: settings.apiKeySecret.field ?? '',
+      apiKeyField: settings.apiKeySecret?.field ?? '',
     };
     const environment: FunctionEnvironment = { ...resources, deployment: stack.stackName };
     const functions = (this.functions = createFunctions(this, {
@@ -453,7 +453,7 @@ export class ReportExporter extends Construct {
 
   #createSecret(
     { secret, encryptionKey }: StackProps,
-    { service, apiKeySecret: { existing } }: ServiceDeploymentSettings,
+    { service, apiKeySecret: { existing } = {} }: ServiceDeploymentSettings,
   ): ISecret | undefined {
     if (needsSecret(service)) {
       if (secret !== undefined) return secret;

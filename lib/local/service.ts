@@ -4,7 +4,7 @@ import { ExportError, isExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
 import type { Api } from '../settings/api-settings.ts';
-import { needsSecret, sourceOf } from '../settings/settings.ts';
+import { defaultVendor, needsSecret, sourceOf } from '../settings/settings.ts';
 import { fixedApiKey, problemOfSecret } from '../service/client/api-key.ts';
 import { describeNetwork, directNetwork } from '../service/network/network.ts';
 import { createLocalNetwork } from './network.ts';
@@ -64,7 +64,7 @@ export function localService(
       const { startSimulator } = await import('../service/simulator/simulator.ts');
       const reports = generatedReports({ ...simulatedReports, now: runtime.now });
       const simulator = await startSimulator({
-        vendor: settings.vendor,
+        vendor: settings.vendor ?? defaultVendor,
         apiKey: key,
         reports,
         seed: simulatedReports.seed,

@@ -65,7 +65,7 @@ export async function readExports(
         tls: withResolvedPaths(service.tls, dirname(file ?? '')),
       },
       // The simulator needs no key, and what is not checked by a use is not stored: it could be the key itself.
-      apiKeyEnv: isSimulated ? defaultApiKeyEnv : apiKeyEnv,
+      apiKeyEnv: (isSimulated ? undefined : apiKeyEnv) ?? defaultApiKeyEnv,
       compression: parsed?.bucket.compression,
     };
     return used.map((each): LocalExport => ({ ...local, export: each }));

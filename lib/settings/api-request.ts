@@ -114,7 +114,6 @@ export const requestSchema = z
       error: 'needs the method POST: servers ignore the body of a GET',
     }),
   );
-export type ApiRequest = z.infer<typeof requestSchema>;
 
 /** Whether a request has the placeholder in its path, its query or its body. */
 export const uses = ({ request }: { readonly request?: object | undefined }, name: string): boolean =>

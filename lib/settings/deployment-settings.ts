@@ -12,7 +12,6 @@ import {
   fieldsOf,
   findBroken,
   flag,
-  itemsOf,
   optionalField,
   type SettingsProblem,
   text,
@@ -57,27 +56,24 @@ const kmsKeyExample = 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-3
 
 /** What a service has in the settings file and the client of the service does not need. */
 const serviceDeploymentFields = {
-  apiKeySecret: field(
+  apiKeySecret: optionalField(
     'The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret.',
-    z.prefault(
-      z.strictObject({
-        existing: optionalField(
-          'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
-          text(secretIdPattern, secretIdProblem),
-          { example: 'acme/api-key' },
-        ),
-        field: optionalField(
-          "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
-          z.string().check(z.minLength(1, 'must not be empty')),
-          { example: 'apiKey' },
-        ),
-      }),
-      {},
-    ),
+    z.strictObject({
+      existing: optionalField(
+        'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
+        text(secretIdPattern, secretIdProblem),
+        { example: 'acme/api-key' },
+      ),
+      field: optionalField(
+        "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
+        z.string().check(z.minLength(1, 'must not be empty')),
+        { example: 'apiKey' },
+      ),
+    }),
   ),
-  apiKeyEnv: field(
-    'The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs.',
-    z._default(variableName('key'), defaultApiKeyEnv),
+  apiKeyEnv: optionalField(
+    'The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs. Without it, `REPORT_EXPORT_API_KEY`.',
+    variableName('key'),
     { example: 'ACME_API_KEY' },
   ),
   memoryMebibytes: field(
@@ -298,7 +294,7 @@ export function parseDeployment(
   findMore: FindMore = () => [],
 ): DeploymentSettings {
   const { data, issues } = parseWithRules(settingsFileSchema, value, (valid: Valid<ParsedFile>) =>
-    findProblems(valid, fieldsOf(value), findMore),
+    findProblems(valid, Object.keys(fieldsOf(fieldsOf(value).services)), findMore),
   );
   if (data === undefined) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
   const { $schema: _schema, services, exports, ...shared } = data;
@@ -337,13 +333,11 @@ function assignExports(
 /** What no single field shows: names that collide, and settings that do not belong together. */
 function findProblems(
   { services = {}, exports = [] }: Valid<ParsedFile>,
-  written: Readonly<Record<string, unknown>>,
+  // Also a name that the parsed record lacks, such as __proto__.
+  serviceNames: readonly string[],
   findMore: FindMore,
 ): SettingsProblem[] {
-  const writtenServices = fieldsOf(written.services);
-  // Also a name that the parsed record lacks, such as __proto__.
-  const serviceNames = Object.keys(writtenServices);
-  const validOf = (name: string) => (Object.hasOwn(services, name) ? services[name] : undefined) ?? {};
+  const serviceOf = (name: string) => (Object.hasOwn(services, name) ? services[name] : undefined) ?? {};
   const assigned = assignExports(exports, serviceNames);
   return [
     ...serviceNames.flatMap((name) =>
@@ -355,20 +349,11 @@ function findProblems(
     ...findMissingLinks(exports, assigned, serviceNames),
     ...findNameCollisions(serviceNames.map((name) => ({ name, path: ['services', name] }))),
     ...findNameCollisions(exports.map((each, index) => ({ name: each?.name, path: ['exports', index, 'name'] }))),
-    ...findSharedVariables(
-      serviceNames.map((name) => ({ name, valid: validOf(name), written: writtenServices[name] })),
-    ),
+    ...findSharedVariables(serviceNames.map((name) => [name, serviceOf(name)])),
     ...serviceNames.flatMap((name) => {
       const indexes = [...exports.keys()].filter((index) => assigned[index] === name);
-      const own = indexes.map((index) => ({ valid: exports[index] ?? {}, written: itemsOf(written.exports)[index] }));
-      const service = { valid: validOf(name), written: writtenServices[name] };
-      const problems = [
-        ...findMismatches(service, own),
-        ...findMore(
-          service.valid,
-          own.map(({ valid }) => valid),
-        ),
-      ];
+      const own = indexes.map((index) => exports[index] ?? {});
+      const problems = [...findMismatches(serviceOf(name), own), ...findMore(serviceOf(name), own)];
       return problems.flatMap(({ path: [root, ...rest], message }) => {
         if (root === 'service') return within(['services', name], [{ path: rest, message }]);
         const [index, ...inExport] = rest;
@@ -380,12 +365,12 @@ function findProblems(
 
 /** Services whose key would be sent to two vendors, as both use the default variable. On AWS, each has a secret of its own. */
 function findSharedVariables(
-  all: readonly { readonly name: string; readonly valid: Valid<ServiceEntry>; readonly written: unknown }[],
+  all: readonly (readonly [name: string, service: Valid<ServiceEntry>])[],
 ): SettingsProblem[] {
-  const services = all.flatMap(({ name, valid: { apiKeyEnv, baseUrl, api }, written }) => {
+  const services = all.flatMap(([name, { apiKeyEnv, baseUrl, api }]) => {
     const address = api?.auth?.tokenUrl ?? baseUrl;
-    if (apiKeyEnv !== defaultApiKeyEnv || !needsSecret(written) || address === undefined) return [];
-    const isNamed = fieldsOf(written).apiKeyEnv !== undefined;
+    const isNamed = apiKeyEnv === defaultApiKeyEnv;
+    if ((apiKeyEnv !== undefined && !isNamed) || !needsSecret({ api }) || address === undefined) return [];
     return [{ path: ['services', name], isNamed, origin: new URL(address).origin }];
   });
   return services.flatMap(({ path, isNamed, origin }, index) => {

@@ -41,6 +41,9 @@ const timeout = (defaultValue: string) =>
 const positiveInteger = z.int('must be a whole number').check(z.minimum(1, 'must be at least 1'));
 const countUpTo = (max: number, defaultValue: number) => z._default(wholeNumber(1, max), defaultValue);
 
+/** The vendor's part of the header names. */
+export const defaultVendor = 'SERVICE';
+
 const serviceFields = {
   baseUrl: field(
     'The address of the service: https, or http to the loopback interface.',
@@ -49,17 +52,14 @@ const serviceFields = {
       example: 'https://reports.example.com',
     },
   ),
-  vendor: field(
-    "The vendor's part of the header names `X-…-API-KEY` and `X-…-CURSOR`.",
-    z._default(
-      text(/^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$/, 'must be letters, digits and single hyphens, as in the header names'),
-      'SERVICE',
-    ),
+  vendor: optionalField(
+    "The vendor's part of the header names `X-…-API-KEY` and `X-…-CURSOR`. Without it, `SERVICE`.",
+    text(/^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$/, 'must be letters, digits and single hyphens, as in the header names'),
     { example: 'ACME' },
   ),
-  cursorIn: field(
-    'Where a request carries the cursor.',
-    z._default(z.enum(['query', 'body'], 'must be query or body'), 'query'),
+  cursorIn: optionalField(
+    'Where a request carries the cursor. Without it, `query`.',
+    z.enum(['query', 'body'], 'must be query or body'),
   ),
   compression: field(
     'Whether responses may be compressed with gzip. With false, a compressed page is a ContractError.',
@@ -213,8 +213,8 @@ const exportFields = {
     z.prefault(filterSchema, {}).check(z.meta({ type: 'object' })),
     { example: { type: 'daily' }, page: 'service-contract.md#21-export-request' },
   ),
-  format: field('The format of the reports. Only XML is validated.', z._default(tokenSchema, 'XML')),
-  container: field('The packaging of the reports.', z._default(tokenSchema, 'NONE')),
+  format: optionalField('The format of the reports. Only XML is validated. Without it, `XML`.', tokenSchema),
+  container: optionalField('The packaging of the reports. Without it, `NONE`.', tokenSchema),
   size: optionalField(
     "The number of reports per page, at most 10; with `api`, the value of `{size}`. Without it, the service's default, of up to 100; with 10, an export needs up to ten times the requests.",
     wholeNumber(1, 1_000_000),
@@ -269,16 +269,19 @@ const exportFields = {
 };
 /** One export: what it requests, where its runs start, and their limits. */
 export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') }).check(
-  z.refine(({ expect, format, container }) => expect === undefined || (format === 'XML' && container === 'NONE'), {
-    path: ['expect'],
-    error: 'needs the format XML in NONE: other reports are not counted',
-  }),
+  z.refine(
+    ({ expect, format = 'XML', container = 'NONE' }) =>
+      expect === undefined || (format === 'XML' && container === 'NONE'),
+    {
+      path: ['expect'],
+      error: 'needs the format XML in NONE: other reports are not counted',
+    },
+  ),
 );
 export type ExportSettings = z.infer<typeof exportSettingsSchema>;
 
-/** Whether requests to `service`, which may be invalid, are authenticated: otherwise nothing needs its secret. */
-export const needsSecret = (service: unknown): boolean =>
-  fieldsOf(fieldsOf(fieldsOf(service).api).auth).kind !== 'none';
+/** Whether requests to the service are authenticated: otherwise nothing needs its secret. */
+export const needsSecret = ({ api }: Pick<Valid<ServiceSettings>, 'api'>): boolean => api?.auth?.kind !== 'none';
 
 /** What of a service decides which dates its requests can have. */
 interface DatedService {
@@ -292,43 +295,35 @@ export const requestDates = ({ api, filterUntil }: DatedService): RequestDates =
   upperBound: api === undefined ? filterUntil : uses(api, 'until') ? '{until}' : undefined,
 });
 
-/** Settings as rules see them: the fields that the schema accepts, and what was written, without defaults. */
-export interface Checked<Settings> {
-  readonly valid: Valid<Settings>;
-  readonly written: unknown;
-}
-
 /** What is wrong with a service and its exports although each of them is valid, by paths in an object with both. */
 export function findMismatches(
-  service: Checked<ServiceSettings>,
-  exports: readonly Checked<ExportSettings>[],
+  service: Valid<ServiceSettings> & { readonly apiKeySecret?: unknown; readonly apiKeyEnv?: unknown },
+  exports: readonly Valid<ExportSettings>[],
 ): readonly SettingsProblem[] {
-  const { valid } = service;
-  const written = fieldsOf(service.written);
-  const format = valid.api?.page?.format;
-  const isUnused = (name: string, isBroken: boolean, why: string): Rule => [
+  const { api } = service;
+  const format = api?.page?.format;
+  const isUnused = (name: keyof typeof service, isBroken: boolean, why: string): Rule => [
     [name],
-    isBroken && written[name] !== undefined,
+    isBroken && service[name] !== undefined,
     `has no meaning${why}`,
   ];
-  const isDescribed = written.api !== undefined;
   const ofService = findBroken([
-    isUnused('vendor', isDescribed, ' with api: auth and next name the headers'),
-    isUnused('cursorIn', isDescribed, ' with api: next.to is where the cursor is sent'),
-    isUnused('filterUntil', isDescribed, ' with api: the placeholder {until} is the upper bound'),
+    isUnused('vendor', api !== undefined, ' with api: auth and next name the headers'),
+    isUnused('cursorIn', api !== undefined, ' with api: next.to is where the cursor is sent'),
+    isUnused('filterUntil', api !== undefined, ' with api: the placeholder {until} is the upper bound'),
     isUnused('rootElement', format !== undefined && format !== 'xml', ` for pages in ${format}`),
-    isUnused('apiKeySecret', !needsSecret(written), ': api.auth is none'),
-    isUnused('apiKeyEnv', !needsSecret(written), ': api.auth is none'),
+    isUnused('apiKeySecret', !needsSecret(service), ': api.auth is none'),
+    isUnused('apiKeyEnv', !needsSecret(service), ': api.auth is none'),
   ]);
   return [
-    ...within(['service', 'api'], findContradictions(valid.api ?? {})),
+    ...within(['service', 'api'], findContradictions(api ?? {})),
     ...within(['service'], ofService),
     ...exports.flatMap((each, index) =>
       within(
         ['exports', index],
         [
-          ...(isDescribed ? findApiProblems(valid.api ?? {}, each) : findContractProblems(valid, each.valid)),
-          ...findSliceProblems(valid, isDescribed, each.valid),
+          ...(api === undefined ? findContractProblems(service, each) : findApiProblems(api, each)),
+          ...findSliceProblems(service, each),
         ],
       ),
     ),
@@ -338,10 +333,9 @@ export function findMismatches(
 /** What prevents the slices and the lag of an export. */
 function findSliceProblems(
   service: Valid<ServiceSettings>,
-  isDescribed: boolean,
   { since: { lag = 0 } = {}, slices: { parallel = 1, length } = {} }: Valid<ExportSettings>,
 ): readonly SettingsProblem[] {
-  if (isDescribed && service.api?.request === undefined) return [];
+  if (service.api !== undefined && service.api.request === undefined) return [];
   const { maxConcurrentPages = maxParallel } = service;
   const dates = requestDates(service);
   const isUnbounded = dates.upperBound === undefined;
@@ -380,23 +374,22 @@ function findContractProblems(
 /** What is wrong with an export of a service with this description. */
 function findApiProblems(
   { request, page }: Valid<Api>,
-  { valid, written }: Checked<ExportSettings>,
+  { filter = {}, size, expect, format, container }: Valid<ExportSettings>,
 ): readonly SettingsProblem[] {
   const isUsed = (...names: readonly string[]) =>
     request === undefined || names.some((name) => uses({ request }, name));
   const unused = (name: string) => `has no effect: api.request has no placeholder {${name}}`;
-  const { format, container } = fieldsOf(written);
   const ofPage = 'has no meaning for a service with api: api.page.format is the format of its pages';
   return findBroken([
-    ...Object.keys(valid.filter ?? {}).map((name): Rule => [
+    ...Object.keys(filter).map((name): Rule => [
       ['filter', name],
       !isUsed('filter', `filter.${name}`),
       unused(`filter.${name}`),
     ]),
-    [['size'], valid.size !== undefined && !isUsed('size'), unused('size')],
+    [['size'], size !== undefined && !isUsed('size'), unused('size')],
     [
       ['expect'],
-      valid.expect !== undefined && page?.format === 'bytes',
+      expect !== undefined && page?.format === 'bytes',
       'needs a format whose reports are counted, not bytes',
     ],
     [['format'], format !== undefined, ofPage],
@@ -418,14 +411,14 @@ type DefiningSettings = Partial<
 /** What a run and its watermark keep of the service's settings: enough to notice that requests have changed. No secret. */
 export function apiOfRequest({
   api,
-  vendor,
-  cursorIn,
+  vendor = defaultVendor,
+  cursorIn = 'query',
   filterUntil,
   headers = {},
 }: DefiningSettings): ExportRequest['api'] {
   const sentHeaders = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   if (api === undefined) {
-    const selection = { headers: sentHeaders, vendor: vendor?.toLowerCase() };
+    const selection = { headers: sentHeaders, vendor: vendor.toLowerCase() };
     // The reports since a watermark do not depend on how runs end.
     return { sha256: checksumOf({ ...selection, cursorIn, filterUntil }), requestSha256: checksumOf(selection) };
   }
@@ -454,8 +447,8 @@ export function exportDefinition(
     request: {
       source,
       filter: settings.filter,
-      format: api === undefined ? settings.format : formatOf(api),
-      container: settings.container,
+      format: api === undefined ? (settings.format ?? 'XML') : formatOf(api),
+      container: settings.container ?? 'NONE',
       ...(settings.size === undefined ? {} : { size: settings.size }),
       api: apiOfRequest(service),
     },

@@ -127,7 +127,7 @@ describe('the settings of local exports', () => {
 
   it('are those of the options without a file', async () => {
     expect((await read([], {})).exports).toMatchObject([
-      { service: { vendor: 'SERVICE', baseUrl: undefined }, export: { name: 'reports' } },
+      { service: { baseUrl: undefined }, export: { name: 'reports' } },
     ]);
     const options = { baseUrl: 'https://a.example', vendor: 'ACME', cursorIn: 'body', export: 'daily', size: '2' };
     expect((await read([], options)).exports).toMatchObject([

@@ -12,7 +12,7 @@ import { placeholdersIn } from '../../settings/api-request.ts';
 import { type Api, isUrl, mediaTypesOf, unitOfDates } from '../../settings/api-settings.ts';
 import type { AnyOf } from '../../settings/fields.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
-import type { ServiceSettings } from '../../settings/settings.ts';
+import { defaultVendor, type ServiceSettings } from '../../settings/settings.ts';
 
 type ApiSettings = Pick<ServiceSettings, 'vendor' | 'cursorIn' | 'filterUntil' | 'api'>;
 export type RequestSettings = ApiSettings & Pick<ServiceSettings, 'compression'> & HeaderSettings;
@@ -28,7 +28,7 @@ export const authOf = ({ vendor, api }: Pick<RequestSettings, 'vendor' | 'api'>)
   api?.auth ?? { kind: 'header', name: headerNames(vendor).apiKey };
 
 /** The header names for a vendor: the request's as documented, the response's in lower case, as undici returns it. */
-export const headerNames = (vendor: string): { readonly apiKey: string; readonly cursor: string } => ({
+export const headerNames = (vendor = defaultVendor): { readonly apiKey: string; readonly cursor: string } => ({
   apiKey: `X-${vendor}-API-KEY`,
   cursor: `x-${vendor.toLowerCase()}-cursor`,
 });

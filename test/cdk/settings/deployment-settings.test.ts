@@ -95,9 +95,8 @@ describe('the settings of a deployment', () => {
         {
           name: 'a',
           prefix: 'a/',
-          service: { baseUrl, vendor: 'SERVICE', totalTimeout: 240_000 },
-          apiKeySecret: {},
-          apiKeyEnv: 'REPORT_EXPORT_API_KEY',
+          service: { baseUrl, totalTimeout: 240_000 },
+          memoryMebibytes: 512,
           exports: [{ name: 'a', since: {}, filter: {}, maxInlineWait: 20_000 }],
         },
       ],
@@ -115,7 +114,7 @@ describe('the settings of a deployment', () => {
       bucket: { prefix: 'all/' },
     });
     expect(services).toMatchObject([
-      { name: 'eu', prefix: 'all/eu/', service, apiKeySecret: {}, exports: named('second') },
+      { name: 'eu', prefix: 'all/eu/', service, exports: named('second') },
       {
         name: 'us',
         prefix: 'all/us/',
