@@ -182,10 +182,8 @@ export type RunRef = Pick<Run, 'export' | 'run'>;
 export type ChainRef = RunRef & SliceRef;
 
 export interface Executions {
-  /** Whether the execution, of this deployment or of another, is still running. */
-  isRunning(execution: string): Promise<boolean>;
-  /** Whether the execution, of this deployment, is known to have ended. The answer may be some seconds old. */
-  hasEnded(execution: string): Promise<boolean>;
+  /** Of this deployment or of another; may be some seconds old. `unknown`: it ended long ago, never existed, or has just started. */
+  status(execution: string): Promise<'running' | 'ended' | 'unknown'>;
 }
 
 /** Time and randomness, injected so that a test of hours of waiting takes milliseconds. */

@@ -202,9 +202,9 @@ function deployedExport(
     store,
     log,
     executions: {
-      isRunning: async (execution) => isExportLocked(out, isBoundedExecution(execution) ? boundedLockName(name) : name),
       // Each process has executions of its own.
-      hasEnded: async () => false,
+      status: async (execution) =>
+        isExportLocked(out, isBoundedExecution(execution) ? boundedLockName(name) : name) ? 'running' : 'unknown',
     },
     async checkWritable(folders) {
       assertWritable(stateFileIn(out));

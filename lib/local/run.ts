@@ -59,7 +59,7 @@ export async function runLocally({ out, startInput, settings, ...run }: LocalRun
         run.emit(event);
       };
       // The lock excludes other processes, and this process runs its executions one after another.
-      const executions = { isRunning: async () => false, hasEnded: async () => false };
+      const executions = { status: async () => 'unknown' as const };
       const deps = { ...run, emit, store, log, executions };
       let start: ExecutionStart = { name: named(runtime.randomHex(12)), input: startInput };
       for (;;) {

@@ -51,7 +51,7 @@ export async function requireAbandonableRun(
     throw new ExportError('ConfigurationError', `Export ${name} has no unfinished run${ofBounds} to abandon`);
   }
   // The manifest may be written at any moment, whether or not the state changes in between.
-  if (active.completion?.isPublished === true && (await executions.isRunning(active.execution))) {
+  if (active.completion?.isPublished === true && (await executions.status(active.execution)) === 'running') {
     throw new ExportError(
       'ConfigurationError',
       `Run ${active.run} of export ${active.export} has all its pages and is being published; it can no longer be abandoned`,

@@ -345,9 +345,9 @@ function aView(ref: RunRef, state: RunState, known: Partial<RunView> & RunTotals
 async function viewUnfinished(target: ExportTarget, run: Run, withIncident: boolean): Promise<RunView> {
   const { log, executions } = target;
   const { since, until, bounded, series, startedAt, lastFailure, request } = run;
-  const [progress, isRunning] = await Promise.all([readProgress(log, run), executions.isRunning(run.execution)]);
+  const [progress, status] = await Promise.all([readProgress(log, run), executions.status(run.execution)]);
   const logged = progress.slices.flatMap(({ last }) => (last === undefined ? [] : [epochMsOf(last.loggedAt)]));
-  const state = isRunning ? 'running' : lastFailure === undefined ? 'interrupted' : 'failed';
+  const state = status === 'running' ? 'running' : lastFailure === undefined ? 'interrupted' : 'failed';
   const view = aView(run, state, {
     ...progress.totals,
     since,

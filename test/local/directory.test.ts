@@ -179,11 +179,11 @@ describe('a local deployment', () => {
     await startLocalExport(optionsFor(directory.path), simulated('a'), {}, startOptions);
     await using deployment = openLocalDeployment(optionsFor(directory.path));
     const { executions } = await deployment.open('a');
-    expect(await executions.isRunning('local:x')).toBe(false);
+    expect(await executions.status('local:x')).toBe('unknown');
     const lock = acquireExportLock(directory.path, 'a');
-    expect(await executions.isRunning('local:x')).toBe(true);
+    expect(await executions.status('local:x')).toBe('running');
     lock?.release();
-    expect(await executions.isRunning('local:x')).toBe(false);
+    expect(await executions.status('local:x')).toBe('unknown');
   });
 
   it('has an overview of its exports by name, in which one that cannot be read does not hide the others', async () => {

@@ -277,7 +277,7 @@ const scheduled: ScheduleState = { kind: 'scheduled', expression: 'cron(0 2 * * 
 async function statusIn(bench: Bench, { isRunning = false, freshnessSeconds = null as number | null } = {}) {
   const deployed = {
     ...asExportTarget(bench),
-    executions: { isRunning: async () => isRunning, hasEnded: async () => false },
+    executions: { status: async () => (isRunning ? ('running' as const) : ('unknown' as const)) },
     readSchedule: async () => scheduled,
     freshnessSeconds,
   };

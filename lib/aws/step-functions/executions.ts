@@ -10,8 +10,8 @@ import type { Executions } from '../../core/ports.ts';
 import { isAccessDenied } from '../access-denied.ts';
 
 /** Whether the execution continues, by itself or once its redrive begins. */
-export const isActive = (described: Pick<DescribeExecutionCommandOutput, 'status'> | undefined): boolean =>
-  described?.status === 'RUNNING' || described?.status === 'PENDING_REDRIVE';
+export const isActive = ({ status }: Pick<DescribeExecutionCommandOutput, 'status'>): boolean =>
+  status === 'RUNNING' || status === 'PENDING_REDRIVE';
 
 /** No such execution: it ended so long ago that Step Functions no longer knows it, or it never was one. */
 export const isUnknownExecution = (error: unknown): boolean =>
@@ -26,23 +26,17 @@ export const isUnknownExecution = (error: unknown): boolean =>
  * running after all, it is superseded and stops at its next step, as after any takeover (docs/architecture.md, "Active run").
  */
 export function createExecutions(client: SFNClient, ownArn: string): Executions {
-  const find = async (executionArn: string): Promise<DescribeExecutionCommandOutput | undefined> => {
-    // A run that began outside AWS, and whose state was copied here.
-    if (!executionArn.startsWith('arn:')) return undefined;
-    try {
-      return await client.send(new DescribeExecutionCommand({ executionArn }));
-    } catch (error) {
-      if (isUnknownExecution(error)) return undefined;
-      if (isAccessDenied(error) && machineOf(executionArn) !== machineOf(ownArn)) return undefined;
-      throw error;
-    }
-  };
   return {
-    isRunning: async (execution) => isActive(await find(execution)),
-    // An execution that has just started may not be found yet.
-    async hasEnded(execution) {
-      const found = await find(execution);
-      return found !== undefined && !isActive(found);
+    async status(executionArn) {
+      // A run that began outside AWS, and whose state was copied here.
+      if (!executionArn.startsWith('arn:')) return 'unknown';
+      try {
+        return isActive(await client.send(new DescribeExecutionCommand({ executionArn }))) ? 'running' : 'ended';
+      } catch (error) {
+        const isForeign = machineOf(executionArn) !== machineOf(ownArn);
+        if (isUnknownExecution(error) || (isForeign && isAccessDenied(error))) return 'unknown';
+        throw error;
+      }
     },
   };
 }

@@ -176,7 +176,7 @@ export async function decide(
   if (hasHadRun(state, execution) && !hasBegunIt) return skip(runIsOver);
   // A duplicate BeginRun invocation must not abandon the run that its own execution has begun, whichever owns it now.
   if (input.restart === true && !hasBegunIt) return start(deps, state, input, execution);
-  if (await deps.executions.isRunning(active.execution)) {
+  if ((await deps.executions.status(active.execution)) === 'running') {
     return skip(`execution ${active.execution} is still exporting run ${active.run}`);
   }
   const progress = await readProgress(deps.log, active);
@@ -325,7 +325,7 @@ async function assertNotEnded(
   execution: string,
 ): Promise<void> {
   const replacesWork = restart === true || since !== undefined;
-  if (!replacesWork || !(await executions.hasEnded(execution))) return;
+  if (!replacesWork || (await executions.status(execution)) !== 'ended') return;
   throw new ExportError(
     'ServiceUnavailableError',
     `Execution ${execution} has ended, so it begins no run of export ${definition.stateName}. If it was redriven, the attempt is retried`,

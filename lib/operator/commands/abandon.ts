@@ -37,7 +37,7 @@ export async function abandonCommand(
         ? 'An abandoned run is never published. Another start with these bounds begins a new one. A series that it is part of ends.\n'
         : 'An abandoned run is never published. The next start begins a new run, which exports its reports again.\n',
     );
-    if (await executions.isRunning(run.execution)) {
+    if ((await executions.status(run.execution)) === 'running') {
       stderr.write(`Execution ${run.execution} is working on it and will end at its next step.\n`);
     }
     if (options.yes !== true) {

@@ -130,7 +130,7 @@ function newExport(settings: LocalExport, { env }: CommandContext): ExportToPlan
     ...describeLocalExport(settings, { env, runtime: systemRuntime }),
     log: { exportState: async () => undefined, async *boundedStates() {} } as unknown as ExportTarget['log'],
     store: { find: async () => undefined } as unknown as ExportTarget['store'],
-    executions: { isRunning: async () => false, hasEnded: async () => false },
+    executions: { status: async () => 'unknown' },
     readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.export.schedule?.expression }),
   };
 }

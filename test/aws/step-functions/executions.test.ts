@@ -17,33 +17,27 @@ const error = (name: string) => Object.assign(new Error(name), { name });
 
 describe('an execution', () => {
   it.each([
-    ['RUNNING', true],
-    ['PENDING_REDRIVE', true],
-    ['SUCCEEDED', false],
-    ['FAILED', false],
-    ['TIMED_OUT', false],
-    ['ABORTED', false],
-  ] as const)('with status %s: running is %s', async (status, running) => {
+    ['RUNNING', 'running'],
+    ['PENDING_REDRIVE', 'running'],
+    ['SUCCEEDED', 'ended'],
+    ['FAILED', 'ended'],
+    ['TIMED_OUT', 'ended'],
+    ['ABORTED', 'ended'],
+  ] as const)('with status %s is %s', async (status, expected) => {
     const { stepFunctions, executions } = aMockedClient();
     stepFunctions.on(DescribeExecutionCommand, { executionArn: execution }).resolves({ status });
-    expect(await executions.isRunning(execution)).toBe(running);
-    expect(await executions.hasEnded(execution)).toBe(!running);
+    expect(await executions.status(execution)).toBe(expected);
   });
 
-  it.each(['ExecutionDoesNotExist', 'InvalidArn'])(
-    'that Step Functions does not know is not running: %s',
-    async (name) => {
-      const { stepFunctions, executions } = aMockedClient();
-      stepFunctions.on(DescribeExecutionCommand).rejects(error(name));
-      expect(await executions.isRunning(execution)).toBe(false);
-      // It may have just started.
-      expect(await executions.hasEnded(execution)).toBe(false);
-    },
-  );
-
-  it('outside AWS is not running, without a request', async () => {
+  it.each(['ExecutionDoesNotExist', 'InvalidArn'])('that Step Functions does not know is unknown: %s', async (name) => {
     const { stepFunctions, executions } = aMockedClient();
-    expect(await executions.isRunning('local:0123456789ab')).toBe(false);
+    stepFunctions.on(DescribeExecutionCommand).rejects(error(name));
+    expect(await executions.status(execution)).toBe('unknown');
+  });
+
+  it('outside AWS is unknown, without a request', async () => {
+    const { stepFunctions, executions } = aMockedClient();
+    expect(await executions.status('local:0123456789ab')).toBe('unknown');
     expect(stepFunctions.calls()).toEqual([]);
   });
 
@@ -51,30 +45,30 @@ describe('an execution', () => {
     ['with another name', another],
     ['in another account', execution.replace('123456789012', '210987654321')],
     ['in another region', execution.replace('us-east-1', 'eu-central-1')],
-  ])('of a state machine %s counts as ended if it must not be described', async (_, foreign) => {
+  ])('of a state machine %s is unknown if it must not be described', async (_, foreign) => {
     const { stepFunctions, executions } = aMockedClient();
     stepFunctions.on(DescribeExecutionCommand).rejects(error('AccessDeniedException'));
-    expect(await executions.isRunning(foreign)).toBe(false);
+    expect(await executions.status(foreign)).toBe('unknown');
     // An operator's client explains the error.
     const explained = new ExportError('ConfigurationError', 'Access denied', { cause: error('AccessDeniedException') });
     stepFunctions.on(DescribeExecutionCommand).rejects(explained);
-    expect(await executions.isRunning(foreign)).toBe(false);
+    expect(await executions.status(foreign)).toBe('unknown');
     stepFunctions.on(DescribeExecutionCommand).rejects(error('ThrottlingException'));
-    await expect(executions.isRunning(foreign)).rejects.toMatchObject({ name: 'ThrottlingException' });
+    await expect(executions.status(foreign)).rejects.toMatchObject({ name: 'ThrottlingException' });
   });
 
   it('of another state machine is running if Step Functions says so', async () => {
     const { stepFunctions, executions } = aMockedClient();
     stepFunctions.on(DescribeExecutionCommand, { executionArn: another }).resolves({ status: 'RUNNING' });
-    expect(await executions.isRunning(another)).toBe(true);
+    expect(await executions.status(another)).toBe('running');
   });
 
   it('belongs to the state machine of the execution that asks', async () => {
     const client = new SFNClient({ region: 'us-east-1' });
     mockClient(client).on(DescribeExecutionCommand).rejects(error('AccessDeniedException'));
     const executions = createExecutions(client, execution.replace(':one', ':two'));
-    await expect(executions.isRunning(execution)).rejects.toMatchObject({ name: 'AccessDeniedException' });
-    expect(await executions.isRunning(another)).toBe(false);
+    await expect(executions.status(execution)).rejects.toMatchObject({ name: 'AccessDeniedException' });
+    expect(await executions.status(another)).toBe('unknown');
   });
 
   it.each(['AccessDeniedException', 'ThrottlingException'])(
@@ -83,7 +77,7 @@ describe('an execution', () => {
       const { stepFunctions, executions } = aMockedClient();
       const failure = error(name);
       stepFunctions.on(DescribeExecutionCommand).rejects(failure);
-      await expect(executions.isRunning(execution)).rejects.toBe(failure);
+      await expect(executions.status(execution)).rejects.toBe(failure);
     },
   );
 });

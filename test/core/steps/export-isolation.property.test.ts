@@ -131,7 +131,7 @@ describe('the steps of one export', () => {
           ...common,
           ...recorded,
           definition: selectExport(definitionsByName, input),
-          executions: { isRunning: async () => isRunning, hasEnded: async () => false },
+          executions: { status: async () => (isRunning ? ('running' as const) : ('unknown' as const)) },
         };
         await runStep(
           deps,

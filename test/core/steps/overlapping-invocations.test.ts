@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { boundedDefinition } from '../../../lib/core/bounded-runs.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportState, type RunId } from '../../../lib/core/model.ts';
+import type { Executions } from '../../../lib/core/ports.ts';
 import { abandonRun } from '../../../lib/operator/abandon-run.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
@@ -247,7 +248,9 @@ describe('BeginRun', () => {
 
   it('of an execution that was stopped before it had a run begins none with restart or since', async () => {
     const bench = anExportBench();
-    const executions = { ...bench.deps.executions, hasEnded: async (execution: string) => execution === 'late' };
+    const executions: Executions = {
+      status: async (execution) => (execution === 'late' ? 'ended' : bench.deps.executions.status(execution)),
+    };
     const late = (input: object) => beginRun({ ...bench.deps, executions }, { input, execution: 'late' });
     const run = await begin(bench, 'another', { restart: true });
     bench.running.add('another');
@@ -275,9 +278,8 @@ describe('BeginRun', () => {
 
   it('does not ask for its own execution without restart and since', async () => {
     const bench = anExportBench({ reports: [] });
-    const executions = {
-      ...bench.deps.executions,
-      async hasEnded(): Promise<boolean> {
+    const executions: Executions = {
+      async status() {
         throw new Error('It was asked');
       },
     };

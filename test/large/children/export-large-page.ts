@@ -86,7 +86,7 @@ const deps: StepDependencies = {
   service: client,
   store: target.startsWith('http') ? s3Store() : createDirectoryPageStore(target),
   log,
-  executions: { isRunning: async () => false, hasEnded: async () => false },
+  executions: { status: async () => 'unknown' as const },
   runtime: systemRuntime,
   emit: () => {},
 };

@@ -64,7 +64,7 @@ const deps: StepDependencies = {
   },
   store: createDiscardingStore({ root: directory, lastPage, serviceTime }),
   log,
-  executions: { isRunning: async () => false, hasEnded: async () => false },
+  executions: { status: async () => 'unknown' },
   runtime: systemRuntime,
   emit(event) {
     if (event.event === 'page-exported') sampleMemory(event.page);

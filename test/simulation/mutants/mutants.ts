@@ -190,7 +190,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a run is taken over while its execution is running',
     violates: 'an export has one active run',
     at: 'lib/core/steps/begin-run.ts#decide',
-    replace: 'await deps.executions.isRunning(active.execution)',
+    replace: "(await deps.executions.status(active.execution)) === 'running'",
     with: 'false',
   },
   {

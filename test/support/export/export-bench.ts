@@ -115,7 +115,7 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
     service,
     store,
     log,
-    executions: { isRunning: async (execution) => running.has(execution), hasEnded: async () => false },
+    executions: { status: async (execution) => (running.has(execution) ? 'running' : 'unknown') },
     runtime,
     emit: (event) => events.push(event),
   };

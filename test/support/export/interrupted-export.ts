@@ -40,7 +40,7 @@ const dependenciesOf = (parts: Pick<InterruptedExport, 'store' | 'log'>): StepDe
   definition,
   service,
   ...parts,
-  executions: { isRunning: async () => false, hasEnded: async () => false },
+  executions: { status: async () => 'unknown' as const },
   runtime: {
     now: () => Date.UTC(2026, 10, 20, 2) + random * 1_000,
     monotonicNow: () => random * 1_000,
