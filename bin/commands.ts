@@ -86,13 +86,12 @@ Run it again to export what is new since the last run, or to resume an interrupt
 variable REPORT_EXPORT_API_KEY, or the one in apiKeyEnv of a settings file. All else that can be set needs a settings file.
 
 With --settings, the exports run as they would be deployed, one after the other, except for schedules. A directory holds any
-number of exports, and saves the settings of each. With --all, every export of the settings file runs; without one, every export
-in the directory again. One that fails does not stop the others.
+number of exports, and saves the settings of each. With --all, every export of the settings file runs. One that fails does not
+stop the others.
 
 Examples:
   $ report-exporter local                                           # a first run, against the simulator
   $ REPORT_EXPORT_API_KEY=… report-exporter local --base-url https://reports.example.com --vendor ACME --out /data/acme
-  $ report-exporter local --all                                     # every export in the directory again
   $ report-exporter local --since 2026-10-01 --until 2026-11-01 --parallel 8 # a month, 8 slices at a time
   $ report-exporter local --settings report-exporter.json nightly   # an export of a settings file
 

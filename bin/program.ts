@@ -56,7 +56,7 @@ export async function runProgram(args: readonly string[], context: CommandContex
   }
 
   try {
-    await program.parseAsync(resolveCommand(program, args), { from: 'user' });
+    await program.parseAsync(resolveCommand(args), { from: 'user' });
     return exitStatus;
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
@@ -77,12 +77,9 @@ function parserMessage(text: string): string {
  * Makes `local` the default command. The parser could do so itself, but would then take a misspelled command as an
  * argument of `local`, where it now suggests the nearest command.
  */
-function resolveCommand(program: Command, args: readonly string[]): readonly string[] {
-  const [first, second] = args;
+function resolveCommand(args: readonly string[]): readonly string[] {
+  const [first] = args;
   if (first === undefined) return ['local'];
-  if (first.startsWith('-')) return ['-h', '--help', '--version'].includes(first) ? args : ['local', ...args];
-  // The parser prints the help of the program for `help` with an unknown command.
-  const isUnknownTopic =
-    first === 'help' && second !== undefined && !program.commands.some((each) => each.name() === second);
-  return isUnknownTopic ? [second] : args;
+  const isOption = first.startsWith('-') && !['-h', '--help', '--version'].includes(first);
+  return isOption ? ['local', ...args] : args;
 }

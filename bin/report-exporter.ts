@@ -28,11 +28,7 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 const { env, stdin, stdout, stderr } = process;
 
-const program = programName({
-  packageFolder: dirname(packageFile),
-  workingDirectory: process.cwd(),
-  path: env['PATH'],
-});
+const program = programName(dirname(packageFile), process.cwd());
 process.exitCode = await runProgram(process.argv.slice(2), {
   env,
   stdin,

@@ -8,7 +8,7 @@ import { isInFuture } from '../core/timestamps.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import { serviceSettingsSchema } from '../settings/settings.ts';
 import type { StartRequest } from '../target/target.ts';
-import { parseWholeNumber } from './arguments.ts';
+import { parseWholeNumber, readWholeNumber } from './arguments.ts';
 
 /** What a run is started with, as the argument parser returns it. */
 export interface RunOptions {
@@ -61,14 +61,9 @@ export function readBounds(options: Pick<RunOptions, 'since' | 'until'>, problem
   return since === undefined || until === undefined ? undefined : { since, until };
 }
 
-/** The value of `--max-attempts`; undefined if it was not given. Adds to `problems` what is wrong. */
-export function readMaxAttempts(text: string | undefined, problems: string[]): number | undefined {
-  if (text === undefined) return undefined;
-  const attempts = parseWholeNumber(text);
-  if (attempts >= 1) return attempts;
-  problems.push('--max-attempts: must be a whole number of at least 1, which means no retry');
-  return undefined;
-}
+/** How often a step is tried at most. 1 means no retry. */
+export const readMaxAttempts = (text: string | undefined, problems: string[]): number | undefined =>
+  readWholeNumber('--max-attempts', text, { min: 1, max: 1_000 }, problems);
 
 /** Checks the address and the vendor of a service that is not parsed with other settings. */
 export function checkService(

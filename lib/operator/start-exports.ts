@@ -47,7 +47,7 @@ export async function startExports(
   const { stdout, stderr, env, program, signal } = context;
   const { now } = systemRuntime;
   const output = json ? stderr : stdout;
-  const display = createProgressDisplay(stderr, textStyleFor(stderr, env), now, { countsDown: !json, quiet });
+  const display = createProgressDisplay(stderr, textStyleFor(stderr, env), now, { quiet });
   const isOnly = names.length === 1;
   const hints = {
     help: isOnly ? `For help: ${program} ${command} --help` : undefined,

@@ -154,7 +154,7 @@ describe('a run that is interrupted', () => {
   });
 });
 
-describe('local --all', () => {
+describe('start --all', () => {
   it('stops all exports on Ctrl-C, and resumes the one that was running', async () => {
     const out = await aDirectory();
     const held = { from: Number.POSITIVE_INFINITY };
@@ -162,7 +162,7 @@ describe('local --all', () => {
     for (const name of ['first', 'second']) await run(local(service, out, '--export', name), env);
     const before = service.exchanges.length;
     held.from = before + 6;
-    const all = ['local', '--all', `--out=${out}`, '--since=1970-01-01T00:00:00Z', '--json'];
+    const all = ['start', '--all', `--out=${out}`, '--since=1970-01-01T00:00:00Z', '--json'];
     const exporter = start(all, env);
     await expect.poll(() => service.exchanges.length).toBe(before + 5);
     exporter.process.kill('SIGINT');

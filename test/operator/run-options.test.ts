@@ -68,7 +68,7 @@ describe('the options of a start', () => {
     (number) => {
       const problems: string[] = [];
       readMaxAttempts(number, problems);
-      expect(problems).toEqual(['--max-attempts: must be a whole number of at least 1, which means no retry']);
+      expect(problems).toEqual(['--max-attempts: must be a whole number from 1 to 1000']);
     },
   );
 });

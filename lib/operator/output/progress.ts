@@ -36,10 +36,9 @@ export function createProgressDisplay(
   stream: Terminal,
   style: TextStyle,
   now: () => number,
-  { countsDown = true, quiet = false }: { readonly countsDown?: boolean; readonly quiet?: boolean | undefined } = {},
+  { quiet = false }: { readonly quiet?: boolean | undefined } = {},
 ): ProgressDisplay {
   const status = createStatusLine(stream, now);
-  const countdown = createCountdown(countsDown && !quiet && stream.isTTY === true ? status.show : () => {}, now);
   const runs = new Map<string, ShownRun | undefined>();
 
   const begin = (exportName: string): RunDisplay => {
@@ -52,7 +51,6 @@ export function createProgressDisplay(
     return {
       notify,
       onEvent(event, observed) {
-        countdown.stop();
         const from = runs.get(exportName)?.from ?? { ...observed, at: now() };
         runs.set(exportName, { observed, from: isBeginning(event) ? { ...observed, at: now() } : from });
         const isPage = event.event === 'page-exported' || event.event === 'page-adopted';
@@ -61,13 +59,9 @@ export function createProgressDisplay(
         if (warning !== undefined) warn(warning);
         if (notice !== undefined) notify(notice);
       },
-      onRetry(retry) {
-        warn(retryText(retry));
-        countdown.start(retry.delaySeconds ?? 0);
-      },
+      onRetry: (retry) => warn(retryText(retry)),
       end() {
         runs.delete(exportName);
-        countdown.stop();
         status.clear();
       },
     };
@@ -160,28 +154,6 @@ function retryText({ error, message, attempt, maxAttempts, delaySeconds, maxDela
   const when = delaySeconds === undefined ? latest : known(delaySeconds);
   // The first attempt was no retry.
   return `Retrying${when} (attempt ${attempt + 1} of ${maxAttempts + 1}): ${error}: ${message}`;
-}
-
-/** Shows the seconds until the next attempt, and then that it is under way. Delays under a second are not shown. */
-function createCountdown(show: (text: string) => void, now: () => number) {
-  let timer: NodeJS.Timeout | undefined;
-  const stop = () => clearInterval(timer);
-  return {
-    stop,
-    start(seconds: number) {
-      stop();
-      if (seconds < 1) return;
-      const endsAt = now() + seconds * 1_000;
-      const tick = () => {
-        const remaining = Math.round((endsAt - now()) / 1_000);
-        if (remaining <= 0) stop();
-        show(remaining <= 0 ? 'Retrying …' : `Retrying in ${remaining} s …`);
-      };
-      tick();
-      // The display does not keep the process alive.
-      timer = setInterval(tick, 1_000).unref();
-    },
-  };
 }
 
 /** Counts pages on a terminal, as in `Verified 120 pages · 8.4 MB`. Elsewhere it writes nothing. */

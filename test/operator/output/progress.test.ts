@@ -1,6 +1,6 @@
 /** What a person reads while a run or other long work is in progress. */
 
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { createPageCounter, createProgressDisplay } from '../../../lib/operator/output/progress.ts';
 import { observe, unobservedRun } from '../../../lib/operator/output/observed-run.ts';
@@ -24,7 +24,7 @@ const page = (number: number): PageEvent => ({
   totalBytes: 1_000 * number,
 });
 
-function aDisplay(isTTY = false, options: { readonly countsDown?: boolean; readonly quiet?: boolean } = {}) {
+function aDisplay(isTTY = false, options: { readonly quiet?: boolean } = {}) {
   let output = '';
   let now = Date.parse('2026-11-20T03:00:00.999Z');
   const stream = { isTTY, columns: 40, write: (text: string) => (output += text) };
@@ -196,10 +196,6 @@ describe('the progress of a run with slices', () => {
 });
 
 describe('a retry', () => {
-  afterEach(() => {
-    vi.useRealTimers();
-  });
-
   const retry = { state: 'ExportPage', error: 'ServiceUnavailableError', message: '503', attempt: 3, maxAttempts: 20 };
 
   it.each([
@@ -209,58 +205,9 @@ describe('a retry', () => {
     [{ maxDelaySeconds: 8 }, 'Retrying within 8 s'],
     [{}, 'Retrying'],
   ])('with %j says the delay, which attempt it is, and of how many', (delay, text) => {
-    vi.useFakeTimers();
     const display = aDisplay();
     display.onRetry({ ...retry, ...delay });
-    // It does not count down in a pipe.
-    vi.advanceTimersByTime(10_000);
     expect(display.lines()).toEqual([`${text} (attempt 4 of 21): ServiceUnavailableError: 503`]);
-  });
-
-  describe('on a terminal', () => {
-    const startRetry = (options?: { readonly countsDown: boolean }) => {
-      vi.useFakeTimers();
-      const display = aDisplay(true, options);
-      const pass = (ms: number) => {
-        for (let passed = 0; passed < ms; passed += 100) {
-          display.pass(100);
-          vi.advanceTimersByTime(100);
-        }
-      };
-      display.onRetry({ ...retry, delaySeconds: 3.2 });
-      return { ...display, pass };
-    };
-    const line = 'Retrying in 3 s (attempt 4 of 21): ServiceUnavailableError: 503\n';
-
-    it('counts down to the next attempt in one line, which the next output replaces', () => {
-      const display = startRetry();
-      display.pass(10_000);
-      const counted = ['in 3 s …', 'in 2 s …', 'in 1 s …', '…'].map((text) => `\r\x1b[KRetrying ${text}`).join('');
-      expect(display.output()).toBe(line + counted);
-      display.onRetry({ ...retry, attempt: 4, delaySeconds: 0.5 });
-      display.pass(5_000);
-      expect(display.output()).toBe(
-        `${line}${counted}\r\x1b[KRetrying in 0.5 s (attempt 5 of 21): ServiceUnavailableError: 503\n`,
-      );
-    });
-
-    it.each([
-      ['the next event', (display: ReturnType<typeof aDisplay>) => display.onEvent(page(2))],
-      ['the end', (display: ReturnType<typeof aDisplay>) => display.end()],
-    ])('stops counting at %s', (_, stop) => {
-      const display = startRetry();
-      stop(display);
-      const before = display.output();
-      display.pass(10_000);
-      expect(display.output()).toBe(before);
-      expect(vi.getTimerCount()).toBe(0);
-    });
-
-    it('does not count down with --json', () => {
-      const display = startRetry({ countsDown: false });
-      display.pass(10_000);
-      expect(display.output()).toBe(line);
-    });
   });
 });
 
