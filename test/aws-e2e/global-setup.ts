@@ -1,11 +1,10 @@
 /**
  * Starts the emulators once for all test files: MiniStack always, other servers if they can be installed. At the end it prints
- * which servers each file ran on.
+ * which did not start, and why.
  */
 
-import { basename } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { startDynamoDbLocal, startS3Mock } from './emulators/java.ts';
+import { startDynamoDbLocal } from './emulators/java.ts';
 import { startMiniStack } from './emulators/ministack.ts';
 import { type Emulator, freePort } from './emulators/processes.ts';
 import { pythonEnvironment } from './emulators/python.ts';
@@ -19,7 +18,7 @@ export interface Server {
 declare module 'vitest' {
   export interface ProvidedContext {
     readonly miniStack: string;
-    readonly s3Servers: readonly Server[];
+    /** One, if Java and Maven are installed. */
     readonly dynamoDbServers: readonly Server[];
     /** One, if it could be built. */
     readonly registries: readonly Server[];
@@ -54,31 +53,24 @@ export default async function startEmulators(project: TestProject): Promise<() =
     const registry = startOptional('registry', startRegistry);
     const python = await pythonEnvironment().catch(exitWithMessage);
     const miniStack = await startRequired(startMiniStack(python));
-    const [dynamoDbLocal, s3Mock] = await Promise.all([
-      startOptional('DynamoDB Local', startDynamoDbLocal),
-      startOptional('S3Mock', startS3Mock),
-    ]);
-    const onMiniStack = { name: 'MiniStack', endpoint: miniStack.endpoint };
+    const dynamoDbServers = await startOptional('DynamoDB Local', startDynamoDbLocal);
     return {
       miniStack,
-      s3Servers: [onMiniStack, ...s3Mock],
-      dynamoDbServers: [onMiniStack, ...dynamoDbLocal],
+      dynamoDbServers,
       registries: await registry,
     };
   };
 
   try {
-    const { miniStack, s3Servers, dynamoDbServers, registries } = await startAll();
+    const { miniStack, dynamoDbServers, registries } = await startAll();
     project.provide('miniStack', miniStack.endpoint);
-    project.provide('s3Servers', s3Servers);
     project.provide('dynamoDbServers', dynamoDbServers);
     project.provide('registries', registries);
     project.provide('workDirectory', miniStack.directory);
     project.provide('servicePort', await freePort());
     return async () => {
       await stopAll();
-      const testFiles = project.vitest.state.getTestModules().map(({ moduleId }) => basename(moduleId));
-      process.stdout.write(summarize(testFiles, { s3Servers, dynamoDbServers, skipped }));
+      process.stdout.write(`Without these servers: ${skipped.join('; ') || 'none'}\n`);
     };
   } catch (error) {
     await stopAll();
@@ -90,22 +82,4 @@ export default async function startEmulators(project: TestProject): Promise<() =
 function exitWithMessage(error: unknown): never {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
   process.exit(1);
-}
-
-interface Servers {
-  readonly s3Servers: readonly Server[];
-  readonly dynamoDbServers: readonly Server[];
-  /** The servers that did not start, and why. */
-  readonly skipped: readonly string[];
-}
-
-function summarize(testFiles: readonly string[], { s3Servers, dynamoDbServers, skipped }: Servers): string {
-  const namesOf = (servers: readonly Server[]) => servers.map(({ name }) => name).join(', ');
-  const serversOf: Record<string, string> = {
-    's3-page-store.test.ts': namesOf(s3Servers),
-    'dynamodb-page-log.test.ts': namesOf(dynamoDbServers),
-    'real-servers.test.ts': `a registry, ${namesOf(s3Servers)}`,
-  };
-  const lines = testFiles.toSorted().map((file) => `${file} ran on ${serversOf[file] ?? 'MiniStack'}`);
-  return [...lines, `Skipped: ${skipped.join('; ') || 'none'}`, ''].join('\n');
 }

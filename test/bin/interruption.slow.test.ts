@@ -154,43 +154,6 @@ describe('a run that is interrupted', () => {
   });
 });
 
-describe('start --all', () => {
-  it('stops all exports on Ctrl-C, and resumes the one that was running', async () => {
-    const out = await aDirectory();
-    const held = { from: Number.POSITIVE_INFINITY };
-    const service = await simulator({ faults: ({ request }) => (request < held.from ? {} : neverEnding) });
-    for (const name of ['first', 'second']) await run(local(service, out, '--export', name), env);
-    const before = service.exchanges.length;
-    held.from = before + 6;
-    const all = ['start', '--all', `--out=${out}`, '--since=1970-01-01T00:00:00Z', '--json'];
-    const exporter = start(all, env);
-    await expect.poll(() => service.exchanges.length).toBe(before + 5);
-    exporter.process.kill('SIGINT');
-    const interrupted = await exporter.ended;
-    expect(interrupted.status).toBe(130);
-    const results = interrupted.stdout
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line));
-    expect(results).toMatchObject([
-      { export: 'first', status: 'interrupted', run: expect.any(String) },
-      { export: 'second', status: 'not-started' },
-    ]);
-    held.from = Number.POSITIVE_INFINITY;
-    const ended = await run(all, env);
-    expect(ended.status).toBe(0);
-    expect(
-      ended.stdout
-        .split('\n')
-        .slice(0, 2)
-        .map((line) => JSON.parse(line)),
-    ).toMatchObject([
-      { export: 'first', status: 'completed', run: results[0].run, reports: count },
-      { export: 'second', status: 'completed', reports: count },
-    ]);
-  });
-});
-
 describe('two processes on one directory', () => {
   it('the second is skipped, and the first is not disturbed', async () => {
     const out = await aDirectory();
@@ -205,36 +168,6 @@ describe('two processes on one directory', () => {
     const ended = await first.ended;
     expect(jsonOf(ended)).toMatchObject({ status: 'completed', reports: count });
     expect(service.exchanges).toHaveLength(count / 3);
-  });
-});
-
-describe('a run that fails', () => {
-  it('exits with 1, says why, publishes nothing, and is resumed by the next start', async () => {
-    const out = await aDirectory();
-    const refusing = await simulator({ faults: ({ request }) => (request > 3 ? { status: 403 } : {}) });
-    const failed = await run(local(refusing, out), env);
-    expect(failed.status).toBe(1);
-    expect(jsonOf(failed)).toMatchObject({ status: 'failed', pages: 3, error: { name: 'ConfigurationError' } });
-    expect(failed.stderr).toContain('403');
-    expect(existsSync(join(out, 'reports/latest.json'))).toBe(false);
-    await refusing.close();
-
-    const again = await simulator({ port: refusing.port });
-    const resumed = jsonOf(await run(local(again, out), env));
-    expect(resumed).toMatchObject({ status: 'completed', run: jsonOf(failed).run, reports: count });
-    expect(again.exchanges).toHaveLength(count / 3 - 3);
-  });
-
-  it('never shows the key, wherever the service repeats it', async () => {
-    const echo = await simulator({
-      faults: () => ({ status: 400, body: () => `you sent ${apiKey}, and ${encodeURIComponent(apiKey)}` }),
-    });
-    const out = await aDirectory();
-    const ended = await run(local(echo, out), env);
-    expect(ended.status).toBe(1);
-    expect(ended.stdout + ended.stderr).not.toContain(apiKey);
-    expect(ended.stdout).toContain('[not shown: it contains the API key]');
-    expect((await readFile(join(out, 'state.sqlite'))).includes(apiKey)).toBe(false);
   });
 });
 

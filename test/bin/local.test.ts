@@ -255,18 +255,6 @@ describe('report-exporter local with bounds and slices', () => {
     expect(await runInProcess([...local, ...bounds, '--again', '--json'])).toMatchObject({ status: 0 });
   });
 
-  it.each(['verify', 'report'])('is what %s needs the ID of, if there is no regular run', async (command) => {
-    const out = await aDirectory();
-    const ended = await runInProcess(['local', '--out', out, ...until, ...bounds, '--json']);
-    const { run } = jsonOf(ended);
-    expect(await runInProcess([command, '--out', out])).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining(' yet. Choose a bounded one with --run: runs --bounded lists them'),
-    });
-    const to = command === 'report' ? ['--to', join(out, 'report.html')] : [];
-    expect(await runInProcess([command, '--out', out, '--run', run ?? '', ...to])).toMatchObject({ status: 0 });
-  });
-
   it('exports a period in parts, each of which is published, and later starts without them', async () => {
     const out = await aDirectory();
     const series = ['--out', out, ...bounds, '--each', 'P5D'];

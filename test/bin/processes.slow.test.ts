@@ -4,9 +4,6 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { aDirectory, jsonOf, run, runInProcess, start } from '../support/process/command-line.ts';
-import { always, errorResponse } from '../support/service/faults.ts';
-import { inMemoryReports } from '../support/service/in-memory-reports.ts';
-import { startSimulator } from '../support/service/simulator.ts';
 
 describe('report-exporter local', () => {
   it('runs on the Node that Lambda runs', () => {
@@ -22,23 +19,6 @@ describe('report-exporter local', () => {
     expect(ended.stdout + ended.stderr).not.toContain('\x1b');
   });
 
-  it('loads no package that a local run does not need: each delays the first request', async () => {
-    const listPackages = `
-      import { registerHooks } from 'node:module';
-      const names = new Set();
-      registerHooks({
-        load(url, context, nextLoad) {
-          const [, name] = /.*\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//.exec(url) ?? [];
-          if (name !== undefined) names.add(name);
-          return nextLoad(url, context);
-        },
-      });
-      process.on('exit', () => console.log([...names].sort().join(' ')));`;
-    const module = `data:text/javascript,${encodeURIComponent(listPackages)}`;
-    const ended = await run(['local', '--out', await aDirectory()], { NODE_OPTIONS: `--import=${module}` });
-    expect(ended.stdout.trimEnd().split('\n').at(-1)).toBe('commander saxes undici xmlchars zod');
-  });
-
   it('continues after the reader has closed the pipe', async () => {
     const out = await aDirectory();
     const running = start(['local', '--out', out, '--size', '10']);
@@ -46,25 +26,6 @@ describe('report-exporter local', () => {
     running.process.stderr?.destroy();
     expect((await running.ended).status).toBe(0);
     expect(JSON.parse(await readFile(join(out, 'reports/latest.json'), 'utf8'))).toHaveProperty('manifest');
-  });
-
-  it('says what failed, and when it retries', async () => {
-    const apiKey = 'key-of-the-503-test';
-    const faults = always(errorResponse(503));
-    await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports([]), faults });
-    const running = start(['local', '--out', await aDirectory(), '--base-url', simulator.baseUrl], {
-      REPORT_EXPORT_API_KEY: apiKey,
-    });
-    await expect.poll(() => running.stderr()).toContain('attempt 2 of 21');
-    running.process.kill('SIGINT');
-    const { status, stdout, stderr } = await running.ended;
-    expect(stderr).toMatch(
-      // A delay is random, and may be none.
-      /^20\S+Z Retrying (in [\d.]+ s|now) \(attempt 2 of 21\): ServiceUnavailableError: .* 503 for page 1 of run /m,
-    );
-    expect(stderr).toMatch(/\n20\S+Z Interrupted: reports \(before page 1 was stored\)\n {2}Run again to resume\.\n$/);
-    expect(stderr).not.toMatch(/fail/i);
-    expect({ status, stdout }).toEqual({ status: 130, stdout: '' });
   });
 });
 

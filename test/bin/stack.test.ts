@@ -5,7 +5,7 @@ import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetAccountSettingsCommand, InvokeCommand } from '@aws-sdk/client-lambda';
 import { GetObjectCommand, HeadObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
-import { DescribeExecutionCommand, StartExecutionCommand, type StartExecutionCommandInput } from '@aws-sdk/client-sfn';
+import { StartExecutionCommand, type StartExecutionCommandInput } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -21,7 +21,7 @@ import {
   stackName,
   stubAwsEnvironment,
 } from '../support/aws/mocked-stack.ts';
-import { aCompletion, anExportState, aRun, aRunResult, at } from '../support/builders.ts';
+import { aCompletion, anExportState, aRun, at } from '../support/builders.ts';
 import { type CommandResult, runInProcess } from '../support/process/command-line.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 
@@ -128,28 +128,6 @@ describe('start', () => {
       /^20\S+Z In progress: acme-00\n {2}execution {2}arn:aws:states:eu-central-1:123456789012:execution:acme:acme-00-manual-[0-9a-f]{16}\n/,
     );
     expect(lines(ended).at(-1)).toMatch(/ 100 exports: 1 failed, 99 in progress$/);
-  });
-
-  it('follows several to their ends with --follow', async () => {
-    aws.dynamoDb.on(GetItemCommand).resolves({});
-    aws.stepFunctions
-      .on(StartExecutionCommand)
-      .callsFake(({ name = '' }) => ({ executionArn: arn('execution', `acme:${name}`) }));
-    aws.stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn = '' }) => {
-      const exportName = /:([a-z]+-\d+)-manual-/.exec(executionArn)?.[1] ?? '';
-      return { executionArn, status: 'SUCCEEDED', output: JSON.stringify(aRunResult({ export: exportName })) };
-    });
-    const ended = await runOnStack('start', 'globex-02', 'acme-01', '--follow', '--json');
-    expect(ended.status).toBe(0);
-    expect(
-      lines(ended)
-        .map((line) => JSON.parse(line))
-        .toSorted((one, other) => (one.export < other.export ? -1 : 1)),
-    ).toMatchObject([
-      { export: 'acme-01', status: 'completed', pages: 3, manifest: expect.stringContaining('reports/acme/acme-01/') },
-      { export: 'globex-02', status: 'completed', manifest: expect.stringContaining('reports/globex/globex-02/') },
-    ]);
-    expect(ended.stderr).toMatch(/ 2 exports: 2 completed\n$/);
   });
 
   it('starts none if a name is wrong, or missing', async () => {

@@ -37,15 +37,8 @@ export interface PageStoreHarness {
 }
 
 export interface PageStoreContractOptions {
-  /** The number of concurrent writers. */
-  readonly writers?: number;
-  /** The size of a page that the storage uploads in parts, if it does. */
-  readonly largePageBytes?: number;
-  /** The number of objects in a listed folder: more than the storage returns at once. */
-  readonly listedObjects?: number;
   /** The number of folders in a listed folder. */
   readonly listedFolders?: number;
-  /** For each test. A storage that is reached over a network needs more. */
 }
 
 export function pageStoreContract(
@@ -53,8 +46,9 @@ export function pageStoreContract(
   makeHarness: () => Promise<PageStoreHarness> | PageStoreHarness,
   options: PageStoreContractOptions = {},
 ): void {
-  const { writers = 8, largePageBytes = 9 * 1_024 * 1_024, listedObjects = 1_100 } = options;
   const { listedFolders = 30 } = options;
+  /** In a folder: more than a storage returns at once. */
+  const listedObjects = 1_100;
 
   describe(`${name} implements the PageStore port`, () => {
     let harness: PageStoreHarness;
@@ -312,7 +306,7 @@ export function pageStoreContract(
         ['all with the same bytes but another next cursor', () => 'the same for all'],
       ])('lets one of several concurrent writers store a page, and returns it to all: %s', async (_, bodyOf) => {
         const identity = anIdentity({ page: 2 });
-        const offers = Array.from({ length: writers }, (_, index) => ({
+        const offers = Array.from({ length: 8 }, (_, index) => ({
           body: bodyOf(index),
           nextCursor: aCursor(),
           reports: index,
@@ -384,7 +378,7 @@ export function pageStoreContract(
       it('keeps one of several different manifests that are written concurrently, and rejects the others', async () => {
         const key = aManifestKey();
         const results = await Promise.allSettled(
-          Array.from({ length: writers }, (_, index) => writer(index).putDocument(key, stream(`{"by":${index}}`))),
+          Array.from({ length: 8 }, (_, index) => writer(index).putDocument(key, stream(`{"by":${index}}`))),
         );
         const kept = results.flatMap(({ status }, index) => (status === 'fulfilled' ? [index] : []));
         expect(kept).toHaveLength(1);
@@ -398,7 +392,7 @@ export function pageStoreContract(
       it('accepts the same manifest from several concurrent writers', async () => {
         const key = aManifestKey();
         await Promise.all(
-          Array.from({ length: writers }, (_, index) => writer(index).putDocument(key, stream('{"by":', '"all"}'))),
+          Array.from({ length: 8 }, (_, index) => writer(index).putDocument(key, stream('{"by":', '"all"}'))),
         );
         expect(await text(key)).toBe('{"by":"all"}');
       });
@@ -522,9 +516,7 @@ export function pageStoreContract(
       it('ends at the newest of several that are written concurrently', async () => {
         const exportName = anExportName();
         const key = `${exportName}/latest.json`;
-        const pointers = Array.from({ length: writers }, (_, index) =>
-          aLatest({ export: exportName, sequence: index + 1 }),
-        );
+        const pointers = Array.from({ length: 8 }, (_, index) => aLatest({ export: exportName, sequence: index + 1 }));
         const shuffled = [...pointers.filter(isOdd), ...pointers.filter((latest) => !isOdd(latest)).reverse()];
 
         await Promise.all(shuffled.map((latest, index) => writer(index).putLatest(key, latest, hasBegun)));
@@ -537,7 +529,7 @@ export function pageStoreContract(
       it('returns the pages of a folder as they were stored, and its manifest', async () => {
         const folder = aRunFolder();
         const pages = [];
-        for (const [index, body] of ['', 'one', randomBody(largePageBytes)].entries()) {
+        for (const [index, body] of ['', 'one', randomBody(9 * 1_024 * 1_024)].entries()) {
           const put = await putPage(store, aPageIdentity({ folder, page: index + 1 }), aFetchedPage({ body }));
           pages.push({ key: put.page.key, bytes: body.length, revision: put.page.revision });
         }

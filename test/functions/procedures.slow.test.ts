@@ -299,24 +299,3 @@ describe('moving', () => {
     expect(completed(await execute(after.functions, { name: 'third' })).since).toBe(second.watermark);
   });
 });
-
-describe('after an export with the wrong filter', () => {
-  it('a start with `since` exports the right reports, and the wrong run can be deleted', async () => {
-    await using aws = await localAws();
-    await using service = await startService();
-    const wrong = deploy(aws, service, { settings: { filter: { type: 'WRONG' } } });
-    const first = completed(await execute(wrong.functions, { name: 'first' }));
-
-    const right = deploy(aws, service);
-    const refused = await execute(right.functions, { name: 'second' });
-    expect(refused).toMatchObject({ status: 'failed', error: 'ConfigurationError' });
-    const input = { export: 'nightly', since: first.since };
-    const second = completed(await execute(right.functions, { name: 'third', input }));
-    expect(idsOf(right, second.manifest)).toEqual(allIds);
-    expect(latestOf(right).run).toBe(second.run);
-
-    for (const path of aws.objects.keys()) if (path.includes(`run=${first.run}/`)) aws.objects.delete(path);
-    expect(await verify(right)).toEqual({ run: second.run, findings: [], notes: [], pages: 5 });
-    expect(completed(await execute(right.functions, { name: 'fourth' })).since).toBe(second.watermark);
-  });
-});

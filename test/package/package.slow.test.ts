@@ -194,19 +194,6 @@ describe('the installed command line', () => {
     const code = `console.log(typeof require('report-exporter/settings').deploymentSettings)`;
     expect(await runNode(commandLine, ['-e', code])).toEqual({ status: 0, stdout: 'function\n', stderr: '' });
   });
-
-  it('names itself in messages as it can be run there', async () => {
-    const entry = join(installed(commandLine), 'bin/report-exporter.mjs');
-    const elsewhere = join(directory.path, 'elsewhere');
-    await mkdir(elsewhere);
-    const hint = async (folder: string) => {
-      const { stderr } = await runNode(folder, [entry, 'local', '--size', '99']);
-      return /^For help: (.*) local --help$/m.exec(stderr)?.[1];
-    };
-    expect(await hint(commandLine)).toBe('npx report-exporter');
-    // There npx would download a package of this name.
-    expect(await hint(elsewhere)).toBe(`node ${entry}`);
-  });
 });
 
 const settings = {

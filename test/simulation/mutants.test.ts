@@ -20,36 +20,3 @@ describe('the mutants of the protocol', () => {
     }
   });
 });
-
-describe('an edit of a mutant', () => {
-  const source = `
-    const other = () => call(1, 2);
-    const outer = {
-      inner: async () => {
-        await call(1,
-          2);
-        await twice();
-        await twice();
-      },
-    };`;
-  const at = 'lib/file.ts#inner';
-
-  it('changes the function that it names, wherever the formatter breaks lines', () => {
-    expect(applyEdit(source, { at, replace: 'call(1, 2)', with: 'call()' })).toBe(
-      source.replace(/1,\s+2(?=\);\n {8})/, ''),
-    );
-  });
-
-  it.each([
-    ['await once()', 'inner of lib/file.ts must contain this text once, not 0 times: await once()'],
-    ['await twice()', 'inner of lib/file.ts must contain this text once, not 2 times: await twice()'],
-  ])('is refused unless the function has the text once: %s', (replace, message) => {
-    expect(() => applyEdit(source, { at, replace, with: '' })).toThrow(message);
-  });
-
-  it('is refused if there is no such function', () => {
-    expect(() => applyEdit(source, { at: 'lib/file.ts#gone', replace: 'call', with: '' })).toThrow(
-      'lib/file.ts has no function or constant gone. Name the one that does it now',
-    );
-  });
-});

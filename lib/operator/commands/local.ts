@@ -9,7 +9,7 @@ import type { LocalExport } from '../../local/settings.ts';
 import { openSqlitePageLog } from '../../local/sqlite/page-log.ts';
 import { type CommandContext, defaultDirectory, exitStatuses, reportError } from '../context.ts';
 import { readExports, type SettingOptions, settingsSource } from '../local-settings.ts';
-import { sanitizeArgument, settingOptions } from '../arguments.ts';
+import { sanitizeArgument } from '../arguments.ts';
 import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
 import { type Startable, startExports } from '../start-exports.ts';
 

@@ -3,11 +3,9 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { describe, expect, inject, it } from 'vitest';
 import type { ServiceProps } from '../../../lib/settings/props.ts';
 import { aDirectory, readManifest, runInProcess } from '../../support/process/command-line.ts';
-import { credentials, region } from '../emulators/ministack.ts';
 
 const docs = join(import.meta.dirname, '../../../docs/apis');
 /** The description in the docs, of the service at `baseUrl`. */
@@ -87,24 +85,3 @@ async function pushImage(endpoint: string, name: string): Promise<void> {
   });
   if (!tagged.ok) throw new Error(`The registry refuses a manifest: ${tagged.status} ${await tagged.text()}`);
 }
-
-/** MiniStack has no public buckets. */
-const withPublicBuckets = inject('s3Servers').filter(({ name }) => name !== 'MiniStack');
-
-describe.each(withPublicBuckets)('the objects of a public bucket on $name', ({ endpoint }) => {
-  it('are listed by tokens in XML, each once and in order', async () => {
-    const bucket = `listed-${Date.now()}`;
-    const client = new S3Client({ endpoint, region, credentials, forcePathStyle: true });
-    await client.send(new CreateBucketCommand({ Bucket: bucket }));
-    const keys = Array.from({ length: 47 }, (_, index) => `folder/a & b <${String(index).padStart(3, '0')}>.txt`);
-    for (const Key of keys) await client.send(new PutObjectCommand({ Bucket: bucket, Key, Body: Key }));
-    client.destroy();
-    const keysIn = (page: string) =>
-      [...page.matchAll(/<Key>([^<]*)<\/Key>/g)].map(([, key = '']) =>
-        key.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&'),
-      );
-    const service = described('s3-list-objects.json', `${endpoint}/${bucket}`);
-    const exported = await exportAll(service, { size: 10 }, keysIn);
-    expect(exported).toMatchObject({ reports: 47, pages: 5, items: keys });
-  });
-});

@@ -1,6 +1,6 @@
 /**
- * Amazon's DynamoDB Local and Adobe's S3Mock: Java programs that Maven downloads. Without Java or Maven their tests are
- * skipped. Neither can listen on the loopback interface only; they contain nothing but test data.
+ * Amazon's DynamoDB Local, a Java program that Maven downloads. Without Java or Maven its tests are skipped. It cannot listen on
+ * the loopback interface only; it contains nothing but test data.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -12,7 +12,6 @@ import { programVersion } from './program-version.ts';
 const plugin = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
 const dynamoDbProject = join(import.meta.dirname, 'dynamodb-local.xml');
 const s3aProject = join(import.meta.dirname, '../recipes/hadoop-aws.xml');
-const s3MockVersion = '5.2.0';
 
 export async function startDynamoDbLocal(): Promise<Emulator> {
   const folder = await downloaded('dynamodb-local', await readFile(dynamoDbProject, 'utf8'), (folder) => [
@@ -35,28 +34,6 @@ export async function startDynamoDbLocal(): Promise<Emulator> {
       '-disableTelemetry',
       '-port',
       String(port),
-    ],
-    readyPath: '/',
-  });
-}
-
-export async function startS3Mock(): Promise<Emulator> {
-  const artifact = `com.adobe.testing:s3mock:${s3MockVersion}:jar:exec`;
-  const folder = await downloaded('s3mock', artifact, (folder) => [
-    `${plugin}:copy`,
-    `-Dartifact=${artifact}`,
-    `-DoutputDirectory=${folder}`,
-  ]);
-  return await startEmulator({
-    name: 'S3Mock',
-    command: 'java',
-    parameters: ({ directory, port }) => [
-      `-Djava.io.tmpdir=${directory}`,
-      '-jar',
-      join(folder, `s3mock-${s3MockVersion}-exec.jar`),
-      `--http.port=${port}`,
-      // Any free port for HTTPS, which is not used.
-      '--server.port=0',
     ],
     readyPath: '/',
   });

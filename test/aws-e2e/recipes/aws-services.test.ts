@@ -13,7 +13,7 @@ import { provideNpx, recipe } from '../../support/docs/recipes.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { pythonEnvironment } from '../emulators/python.ts';
-import { callJson, s3, stepFunctions } from '../support/aws.ts';
+import { s3, stepFunctions } from '../support/aws.ts';
 import { awsVariables, deployApp } from '../support/cdk.ts';
 import { openEventQueue } from '../support/event-queue.ts';
 import { eventually } from '../support/eventually.ts';
@@ -99,14 +99,6 @@ describe('the recipes for AWS services', () => {
     expect(JSON.parse(await copyOf(`tables/runs/${exportName}-${summary.run}.json`))).toEqual(summary);
   };
 
-  /** Enables or disables the rule that sends events to the function that copies runs. */
-  async function setRule(operation: 'EnableRule' | 'DisableRule'): Promise<void> {
-    const { Rules } = await callJson<{ Rules: readonly { Name: string }[] }>('events', 'AWSEvents.ListRules', {});
-    const rules = Rules.filter((rule) => rule.Name.includes('CopyRun'));
-    expect(rules).toHaveLength(1);
-    for (const { Name } of rules) await callJson('events', `AWSEvents.${operation}`, { Name });
-  }
-
   it('a function copies each run once, with its manifest last', async () => {
     await using _ = await openServiceWith(5);
     // An unfinished run: it has a page, but no manifest.
@@ -125,18 +117,6 @@ describe('the recipes for AWS services', () => {
     // The same event is delivered again.
     expect(await invoke(output('CopyRun'), run.event)).toEqual([]);
     expect(await objectsIn(output('Copies'))).toEqual(copied);
-  });
-
-  it('a function catches up with the next event on a run whose event was lost', async () => {
-    await using service = await openServiceWith(5);
-    await setRule('DisableRule');
-    const missed = await completeRun();
-    await setRule('EnableRule');
-    service.addReports(6, 7);
-    const next = await completeRun();
-    expect((await untilCopied(next)).sequence).toBeGreaterThan(missed.summary.sequence);
-    await expectCopied(missed);
-    await expectCopied(next);
   });
 
   it('a worker processes the pages in a queue, each with one result', async () => {
@@ -241,26 +221,6 @@ describe('the recipes for AWS services', () => {
     const again = await stepFunctions.send(new StartExecutionCommand({ stateMachineArn: output('StartOnce'), input }));
     expect((await endOfExecution(again.executionArn ?? '')).states.at(-1)).toBe('Duplicate');
     expect(await executionsOfRun()).toHaveLength(1);
-  });
-
-  it('a state machine does not complete a run with a damaged page', async () => {
-    await using _ = await openServiceWith(5);
-    const run = await completeRun();
-    const damaged = run.key.replace(run.summary.run, '20991231T235959Z-ffffff');
-    const [, second] = run.manifest.pages;
-    const text = (await source(run.key)).replace(second?.sha256 ?? '', '0'.repeat(64));
-    await s3.send(new PutObjectCommand({ Bucket: output('BucketName'), Key: prefix + damaged, Body: text }));
-    const { executionArn } = await stepFunctions.send(
-      new StartExecutionCommand({
-        stateMachineArn: output('ProcessRun'),
-        input: JSON.stringify({ ...run.summary, manifest: damaged }),
-      }),
-    );
-    expect(await endOfExecution(executionArn ?? '')).toMatchObject({
-      status: 'FAILED',
-      error: 'States.ExceedToleratedFailureThreshold',
-    });
-    expect(await keysIn(output('MapResults'))).not.toContain(damaged);
   });
 
   it('statements for Athena are in its dialect', async () => {
