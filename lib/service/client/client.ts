@@ -9,22 +9,22 @@ import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
 import { mediaTypesOf } from '../../settings/api-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
-import { type CreatePageCheck, classifyPage, loadPageCheck, type PageCheck, showsEnd } from '../formats/formats.ts';
+import { type CreatePageCheck, loadPageCheck, showsEnd } from '../formats/formats.ts';
 import { directNetwork, type NetworkSource, type Timeouts } from '../network/network.ts';
-import { containsKey, presentable } from '../redaction/redact.ts';
+import { presentable } from '../redaction/redact.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { contractError } from './errors.ts';
 import { createExchanges, type CreatePool, type Exchange, type Response } from './exchange.ts';
 import { type CreateInflate, isInGzip } from './gzip.ts';
 import {
-  assertCursorAccepted,
   assertNoNextPage,
   nextCursorInBody,
   nextCursorInHeaders,
   nextHeader,
   type RequestedPage,
 } from './next-page.ts';
+import { saysEmpty } from './page-document.ts';
 import { apiFor, authOf, firstCursor, headerNames, httpRequest, type RequestSettings } from './request.ts';
 import { readBody } from './response-body.ts';
 import {
@@ -177,7 +177,7 @@ export function serviceClient(
     });
     assertNoLateCursor(context, Object.keys(trailers), nextHeader(api));
     assertNoOther('trailer', Object.keys(trailers));
-    const isEmpty = check !== undefined && assertPage(page, check).isEmpty;
+    const isEmpty = check !== undefined && saysEmpty(page, check);
     const nextCursor =
       announcedCursor === undefined && check !== undefined
         ? nextCursorInBody(page, check, isEmpty)
@@ -232,21 +232,6 @@ export function serviceClient(
     fetch,
     [Symbol.asyncDispose]: () => Promise.all([exchanges.destroy(), tokens?.destroy()]).then(() => {}),
   };
-}
-
-/** @throws ContractError if the document is no page, CursorRejectedError if it says that the cursor is not valid any more */
-function assertPage(page: RequestedPage, document: PageCheck): { readonly isEmpty: boolean } {
-  const { context, api, isFirst } = page;
-  // The name is stored with the page.
-  if (containsKey(document.rootName ?? '', context.keys)) {
-    const what = api.page.format === 'csv' ? 'first row' : 'name of the root element';
-    throw contractError(context, `the ${what} contains the API key`);
-  }
-  // Before anything else: such a document is no page.
-  if (!isFirst) assertCursorAccepted(page, document);
-  const judged = classifyPage(api, document, (text) => presentable(text, context.keys, 150), { isFirst });
-  if (judged.problem !== undefined) throw contractError(context, judged.problem);
-  return judged;
 }
 
 function parseBaseUrl(baseUrl: string): URL {

@@ -9,7 +9,7 @@ import type { AnyOf } from '../../settings/fields.ts';
 import type { FormatCheck, PathValue } from '../formats/format-check.ts';
 import { textIn } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/redact.ts';
-import { contractError, type ErrorContext, failure } from './errors.ts';
+import { contractError, type ErrorContext } from './errors.ts';
 import { isJsonText } from './request.ts';
 import { allValues, type Headers, isPrintableAscii, singleValue } from './response-headers.ts';
 
@@ -158,14 +158,6 @@ export function nextCursorInBody(page: RequestedPage, check: Document, isEmpty: 
   const codec = codecOf(page.api.next);
   const found = 'inBody' in codec ? codec.inBody(page, page.api.next, check, isEmpty) : undefined;
   return found === undefined ? null : toCursor(page, found);
-}
-
-/** @throws CursorRejectedError if the document, the response to a request with a cursor, says that the cursor is not valid any more */
-export function assertCursorAccepted({ context, api }: RequestedPage, check: Document): void {
-  const { rejected } = api.next;
-  if (rejected === undefined || textIn(api.page, check.value(rejected.at)) !== rejected.is) return;
-  const reason = `its response for ${context.label} has ${rejected.is} at ${rejected.at}`;
-  throw failure(context, 'CursorRejectedError', `${context.server.name} no longer accepts the cursor: ${reason}`);
 }
 
 const hasValue = ({ type }: PathValue): boolean => type !== undefined && type !== 'null';

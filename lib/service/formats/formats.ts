@@ -47,30 +47,3 @@ export const textIn = ({ format }: Api['page'], { text }: PathValue): string | u
   format === 'xml' ? text?.trim() : text;
 
 export const showsEnd = ({ format }: Api['page']): boolean => format !== 'bytes' && formats[format].showsEnd;
-
-/**
- * What a document that is complete says of itself: that it is no page, as a problem; that there are no reports; or neither. Only the
- * first page may say that there are none: after that, reports that a page had announced would be missing.
- */
-export function classifyPage(
-  { page }: Api,
-  check: Pick<FormatCheck, 'reports' | 'value'>,
-  present: (text: string) => string,
-  { isFirst }: { readonly isFirst: boolean },
-): { readonly problem?: string; readonly isEmpty: boolean } {
-  const { reports, error: errorPath, empty }: AnyOf<Api['page']> = page;
-  if (isFirst && empty !== undefined && 'at' in empty && textIn(page, check.value(empty.at)) === empty.is) {
-    const count = reports === undefined ? null : check.reports;
-    if (count === null || count === 0) return { isEmpty: true };
-    return { problem: `it says that there are no reports, at ${empty.at}, but has ${count}`, isEmpty: false };
-  }
-  const error = errorPath === undefined ? undefined : check.value(errorPath);
-  if (error?.type !== undefined && error.type !== 'null') {
-    const quoted = error.text === undefined ? '' : `: ${present(error.text)}`;
-    return { problem: `it reports an error at ${errorPath}${quoted}`, isEmpty: false };
-  }
-  if (reports !== undefined && check.reports === null) {
-    return { problem: `it has nothing that contains reports: ${reports}`, isEmpty: false };
-  }
-  return { isEmpty: false };
-}

@@ -95,8 +95,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a document that contains no reports is a page',
     violates: 'a page is stored byte for byte',
-    at: 'lib/service/formats/formats.ts#classifyPage',
-    replace: 'reports !== undefined && check.reports === null',
+    at: 'lib/service/client/page-document.ts#saysEmpty',
+    replace: 'reports !== undefined && document.reports === null',
     with: 'false',
   },
 
