@@ -7,24 +7,6 @@
 
 import type { JsonObject } from '../core/model.ts';
 
-/** A `Duration` of CDK, which the constructs accept in place of the text. */
-export interface DurationLike {
-  toIsoString(): string;
-}
-
-/** A `ScheduleExpression` or an event `Schedule` of CDK, which the constructs accept in place of the text. */
-export interface ScheduleLike {
-  readonly expressionString: string;
-  readonly timeZone?: { readonly timezoneName: string } | undefined;
-}
-
-/** The same settings as text, as in a settings file. */
-export type AsText<Settings> = Settings extends DurationLike | ScheduleLike
-  ? never
-  : Settings extends JsonObject | string | number | boolean | null | undefined
-    ? Settings
-    : { readonly [Field in keyof Settings]: AsText<Settings[Field]> };
-
 /** The content of a settings file. */
 export interface SettingsFile {
   /** The address or path of this schema, for editors. */
@@ -105,25 +87,25 @@ export interface ServiceProps {
    *
    * @default 'PT10S'
    */
-  readonly connectTimeout?: string | DurationLike | undefined;
+  readonly connectTimeout?: string | undefined;
   /**
    * The time from the request to the response headers, at most P1D. An ISO 8601 duration.
    *
    * @default 'PT1M'
    */
-  readonly headersTimeout?: string | DurationLike | undefined;
+  readonly headersTimeout?: string | undefined;
   /**
    * The time between two parts of the body, at most P1D. An ISO 8601 duration.
    *
    * @default 'PT30S'
    */
-  readonly bodyTimeout?: string | DurationLike | undefined;
+  readonly bodyTimeout?: string | undefined;
   /**
    * The time for a whole request, at most P1D. An ISO 8601 duration.
    *
    * @default 'PT4M'
    */
-  readonly totalTimeout?: string | DurationLike | undefined;
+  readonly totalTimeout?: string | undefined;
   /**
    * The maximum size of a page. Unit: bytes.
    *
@@ -792,13 +774,13 @@ export interface ExportProps {
    *
    * @default 'PT20S'
    */
-  readonly maxInlineWait?: string | DurationLike | undefined;
+  readonly maxInlineWait?: string | undefined;
   /**
    * The longest Retry-After that a run waits for, at most P30D. A longer one fails the run. An ISO 8601 duration.
    *
    * @default 'PT6H'
    */
-  readonly maxRetryAfter?: string | DurationLike | undefined;
+  readonly maxRetryAfter?: string | undefined;
   /**
    * The number of waits of the state machine without a page in between. One more fails the run. Unit: waits.
    *
@@ -838,7 +820,7 @@ export interface SinceInitialProps {
    * @default 'PT0S'
    * @example 'PT1H'
    */
-  readonly overlap?: string | DurationLike | undefined;
+  readonly overlap?: string | undefined;
   /**
    * How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. An ISO 8601 duration.
    *
@@ -846,7 +828,7 @@ export interface SinceInitialProps {
    * @example 'PT2H'
    * @see `docs/parallel-and-past.md#late-reports`
    */
-  readonly lag?: string | DurationLike | undefined;
+  readonly lag?: string | undefined;
 }
 
 /** Where the runs start. */
@@ -856,7 +838,7 @@ export interface SinceLookbackWindowProps {
    *
    * @example 'P2D'
    */
-  readonly lookbackWindow: string | DurationLike;
+  readonly lookbackWindow: string;
   /**
    * How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. An ISO 8601 duration.
    *
@@ -864,7 +846,7 @@ export interface SinceLookbackWindowProps {
    * @example 'PT2H'
    * @see `docs/parallel-and-past.md#late-reports`
    */
-  readonly lag?: string | DurationLike | undefined;
+  readonly lag?: string | undefined;
 }
 
 /** How a run is divided into slices by the dates of its reports. Slices need an upper bound of requests: `filterUntil` of the service, or `{until}` in its `api`. */
@@ -882,7 +864,7 @@ export interface SlicesProps {
    * @default - each run chooses it
    * @example 'PT1H'
    */
-  readonly length?: string | DurationLike | undefined;
+  readonly length?: string | undefined;
 }
 
 /** What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to bounded runs. */
@@ -900,7 +882,7 @@ export interface ExpectProps {
    * @default - there is no such alarm
    * @example 'P2D'
    */
-  readonly reportsEvery?: string | DurationLike | undefined;
+  readonly reportsEvery?: string | undefined;
 }
 
 /** When runs start on AWS. */
@@ -910,7 +892,7 @@ export interface ScheduleProps {
    *
    * @example 'cron(0 4 * * ? *)'
    */
-  readonly expression: string | ScheduleLike;
+  readonly expression: string;
   /**
    * The IANA time zone of a cron expression.
    *
@@ -924,7 +906,7 @@ export interface ScheduleProps {
    * @default - runs start on time
    * @example 'PT15M'
    */
-  readonly flexibleWindow?: string | DurationLike | undefined;
+  readonly flexibleWindow?: string | undefined;
   /**
    * Whether the schedule starts runs.
    *
@@ -938,7 +920,7 @@ export interface ScheduleProps {
    * @example 'PT26H'
    * @see `docs/alarms.md#runs-that-are-missing`
    */
-  readonly freshness?: string | DurationLike | undefined;
+  readonly freshness?: string | undefined;
 }
 
 /** The bucket for pages and manifests. */

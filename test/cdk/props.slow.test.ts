@@ -1,18 +1,16 @@
 /** What each setting of a stack, and the same prop of a construct, changes in the template. */
 
 import { isDeepStrictEqual } from 'node:util';
-import { type Stack, TimeZone, Duration } from 'aws-cdk-lib';
+import type { Stack } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
-import { EventBus, Schedule } from 'aws-cdk-lib/aws-events';
+import { EventBus } from 'aws-cdk-lib/aws-events';
 import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
-import { ScheduleExpression } from 'aws-cdk-lib/aws-scheduler';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
 import type { ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
-import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { overwritesStatement } from '../../lib/cdk/stores.ts';
 import { environmentVariable } from '../../lib/settings/deployed-settings.ts';
 import {
@@ -235,46 +233,4 @@ it('an event bus of the app receives the events, and has the rules', () => {
   expect(statementsOf(template, 'ReportsStateMachineRole')).toContainEqual(
     expect.objectContaining({ Action: 'events:PutEvents', Resource: arn }),
   );
-});
-
-describe("values of CDK's own types", () => {
-  const plain = {
-    service: { ...service, totalTimeout: 'PT2M' },
-    exports: [
-      {
-        name: 'nightly',
-        since: { overlap: 'PT15M' },
-        schedule: { expression: 'cron(0 2 * * ? *)', timeZone: 'Europe/Berlin', freshness: 'P1DT2H' },
-      },
-      { name: 'hourly', schedule: { expression: 'rate(1 hour)' } },
-    ],
-  };
-  const schedule = {
-    expression: ScheduleExpression.cron({ hour: '2', minute: '0', timeZone: TimeZone.EUROPE_BERLIN }),
-    freshness: Duration.hours(26),
-  };
-  const own = {
-    service: { ...service, totalTimeout: Duration.minutes(2) },
-    exports: [
-      { name: 'nightly', since: { overlap: Duration.minutes(15) }, schedule },
-      { name: 'hourly', schedule: { expression: Schedule.rate(Duration.hours(1)) } },
-    ],
-  };
-
-  it('are what the same text is, for the construct and for the stack', () => {
-    const [expected, actual] = [plain, own].map((props) => deployConstruct(props).template.toJSON());
-    expect(actual).toEqual(expected);
-    const [file, withValues] = [plain, own].map((each) =>
-      deploymentSettings({ services: { acme: each.service }, exports: each.exports }),
-    );
-    expect(withValues).toEqual(file);
-  });
-
-  it('leave a time zone that is set beside them', () => {
-    const exports = [{ name: 'nightly', schedule: { ...schedule, timeZone: 'Asia/Tokyo' } }];
-    expect(resource(deployConstruct({ exports }).template, 'AWS::Scheduler::Schedule').Properties).toMatchObject({
-      ScheduleExpression: 'cron(0 2 * * ? *)',
-      ScheduleExpressionTimezone: 'Asia/Tokyo',
-    });
-  });
 });

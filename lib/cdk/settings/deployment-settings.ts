@@ -9,7 +9,6 @@ import { type DeploymentSettings, parseDeployment } from '../../settings/deploym
 import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '../../settings/settings-document.ts';
 import { readTextFile } from '../../settings/text-file.ts';
 import { findAwsProblems, withCertificates } from './aws-rules.ts';
-import { withoutCdkValues } from './cdk-values.ts';
 
 export { defaultStackName } from '../../settings/deployment-settings.ts';
 
@@ -42,9 +41,8 @@ export const inContext: SettingsPlace = { subject: 'cdk.json', path: [contextKey
 /** `deploymentSettings` of a value that was written at `place`. */
 export function readSettings(given: unknown, place: SettingsPlace): DeploymentSettings {
   if (isParsed(given)) return given;
-  const value = withoutCdkValues(given);
   try {
-    return parseSettingsOf(value, place);
+    return parseSettingsOf(given, place);
   } catch (error) {
     // An app need not catch it: the problems are then printed without the frames of this package.
     if (error instanceof ExportError) error.stack = `${error.name}: ${error.message}`;

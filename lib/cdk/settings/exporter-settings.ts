@@ -11,7 +11,6 @@ import {
 import type { SettingsProblem } from '../../settings/fields.ts';
 import type { BucketProps, ExportProps, ServiceProps } from '../../settings/props.ts';
 import { findAwsProblems, withCertificates } from './aws-rules.ts';
-import { withoutCdkValues } from './cdk-values.ts';
 
 export interface ExporterSettings {
   readonly service: ServiceDeploymentSettings;
@@ -46,7 +45,7 @@ export function parseExporterSettings(
     const issues = tokens.map((path) => ({ code: 'custom' as const, path: [...path], message, input: undefined }));
     throw new ExportError('ConfigurationError', problemLines(subject, issues).join('\n'));
   }
-  const value = withoutCdkValues({ services: { [name]: service }, exports, bucket });
+  const value = { services: { [name]: service }, exports, bucket };
   // Paths of files are relative to the working directory of the app.
   const settings = withCertificates(parseDeployment({ value, describe }, findAwsProblems('.')), '.');
   const [parsed] = settings.services as [ServiceDeploymentSettings];
@@ -59,14 +58,18 @@ function propPath([root, name, ...rest]: readonly PropertyKey[], message: string
   return [...(root === 'bucket' ? [] : [root]), name, ...rest].filter((part) => part !== undefined);
 }
 
-/** Not deeper than settings are nested: the code of an app may pass an object that contains itself. */
+type Path = SettingsProblem['path'];
+
+/** Settings are not nested deeper. */
 const maxDepth = 40;
 
-function* findTokens(value: unknown, path: SettingsProblem['path'] = []): Generator<SettingsProblem['path']> {
+/** `seen` are objects that have been searched: the code of an app may pass one that contains itself. */
+function* findTokens(value: unknown, path: Path = [], seen = new Set<unknown>()): Generator<Path> {
   if (Token.isUnresolved(value)) yield path;
-  else if (typeof value === 'object' && value !== null && path.length < maxDepth) {
+  else if (typeof value === 'object' && value !== null && path.length < maxDepth && !seen.has(value)) {
+    seen.add(value);
     for (const [name, item] of Object.entries(value)) {
-      yield* findTokens(item, [...path, Array.isArray(value) ? Number(name) : name]);
+      yield* findTokens(item, [...path, Array.isArray(value) ? Number(name) : name], seen);
     }
   }
 }

@@ -1,6 +1,6 @@
 /** The circumstances of one history, drawn from its seed: the exports, the report service, the faults and their rates. */
 
-import type { AsText, ExportProps } from '../../../lib/settings/props.ts';
+import type { ExportProps } from '../../../lib/settings/props.ts';
 import type { StorageClass } from '../../../lib/settings/deployed-settings.ts';
 import type { AnyOf } from '../../../lib/settings/fields.ts';
 import { type ExportSettings, exportSettingsSchema } from '../../../lib/settings/settings.ts';
@@ -81,7 +81,7 @@ export interface Crowd {
 }
 
 /** The settings of an export as a user writes them. */
-export type ExportInput = AsText<ExportProps>;
+export type ExportInput = ExportProps;
 
 export interface ExportScenario {
   readonly input: ExportInput;

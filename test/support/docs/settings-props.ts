@@ -16,24 +16,6 @@ const header = `/**
  */
 
 import type { JsonObject } from '../core/model.ts';
-
-/** A \`Duration\` of CDK, which the constructs accept in place of the text. */
-export interface DurationLike {
-  toIsoString(): string;
-}
-
-/** A \`ScheduleExpression\` or an event \`Schedule\` of CDK, which the constructs accept in place of the text. */
-export interface ScheduleLike {
-  readonly expressionString: string;
-  readonly timeZone?: { readonly timezoneName: string } | undefined;
-}
-
-/** The same settings as text, as in a settings file. */
-export type AsText<Settings> = Settings extends DurationLike | ScheduleLike
-  ? never
-  : Settings extends JsonObject | string | number | boolean | null | undefined
-    ? Settings
-    : { readonly [Field in keyof Settings]: AsText<Settings[Field]> };
 `;
 
 /** The source of the module. */
@@ -64,7 +46,7 @@ function interfacesOf(name: string, schema: Schema): string[] {
   const { description, properties = {}, required = [] } = schema;
   const inner: string[] = [];
   const fields = Object.entries(properties).map(([field, schema]) => {
-    const type = typeOf(schema, field, inner) + alternativeOf(schema, field);
+    const type = typeOf(schema, field, inner);
     const isRequired = required.includes(field);
     return `${commentOf(schema, '  ')}  readonly ${field}${isRequired ? '' : '?'}: ${type}${isRequired ? '' : ' | undefined'};\n`;
   });
@@ -72,12 +54,6 @@ function interfacesOf(name: string, schema: Schema): string[] {
     `${commentOf({ description: withoutDefault(description ?? '')[0] }, '')}export interface ${name} {\n${fields.join('')}}\n`,
     ...inner,
   ];
-}
-
-/** What the constructs accept in place of text. */
-function alternativeOf(schema: Schema, field: string): string {
-  if (field === 'expression') return ' | ScheduleLike';
-  return valueKind(schema) === 'duration' ? ' | DurationLike' : '';
 }
 
 /** The type of a field. Adds the interfaces of objects in it to `inner`. */
