@@ -78,7 +78,7 @@ export const requestSchema = z
   .strictObject({
     method: field('The method of every request.', z._default(z.enum(['GET', 'POST'], 'must be GET or POST'), 'GET')),
     path: field(
-      'The path, after that of `baseUrl`. A query in it is sent with every request, also with one that sends the cursor alone.',
+      'The path, after that of `baseUrl`. A query in it is sent with every request.',
       template.check(
         z.regex(/^\/[\x21-\x22\x24-\x7e]*$/, 'must begin with a slash, and have no spaces and no fragment'),
         withoutProblems((path) =>
@@ -103,7 +103,7 @@ export const requestSchema = z
       { example: { since: '{since}', until: '{until}', limit: '{size}' } },
     ),
     body: optionalField(
-      'The JSON body of a POST. A text that is nothing but a placeholder becomes its value, with its type; a field whose placeholder has no value is left out.',
+      'The JSON body of a POST. A field whose placeholder has no value is left out.',
       jsonObject(findBodyProblems),
       { example: { from: '{since}', type: '{filter.type}' } },
     ),

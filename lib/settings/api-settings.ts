@@ -135,7 +135,7 @@ const to = field(
 );
 
 const absent = field(
-  'There is none: no header, no field, or null in JSON. If the last page also lacks what contains the field, the path of what is absent. Beside `value`, both mean the end.',
+  'There is none: no header, no field, or null in JSON; or the path of what the last page lacks, if that contains the field.',
   z.union([z.literal(true), pathText], 'must be true or a path'),
   { example: '/paging' },
 );
@@ -163,7 +163,7 @@ const end = optionalField(
 );
 
 const rejected = optionalField(
-  'How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status.',
+  'How a response with status 200 says that the cursor has expired. The run then starts over.',
   z.strictObject({
     at: field('A path.', pathText, { example: '/OAI-PMH/error/@code' }),
     is: field('The text there.', z.string(), { example: 'badResumptionToken' }),
@@ -233,13 +233,11 @@ const types = optionalField('The content types of pages. Without it, those of th
   example: ['application/vnd.acme+json'],
 });
 
-const error = optionalField(
-  'A path at which nothing but an error stands. A page that has it is a ContractError, which quotes it.',
-  pathText,
-  { example: '/errors' },
-);
+const error = optionalField('A path at which only an error stands: a page that has it is a ContractError.', pathText, {
+  example: '/errors',
+});
 const empty = optionalField(
-  'What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning.',
+  'What says that there are no reports: as the first page, such a response is the whole export.',
   oneFormOf(
     [
       z.strictObject({
@@ -296,11 +294,11 @@ const pageSchema = oneKindOf('format', [
       format: format('csv'),
       types,
       reports: optionalField(
-        'Says that pages have no row of column names, so that the first row is a report, too. Without it, the first row has the names of the columns.',
+        'Says that the first row is a report, too. Without it, the first row has the names of the columns.',
         z.literal('/*', 'must be /* in csv, if the first row is a report'),
       ),
       columns: optionalField(
-        'The first row of every page, as it is there. A page with another one is a ContractError. Without it, that of earlier pages and runs.',
+        'The first row of every page, as it is there. Without it, that of earlier pages and runs.',
         z.string().check(
           z.minLength(1, 'must not be empty'),
           z.maxLength(65_536, 'must have at most 65,536 characters'),

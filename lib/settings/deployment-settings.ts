@@ -57,7 +57,7 @@ const kmsKeyExample = 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-3
 /** What a service has in the settings file and the client of the service does not need. */
 const serviceDeploymentFields = {
   apiKeySecret: optionalField(
-    'The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret.',
+    'The secret on AWS with the API key; for `api.auth`, with `user:password`, the token or the client secret.',
     z.strictObject({
       existing: optionalField(
         'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
@@ -72,7 +72,7 @@ const serviceDeploymentFields = {
     }),
   ),
   apiKeyEnv: optionalField(
-    'The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs. Without it, `REPORT_EXPORT_API_KEY`.',
+    'The environment variable with what `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs. Without it, `REPORT_EXPORT_API_KEY`.',
     variableName('key'),
     { example: 'ACME_API_KEY' },
   ),
@@ -159,7 +159,7 @@ const bucketSchema = z.strictObject({
     { page: 'bucket.md#age-of-pages' },
   ),
   compression: optionalField(
-    'How pages are compressed in the bucket, from the next run of each export on: `gzip` stores each page as a gzip file of its own, `page-000001.xml.gz`. Without it, pages are stored as the service sends them.',
+    'How the pages of new runs are compressed: `gzip` stores each page as a gzip file of its own. Without it, pages are stored as the service sends them.',
     z.enum(['gzip'], 'must be gzip; leave it out to store pages as the service sends them'),
     { page: 'consumers.md#compressed-pages' },
   ),
@@ -229,12 +229,12 @@ export const settingsFileSchema = z.strictObject(
   {
     $schema: optionalField('The address or path of this schema, for editors.', z.string()),
     stackName: optionalField(
-      'The name of the CloudFormation stack. The prop `stackName` of a CDK app takes precedence. Without it, `ReportExporter`, or the ID of the stack in a CDK app.',
+      'The name of the CloudFormation stack. Without it, `ReportExporter`, or the ID of the stack in a CDK app.',
       text(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, 'must be letters, digits and hyphens, beginning with a letter'),
       { example: 'ReportExporter-prod' },
     ),
     services: field(
-      'The services by name: 1 to 30 lower-case letters, digits and hyphens. The name is part of the keys in the bucket and the table, so it cannot be changed later without losing the state of the exports.',
+      'The services by name: 1 to 30 lower-case letters, digits and hyphens. With another name, the exports begin from the start.',
       servicesSchema,
     ),
     exports: field(

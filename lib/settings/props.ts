@@ -12,13 +12,13 @@ export interface SettingsFile {
   /** The address or path of this schema, for editors. */
   readonly $schema?: string | undefined;
   /**
-   * The name of the CloudFormation stack. The prop `stackName` of a CDK app takes precedence.
+   * The name of the CloudFormation stack.
    *
    * @default - `ReportExporter`, or the ID of the stack in a CDK app
    * @example 'ReportExporter-prod'
    */
   readonly stackName?: string | undefined;
-  /** The services by name: 1 to 30 lower-case letters, digits and hyphens. The name is part of the keys in the bucket and the table, so it cannot be changed later without losing the state of the exports. */
+  /** The services by name: 1 to 30 lower-case letters, digits and hyphens. With another name, the exports begin from the start. */
   readonly services: Readonly<Record<string, ServiceProps>>;
   /** The exports of all services. */
   readonly exports: readonly ExportProps[];
@@ -120,14 +120,14 @@ export interface ServiceProps {
    */
   readonly maxConcurrentPages?: number | undefined;
   /**
-   * The condition of the filter that excludes reports from a date on, if the service has one. Slices, a lag and bounded runs need it. It must exclude the date itself.
+   * The condition of the filter that excludes a date and all later ones, if the service has one. Slices, a lag and bounded runs need it.
    *
    * @example 'date.lt'
    * @see `docs/parallel-and-past.md#requirements`
    */
   readonly filterUntil?: string | undefined;
   /**
-   * The name of the root element of every page, for XML: `reports`, or `{namespace}reports`, without a prefix. A document with another one is a ContractError.
+   * The root element of every page, for XML: `reports`, or `{namespace}reports`, without a prefix.
    *
    * @default - that of earlier pages and runs
    * @example 'reports'
@@ -135,7 +135,7 @@ export interface ServiceProps {
    */
   readonly rootElement?: string | undefined;
   /**
-   * The description of an API that is not the Report Export Service. `vendor`, `cursorIn` and `filterUntil` then have no meaning.
+   * The description of an API that is not the Report Export Service.
    *
    * @default - the contract of the Report Export Service
    * @see `docs/apis.md`
@@ -176,10 +176,10 @@ export interface ServiceProps {
    * @see `docs/network.md#headers`
    */
   readonly userAgent?: string | undefined;
-  /** The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret. */
+  /** The secret on AWS with the API key; for `api.auth`, with `user:password`, the token or the client secret. */
   readonly apiKeySecret?: ApiKeySecretProps | undefined;
   /**
-   * The environment variable with the API key, or what else `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs.
+   * The environment variable with what `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs.
    *
    * @default 'REPORT_EXPORT_API_KEY'
    * @example 'ACME_API_KEY'
@@ -194,7 +194,7 @@ export interface ServiceProps {
   readonly memoryMebibytes?: number | undefined;
 }
 
-/** The description of an API that is not the Report Export Service. `vendor`, `cursorIn` and `filterUntil` then have no meaning. */
+/** The description of an API that is not the Report Export Service. */
 export interface ApiProps {
   /** What every request is. */
   readonly request: RequestProps;
@@ -221,7 +221,7 @@ export interface RequestProps {
    */
   readonly method?: 'GET' | 'POST' | undefined;
   /**
-   * The path, after that of `baseUrl`. A query in it is sent with every request, also with one that sends the cursor alone.
+   * The path, after that of `baseUrl`. A query in it is sent with every request.
    *
    * @example '/api/v1/logs'
    */
@@ -233,7 +233,7 @@ export interface RequestProps {
    */
   readonly query?: Readonly<Record<string, string>> | undefined;
   /**
-   * The JSON body of a POST. A text that is nothing but a placeholder becomes its value, with its type; a field whose placeholder has no value is left out.
+   * The JSON body of a POST. A field whose placeholder has no value is left out.
    *
    * @example {'from':'{since}','type':'{filter.type}'}
    */
@@ -325,7 +325,7 @@ export interface NextHeaderProps {
    * @default - it has no next page at this place
    */
   readonly end?: EndProps | undefined;
-  /** How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status. */
+  /** How a response with status 200 says that the cursor has expired. The run then starts over. */
   readonly rejected?: RejectedProps | undefined;
 }
 
@@ -386,7 +386,7 @@ export type EndProps = EndAbsentProps | EndValueProps | EndFlagProps | EndSamePr
 /** How the last page says that it is the last. */
 export interface EndAbsentProps {
   /**
-   * There is none: no header, no field, or null in JSON. If the last page also lacks what contains the field, the path of what is absent. Beside `value`, both mean the end.
+   * There is none: no header, no field, or null in JSON; or the path of what the last page lacks, if that contains the field.
    *
    * @example '/paging'
    */
@@ -398,7 +398,7 @@ export interface EndValueProps {
   /** A certain value, such as `null` or an empty text. */
   readonly value: string;
   /**
-   * There is none: no header, no field, or null in JSON. If the last page also lacks what contains the field, the path of what is absent. Beside `value`, both mean the end.
+   * There is none: no header, no field, or null in JSON; or the path of what the last page lacks, if that contains the field.
    *
    * @example '/paging'
    */
@@ -427,7 +427,7 @@ export interface EndSameProps {
   readonly same: true;
 }
 
-/** How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status. */
+/** How a response with status 200 says that the cursor has expired. The run then starts over. */
 export interface RejectedProps {
   /**
    * A path.
@@ -459,7 +459,7 @@ export interface NextLinkProps {
    * @default - it has no next page at this place
    */
   readonly end?: EndProps | undefined;
-  /** How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status. */
+  /** How a response with status 200 says that the cursor has expired. The run then starts over. */
   readonly rejected?: RejectedProps | undefined;
 }
 
@@ -481,7 +481,7 @@ export interface NextBodyProps {
    * @default - it has no next page at this place
    */
   readonly end?: EndProps | undefined;
-  /** How a response with status 200 reports that the cursor of the request has expired. The run then starts over, as after a rejection by status. */
+  /** How a response with status 200 says that the cursor has expired. The run then starts over. */
   readonly rejected?: RejectedProps | undefined;
 }
 
@@ -507,19 +507,19 @@ export interface PageXmlProps {
    */
   readonly types?: readonly string[] | undefined;
   /**
-   * A path at which nothing but an error stands. A page that has it is a ContractError, which quotes it.
+   * A path at which only an error stands: a page that has it is a ContractError.
    *
    * @example '/errors'
    */
   readonly error?: string | undefined;
-  /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+  /** What says that there are no reports: as the first page, such a response is the whole export. */
   readonly empty?: EmptyProps | undefined;
 }
 
-/** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+/** What says that there are no reports: as the first page, such a response is the whole export. */
 export type EmptyProps = EmptyAtProps | EmptyStatusProps;
 
-/** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+/** What says that there are no reports: as the first page, such a response is the whole export. */
 export interface EmptyAtProps {
   /**
    * A path.
@@ -535,7 +535,7 @@ export interface EmptyAtProps {
   readonly is: string;
 }
 
-/** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+/** What says that there are no reports: as the first page, such a response is the whole export. */
 export interface EmptyStatusProps {
   /** In place of both, the status of a response without content: the page has no bytes then. */
   readonly status: 204;
@@ -559,12 +559,12 @@ export interface PageJsonProps {
    */
   readonly types?: readonly string[] | undefined;
   /**
-   * A path at which nothing but an error stands. A page that has it is a ContractError, which quotes it.
+   * A path at which only an error stands: a page that has it is a ContractError.
    *
    * @example '/errors'
    */
   readonly error?: string | undefined;
-  /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+  /** What says that there are no reports: as the first page, such a response is the whole export. */
   readonly empty?: EmptyProps | undefined;
 }
 
@@ -579,7 +579,7 @@ export interface PageNdjsonProps {
    * @example ['application/vnd.acme+json']
    */
   readonly types?: readonly string[] | undefined;
-  /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+  /** What says that there are no reports: as the first page, such a response is the whole export. */
   readonly empty?: EmptyProps | undefined;
 }
 
@@ -595,19 +595,19 @@ export interface PageCsvProps {
    */
   readonly types?: readonly string[] | undefined;
   /**
-   * Says that pages have no row of column names, so that the first row is a report, too.
+   * Says that the first row is a report, too.
    *
    * @default - the first row has the names of the columns
    */
   readonly reports?: '/*' | undefined;
   /**
-   * The first row of every page, as it is there. A page with another one is a ContractError.
+   * The first row of every page, as it is there.
    *
    * @default - that of earlier pages and runs
    * @example 'id,date,text'
    */
   readonly columns?: string | undefined;
-  /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+  /** What says that there are no reports: as the first page, such a response is the whole export. */
   readonly empty?: EmptyProps | undefined;
 }
 
@@ -621,7 +621,7 @@ export interface PageBytesProps {
    * @example ['application/pdf']
    */
   readonly types: readonly string[];
-  /** What says that there are no reports. As the first page, such a response is the whole export. Later, it has no meaning. */
+  /** What says that there are no reports: as the first page, such a response is the whole export. */
   readonly empty?: EmptyProps | undefined;
 }
 
@@ -660,7 +660,7 @@ export interface TlsProps {
   readonly clientKeyPassphraseEnv?: string | undefined;
 }
 
-/** The secret on AWS with the API key; for `api.auth`, with user and password as `user:password`, the token or the client secret. With `none`, there is no secret. */
+/** The secret on AWS with the API key; for `api.auth`, with `user:password`, the token or the client secret. */
 export interface ApiKeySecretProps {
   /**
    * The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters.
@@ -681,7 +681,7 @@ export interface ApiKeySecretProps {
 /** What to export, from where, and when. */
 export interface ExportProps {
   /**
-   * The name of the export and first part of its keys: 1 to 40 letters, digits, hyphens and underscores. Unique in the file. It cannot be changed later without losing the state of the export.
+   * The name of the export, unique in the file: 1 to 40 letters, digits, hyphens and underscores. With another name, the export begins from the start.
    *
    * @example 'nightly'
    */
@@ -693,13 +693,13 @@ export interface ExportProps {
    */
   readonly since?: SinceProps | undefined;
   /**
-   * How a run is divided into slices by the dates of its reports. Slices need an upper bound of requests: `filterUntil` of the service, or `{until}` in its `api`.
+   * How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}` in its `api`.
    *
    * @see `docs/parallel-and-past.md#slices`
    */
   readonly slices?: SlicesProps | undefined;
   /**
-   * Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep, with numbers from -9007199254740991 to 9007199254740991.
+   * Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep.
    *
    * @default {}
    * @example {'type':'daily'}
@@ -721,7 +721,7 @@ export interface ExportProps {
   /**
    * The number of reports per page, at most 10; with `api`, the value of `{size}`. Unit: reports.
    *
-   * @default - the service's default, of up to 100; with 10, an export needs up to ten times the requests
+   * @default - the service's default
    * @example 10
    */
   readonly size?: number | undefined;
@@ -732,7 +732,7 @@ export interface ExportProps {
    */
   readonly publishEmptyRuns?: boolean | undefined;
   /**
-   * What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to bounded runs.
+   * What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`.
    *
    * @see `docs/alarms.md#expected-reports`
    */
@@ -745,7 +745,7 @@ export interface ExportProps {
    */
   readonly maxPages?: number | undefined;
   /**
-   * A run fails after so many consecutive pages without reports: the end of its API may be described wrongly. Without effect if reports are not counted. Unit: pages.
+   * A run fails after so many consecutive pages without reports, if they are counted. Unit: pages.
    *
    * @default 1000
    */
@@ -822,9 +822,9 @@ export interface SinceInitialProps {
    */
   readonly overlap?: string | undefined;
   /**
-   * How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. An ISO 8601 duration.
+   * How long after its date a report may still appear: a run ends so long before it begins. An ISO 8601 duration.
    *
-   * @default - none: a run has no upper bound
+   * @default - a run has no upper bound
    * @example 'PT2H'
    * @see `docs/parallel-and-past.md#late-reports`
    */
@@ -840,19 +840,19 @@ export interface SinceLookbackWindowProps {
    */
   readonly lookbackWindow: string;
   /**
-   * How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. An ISO 8601 duration.
+   * How long after its date a report may still appear: a run ends so long before it begins. An ISO 8601 duration.
    *
-   * @default - none: a run has no upper bound
+   * @default - a run has no upper bound
    * @example 'PT2H'
    * @see `docs/parallel-and-past.md#late-reports`
    */
   readonly lag?: string | undefined;
 }
 
-/** How a run is divided into slices by the dates of its reports. Slices need an upper bound of requests: `filterUntil` of the service, or `{until}` in its `api`. */
+/** How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}` in its `api`. */
 export interface SlicesProps {
   /**
-   * How many slices of a run are requested at the same time. The newest reports are then requested sooner, so late ones have less time to appear: set `since.lag`, or `since.overlap`. Unit: slices.
+   * How many slices of a run are requested at the same time. With more than one, set `since.lag` or `since.overlap` for late reports. Unit: slices.
    *
    * @default 1
    * @example 8
@@ -867,19 +867,19 @@ export interface SlicesProps {
   readonly length?: string | undefined;
 }
 
-/** What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to bounded runs. */
+/** What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. */
 export interface ExpectProps {
   /**
-   * A run with fewer reports fails before it is published, and the watermark does not move. The next start begins a new run. Unit: reports.
+   * A run with fewer reports fails before it is published. Unit: reports.
    *
    * @default - there is no check
    * @example 100
    */
   readonly minReports?: number | undefined;
   /**
-   * If no completed run has had reports for so long, `status` says so and the alarm NoReports is raised. An ISO 8601 duration.
+   * How long completed runs may have no reports before the alarm NoReports is raised. An ISO 8601 duration.
    *
-   * @default - there is no such alarm
+   * @default - for ever
    * @example 'P2D'
    */
   readonly reportsEvery?: string | undefined;
@@ -948,7 +948,7 @@ export interface BucketProps {
    */
   readonly storageClass?: 'STANDARD' | 'STANDARD_IA' | 'INTELLIGENT_TIERING' | 'ONEZONE_IA' | 'GLACIER_IR' | undefined;
   /**
-   * How pages are compressed in the bucket, from the next run of each export on: `gzip` stores each page as a gzip file of its own, `page-000001.xml.gz`.
+   * How the pages of new runs are compressed: `gzip` stores each page as a gzip file of its own.
    *
    * @default - pages are stored as the service sends them
    * @see `docs/consumers.md#compressed-pages`

@@ -77,7 +77,7 @@ const serviceFields = {
     { unit: 'pages', page: 'many-exports.md#politeness' },
   ),
   filterUntil: optionalField(
-    'The condition of the filter that excludes reports from a date on, if the service has one. Slices, a lag and bounded runs need it. It must exclude the date itself.',
+    'The condition of the filter that excludes a date and all later ones, if the service has one. Slices, a lag and bounded runs need it.',
     z.string().check(
       z.regex(/^date\.[A-Za-z][A-Za-z0-9_]{0,39}$/, 'must be a condition on the date, such as date.lt'),
       z.refine((name) => name !== 'date.gte' && name !== 'date.gt', 'must be an upper bound, such as date.lt'),
@@ -86,7 +86,7 @@ const serviceFields = {
     { example: 'date.lt', page: 'parallel-and-past.md#requirements' },
   ),
   rootElement: optionalField(
-    'The name of the root element of every page, for XML: `reports`, or `{namespace}reports`, without a prefix. A document with another one is a ContractError. Without it, that of earlier pages and runs.',
+    'The root element of every page, for XML: `reports`, or `{namespace}reports`, without a prefix. Without it, that of earlier pages and runs.',
     text(
       /^(\{[^{}\s]{1,1000}\})?(?![-.0-9])[^{}\s<>&'"/=]{1,1000}$/,
       'must be the name of an element, such as reports, or {namespace}reports',
@@ -94,7 +94,7 @@ const serviceFields = {
     { example: 'reports', page: 'runbook.md#contracterror' },
   ),
   api: optionalField(
-    'The description of an API that is not the Report Export Service. `vendor`, `cursorIn` and `filterUntil` then have no meaning. Without it, the contract of the Report Export Service.',
+    'The description of an API that is not the Report Export Service. Without it, the contract of the Report Export Service.',
     apiSchema,
     { page: 'apis.md' },
   ),
@@ -118,7 +118,7 @@ const filterSchema = jsonObject(({ date }) => {
 });
 
 const lag = optionalField(
-  'How long after its date a report may still appear: a run ends so long before it begins. It needs an upper bound of requests. Without it, none: a run has no upper bound.',
+  'How long after its date a report may still appear: a run ends so long before it begins. Without it, a run has no upper bound.',
   durationSchema,
   { example: 'PT2H', page: 'parallel-and-past.md#late-reports' },
 );
@@ -155,7 +155,7 @@ const sinceSchema = oneFormOf(
 const slicesSchema = z.strictObject(
   {
     parallel: field(
-      'How many slices of a run are requested at the same time. The newest reports are then requested sooner, so late ones have less time to appear: set `since.lag`, or `since.overlap`.',
+      'How many slices of a run are requested at the same time. With more than one, set `since.lag` or `since.overlap` for late reports.',
       countUpTo(maxParallel, 1),
       {
         unit: 'slices',
@@ -176,12 +176,12 @@ const tokenSchema = text(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII
 const expectSchema = z.strictObject(
   {
     minReports: optionalField(
-      'A run with fewer reports fails before it is published, and the watermark does not move. The next start begins a new run. Without it, there is no check.',
+      'A run with fewer reports fails before it is published. Without it, there is no check.',
       positiveInteger,
       { unit: 'reports', example: 100 },
     ),
     reportsEvery: optionalField(
-      'If no completed run has had reports for so long, `status` says so and the alarm NoReports is raised. Without it, there is no such alarm.',
+      'How long completed runs may have no reports before the alarm NoReports is raised. Without it, for ever.',
       longerThanZero,
       { example: 'P2D' },
     ),
@@ -191,7 +191,7 @@ const expectSchema = z.strictObject(
 
 const exportFields = {
   name: field(
-    'The name of the export and first part of its keys: 1 to 40 letters, digits, hyphens and underscores. Unique in the file. It cannot be changed later without losing the state of the export.',
+    'The name of the export, unique in the file: 1 to 40 letters, digits, hyphens and underscores. With another name, the export begins from the start.',
     z
       .string()
       .check(
@@ -204,19 +204,19 @@ const exportFields = {
   ),
   since: field('Where the runs start.', z.prefault(sinceSchema, {})),
   slices: field(
-    'How a run is divided into slices by the dates of its reports. Slices need an upper bound of requests: `filterUntil` of the service, or `{until}` in its `api`.',
+    'How a run is divided into slices by the dates of its reports. They need `filterUntil` of the service, or `{until}` in its `api`.',
     z.prefault(slicesSchema, {}),
     { page: 'parallel-and-past.md#slices' },
   ),
   filter: field(
-    'Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep, with numbers from -9007199254740991 to 9007199254740991.',
+    'Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep.',
     z.prefault(filterSchema, {}).check(z.meta({ type: 'object' })),
     { example: { type: 'daily' }, page: 'service-contract.md#21-export-request' },
   ),
   format: optionalField('The format of the reports. Only XML is validated. Without it, `XML`.', tokenSchema),
   container: optionalField('The packaging of the reports. Without it, `NONE`.', tokenSchema),
   size: optionalField(
-    "The number of reports per page, at most 10; with `api`, the value of `{size}`. Without it, the service's default, of up to 100; with 10, an export needs up to ten times the requests.",
+    "The number of reports per page, at most 10; with `api`, the value of `{size}`. Without it, the service's default.",
     wholeNumber(1, 1_000_000),
     { unit: 'reports', example: 10 },
   ),
@@ -225,7 +225,7 @@ const exportFields = {
     z._default(flag(), true),
   ),
   expect: optionalField(
-    'What runs should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`. It does not apply to bounded runs.',
+    'What runs, except bounded ones, should find, in a format whose reports are counted: XML in NONE, or any but `bytes` with `api`.',
     expectSchema,
     { page: 'alarms.md#expected-reports' },
   ),
@@ -234,7 +234,7 @@ const exportFields = {
     example: 100_000,
   }),
   maxEmptyPages: field(
-    'A run fails after so many consecutive pages without reports: the end of its API may be described wrongly. Without effect if reports are not counted.',
+    'A run fails after so many consecutive pages without reports, if they are counted.',
     z._default(positiveInteger, 1_000),
     { unit: 'pages' },
   ),
