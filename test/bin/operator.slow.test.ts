@@ -270,8 +270,6 @@ describe('runs', () => {
   });
 });
 
-describe('start', () => {});
-
 describe('plan, abandon and doctor', () => {
   it('show what the next start requests; once the run is abandoned, that is a new run', async () => {
     const { out, run: id } = await anUnfinishedRun();

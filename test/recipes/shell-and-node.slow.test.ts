@@ -9,7 +9,6 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { RunSummary } from '../../lib/core/storage/published-schemas.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
-import { sha256Of } from '../support/builders.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
 import { provideNpx, recipe } from '../support/docs/recipes.ts';
 import type { Manifest } from '../support/export/export-bench.ts';
@@ -268,20 +267,6 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     }
   });
 
-  it('verifies a page that an interrupted copy has left', async () => {
-    const { out, run } = await anExport();
-    const { copy, run: copyRuns } = await aCopy(out);
-    const first = await run();
-    const staged = join(copy, '.incoming', first.folder);
-    await mkdir(staged, { recursive: true });
-    const [name = ''] = first.manifest.pages.map(({ key }) => basename(key));
-    await writeFile(join(staged, name), (await readFile(join(out, first.folder, name))).subarray(1));
-    // A temporary file of the AWS CLI.
-    await writeFile(join(staged, `${name}.6eF2a1B9`), '<repo');
-    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first), stderr: '' });
-    await expectCopy(copy, out, [first]);
-  });
-
   it('fails for an export that does not exist, and without its arguments', async () => {
     const { out, run } = await anExport();
     await run();
@@ -306,17 +291,6 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     await mkdir(join(out, 'weekly/date=2026-11-20'), { recursive: true });
     expect(await start(out, 'weekly', 'copy')).toMatchObject({ status: 0 });
   });
-
-  it('reads a manifest of 80,000 pages in a fraction of its size', async () => {
-    const pageCount = 80_000;
-    const source = await aRunOf(pageCount);
-    const { copy } = await aCopy(source);
-    // Virtual memory for the programs of the shell; heap for Node.js, which reserves far more than it uses.
-    const bounded = command[0] === 'bash' ? ['bash', '-c', 'ulimit -v 40000 && exec bash "$@"', 'bash'] : [command[0]];
-    const limited = [...bounded, ...(command[0] === 'bash' ? [] : ['--max-old-space-size=40']), ...command.slice(1)];
-    const ended = await startProgram([...limited, source, 'daily', copy], dirname(copy)).ended;
-    expect(ended).toEqual({ status: 0, stdout: `run 20261120T020000Z-1f3a5c: ${pageCount} pages\n`, stderr: '' });
-  });
 });
 
 /** A manifest with its pages as the exporter writes them. */
@@ -326,37 +300,6 @@ const onePagePerLine = (text: string): string => {
   const lines = pages.map((each) => `    ${JSON.stringify(each)}`);
   return `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "pages": [\n${lines.join(',\n')}\n  ]\n}`;
 };
-
-/** A directory with a run of so many pages. Its manifest has as many lines, but there are only a thousand files. */
-async function aRunOf(count: number): Promise<string> {
-  const { out, run } = await anExport();
-  const { manifest, summary, folder } = await run();
-  const id = '20261120T020000Z-1f3a5c';
-  const newFolder = `daily/date=2026-11-20/run=${id}`;
-  await rm(join(out, folder), { recursive: true });
-  await mkdir(join(out, newFolder), { recursive: true });
-  const files = Array.from({ length: 1_000 }, (_, index) => {
-    const body = `<reports><report id="r${index}"/></reports>`;
-    return {
-      key: `${newFolder}/page-${String(index).padStart(6, '0')}.xml`,
-      body,
-      bytes: body.length,
-      sha256: sha256Of(body),
-    };
-  });
-  for (const { key, body } of files) await writeFile(join(out, key), body);
-  const pages = Array.from({ length: count }, (_, index) => {
-    const { key = '', bytes = 0, sha256 = '' } = files[index % files.length] ?? {};
-    const cursor = index === 0 ? null : `1588888888888,550e8400-e29b-41d4-a716-${String(index).padStart(12, '0')}`;
-    return { page: index + 1, key, bytes, sha256, reports: 1, cursor };
-  });
-  const startedAt = '2026-11-20T02:00:00Z';
-  const text = JSON.stringify({ ...manifest, run: id, startedAt, pages });
-  await writeFile(join(out, newFolder, 'manifest.json'), `${onePagePerLine(text)}\n`);
-  const changed = { ...summary, run: id, startedAt, pages: count, manifest: `${newFolder}/manifest.json` };
-  await writeFile(join(out, newFolder, 'run.json'), `${JSON.stringify(changed)}\n`);
-  return out;
-}
 
 /** Runs a script that uses the command line, in a new folder. */
 async function aScript(file: string, ...args: readonly string[]) {
@@ -448,20 +391,5 @@ describe.skipIf(!hasJq)('shell/process-runs.sh', () => {
     }
     expect(await loop()).toMatchObject({ status: 0 });
     expect(await processed()).toEqual([first, second, third].map(({ summary }) => `${summary.run}.pages`).sort());
-  });
-});
-
-describe('the scripts', () => {
-  it.each([
-    ['shell/process-runs.sh', ['--out', 'exports']],
-    ['shell/write-runs.sh', ['--out', 'exports']],
-    ['shell/write-runs.sh', ['daily', '--out', 'exports', '--windows']],
-    ['aws/is-complete.sh', []],
-    ['aws/send-missed-runs.sh', ['daily', 'Exports', '0']],
-  ])('%s refuses %j', async (file, args) => {
-    const folder = await aDirectory();
-    const ended = await startProgram(['bash', recipe(file), ...args], folder).ended;
-    expect(ended).toEqual({ status: 2, stdout: '', stderr: expect.stringMatching(/^Usage: /) });
-    expect(await readdir(folder)).toEqual([]);
   });
 });
