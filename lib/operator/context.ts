@@ -103,8 +103,8 @@ async function askMfaCode(serialNumber: string, { stdin, stderr, signal }: Comma
         'Run the command at a terminal, or set temporary credentials (aws configure export-credentials --format env)',
     );
   }
-  const { ask } = await import('./output/question.ts');
-  const code = await ask(`MFA code of ${device}: `, { stdin, stderr, signal }, { isSecret: true });
+  const { askSecret } = await import('./output/question.ts');
+  const code = await askSecret(`MFA code of ${device}: `, { stdin, stderr, signal });
   if (code === undefined) throw new Interrupted();
   return code.trim();
 }

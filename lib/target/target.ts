@@ -145,7 +145,7 @@ export interface StartOptions {
   readonly onStarted?: ((execution: string) => void) | undefined;
   /** How many runs are being followed at the moment. The more, the less often each of them is polled. Default: 1. */
   readonly followers?: (() => number) | undefined;
-  /** Receives failed attempts that will be retried. */
+  /** Receives failed attempts of a local run that will be retried. Those of a deployed run are messages. */
   readonly onRetry: (retry: Retry) => void;
   /** How often a step of a local run is tried at most, per kind of error. A stack has its own retry policy. */
   readonly maxAttempts?: number | undefined;
@@ -163,10 +163,8 @@ export interface Retry {
   readonly maxAttempts: number;
   /** Whether the attempt has exported pages. Then the retries are counted from 1 again at the page that failed. */
   readonly hasProgressed?: boolean | undefined;
-  /** The delay before it, if it is known. */
-  readonly delaySeconds?: number | undefined;
-  /** The longest delay before it, if only that is known: Step Functions picks a random one up to this. */
-  readonly maxDelaySeconds?: number | undefined;
+  /** The delay before it. */
+  readonly delaySeconds: number;
 }
 
 /** The result of a start; of the run, if it was followed. */

@@ -15,7 +15,7 @@ import { parseStartInput } from '../../core/steps/start-input.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { RunEnd, StartOptions } from '../../target/target.ts';
 import { isActive } from './executions.ts';
-import { createDelayReporter } from './history.ts';
+import { readLastIncident } from './history.ts';
 import { readRunEnd, siblingExecution } from './run-end.ts';
 
 export interface FollowDependencies {
@@ -64,11 +64,22 @@ async function followRun(
   const { client, definition, log, store, runtime } = deps;
   const { signal, emit, notify, followers = () => 1 } = options;
   const { name: exportName } = definition;
-  const reportDelays = createDelayReporter({ client, exportName, clock: runtime }, options);
   const startedAt = runtime.now();
   let execution = firstExecution;
   let stateName: string | undefined;
   let seen: SeenRun | undefined;
+  let incidentMs = 0;
+  /** Says what seems to hold the run up, once. */
+  const reportIncident = async () => {
+    const incident = await readLastIncident(client, execution);
+    if (incident === undefined || incident.kind === 'failed-run' || epochMsOf(incident.at) <= incidentMs) return;
+    incidentMs = epochMsOf(incident.at);
+    notify(
+      incident.kind === 'wait'
+        ? `Waiting ${incident.seconds} s (Retry-After)`
+        : `Retrying: ${incident.error}: ${incident.message}`,
+    );
+  };
   /** The end of the run; undefined while it is in progress. */
   const poll = async (): Promise<RunEnd | undefined> => {
     stateName ??= (await definitionFor({ definition, log, runtime }, parseStartInput(startInput), execution)).stateName;
@@ -84,8 +95,7 @@ async function followRun(
         for (const event of events) emit(event);
       }
       if (isActive(described)) {
-        // Read only if something seems to hold the run up.
-        if (events.length === 0) await reportDelays(execution);
+        if (events.length === 0) await reportIncident();
         return undefined;
       }
       const end = await readRunEnd({ exportName, stateName, log, store, notify }, described, seen?.run.run);

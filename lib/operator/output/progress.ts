@@ -148,12 +148,10 @@ function runText({ observed, from }: ShownRun, now: number): string {
 }
 
 /** `Retrying in 4 s (attempt 2 of 9): ServiceUnavailableError: …`. */
-function retryText({ error, message, attempt, maxAttempts, delaySeconds, maxDelaySeconds }: Retry): string {
-  const latest = maxDelaySeconds === undefined ? '' : ` within ${delay(maxDelaySeconds)}`;
-  const known = (seconds: number) => (seconds < 0.05 ? ' now' : ` in ${delay(seconds)}`);
-  const when = delaySeconds === undefined ? latest : known(delaySeconds);
+function retryText({ error, message, attempt, maxAttempts, delaySeconds }: Retry): string {
+  const when = delaySeconds < 0.05 ? 'now' : `in ${delay(delaySeconds)}`;
   // The first attempt was no retry.
-  return `Retrying${when} (attempt ${attempt + 1} of ${maxAttempts + 1}): ${error}: ${message}`;
+  return `Retrying ${when} (attempt ${attempt + 1} of ${maxAttempts + 1}): ${error}: ${message}`;
 }
 
 /** Counts pages on a terminal, as in `Verified 120 pages · 8.4 MB`. Elsewhere it writes nothing. */

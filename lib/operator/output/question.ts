@@ -1,4 +1,4 @@
-/** Asks a question at the terminal. */
+/** Asks for a secret at the terminal. */
 
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
@@ -12,30 +12,21 @@ interface Place {
   readonly signal: AbortSignal;
 }
 
-/**
- * The reply; undefined if there is none, because of an interruption or the end of the input. The terminal does not show
- * what is typed if `isSecret`.
- */
-export async function ask(
-  question: string,
-  { stdin, stderr, signal }: Place,
-  { isSecret = false }: { readonly isSecret?: boolean } = {},
-): Promise<string | undefined> {
-  const output = isSecret
-    ? new Writable({ write: (_chunk, _encoding, done) => done() })
-    : (stderr as unknown as NodeJS.WritableStream);
-  // As a terminal, readline shows what is typed itself, so that a secret goes to the output that discards it.
-  const terminal = createInterface({ input: stdin, output, ...(isSecret && { terminal: true }) });
+/** The reply, which the terminal does not show; undefined if there is none, because of an interruption or the end of the input. */
+export async function askSecret(question: string, { stdin, stderr, signal }: Place): Promise<string | undefined> {
+  // As a terminal, readline shows what is typed itself. This output discards it.
+  const output = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const terminal = createInterface({ input: stdin, output, terminal: true });
   // A question whose input ends would never be answered.
   const inputEnded = new AbortController();
   terminal.once('close', () => inputEnded.abort());
-  if (isSecret) stderr.write(question);
+  stderr.write(question);
   try {
-    return await terminal.question(isSecret ? '' : question, { signal: AbortSignal.any([signal, inputEnded.signal]) });
+    return await terminal.question('', { signal: AbortSignal.any([signal, inputEnded.signal]) });
   } catch {
     return undefined;
   } finally {
     terminal.close();
-    if (isSecret) stderr.write('\n');
+    stderr.write('\n');
   }
 }

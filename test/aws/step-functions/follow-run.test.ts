@@ -11,7 +11,6 @@ import { followExecution } from '../../../lib/aws/step-functions/follow-run.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { stateNameOfRun } from '../../../lib/core/bounded-runs.ts';
 import { asRunId, type ExportState, type Run } from '../../../lib/core/model.ts';
-import type { Retry } from '../../../lib/target/target.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { aPageEntry, anExportDefinition, aRun, aRunResult, at } from '../../support/builders.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
@@ -39,7 +38,6 @@ function aFollowedRun(input: object = {}) {
   const descriptions = new Map<string, Description>();
   const histories = new Map<string, readonly HistoryEvent[] | Error>();
   const events: ExportEvent[] = [];
-  const retries: Retry[] = [];
   const delays: number[] = [];
   const messages: string[] = [];
   const interruption = new AbortController();
@@ -63,9 +61,7 @@ function aFollowedRun(input: object = {}) {
     log,
     descriptions,
     histories,
-    historyRequests: () => stepFunctions.commandCalls(GetExecutionHistoryCommand).length,
     events,
-    retries,
     delays,
     messages,
     interrupt: () => interruption.abort(),
@@ -124,7 +120,7 @@ function aFollowedRun(input: object = {}) {
           follow: true,
           emit: (event) => events.push(event),
           notify: (text) => messages.push(text),
-          onRetry: (retry) => retries.push(retry),
+          onRetry: () => undefined,
           signal: interruption.signal,
         },
       );
@@ -341,63 +337,21 @@ describe('following a run', () => {
     },
   );
 
-  it('reports each retry and each wait once while there is no progress, of all states and executions', async () => {
+  it('says once what seems to hold the run up, if it may read the history', async () => {
     const run = aFollowedRun();
-    run.happened(entered(2, 'BeginRun'), failed(5, 'Lambda.TooManyRequestsException'));
+    run.happened(failed(5, 'Lambda.TooManyRequestsException', 1));
     await run.follow([
-      () => run.happened(failed(8, 'Lambda.TooManyRequestsException')),
-      () => run.claim(),
-      () => run.happened(entered(12, 'ExportPage'), failed(15, 'ServiceUnavailableError')),
       () => undefined,
-      () => run.happened(failed(18, 'ContractError'), failed(21, 'ServiceUnavailableError')),
-      () => run.happened(entered(25, 'WaitForService', waiting)),
+      () => run.happened(failed(8, 'ServiceUnavailableError', 2)),
+      () => run.happened({ ...entered(25, 'WaitForService', waiting), timestamp: new Date(begin + 3_000) }),
+      () => void run.histories.set(first, error('AccessDeniedException')),
       () => run.end(first, result),
     ]);
-    expect(run.retries.map(({ state, error, message, attempt }) => [state, error, message, attempt])).toEqual([
-      ['BeginRun', 'Lambda.TooManyRequestsException', 'it failed', 1],
-      ['BeginRun', 'Lambda.TooManyRequestsException', 'it failed', 2],
-      ['ExportPage', 'ServiceUnavailableError', 'it failed', 1],
-      ['ExportPage', 'ContractError', 'it failed', 1],
-      ['ExportPage', 'ServiceUnavailableError', 'it failed', 2],
+    expect(run.messages).toEqual([
+      'Retrying: Lambda.TooManyRequestsException: it failed',
+      'Retrying: ServiceUnavailableError: it failed',
+      'Waiting 90 s (Retry-After)',
     ]);
-    const about = { export: 'nightly', run: id, page: 2 };
-    expect(run.events.filter(({ event }) => event === 'service-asked-to-wait')).toEqual([
-      { event: 'service-asked-to-wait', ...about, seconds: 90, inside: false },
-    ]);
-  });
-
-  it('reports the delay of a retry only while it may last', async () => {
-    const run = aFollowedRun();
-    await run.claim();
-    await run.follow([
-      () => run.happened(entered(12, 'ExportPage'), failed(15, 'ServiceUnavailableError'), failed(18, 'ContractError')),
-      () => run.happened(failed(21, 'ServiceUnavailableError', -60)),
-      () => run.end(first, result),
-    ]);
-    expect(run.retries.map(({ attempt, maxDelaySeconds }) => [attempt, maxDelaySeconds])).toEqual([
-      [1, undefined],
-      [1, 5],
-      [2, undefined],
-    ]);
-  });
-
-  it('reports no failure that is not retried, and none of a state that was entered too long ago', async () => {
-    const run = aFollowedRun();
-    await run.claim();
-    await run.follow([
-      () => run.happened(failed(900, 'ServiceUnavailableError')),
-      () => run.happened(entered(902, 'ExportPage'), failed(905, 'ConfigurationError')),
-      () => run.end(first, result),
-    ]);
-    expect(run.retries).toEqual([]);
-  });
-
-  it('follows without the permission to read the history', async () => {
-    const run = aFollowedRun();
-    run.histories.set(first, error('AccessDeniedException'));
-    const end = await run.follow([() => {}, () => run.claim(), () => run.publish(first), () => run.end(first, result)]);
-    expect(end).toMatchObject({ status: 'completed' });
-    expect(run.historyRequests()).toBe(1);
   });
 
   it('ends without a result when it is interrupted; the run continues', async () => {

@@ -202,8 +202,6 @@ describe('a retry', () => {
     [{ delaySeconds: 8.2 }, 'Retrying in 8 s'],
     [{ delaySeconds: 0.04 }, 'Retrying now'],
     [{ delaySeconds: 0.05 }, 'Retrying in 0.1 s'],
-    [{ maxDelaySeconds: 8 }, 'Retrying within 8 s'],
-    [{}, 'Retrying'],
   ])('with %j says the delay, which attempt it is, and of how many', (delay, text) => {
     const display = aDisplay();
     display.onRetry({ ...retry, ...delay });
