@@ -1,5 +1,6 @@
 /** What all commands share: the process they run in, the deployment they act on, and their exit statuses. */
 
+import { Writable } from 'node:stream';
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { ExportTarget, Target, UnreadableExport } from '../target/target.ts';
@@ -164,33 +165,14 @@ export const unreadableLines = ({ export: name, error }: UnreadableExport, style
 /** The reader of a pipe has closed it, as `head` does: the command ends without an error. */
 export class BrokenPipe extends Error {}
 
-interface Stream extends Terminal {
-  on?(event: 'drain' | 'error', listener: () => void): unknown;
-  off?(event: 'drain' | 'error', listener: () => void): unknown;
-}
-
-/** Node's stdout does not remember its errors, so they are recorded here. */
-const observedStreams = new WeakSet<Stream>();
-const brokenStreams = new WeakSet<Stream>();
-
 /**
- * Writes `text`, and waits until the stream accepts more: output does not pile up in memory if its reader is slow.
+ * Writes `text`, and waits until the stream has written it: output does not pile up in memory if its reader is slow.
  * @throws BrokenPipe if the reader has closed the pipe
  */
-export async function print(stream: Stream, text: string | Uint8Array): Promise<void> {
-  if (!observedStreams.has(stream)) {
-    observedStreams.add(stream);
-    stream.on?.('error', () => brokenStreams.add(stream));
-  }
-  if (brokenStreams.has(stream)) throw new BrokenPipe();
-  if (stream.write(text as string) !== false || stream.on === undefined) return;
-  await new Promise<void>((resolve) => {
-    const proceed = () => {
-      stream.off?.('drain', proceed);
-      stream.off?.('error', proceed);
-      resolve();
-    };
-    stream.on?.('drain', proceed);
-    stream.on?.('error', proceed);
+export async function print(stream: Terminal, text: string | Uint8Array): Promise<void> {
+  // Another stream than those of a process takes no callback.
+  if (!(stream instanceof Writable)) return void stream.write(text as string);
+  await new Promise<void>((resolve, reject) => {
+    stream.write(text, (error) => (error ? reject(new BrokenPipe()) : resolve()));
   });
 }

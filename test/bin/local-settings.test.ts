@@ -1,6 +1,5 @@
 /** `report-exporter local --settings`: exports of a settings file on this machine, with a real service and a real directory. */
 
-import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +8,7 @@ import { apiSchema } from '../../lib/settings/api-settings.ts';
 import { always, delayed } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
-import { aDirectory, jsonOf, readManifest, run, runInProcess } from '../support/process/command-line.ts';
+import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
 import { aReport } from '../support/service/simulator-client.ts';
 
 const env = { REPORT_EXPORT_API_KEY: 'the-key-of-the-first-service', OTHER_KEY: 'the-key-of-the-other-one' };
@@ -102,24 +101,21 @@ describe('report-exporter local --settings', () => {
     });
   });
 
-  it.each([[[]], [['--compress']]])(
-    'publishes 204 for no reports as a page without bytes, which every command reads: %j',
-    async (options) => {
-      const page = { format: 'xml', empty: { status: 204 } };
-      const { services } = described({ page, dates: 'iso', request: { path: '/logs', query: { since: '{since}' } } });
-      const service = await aService({ api: apiSchema.parse(services.acme.api), reports: inMemoryReports([]) });
-      services.acme.baseUrl = service.baseUrl;
-      const { out, local } = await aFile({ services, exports: [{ name: 'nightly' }] });
-      const ended = await runInProcess([...local, ...options, '--json'], env);
-      expect(jsonOf(ended)).toMatchObject({ status: 'completed', pages: 1, reports: 0, bytes: 0 });
-      const manifest = await readManifest(jsonOf(ended).manifest ?? '');
-      expect(manifest.pages).toMatchObject([{ page: 1, bytes: 0, reports: 0 }]);
-      expect(await runInProcess(['verify', '--out', out], env)).toMatchObject({ status: 0 });
-      expect(await runInProcess(['pages', '--out', out, '--cat'], env)).toMatchObject({ status: 0, stdout: '' });
-      // The next one starts at the watermark, and ends the same way.
-      expect(await runInProcess(['start', 'nightly', '--out', out], env)).toMatchObject({ status: 0 });
-    },
-  );
+  it('publishes 204 for no reports as a page without bytes, which every command reads', async () => {
+    const page = { format: 'xml', empty: { status: 204 } };
+    const { services } = described({ page, dates: 'iso', request: { path: '/logs', query: { since: '{since}' } } });
+    const service = await aService({ api: apiSchema.parse(services.acme.api), reports: inMemoryReports([]) });
+    services.acme.baseUrl = service.baseUrl;
+    const { out, local } = await aFile({ services, exports: [{ name: 'nightly' }] });
+    const ended = await runInProcess([...local, '--compress', '--json'], env);
+    expect(jsonOf(ended)).toMatchObject({ status: 'completed', pages: 1, reports: 0, bytes: 0 });
+    const manifest = await readManifest(jsonOf(ended).manifest ?? '');
+    expect(manifest.pages).toMatchObject([{ page: 1, bytes: 0, reports: 0 }]);
+    expect(await runInProcess(['verify', '--out', out], env)).toMatchObject({ status: 0 });
+    expect(await runInProcess(['pages', '--out', out, '--cat'], env)).toMatchObject({ status: 0, stdout: '' });
+    // The next one starts at the watermark, and ends the same way.
+    expect(await runInProcess(['start', 'nightly', '--out', out], env)).toMatchObject({ status: 0 });
+  });
 
   it('runs the named exports, or all, one after the other, each with its service and key', async () => {
     const [acme, other] = [await aService(), await aService({ vendor: 'SERVICE', apiKey: env.OTHER_KEY })];
@@ -263,14 +259,6 @@ describe('report-exporter local --settings', () => {
     expect(ended.status).toBe(2);
     expect(jsonOf(ended)).toMatchObject({ status: 'failed', error: { name: 'ConfigurationError' } });
     expect(ended.stderr).toContain(message);
-  });
-
-  // As a process: reading the pipe would block this one for good.
-  it('rejects a pipe, which it must not wait for', async () => {
-    const pipe = join(await aDirectory(), 'settings.json');
-    execFileSync('mkfifo', [pipe]);
-    const ended = await run(['local', '--settings', pipe], env);
-    expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining(`${pipe}: is a pipe or a device`) });
   });
 });
 

@@ -405,13 +405,6 @@ describe('several exports in a directory', () => {
     });
   });
 
-  it('are all started with --all', async () => {
-    const { out } = await threeExports();
-    const ended = await runOn(out, 'start', '--all');
-    expect(ended.status).toBe(0);
-    expect(ended.stdout).toMatch(/^20\S+Z Completed: broken \([^]*Completed: daily \([^]*Z 3 exports: 3 completed\n$/);
-  });
-
   it('must be named, or all be meant, to be started; a wrong name starts none', async () => {
     const { out, service } = await threeExports();
     const before = service.exchanges.length;

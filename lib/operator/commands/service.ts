@@ -5,8 +5,7 @@ import { defaultApiKeyEnv } from '../../settings/deployment-settings.ts';
 import { problemOfVariable } from '../../local/service.ts';
 import { generatedReports } from '../../service/simulator/generated-reports.ts';
 import { startSimulator } from '../../service/simulator/simulator.ts';
-import { type CommandContext, exitStatuses } from '../context.ts';
-import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
+import { type CommandContext, exitStatuses, reportError } from '../context.ts';
 import { readWholeNumber } from '../arguments.ts';
 import { checkService } from '../run-options.ts';
 
@@ -21,8 +20,9 @@ export async function serviceCommand(
   _: undefined,
   options: ServiceOptions,
   usageErrors: readonly string[],
-  { env, stdout, stderr, signal }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
+  const { env, stdout, signal } = context;
   try {
     const { port, vendor, apiKey, count } = readServiceSettings(options, usageErrors, env);
     const reports = generatedReports({ seed, count, now: Date.now });
@@ -32,10 +32,7 @@ export async function serviceCommand(
     await simulator.close();
     return exitStatuses.interrupted;
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    const isUsage = error instanceof ExportError;
-    stderr.write(errorLines(textStyleFor(stderr, env), isUsage ? withProblemCount(message) : message));
-    return isUsage ? exitStatuses.usage : exitStatuses.failed;
+    return reportError(error, {}, context);
   }
 }
 

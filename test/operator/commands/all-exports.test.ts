@@ -115,37 +115,6 @@ describe('verify', () => {
 });
 
 describe('plan --all', () => {
-  it('shows each export, and fails if a start would', async () => {
-    const { out, runExport } = await aDirectoryOfExports();
-    const words = ['plan', '--all', '--out', out];
-    await runExport('a-complete');
-    const planned = await runInProcess([...words, '--json'], env);
-    expect(planned.status).toBe(0);
-    expect(JSON.parse(planned.stdout)).toMatchObject({
-      exports: [{ export: 'a-complete', plan: { act: 'start' }, request: { method: 'POST' } }],
-    });
-
-    await runExport('b-changed');
-    const database = new DatabaseSync(join(out, 'state.sqlite'));
-    database.exec(
-      `UPDATE exports SET settings = json_set(settings, '$.export.filter', json('{"type":"x"}')) WHERE export = 'b-changed'`,
-    );
-    database.close();
-    expect((await runInProcess(words, env)).status).toBe(1);
-    await runExport('c-unreadable');
-    damageState(out, 'c-unreadable');
-    const refused = await runInProcess(words, env);
-    expect(refused.status).toBe(1);
-    expect(refused.stdout.split('\n').filter((line) => !line.startsWith(' '))).toEqual([
-      'The next start of a-complete begins a new run',
-      expect.stringMatching(/^A start of b-changed would fail: The watermark of export b-changed belongs to/),
-      'Unreadable: c-unreadable',
-      '3 exports: 1 unreadable, 1 refuse, 1 start',
-      '',
-    ]);
-    expect(refused.stdout).toContain('\n  PageConflictError: The state');
-  });
-
   it('takes no name', async () => {
     const ended = await runInProcess(['plan', 'daily', '--all']);
     expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining('--all: plans every export') });
