@@ -51,7 +51,7 @@ export async function openTunnel(proxy: Proxy, { authority, timeout, ca }: Tunne
     connect: (options, callback) => connector({ ...options, servername: undefined }, callback),
     headersTimeout: timeout,
   });
-  const headers = { host: authority, connection: 'keep-alive', ...authorizationOf(proxy) };
+  const headers = { host: authority, ...authorizationOf(proxy) };
   const { statusCode: status, socket } = await connect
     .call(client, { origin: proxy.origin, path: authority, headers })
     .catch((cause: unknown) => {
