@@ -71,7 +71,7 @@ export interface RunView extends RunTotals {
   readonly lastIncident: Incident | null;
 }
 
-export interface SlicesView extends SliceCounts {
+interface SlicesView extends SliceCounts {
   /** Why slices were not exported to their end at the newest attempt: at most ten, the oldest slices. */
   readonly setAside: readonly SetAsideSlice[];
 }

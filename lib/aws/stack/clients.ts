@@ -10,7 +10,7 @@ import { SFNClient } from '@aws-sdk/client-sfn';
 import { createS3Client } from '../s3/client.ts';
 import type { Environment } from '../sdk-config.ts';
 import { type AskMfaCode, operatorIdentity } from './credentials.ts';
-import { addFriendlyErrors } from './error-messages.ts';
+import { addFriendlyErrors, type Client } from './error-messages.ts';
 
 export type OperatorClients = ReturnType<typeof createOperatorClients>;
 
@@ -31,11 +31,6 @@ export const operatorLambdaConfig = {
   maxAttempts: 1,
   requestHandler: { ...operatorConfig.requestHandler, requestTimeout: 60_000 },
 };
-
-interface Client {
-  readonly middlewareStack: unknown;
-  destroy(): void;
-}
 
 /** Errors that the operator can fix are thrown as ExportError. `env` is only for what the SDK does not find by itself. */
 export function createOperatorClients(env: Environment, askMfaCode: AskMfaCode) {

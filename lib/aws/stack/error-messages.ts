@@ -8,9 +8,10 @@ import { codeOf, ExportError, isExportError } from '../../core/errors.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { isAccessDenied } from '../access-denied.ts';
 
-/** Every SDK client has a middleware stack, each with types of its own. */
-interface Client {
+/** An SDK client. Each has a middleware stack with types of its own. */
+export interface Client {
   readonly middlewareStack: unknown;
+  destroy(): void;
 }
 
 /** Makes `client` throw ExportErrors that say what to do, for errors that the operator can fix. Other errors stay as they are. */

@@ -36,39 +36,32 @@ export async function statusCommand(
   if (options.failed === true && exportName !== undefined) {
     problems.push('--failed: selects among all exports; leave out the name of the export');
   }
-  const showOnce = async (target: Target, prefix = '') => {
-    const { stdout } = context;
+  const { stdout, stderr, signal } = context;
+  const intervalMs = options.stack === undefined ? watchIntervalMs.directory : watchIntervalMs.stack;
+  const clearScreen = stdout.isTTY === true && options.json !== true ? '\x1b[H\x1b[2J' : '';
+  const show = async (target: Target, prefix: string) => {
     const { status, lines } = await readStatus(target, exportName, maxRuns, options, context);
     await print(stdout, `${prefix}${lines.join('\n')}\n`);
     return status;
   };
-  if (options.watch !== true) {
-    return await runOnDeployment(options, problems, context, async (target) => await showOnce(target));
-  }
-  const watch = async (target: Target) => await refresh((prefix) => showOnce(target, prefix), options, context);
-  return await runOnDeployment(options, problems, context, watch, { handlesInterruption: true });
-}
-
-/** Shows the status again and again, until an interruption. A read that fails is reported, and the next one may succeed. */
-async function refresh(
-  show: (prefix: string) => Promise<unknown>,
-  { stack, json }: StatusOptions,
-  { stdout, stderr, signal }: CommandContext,
-): Promise<number> {
-  const intervalMs = stack === undefined ? watchIntervalMs.directory : watchIntervalMs.stack;
-  const clearScreen = stdout.isTTY === true && json !== true ? '\x1b[H\x1b[2J' : '';
-  await show('');
-  for (;;) {
-    await systemRuntime.sleep(intervalMs, signal).catch(() => {});
-    if (signal.aborted) return exitStatuses.ok;
-    try {
-      await show(clearScreen);
-    } catch (error) {
-      if (error instanceof BrokenPipe) throw error;
-      const { name, message } = error instanceof Error ? error : new Error(String(error));
-      stderr.write(`Error: ${name}: ${message}. Trying again in ${intervalMs / 1_000} s.\n`);
+  /** Shows the status until an interruption. A later read that fails is reported, and the next one may succeed. */
+  const watch = async (target: Target) => {
+    await show(target, '');
+    for (;;) {
+      await systemRuntime.sleep(intervalMs, signal).catch(() => {});
+      if (signal.aborted) return exitStatuses.ok;
+      try {
+        await show(target, clearScreen);
+      } catch (error) {
+        if (error instanceof BrokenPipe) throw error;
+        const { name, message } = error instanceof Error ? error : new Error(String(error));
+        stderr.write(`Error: ${name}: ${message}. Trying again in ${intervalMs / 1_000} s.\n`);
+      }
     }
-  }
+  };
+  return options.watch === true
+    ? await runOnDeployment(options, problems, context, watch, { handlesInterruption: true })
+    : await runOnDeployment(options, problems, context, async (target) => await show(target, ''));
 }
 
 /** All exports; one, with its runs, if it is named or the only one. */
