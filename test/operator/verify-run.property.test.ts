@@ -107,123 +107,97 @@ describe('verifying a run that was copied to another bucket', () => {
   });
 });
 
+/** What is done to the object whose key ends like this; undefined: it is deleted. */
+type Damage = readonly [what: string, ends: string, change: (text: string) => string | undefined, finding: RegExp];
+
+async function expectFinding(bench: Bench, [, ends, change, finding]: Damage): Promise<void> {
+  const [, folder = '', run] = /^(.*run=([^/]+)\/)/.exec(keyOf(bench, 'manifest.json')) ?? [];
+  const key = keyOf(bench, ends) || `${folder}${ends}`;
+  const before = bench.store.objects.get(key) ?? '';
+  const after = change(before);
+  expect(after).not.toBe(before);
+  if (after === undefined) bench.store.objects.delete(key);
+  else bench.store.objects.set(key, after);
+  const messages = (await verify(bench, bench.log, run)).findings.map(({ message }) => message);
+  expect(messages).toContainEqual(expect.stringMatching(finding));
+}
+
+const replaced = (from: string | RegExp, to: string) => (text: string) => text.replace(from, to);
+const deleted = () => undefined;
+const added = () => '<r/>';
+const otherDigitIn = (field: string) => (text: string) =>
+  text.replace(new RegExp(`("${field}": "\\d{3})(\\d)`), (_, before, digit) => `${before}${digit === '9' ? 8 : 9}`);
+
 describe('verifying a changed run', () => {
-  it.each<[string, (bench: Bench) => unknown, RegExp]>([
-    ['a page is missing', (bench) => bench.store.objects.delete(pageOf(bench, 2)), /page-000002\.xml is missing$/],
-    [
-      'a page was truncated',
-      (bench) => edit(bench, pageOf(bench, 3), () => '<r/>'),
-      /page-000003\.xml has 4 bytes, not \d+$/,
-    ],
-    [
-      'a page was extended',
-      (bench) => edit(bench, pageOf(bench, 3), (text) => `${text}\n`),
-      /page-000003\.xml has more than \d+ bytes$/,
-    ],
+  it.each<Damage>([
+    ['a page is missing', 'page-000002.xml', deleted, /page-000002\.xml is missing$/],
+    ['a page was truncated', 'page-000003.xml', () => '<r/>', /page-000003\.xml has 4 bytes, not \d+$/],
+    ['a page was extended', 'page-000003.xml', (text) => `${text}\n`, /page-000003\.xml has more than \d+ bytes$/],
     [
       'a page was edited without changing its size',
-      (bench) => edit(bench, pageOf(bench, 1), (text) => text.replace('r1', 'r9')),
+      'page-000001.xml',
+      replaced('r1', 'r9'),
       /page-000001\.xml has other content: its SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}$/,
     ],
-    [
-      'there is a page after the last one',
-      (bench) => bench.store.objects.set(pageOf(bench, 1).replace('page-000001', 'page-000004'), '<r/>'),
-      /page-000004\.xml exists, but neither/,
-    ],
+    ['there is a page after the last one', 'page-000004.xml', added, /page-000004\.xml exists, but neither/],
     [
       'two pages were swapped in the manifest',
-      (bench) =>
-        edit(bench, keyOf(bench, 'manifest.json'), (text) => {
-          const lines = text.split('\n');
-          const at = lines.indexOf('  "pages": [') + 1;
-          const [first = '', second = ''] = lines.slice(at, at + 2);
-          return [...lines.slice(0, at), second, first, ...lines.slice(at + 2)].join('\n');
-        }),
+      'manifest.json',
+      replaced(/( {4}\{"page":1.*\n)( {4}\{"page":2.*\n)/, '$2$1'),
       /manifest\.json: it lists page 2 where page 1 is expected/,
     ],
     [
       'a page was removed from the manifest',
-      (bench) => edit(bench, keyOf(bench, 'manifest.json'), (text) => text.replace(/\n {4}\{"page":2.*\n/, '\n')),
+      'manifest.json',
+      replaced(/\n {4}\{"page":2.*\n/, '\n'),
       /manifest\.json: it lists page 3 where page 2 is expected/,
     ],
     [
       'the manifest was truncated',
-      (bench) => edit(bench, keyOf(bench, 'manifest.json'), (text) => text.slice(0, -20)),
+      'manifest.json',
+      (text) => text.slice(0, -20),
       /manifest .*manifest\.json does not match what this exporter wrote: it/,
     ],
+    ['the totals were edited', 'manifest.json', replaced('"pages": 3', '"pages": 4'), /the totals\.pages 4, not 3$/],
+    ['its since is another', 'manifest.json', otherDigitIn('since'), /its since, .* is not that of its filter/],
+    ['its startedAt is another', 'manifest.json', otherDigitIn('startedAt'), /its startedAt, .*, is not that of its/],
+    ['its run is another', 'manifest.json', otherDigitIn('run'), /its export, run and date belong to/],
     [
-      'the totals were edited',
-      (bench) => edit(bench, keyOf(bench, 'manifest.json'), (text) => text.replace('"pages": 3', '"pages": 4')),
-      /it has the totals\.pages 4, not 3$/,
+      'its serviceStartedAt is another',
+      'manifest.json',
+      otherDigitIn('serviceStartedAt'),
+      /the serviceStartedAt .*, not /,
     ],
-    ...[
-      ['since', /its since, .* is not that of its filter/],
-      ['startedAt', /its startedAt, .*, is not that of its run ID/],
-      ['run', /its export, run and date belong to/],
-      ['serviceStartedAt', /it has the serviceStartedAt .*, not /],
-      ['serviceCompletedAt', /it has the serviceCompletedAt .*, not /],
-    ].map(([field, message]): [string, (bench: Bench) => unknown, RegExp] => [
-      `the header of the manifest has another ${String(field)}`,
-      (bench) =>
-        edit(bench, keyOf(bench, 'manifest.json'), (text) =>
-          text.replace(
-            new RegExp(`("${String(field)}": "\\d{3})(\\d)`),
-            (_, before, digit) => `${before}${digit === '9' ? 8 : 9}`,
-          ),
-        ),
-      message as RegExp,
-    ]),
+    [
+      'its serviceCompletedAt is another',
+      'manifest.json',
+      otherDigitIn('serviceCompletedAt'),
+      /the serviceCompletedAt .*, not /,
+    ],
     [
       'latest.json was set back',
-      (bench) => edit(bench, keyOf(bench, 'latest.json'), (text) => text.replace(/"sequence":\d+/, '"sequence":1')),
-      /latest\.json points to run .* which is older/,
+      'latest.json',
+      replaced(/"sequence":\d+/, '"sequence":1'),
+      /latest\.json points to run .* older/,
     ],
-  ])('reports that %s', async (_, change, message) => {
-    const bench = await aPublishedRun();
-    change(bench);
-    expect((await verify(bench)).findings.map((finding) => finding.message)).toContainEqual(
-      expect.stringMatching(message),
-    );
-  });
-
-  it.each<[string, (bench: Bench, key: string) => unknown, RegExp]>([
+    ['latest.json is missing', 'latest.json', deleted, /latest\.json is missing$/],
+    ['run.json is missing', 'run.json', deleted, /run\.json is missing, so tables of runs lack this run$/],
+    ['run.json is not JSON', 'run.json', () => '{', /run\.json does not match what this exporter wrote/],
+    ['run.json lacks a field', 'run.json', replaced('"sequence"', '"other"'), /run\.json does not match what this/],
     [
-      'is missing',
-      ({ store }, key) => store.objects.delete(key),
-      /run\.json is missing, so tables of runs lack this run$/,
-    ],
-    [
-      'is not JSON',
-      ({ store }, key) => store.objects.set(key, '{'),
-      /run\.json does not match what this exporter wrote/,
-    ],
-    [
-      'lacks a field',
-      (bench, key) => edit(bench, key, (text) => text.replace('"sequence"', '"consequence"')),
-      /run\.json does not match what this exporter wrote/,
-    ],
-    [
-      'has another total than the manifest',
-      (bench, key) => edit(bench, key, (text) => text.replace('"reports":5', '"reports":6')),
+      'run.json has another total',
+      'run.json',
+      replaced('"reports":5', '"reports":6'),
       /run\.json is not that of the manifest, which has the reports 5, not 6$/,
     ],
     [
-      'belongs to another manifest',
-      (bench, key) => edit(bench, key, (text) => text.replace(/(?<="manifest":".*)-\d{6}(?=\/manifest)/, '-ffffff')),
+      'run.json belongs to another manifest',
+      'run.json',
+      replaced(/(?<="manifest":".*)-\d{6}(?=\/manifest)/, '-ffffff'),
       /run\.json is not that of the manifest, which has the manifest .*, not ".*-ffffff\/manifest.json"$/,
     ],
-  ])('reports that run.json %s', async (_, change, message) => {
-    const bench = await aPublishedRun();
-    change(bench, keyOf(bench, 'run.json'));
-    expect((await verify(bench)).findings).toEqual([{ page: null, message: expect.stringMatching(message) }]);
-  });
-
-  it('reports that latest.json is missing', async () => {
-    const bench = await aPublishedRun();
-    const run = await openPublishedRun(bench.store, bench.deps.definition.name);
-    bench.store.objects.delete(keyOf(bench, 'latest.json'));
-    const { findings } = await verifyRun({ ...bench, onPage() {} }, run);
-    expect(findings).toEqual([{ page: null, message: expect.stringMatching(/latest\.json is missing$/) }]);
+  ])('reports that %s', async (...damage) => {
+    await expectFinding(await aPublishedRun(), damage);
   });
 
   it.each<[string, (entries: PageEntry[]) => readonly PageEntry[], RegExp]>([
@@ -564,69 +538,45 @@ describe('verifying a run with several slices', () => {
     });
   });
 
-  it.each<[string, (bench: Bench) => unknown, RegExp]>([
+  it.each<Damage>([
     [
       'a slice has other totals than its pages',
-      (bench) =>
-        edit(bench, manifestOf(bench), (text) =>
-          text.replace(/("until": "2026-11-01T00:04:00Z",\n\s+"pages": )2/, '$13'),
-        ),
+      'manifest.json',
+      replaced(/("until": "2026-11-01T00:04:00Z",\n\s+"pages": )2/, '$13'),
       /it has the slices\.0\.pages 3, not 2$/,
     ],
     [
       'there is a gap between two slices',
-      (bench) =>
-        edit(bench, manifestOf(bench), (text) =>
-          text.replace('"since": "2026-11-01T00:04:00Z"', '"since": "2026-11-01T00:05:00Z"'),
-        ),
+      'manifest.json',
+      replaced('"since": "2026-11-01T00:04:00Z"', '"since": "2026-11-01T00:05:00Z"'),
       /it has the slices\.1\.since "2026-11-01T00:05:00Z", not "2026-11-01T00:04:00Z"$/,
     ],
     [
       'the last slice ends before the run',
-      (bench) =>
-        edit(bench, manifestOf(bench), (text) =>
-          text.replace(/"until": "2026-11-01T00:08:00Z"(,\n\s+"pages": 2)/, '"until": "2026-11-01T00:07:00Z"$1'),
-        ),
+      'manifest.json',
+      replaced(/"until": "2026-11-01T00:08:00Z"(,\n\s+"pages": 2)/, '"until": "2026-11-01T00:07:00Z"$1'),
       /it has the slices\.1\.until "2026-11-01T00:07:00Z", not "2026-11-01T00:08:00Z"$/,
     ],
     [
       'a page is said to be of another slice',
-      (bench) => edit(bench, manifestOf(bench), (text) => text.replace('"page":2,"slice":1', '"page":2,"slice":2')),
+      'manifest.json',
+      replaced('"page":2,"slice":1', '"page":2,"slice":2'),
       /page 2 has the key .*page-0001-000002\.xml/,
     ],
+    ['no page is of a slice', 'manifest.json', replaced(/"slice":2/g, '"slice":3'), /page 3 is of slice 3, not 2$/],
+    ['it lacks a slice', 'manifest.json', replaced(/,\n.*"page":3.*\n.*"page":4.*/, ''), /its slices are not those of/],
     [
       'it lists the page of an earlier attempt',
-      (bench) => edit(bench, manifestOf(bench), (text) => text.replace('page-0002.2-000002', 'page-0002-000002')),
+      'manifest.json',
+      replaced('page-0002.2-000002', 'page-0002-000002'),
       /page 4 has the key .*page-0002-000002\.xml/,
     ],
-    [
-      'a slice has a further page',
-      (bench) => bench.store.objects.set(keyOf(bench, 'page-0001-000002.xml').replace('000002', '000003'), '<r/>'),
-      /page-0001-000003\.xml exists, but neither/,
-    ],
-    [
-      'there is a page of a later attempt',
-      (bench) => bench.store.objects.set(keyOf(bench, 'page-0001-000002.xml').replace('0001-', '0001.2-'), '<r/>'),
-      /page-0001\.2-000002\.xml exists, but neither/,
-    ],
-    [
-      'the summary of its bounds is missing',
-      (bench) => bench.store.objects.delete(keyOf(bench, 'bounded.json')),
-      /bounded\.json is missing/,
-    ],
-    [
-      'it begins at another time of the service',
-      (bench) =>
-        edit(bench, manifestOf(bench), (text) =>
-          text.replace(/("serviceStartedAt": )"[^"]+"/, '$1"2026-11-20T01:00:00Z"'),
-        ),
-      /it has the serviceStartedAt .*, not /,
-    ],
-  ])('reports that %s', async (_, change, message) => {
-    const bench = await aSlicedRun();
-    change(bench);
-    const { findings } = await verifySliced(bench);
-    expect(findings.map((finding) => finding.message)).toContainEqual(expect.stringMatching(message));
+    ['a slice has a further page', 'page-0001-000003.xml', added, /page-0001-000003\.xml exists, but neither/],
+    ['there is a page of a later attempt', 'page-0001.2-000002.xml', added, /page-0001\.2-000002\.xml exists, but/],
+    ['the summary of its bounds is missing', 'bounded.json', deleted, /bounded\.json is missing/],
+    ['it began at another time', 'manifest.json', otherDigitIn('serviceStartedAt'), /the serviceStartedAt .*, not /],
+  ])('reports that %s', async (...damage) => {
+    await expectFinding(await aSlicedRun(), damage);
   });
 
   it('reports a slice that is missing in the log', async () => {
