@@ -55,7 +55,7 @@ const branded = <Type extends string>(pattern: RegExp) =>
 export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}$/;
 
 export const text = z.string();
-export const count = z.int().check(z.minimum(0));
+const count = z.int().check(z.minimum(0));
 const runId = branded<RunId>(/./);
 export const ordinal = z.int().check(z.minimum(1));
 export const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));

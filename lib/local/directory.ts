@@ -20,12 +20,12 @@ import { createDirectoryPageStore } from './files/page-store.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';
 import { acquireExportLock, isExportLocked } from './lock.ts';
 import { boundedLockName, isBoundedExecution, runLocally } from './run.ts';
-import { stateFileIn } from './sqlite/state-file.ts';
+import { openStateFile, stateFileIn } from './sqlite/state-file.ts';
 import { isNameOfVariable, localService, withSimulatedBound } from './service.ts';
 import type { LocalExport, SavedSettings, SettingsSource } from './settings.ts';
 import { createLocalSlots } from './slots.ts';
-import { openSqlitePageLog } from './sqlite/page-log.ts';
-import { noteFailedStart, openRunNotes } from './sqlite/run-notes.ts';
+import { pageLogIn } from './sqlite/page-log.ts';
+import { noteFailedStart, type RunNotes, runNotesIn } from './sqlite/run-notes.ts';
 
 export interface LocalDeploymentOptions {
   readonly out: string;
@@ -45,15 +45,15 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
       `No export has run in ${out}: ${stateFile} does not exist. Run an export into it first with the command local, or choose another directory`,
     );
   }
-  const notes = openRunNotes(stateFile);
-  const store = createDirectoryPageStore(out);
   // Opened once for all exports: they share the file.
-  let log: ReturnType<typeof openSqlitePageLog> | undefined;
+  const state = openStateFile(stateFile);
+  const notes = runNotesIn(state);
+  const log = pageLogIn(state);
+  const store = createDirectoryPageStore(out, undefined, state);
   const open = async (exportName: string): Promise<ExportTarget> => {
     const saved = notes.settings(exportName);
     if (saved === undefined) throw unknownExport(exportName, out, notes.exportNames());
     const settings = await readAgain(saved, options);
-    log ??= openSqlitePageLog(stateFile);
     return deployedExport(options, settings, { notes, log, store });
   };
   return {
@@ -68,9 +68,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
           .map(async (name) => await open(name).catch((error: unknown) => unreadableExport(name, null, error))),
       ),
     async [Symbol.asyncDispose]() {
-      notes.close();
-      log?.close();
-      store.close();
+      state.close();
     },
   };
 }
@@ -183,7 +181,7 @@ function unknownExport(exportName: string, out: string, names: readonly string[]
 }
 
 interface LocalStores extends Pick<ExportTarget, 'log'> {
-  readonly notes: ReturnType<typeof openRunNotes>;
+  readonly notes: RunNotes;
   readonly store: ReturnType<typeof createDirectoryPageStore>;
 }
 

@@ -6,9 +6,9 @@ import { createDirectoryPageStore } from './files/page-store.ts';
 import { executionId, type ExecutionOptions, type ExecutionStart, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
 import type { SavedSettings } from './settings.ts';
-import { createSqlitePageLog } from './sqlite/page-log.ts';
-import { stateFileIn } from './sqlite/state-file.ts';
-import { openRunNotes } from './sqlite/run-notes.ts';
+import { pageLogIn } from './sqlite/page-log.ts';
+import { runNotesIn } from './sqlite/run-notes.ts';
+import { createStateFile, stateFileIn } from './sqlite/state-file.ts';
 import { manifestAddress } from '../core/storage/keys.ts';
 
 export interface LocalRunOptions extends ExecutionOptions, Omit<StepDependencies, 'store' | 'log' | 'executions'> {
@@ -46,10 +46,10 @@ export async function runLocally({ out, startInput, settings, ...run }: LocalRun
   }
   const named = (execution: string) => `${isBounded ? boundedPrefix : ''}${execution}`;
   try {
-    const store = createDirectoryPageStore(out);
-    const stateFile = stateFileIn(out);
-    const log = createSqlitePageLog(stateFile);
-    const notes = openRunNotes(stateFile);
+    const state = createStateFile(stateFileIn(out));
+    const store = createDirectoryPageStore(out, undefined, state);
+    const log = pageLogIn(state);
+    const notes = runNotesIn(state);
     try {
       if (settings !== undefined) notes.assertDistinctName(name);
       const emit: EventSink = (event) => {
@@ -71,9 +71,7 @@ export async function runLocally({ out, startInput, settings, ...run }: LocalRun
         } else start = { name: named(runtime.randomHex(12)), input: outcome.result.rest };
       }
     } finally {
-      notes.close();
-      log.close();
-      store.close();
+      state.close();
     }
   } finally {
     lock.release();

@@ -42,8 +42,8 @@ import {
   linkIfAbsent,
   replaceFile,
 } from '../durable-fs.ts';
-import { openPageMetadata } from '../sqlite/page-metadata.ts';
-import { stateFileIn } from '../sqlite/state-file.ts';
+import { pageMetadataIn } from '../sqlite/page-metadata.ts';
+import { openStateFile, type StateFile, stateFileIn } from '../sqlite/state-file.ts';
 import { createSpoolFile, removeStaleSpoolFiles } from './spool.ts';
 
 interface DirectoryPageStore extends PageStore, StoreReader {
@@ -56,16 +56,18 @@ interface DirectoryPageStore extends PageStore, StoreReader {
 }
 
 /**
- * A page store in `root`, which the first write creates. Any number of processes may write to it concurrently.
+ * A page store in `root`, which the first write creates. `state` is its state file if that is open already: connections that write in turn
+ * would empty each other's caches. Any number of processes may write to it concurrently.
  * `find` reads the page to its end, so it also detects bytes that were changed later (PageConflictError).
  *
  * @throws ConfigurationError, on use, if the file system fails or a key does not name a visible file in `root`
  */
-export function createDirectoryPageStore(root: string, compress?: Compress): DirectoryPageStore {
+export function createDirectoryPageStore(root: string, compress?: Compress, state?: StateFile): DirectoryPageStore {
   const base = resolve(root);
   const incoming = join(base, '.incoming');
   const created = new Set<string>();
-  const pageMetadata = openPageMetadata(stateFileIn(base));
+  const own = state ?? openStateFile(stateFileIn(base));
+  const pageMetadata = pageMetadataIn(own);
 
   const ensureDirectory = async (directory: string): Promise<string> => {
     if (!created.has(directory)) createDirectoryDurably(base, directory);
@@ -188,7 +190,7 @@ export function createDirectoryPageStore(root: string, compress?: Compress): Dir
       });
     },
 
-    close: pageMetadata.close,
+    close: own.close,
   };
 }
 

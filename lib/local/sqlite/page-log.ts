@@ -55,12 +55,14 @@ const keyOf = ({ export: exportName, run, slice = 0, attempt = 0 }: ChainRef) =>
   [exportName, run, slice, attempt] as const;
 
 /** A page log in `file`, which is created, with its directory, if needed. @throws ConfigurationError, here or on use, as `openStateFile` does */
-export const createSqlitePageLog = (file: string): SqlitePageLog => pageLogIn(file, createStateFile(file));
+export const createSqlitePageLog = (file: string): SqlitePageLog => withClose(createStateFile(file));
 
 /** The page log in `file`, which exists. Nothing is created, and the file need not be writable, until something is written. */
-export const openSqlitePageLog = (file: string): SqlitePageLog => pageLogIn(file, openStateFile(file));
+export const openSqlitePageLog = (file: string): SqlitePageLog => withClose(openStateFile(file));
 
-function pageLogIn(file: string, { all, write, close }: StateFile): SqlitePageLog {
+const withClose = (state: StateFile): SqlitePageLog => ({ ...pageLogIn(state), close: state.close });
+
+export function pageLogIn({ file, all, write }: StateFile): PageLog & RunHistory {
   const store: RecordStore = {
     name: file,
     repairHint: (stateName) =>
@@ -149,8 +151,6 @@ function pageLogIn(file: string, { all, write, close }: StateFile): SqlitePageLo
         after = last.export;
       }
     },
-
-    close,
   };
 }
 

@@ -9,14 +9,12 @@ import type { PageMetadata } from '../../core/model.ts';
 import { objectDigest } from '../../core/storage/compression.ts';
 import type { Digest } from '../../core/storage/spool.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
-import { openStateFile } from './state-file.ts';
+import type { StateFile } from './state-file.ts';
 
 const select = 'SELECT metadata, checksum FROM page_metadata WHERE key = ? AND sha256 = ?';
 const insert = 'INSERT INTO page_metadata (key, sha256, metadata, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING';
 
-/** Page metadata in the state file `file`, which the first `add` creates. Until then, nothing is written. */
-export function openPageMetadata(file: string) {
-  const { all, write, close } = openStateFile(file);
+export function pageMetadataIn({ file, all, write }: StateFile) {
   return {
     /**
      * Adds the metadata of a page unless there is some for the same key and bytes; resolves to whether it was added. Either way, what is
@@ -47,8 +45,5 @@ export function openPageMetadata(file: string) {
         throw objectConflict(key, `its metadata could not be read from ${file}: ${reason}`, cause);
       }
     },
-
-    /** A later call opens the file again. */
-    close,
   };
 }

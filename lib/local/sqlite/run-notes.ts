@@ -10,12 +10,12 @@ import { ExportError } from '../../core/errors.ts';
 import { settingsVersion } from '../../settings/deployed-settings.ts';
 import type { SavedSettings } from '../settings.ts';
 import { fileSystemError, isFilePresent } from '../durable-fs.ts';
-import { openStateFile } from './state-file.ts';
+import { openStateFile, type StateFile } from './state-file.ts';
 
-/** The notes in the state file `file`. @throws ConfigurationError, on use, as `openStateFile` does */
-export function openRunNotes(file: string) {
+export type RunNotes = ReturnType<typeof runNotesIn>;
+
+export function runNotesIn({ file, all, run }: StateFile) {
   // Notes are written while pages arrive, on the thread that receives them. The page log's next write makes them durable.
-  const { all, run, close } = openStateFile(file);
   const exportNames = () => all('SELECT export FROM exports ORDER BY export').map(({ export: name }) => String(name));
   return {
     /** In alphabetical order. */
@@ -73,8 +73,6 @@ export function openRunNotes(file: string) {
       }
       run('UPDATE exports SET failed_start = ? WHERE export = ?', JSON.stringify(failure), exportName);
     },
-
-    close,
   };
 }
 
@@ -86,12 +84,13 @@ export function noteFailedStart(file: string, exportName: string, failure: RunFa
   try {
     // A directory without any export says so. One with an empty state would seem to be in order.
     if (settings === undefined && !isFilePresent(file)) return;
-    const notes = openRunNotes(file);
+    const state = openStateFile(file);
     try {
+      const notes = runNotesIn(state);
       if (settings !== undefined) notes.assertDistinctName(exportName);
       notes.saveFailedStart(exportName, failure, settings);
     } finally {
-      notes.close();
+      state.close();
     }
   } catch {
     // Such as a directory that is not writable.

@@ -60,6 +60,7 @@ const whenMovedAway = 'published pages stay, and the next run starts at the begi
 const busyTimeoutMs = 10_000;
 
 export interface StateFile {
+  readonly file: string;
   /** The rows; none if there is no file. */
   readonly all: (sql: string, ...values: readonly SQLInputValue[]) => readonly Record<string, unknown>[];
   /** Returns whether the statement has changed a row, which may not survive a power loss before the next `write`. */
@@ -84,6 +85,7 @@ export function openStateFile(file: string): StateFile {
     return writer;
   };
   return {
+    file,
     all: (sql, ...values) => (writer ?? reader).all(sql, ...values),
     run: (sql, ...values) => openedWriter().run(sql, ...values),
     write: async (sql, ...values) => await openedWriter().write(sql, ...values),
@@ -108,6 +110,7 @@ export function createStateFile(file: string): StateFile {
   const run: StateFile['run'] = (sql, ...values) =>
     withSqliteErrors(file, () => prepare(sql).run(...values)).changes === 1;
   return {
+    file,
     all: (sql, ...values) => withSqliteErrors(file, () => prepare(sql).all(...values)),
     run,
     async write(sql, ...values) {

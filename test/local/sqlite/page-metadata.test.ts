@@ -7,7 +7,8 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { type PageMetadata } from '../../../lib/core/model.ts';
-import { openPageMetadata } from '../../../lib/local/sqlite/page-metadata.ts';
+import { pageMetadataIn } from '../../../lib/local/sqlite/page-metadata.ts';
+import { openStateFile } from '../../../lib/local/sqlite/state-file.ts';
 import { aCursor, aPageIdentity, at, sha256Of } from '../../support/builders.ts';
 import { directoryStore } from '../../support/export/directory-store.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
@@ -21,6 +22,11 @@ const metadataOf = (identity: ReturnType<typeof aPageIdentity>, body: string): P
   nextCursor: aCursor(),
   serviceTime: at('2026-11-20T02:00:01Z'),
 });
+
+const openPageMetadata = (file: string) => {
+  const state = openStateFile(file);
+  return { ...pageMetadataIn(state), close: state.close };
+};
 
 /** The files in `directory` that this process has open. */
 async function openFilesIn(directory: string): Promise<readonly string[]> {

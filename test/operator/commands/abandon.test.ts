@@ -3,7 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
-import { openRunNotes } from '../../../lib/local/sqlite/run-notes.ts';
+import { runNotesIn } from '../../../lib/local/sqlite/run-notes.ts';
+import { openStateFile } from '../../../lib/local/sqlite/state-file.ts';
 import { settingsVersion } from '../../../lib/settings/deployed-settings.ts';
 import { aLocalExport, anExportState, aPageEntry, aRun, aRunId, at } from '../../support/builders.ts';
 import { runInProcess } from '../../support/process/command-line.ts';
@@ -28,9 +29,9 @@ describe('abandon --since --until', () => {
     for (const slice of [1, 2]) {
       await log.append(aPageEntry({ export: 'daily', run: run.run, page: 1, slice, attempt: 1 }));
     }
-    const notes = openRunNotes(file);
-    notes.saveStart('daily', daily);
-    notes.close();
+    const opened = openStateFile(file);
+    runNotesIn(opened).saveStart('daily', daily);
+    opened.close();
 
     const abandon = async (...more: string[]) =>
       await runInProcess(['abandon', 'daily', ...options, '--out', directory.path, ...more]);
