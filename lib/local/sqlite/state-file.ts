@@ -231,16 +231,16 @@ const isNew = (database: DatabaseSync): boolean =>
 
 function assertFormat(database: DatabaseSync, file: string): void {
   const version = pragma(database, 'user_version');
-  const problem =
-    pragma(database, 'application_id') !== applicationId
-      ? 'is the SQLite file of another program. Choose another directory, or move the file away'
-      : version > schemaVersion
-        ? `was written by a newer report-exporter (schema ${version}; this one supports ${schemaVersion}). Use that version`
-        : `has schema ${version}, which no released report-exporter wrote (this one supports ${schemaVersion}). Move it away to ` +
-          'begin with an empty one, or restore it from a backup';
-  if (version !== schemaVersion || pragma(database, 'application_id') !== applicationId) {
-    throw new ExportError('ConfigurationError', `${file} ${problem}`);
-  }
+  const isOurs = pragma(database, 'application_id') === applicationId;
+  if (isOurs && version === schemaVersion) return;
+  const supported = `this one supports ${schemaVersion}`;
+  const problem = !isOurs
+    ? 'is the SQLite file of another program. Choose another directory, or move the file away'
+    : version > schemaVersion
+      ? `was written by a newer report-exporter (schema ${version}; ${supported}). Use that version`
+      : `has schema ${version}, which no released report-exporter wrote (${supported}). Move it away to begin with an empty one, or restore ` +
+        'it from a backup';
+  throw new ExportError('ConfigurationError', `${file} ${problem}`);
 }
 
 /**
