@@ -6,10 +6,8 @@ import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { formatOf } from '../../../lib/settings/api-settings.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
-import { type ExecutionOutcome, type ExecutionStart, runExecution } from '../../../lib/local/execution.ts';
 import type { Cursor, Instant } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
-import { anExportBench, pageAt } from '../../support/export/export-bench.ts';
 import { cases, fc } from '../../support/property.ts';
 import { type DescribedApi, describedApis } from '../../support/service/api-descriptions.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
@@ -22,8 +20,6 @@ import { fetchPage } from '../../support/builders.ts';
 const apiKey = 'a user:a p4ssw0rd/+="&';
 const types = ['in/voice', 'größe & "co"'] as const;
 const start = Date.UTC(2026, 10, 10);
-/** When the runs of the bench begin: after all reports. */
-const runStart = Date.UTC(2026, 10, 20, 2);
 const tickMs = 8 * 3_600_000;
 
 /** Reports of which several have the same date, with text that each format must escape. */
@@ -76,9 +72,7 @@ function setUp({ described, ticks, since, until, size, type, compression }: Scen
     .filter(({ date }) => !hasSince || date >= bound(sinceMs, Math.floor))
     .filter((report) => wanted === undefined || report.type === wanted)
     .toSorted((one, other) => one.date - other.date);
-  const expectedUntil = (ms: number) =>
-    matching.filter(({ date }) => !hasUntil || date < bound(ms, Math.ceil)).map(({ id }) => id);
-  const expected = expectedUntil(untilMs);
+  const expected = matching.filter(({ date }) => !hasUntil || date < bound(untilMs, Math.ceil)).map(({ id }) => id);
   const requestFor = (cursor: Cursor | null): PageRequest => ({
     request: {
       source: 'test',
@@ -102,7 +96,6 @@ function setUp({ described, ticks, since, until, size, type, compression }: Scen
       : Math.max(1, Math.ceil(expected.length / pageSize));
   return {
     expected,
-    expectedUntil,
     pages,
     requestFor,
     simulate: (options: Partial<Parameters<typeof startSimulator>[0]> = {}) =>
@@ -183,18 +176,6 @@ function rejectedCursor({ api: { page, next } }: DescribedApi): Fault | undefine
   );
 }
 
-const interruptions = fc.record({
-  outageNames: fc.array(fc.constantFrom('fails', 'breaks', 'rejects', 'works'), { maxLength: 8 }),
-  /** Which effects of the run a process does not survive. */
-  crashes: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 5 }),
-  isCompressed: fc.boolean(),
-});
-const outages: Readonly<Record<string, (described: DescribedApi) => Fault | undefined>> = {
-  fails: () => fault.errorResponse(503),
-  breaks: () => fault.truncated(1),
-  rejects: rejectedCursor,
-  works: () => undefined,
-};
 const breakingNames = fc.constantFrom(...Object.keys(breakings));
 
 describe('for any description, reports and request', () => {
@@ -256,57 +237,6 @@ describe('for any description, reports and request', () => {
           ids.push(...page.ids);
           ({ cursor } = page);
         } while (cursor !== null);
-        expect(ids).toEqual(expected);
-      }),
-      { numRuns: cases(500) },
-    );
-  });
-
-  it('an export that is interrupted anywhere publishes every report once, in order', async () => {
-    await fc.assert(
-      fc.asyncProperty(scenarios, interruptions, async (scenario, { outageNames, crashes, isCompressed }) => {
-        const { requestFor, simulate, connect, expectedUntil } = setUp(scenario);
-        const expected = expectedUntil(runStart);
-        const { format } = scenario.described.api.page;
-        fc.pre(format !== 'ndjson' || expected.length > 0);
-        const left = [...outageNames];
-        await using simulator = await simulate({
-          now: () => runStart,
-          faults({ page, cursor }) {
-            // Not of a request for an access token.
-            const outage = page === undefined && cursor === undefined ? undefined : left.shift();
-            // Only a request with a cursor can be rejected like this.
-            if (outage === undefined || (outage === 'rejects' && cursor === undefined)) return undefined;
-            return outages[outage]?.(scenario.described);
-          },
-        });
-        await using client = connect(simulator);
-        const { request, since } = requestFor(null);
-        let isCrashed = false;
-        let effects = 0;
-        const bench = anExportBench({
-          definition: { request, ...(isCompressed && { compression: 'gzip' }) },
-          limits: { iterationsPerExecution: 3, pagesPerInvocation: 2 },
-          crash() {
-            effects += 1;
-            // A process that is killed writes nothing more.
-            isCrashed ||= crashes.includes(effects);
-            if (isCrashed) throw new Error('killed');
-          },
-        });
-        let executions = 0;
-        let end: ExecutionOutcome | undefined;
-        let next: ExecutionStart | undefined;
-        while (end?.status !== 'completed' && executions < 60) {
-          isCrashed = false;
-          executions += 1;
-          const start: ExecutionStart = next ?? { name: `execution-${executions}`, input: { since } };
-          end = await runExecution({ ...bench.deps, service: client }, start, { maxAttempts: 3 });
-          next = end.status === 'continued' ? end.next : undefined;
-        }
-        expect(end).toMatchObject({ status: 'completed' });
-        const key = [...bench.store.objects.keys()].find((one) => one.endsWith('/manifest.json')) ?? '';
-        const ids = bench.manifest(key).pages.flatMap(({ key }) => idsIn(Buffer.from(pageAt(bench, key), 'latin1')));
         expect(ids).toEqual(expected);
       }),
       { numRuns: cases(500) },
