@@ -2,7 +2,7 @@
 
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { contextKey, defaultStackName, inContext, readSettings } from '../lib/cdk/settings/deployment-settings.ts';
+import { contextKey, defaultStackName, inContext, readSettings } from '../lib/cdk/settings/read-settings.ts';
 import { ReportExporterStack } from '../lib/cdk/stack.ts';
 
 const app = new App();

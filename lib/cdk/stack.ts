@@ -15,7 +15,7 @@ import { createDashboard } from './dashboard.ts';
 import { importNetwork } from './network.ts';
 import { ReportExporter, toPascalCase } from './report-exporter.ts';
 import { createSchedulesLast } from './schedule.ts';
-import { contextKey, inContext, readSettings } from './settings/deployment-settings.ts';
+import { contextKey, inContext, readSettings } from './settings/read-settings.ts';
 import { createBucket, createPageLogTable } from './stores.ts';
 
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */

@@ -33,9 +33,6 @@ import {
 } from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
 
-/** The name of the stack that the CDK app deploys, unless the settings have another. */
-export const defaultStackName = 'ReportExporter';
-
 /** CDK looks constructs up in a plain object, so a name such as `constructor` would be found there. */
 const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reserved by CDK');
 

@@ -7,7 +7,7 @@ import { Template } from 'aws-cdk-lib/assertions';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
-import { contextKey, deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
+import { contextKey, deploymentSettings } from '../../lib/cdk/settings/read-settings.ts';
 import { ReportExporterStack, type ReportExporterStackProps } from '../../lib/cdk/stack.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import {

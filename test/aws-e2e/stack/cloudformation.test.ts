@@ -6,7 +6,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
-import { contextKey } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { contextKey } from '../../../lib/cdk/settings/read-settings.ts';
 import { exampleIn } from '../../support/docs/doc-pages.ts';
 import { root } from '../../support/package/installation.ts';
 import { run } from '../../support/process/command-line.ts';

@@ -7,7 +7,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inject } from 'vitest';
 import type { SettingsFile } from '../../../lib/settings/props.ts';
-import { contextKey } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { contextKey } from '../../../lib/cdk/settings/read-settings.ts';
 import { accountId, credentials, region } from '../emulators/ministack.ts';
 import { runTool } from '../emulators/processes.ts';
 import { once } from './once.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { deploymentSettings } from '../../../lib/cdk/settings/read-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
 import { readVersioned, serviceMetadata, serviceMetadataText } from '../../../lib/settings/deployed-settings.ts';
 import { aSchedule, someServices, someSettings } from '../../support/aws/cdk-deployment.ts';

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
-import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { deploymentSettings } from '../../../lib/cdk/settings/read-settings.ts';
 import { parseExporterSettings } from '../../../lib/cdk/settings/exporter-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
 import { retentionDays } from '../../../lib/settings/deployment-settings.ts';

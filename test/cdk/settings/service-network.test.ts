@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { functionSettings } from '../../../lib/settings/deployed-settings.ts';
-import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { deploymentSettings } from '../../../lib/cdk/settings/read-settings.ts';
 import { parseExporterSettings } from '../../../lib/cdk/settings/exporter-settings.ts';
 import { someSettings } from '../../support/aws/cdk-deployment.ts';
 import { aDirectory } from '../../support/process/command-line.ts';

@@ -2,7 +2,7 @@ import { copyFile, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { deploymentSettings } from '../../../lib/cdk/settings/read-settings.ts';
 import { initCommand } from '../../../lib/operator/commands/init.ts';
 import { packageJson, root } from '../../support/package/installation.ts';
 import { aDirectory, runInProcess } from '../../support/process/command-line.ts';

@@ -10,7 +10,8 @@ import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '.
 import { readTextFile } from '../../settings/text-file.ts';
 import { findAwsProblems, withCertificates } from './aws-rules.ts';
 
-export { defaultStackName } from '../../settings/deployment-settings.ts';
+/** The name of the stack that the CDK app deploys, unless the settings have another. */
+export const defaultStackName = 'ReportExporter';
 
 /** The key in the context of cdk.json that holds the settings. */
 export const contextKey = 'reportExporter';
