@@ -95,30 +95,18 @@ interface Viewed {
   readonly runtime: Runtime;
 }
 
-interface Rule {
-  readonly check: string;
-  /** Undefined: the rule does not apply. */
-  readonly outcome: (viewed: Viewed) => Promise<Outcome> | Outcome | undefined;
-  /** What to do if the check fails with an error. */
-  readonly remedy: string;
-}
+/** Undefined: the rule does not apply. */
+type Found = Outcome | undefined;
 
-const rules: readonly Rule[] = [
-  {
-    check: 'state',
-    outcome: ({ view: { state, watermark } }) =>
-      ok(state === 'never' ? 'no run yet' : `readable; watermark ${watermark ?? 'none'}`),
-    remedy: '',
-  },
-  {
-    check: 'store',
-    outcome: checkStore,
-    remedy: 'check that the directory or bucket exists, and can be read and written',
-  },
-  { check: 'runs', outcome: checkRuns, remedy: 'see docs/runbook.md' },
-  { check: 'bounded', outcome: checkBounded, remedy: '' },
-  { check: 'schedule', outcome: ({ view }) => scheduleOutcome(view), remedy: '' },
-];
+/** What is checked of an export besides its settings. */
+const rules: Readonly<Record<string, (viewed: Viewed) => Found | Promise<Found>>> = {
+  state: ({ view: { state, watermark } }) =>
+    ok(state === 'never' ? 'no run yet' : `readable; watermark ${watermark ?? 'none'}`),
+  store: checkStore,
+  runs: checkRuns,
+  bounded: checkBounded,
+  schedule: ({ view }) => scheduleOutcome(view),
+};
 
 /** All checks except those of the service. */
 async function checkExport(
@@ -127,28 +115,30 @@ async function checkExport(
   option: string,
 ): Promise<readonly Finding[]> {
   const { name } = target;
-  const settings = { check: 'settings', export: name, ...settingsOutcome(target) };
   const command = (verb: string, more = '') => `${program} ${verb} ${name} ${more}${option}`;
-  let view: ExportView;
-  try {
-    view = await readExport(target, 1, runtime.now());
-  } catch (error) {
-    // The other checks need it.
-    return [settings, { check: 'state', export: name, ...problem(error, remedyOf(error, 'see docs/runbook.md')) }];
-  }
-  const findings = rules.map(async ({ check, outcome, remedy }): Promise<readonly Finding[]> => {
+  const findingOf = async (check: string, find: () => Found | Promise<Found>) => {
     try {
-      const found = await outcome({ target, view, command, runtime });
-      return found === undefined ? [] : [{ check, export: name, ...found }];
+      const outcome = await find();
+      return outcome === undefined ? [] : [{ check, export: name, ...outcome }];
     } catch (error) {
-      return [{ check, export: name, ...problem(error, remedyOf(error, remedy)) }];
+      const isConflict = isExportError(error, 'PageConflictError');
+      const usual = check === 'store' ? 'check that the directory or bucket exists, and can be read and written; ' : '';
+      const remedy = isConflict ? 'see docs/runbook.md#pageconflicterror' : `${usual}see docs/runbook.md`;
+      return [{ check, export: name, ...problem(error, remedy) }];
     }
+  };
+  const settings = { check: 'settings', export: name, ...settingsOutcome(target) };
+  let view: ExportView | undefined;
+  // The other checks need it.
+  const unreadable = await findingOf('state', async () => {
+    view = await readExport(target, 1, runtime.now());
+    return undefined;
   });
+  if (view === undefined) return [settings, ...unreadable];
+  const viewed = { target, view, command, runtime };
+  const findings = Object.entries(rules).map(([check, rule]) => findingOf(check, () => rule(viewed)));
   return [settings, ...(await Promise.all(findings)).flat()];
 }
-
-const remedyOf = (error: unknown, remedy: string): string =>
-  isExportError(error, 'PageConflictError') ? 'see docs/runbook.md#pageconflicterror' : remedy;
 
 function settingsOutcome({ definition, service, settings }: Pick<Configured, 'definition' | 'service' | 'settings'>) {
   const { problem: cause } = settings ?? {};
