@@ -13,6 +13,9 @@ describe('the export lock', () => {
     expect(first).toBeDefined();
     expect(acquireExportLock(directory.path, 'reports')).toBeUndefined();
 
+    // Where file names ignore case, both would share a folder.
+    expect(acquireExportLock(directory.path, 'Reports')).toBeUndefined();
+
     first?.release();
     const second = acquireExportLock(directory.path, 'reports');
     expect(second).toBeDefined();

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { StoredPage } from '../../../lib/core/model.ts';
-import type { PageStore } from '../../../lib/core/ports.ts';
+import type { PageLog, PageStore } from '../../../lib/core/ports.ts';
 import { runExecution } from '../../../lib/local/execution.ts';
 import { aFetchedPage, aRunId, withSpools } from '../../support/builders.ts';
 import { anExportBench, type Bench, reportIdsOf } from '../../support/export/export-bench.ts';
@@ -88,6 +88,21 @@ describe('a page stored but not logged', () => {
     const end = await run(bench, { ...bench.store, find });
     expect(end).toMatchObject({ status: 'failed', failed: { error: 'RequestRejectedError' } });
     expect(lookups).toBeGreaterThan(1);
+  });
+});
+
+describe('a log entry that is already there', () => {
+  it.each([
+    ['other bytes', { sha256: '0'.repeat(64) }],
+    ['another next cursor', { nextCursor: cursorAt(77) }],
+  ])('is a conflict if it has %s than the stored page', async (_, changed) => {
+    const bench = anExportBench({ size: 2 });
+    const log: PageLog = { ...bench.log, append: async (entry) => await bench.log.append({ ...entry, ...changed }) };
+    const end = await runExecution({ ...bench.deps, log }, { name: 'execution', input: {} });
+    expect(end).toMatchObject({
+      status: 'failed',
+      failed: { error: 'PageConflictError', message: expect.stringContaining('the page log has another entry for it') },
+    });
   });
 });
 

@@ -76,6 +76,24 @@ describe('a run with several slices', () => {
     expect(third).toEqual({ since: '2026-11-01T00:06:00Z', until: '2026-11-01T00:09:00Z', pages: 2, reports: 3 });
   });
 
+  it('lasts from the earliest first page to the latest last page, whichever slices these are of', async () => {
+    const bench = aBench();
+    const { fetch } = bench.service;
+    const service: ReportService = {
+      // The first slice has the latest pages.
+      fetch: async (request, options) => ({
+        ...(await fetch(request, options)),
+        serviceTime: at(`2026-11-20T02:0${9 - sliceIn(request)}:0${request.cursor === null ? 0 : 1}Z`),
+      }),
+    };
+    Object.assign(bench.deps, { service });
+    const { manifest } = completed(await bench.start(sliced));
+    expect(bench.manifest(manifest)).toMatchObject({
+      serviceStartedAt: '2026-11-20T02:05:00Z',
+      serviceCompletedAt: '2026-11-20T02:08:01Z',
+    });
+  });
+
   it('walks as many slices at the same time as it is told, the oldest first', async () => {
     const bench = aBench();
     const { fetch } = bench.service;

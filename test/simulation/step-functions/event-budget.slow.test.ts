@@ -5,7 +5,7 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import type { LoopState } from '../../../lib/core/model.ts';
 import { asRunId } from '../../../lib/core/model.ts';
 import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
-import { type StepName, stepNames } from '../../../lib/core/state-machine/definition.ts';
+import { byStep, type StepName } from '../../../lib/core/state-machine/definition.ts';
 import { stepRetries } from '../../../lib/core/state-machine/retry-policy.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
@@ -13,9 +13,8 @@ import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
-import { createTimeline } from '../world/virtual-time.ts';
-import { definition } from './scripted-execution.ts';
-import { createStepFunctions, maxHistoryEvents, type SimulatedExecution, TaskFailure } from './step-functions.ts';
+import { execute, type ExecutionResult, type Functions } from '../../support/export/function-machine.ts';
+import { maxHistoryEvents } from './step-functions.ts';
 
 const { iterationsPerExecution, maxConsecutiveWaits } = exportSettingsSchema.parse({
   name: 'reports',
@@ -28,9 +27,17 @@ const allRetriedErrors = (step: StepName) =>
     Array.from({ length: MaxAttempts }, () => (error === 'States.ALL' ? 'SlowDown' : error)),
   );
 
-interface Payload {
-  readonly input: LoopState;
-  readonly execution: string;
+/** Fails with every error that is retried before each success. */
+function failing(step: StepName, run: Functions[StepName]): Functions[StepName] {
+  let errors: string[] | undefined;
+  return async (payload, context) => {
+    errors ??= allRetriedErrors(step);
+    const name = errors.pop();
+    if (name !== undefined) throw Object.assign(new Error('injected'), { name });
+    const outcome = await run(payload, context);
+    errors = undefined;
+    return outcome;
+  };
 }
 
 /** Exports `pages` pages. Every task first fails with every error that is retried. */
@@ -58,61 +65,28 @@ async function exportWithAllErrors({
     },
   });
   const { deps } = bench;
-  const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> = {
-    BeginRun: (payload) => beginRun(deps, payload),
-    ExportPage: ({ input, execution }) => exportPage(deps, { loop: input, execution }),
-    FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId(input.run), execution }),
+  const steps: Functions = {
+    BeginRun: ({ input, execution }) => beginRun(deps, { input, execution }),
+    ExportPage: ({ input, execution }) => exportPage(deps, { loop: input as LoopState, execution }),
+    FinishRun: ({ input, execution }) =>
+      finishRun(deps, { run: asRunId((input as { readonly run: string }).run), execution }),
     FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
   };
-  const time = createTimeline(0);
-  let currentTask = '';
-  let remainingErrors: string[] = [];
-  const executions: SimulatedExecution[] = [];
-  const stepFunctions = createStepFunctions({
-    definition,
-    stateMachineArn: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
-    time,
-    random: () => 0,
-    async perform({ execution, state, parameters, attempt }) {
-      const task = `${execution.name}/${state}/${execution.eventCount - 3 * attempt}`;
-      const step = stepNames.find((each) => each === state);
-      if (task !== currentTask) remainingErrors = step === undefined ? [] : allRetriedErrors(step);
-      currentTask = task;
-      const error = remainingErrors.pop();
-      if (error !== undefined && step !== undefined) throw new TaskFailure(error, 'injected');
-      const {
-        Payload: payload,
-        Name,
-        Input,
-      } = parameters as {
-        Payload: Payload;
-        Name: string;
-        Input: unknown;
-      };
-      if (state === 'ContinueInNewExecution') stepFunctions.start(Name, Input);
-      if (step === undefined) return {};
-      return { Payload: await steps[step](payload).catch(throwAsTaskFailure) };
-    },
-    onEvent({ type, execution }) {
-      if (type === 'started') executions.push(execution);
-    },
-  });
-  stepFunctions.start('first', {});
-  await time.run({
-    until: Number.POSITIVE_INFINITY,
-    stop: () => executions.every(({ status }) => status !== 'RUNNING'),
-  });
+  const functions = byStep((step) => failing(step, steps[step]));
+  const executions: ExecutionResult[] = [];
+  for (
+    let next: ExecutionResult['next'] = { name: 'first', input: {} };
+    next !== undefined;
+    next = executions.at(-1)?.next
+  )
+    executions.push(await execute(functions, next));
   return executions;
-}
-
-function throwAsTaskFailure(error: Error): never {
-  throw new TaskFailure(error.name, JSON.stringify({ errorType: error.name, errorMessage: error.message }));
 }
 
 describe('the history of an execution', () => {
   it('stays within its limit when every task on every page fails as often as it may', async () => {
     const executions = await exportWithAllErrors({ pages: 2 * iterationsPerExecution + 10, waitsBefore: () => 0 });
-    expect(executions.map(({ status }) => status)).toEqual(['SUCCEEDED', 'SUCCEEDED', 'SUCCEEDED']);
+    expect(executions.map(({ status }) => status)).toEqual(['succeeded', 'succeeded', 'succeeded']);
     const max = Math.max(...executions.map(({ eventCount }) => eventCount));
     expect(max).toBeLessThan(maxHistoryEvents);
     // Otherwise iterationsPerExecution could be higher.
@@ -125,7 +99,7 @@ describe('the history of an execution', () => {
       pages: iterationsPerExecution + 10,
       waitsBefore: (page) => (page === last ? maxConsecutiveWaits : 0),
     });
-    expect(new Set(executions.map(({ status }) => status))).toEqual(new Set(['SUCCEEDED']));
+    expect(new Set(executions.map(({ status }) => status))).toEqual(new Set(['succeeded']));
     expect(Math.max(...executions.map(({ eventCount }) => eventCount))).toBeLessThan(maxHistoryEvents);
   });
 
@@ -136,7 +110,7 @@ describe('the history of an execution', () => {
       iterations: 20,
     });
     expect(executions.length).toBeGreaterThan(5);
-    expect(executions.map(({ status }) => status).filter((status) => status !== 'SUCCEEDED')).toEqual(['FAILED']);
+    expect(executions.map(({ status }) => status).filter((status) => status !== 'succeeded')).toEqual(['failed']);
     expect(executions.at(-1)).toMatchObject({ error: 'RequestRejectedError' });
   });
 });

@@ -1,9 +1,27 @@
 import { describe, expect, it } from 'vitest';
 import { createTimeline, type Timeline } from '../world/virtual-time.ts';
-import { definition, failed, loop, type Script, simulate } from './scripted-execution.ts';
+import { byStep, type StepName } from '../../../lib/core/state-machine/definition.ts';
+import { definition, execute, stateMachineArn } from '../../support/export/function-machine.ts';
 import { createStepFunctions, TaskFailure } from './step-functions.ts';
 
-const stateMachineArn = 'arn:aws:states:us-east-1:123456789012:stateMachine:reports';
+const loop = { export: 'reports', run: 'run-1', executionNumber: 1, page: 1, iterations: 0, waits: 0 };
+const failed = { export: 'reports', run: 'run-1', since: null, message: 'm', resumable: true };
+
+/** What each step returns in order, or the name of the error it throws; the last one repeats. */
+type Script = Readonly<Record<StepName, readonly (object | string)[]>>;
+
+function simulate(script: Script) {
+  const functions = byStep((step) => {
+    let calls = 0;
+    return async () => {
+      const result = script[step][calls] ?? script[step].at(-1) ?? {};
+      calls += 1;
+      if (typeof result === 'string') throw Object.assign(new Error(`${result} was thrown`), { name: result });
+      return result;
+    };
+  });
+  return execute(functions, { name: 'one' });
+}
 
 describe('the simulated Step Functions', () => {
   const page = { next: 'page', ...loop };
@@ -16,18 +34,18 @@ describe('the simulated Step Functions', () => {
 
   it('counts events as the real service does: 5 for a task, 2 for another state, 3 for a failed attempt', async () => {
     // Started; BeginRun, HasWork; ExportPage and NextAction three times; FinishRun, IsPublished, AnnounceCompleted, Completed; ended.
-    expect((await simulate(success)).execution.eventCount).toBe(1 + 7 + 3 * 7 + 7 + 5 + 2 + 1);
+    expect((await simulate(success)).eventCount).toBe(1 + 7 + 3 * 7 + 7 + 5 + 2 + 1);
     const withErrors = { ...success, ExportPage: ['ServiceUnavailableError', 'Lambda.Unknown', ...success.ExportPage] };
-    expect((await simulate(withErrors)).execution.eventCount).toBe(44 + 2 * 3);
+    expect((await simulate(withErrors)).eventCount).toBe(44 + 2 * 3);
     const withWait = { ...success, ExportPage: [{ next: 'wait', ...loop, waitSeconds: 5 }, ...success.ExportPage] };
-    expect((await simulate(withWait)).execution.eventCount).toBe(44 + 7 + 2);
+    expect((await simulate(withWait)).eventCount).toBe(44 + 7 + 2);
   });
 
   it('fails an execution whose history is full', async () => {
     const endless = { ...success, ExportPage: [page] };
-    const { execution } = await simulate(endless);
-    expect(execution).toMatchObject({ status: 'FAILED', error: 'States.Runtime', eventCount: expect.any(Number) });
-    expect(execution.eventCount).toBeGreaterThanOrEqual(25_000);
+    const { status, error, eventCount } = await simulate(endless);
+    expect({ status, error }).toEqual({ status: 'failed', error: 'States.Runtime' });
+    expect(eventCount).toBeGreaterThanOrEqual(25_000);
   });
 
   it('returns the running execution for the same name and input, and rejects the name otherwise', async () => {

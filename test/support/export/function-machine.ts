@@ -21,6 +21,8 @@ export interface ExecutionResult {
   readonly events: readonly unknown[];
   /** Inputs and outputs of states, retries, errors. */
   readonly history: readonly ExecutionEvent[];
+  /** Events in the history as the real service counts them. */
+  readonly eventCount: number;
   /** The execution in which this one continues. */
   readonly next?: { readonly name: string; readonly input: unknown };
 }
@@ -29,6 +31,16 @@ export type Functions = Readonly<Record<StepName, StepHandler<unknown>>>;
 
 /** The ARN of the execution with this name. */
 export const executionArn = (name: string): string => `arn:aws:states:us-east-1:123456789012:execution:reports:${name}`;
+
+export const definition = stateMachine({
+  functions: byStep((step) => step),
+  eventBus: 'default',
+  store: { bucket: 'reports', prefix: 'exports/' },
+  partition: 'aws',
+  stepTimeoutSeconds: byStep(() => 900),
+  executionTimeoutSeconds: 3_600 * 24 * 30,
+});
+export const stateMachineArn = 'arn:aws:states:us-east-1:123456789012:stateMachine:reports';
 
 /** Delays before retries and in Wait states take no time. */
 const time = { now: Date.now, sleep: async () => {}, after: () => () => {} };
@@ -44,15 +56,8 @@ export async function execute(
   const context = { awsRequestId: `request-of-${name}`, getRemainingTimeInMillis: () => remainingMs };
   const { promise: ended, resolve: end } = Promise.withResolvers<SimulatedExecution>();
   const stepFunctions = createStepFunctions({
-    definition: stateMachine({
-      functions: byStep((step) => step),
-      eventBus: 'default',
-      store: { bucket: 'reports', prefix: 'exports/' },
-      partition: 'aws',
-      stepTimeoutSeconds: byStep(() => 900),
-      executionTimeoutSeconds: 3_600,
-    }),
-    stateMachineArn: executionArn('').slice(0, -1).replace(':execution:', ':stateMachine:'),
+    definition,
+    stateMachineArn,
     time,
     random: () => 0,
     async perform({ state, parameters }) {
@@ -79,7 +84,7 @@ export async function execute(
     },
   });
   stepFunctions.start(name, clone(input));
-  const { status, output, error, cause } = await ended;
+  const { status, output, error, cause, eventCount } = await ended;
   return {
     status: status === 'SUCCEEDED' ? 'succeeded' : 'failed',
     states: history.flatMap((event) => (event.type === 'entered' ? event.state : [])),
@@ -88,6 +93,7 @@ export async function execute(
     cause,
     events,
     history,
+    eventCount,
     next,
   };
 }
