@@ -25,7 +25,7 @@ export type Plan =
       readonly next: NextPage | null;
     };
 
-export interface NextPage {
+interface NextPage {
   readonly slice: Slice;
   readonly page: number;
   readonly cursor: Cursor | null;

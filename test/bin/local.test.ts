@@ -139,13 +139,6 @@ describe('report-exporter local', () => {
     ]);
   });
 
-  it('reports wrong options as JSON too with --json', async () => {
-    const ended = await runInProcess(['local', '--json', '--size', '0', '--since=2126-11-20T00:00:00Z']);
-    expect(ended.status).toBe(2);
-    expect(jsonOf(ended)).toMatchObject({ status: 'failed', error: { name: 'ConfigurationError' } });
-    expect(jsonOf(ended).error?.message).toMatch(/--since: must not be in the future[\s\S]*--size: must be at least 1/);
-  });
-
   it('reports an option without its value together with all other problems', async () => {
     const ended = await runInProcess(['local', '--json', '--vendor=A B', '--size']);
     expect(ended.status).toBe(2);

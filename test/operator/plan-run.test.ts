@@ -43,14 +43,6 @@ describe('the plan of a new run', () => {
     });
   });
 
-  it('subtracts the lookback window from now', async () => {
-    const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 3_600_000 } } });
-    expect(await plan(bench)).toMatchObject({
-      run: { since: '2026-11-20T01:00:00Z' },
-      reason: expect.stringMatching(/before now$/),
-    });
-  });
-
   it('names the run that a restart abandons', async () => {
     const bench = await aFailedRun();
     const { active } = await bench.state();
@@ -69,32 +61,6 @@ describe('the plan of an unfinished run', () => {
       reason: `run ${active?.run} failed (RequestRejectedError) and is resumed`,
       next: { page: 2, cursor: last?.nextCursor },
     });
-  });
-
-  it('skips a page that is stored but not logged, as the start then does', async () => {
-    let crashes = false;
-    const bench = anExportBench({
-      reports: someReports(5),
-      size: 2,
-      crash: (moment) => {
-        if (crashes && moment === 'before the page is logged') throw new Error('crashed');
-      },
-      script: (_, nth) => {
-        crashes = nth >= 2;
-        return undefined;
-      },
-    });
-    await bench.start().catch(() => {});
-    const planned = await plan(bench);
-    expect(planned).toMatchObject({
-      act: 'resume',
-      next: { page: 3 },
-      reason: expect.stringMatching(/pages after its log .*: 1$/),
-    });
-    crashes = false;
-    const requestsBefore = bench.service.requests.length;
-    await bench.start();
-    expect(bench.service.requests[requestsBefore]?.cursor).toBe(cursorOf(planned));
   });
 
   it.each([
@@ -129,18 +95,6 @@ describe('the plan of an unfinished run', () => {
     const requestsBefore = bench.service.requests.length;
     expect((await bench.start()).status).toBe('completed');
     expect(bench.service.requests[requestsBefore]?.cursor).toBe(cursorOf(planned));
-  });
-
-  it('requests no page if all of them are stored', async () => {
-    let crashes = true;
-    const bench = anExportBench({
-      crash: (moment) => {
-        if (crashes && moment === 'before the manifest is written') throw new Error('crashed');
-      },
-    });
-    await bench.start();
-    crashes = false;
-    expect(await plan(bench)).toMatchObject({ act: 'resume', next: null });
   });
 
   it('skips while its execution is running', async () => {

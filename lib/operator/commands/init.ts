@@ -87,9 +87,6 @@ interface PackageSource {
   readonly tarball?: string;
 }
 
-/** A range may have several parts; everything else that npm takes has one. */
-const versionPattern = /^([\w.:/@+#~^-]+|([\^~<>=|*\d.x -]|\d[\w.+-]*)+)$/;
-
 const isPath = (specifier: string): boolean => /^\.{0,2}[/\\]|\.tgz$/.test(specifier) && !/^\w+:/.test(specifier);
 
 /** What `--package` names, or else the version that runs. @throws ConfigurationError if that cannot be installed */
@@ -100,10 +97,7 @@ function findPackage({ package: chosen, packageFolder }: InitOptions): PackageSo
     if (!isCheckout) return { version: `^${readJson<PackageJson>(join(packageFolder, 'package.json')).version}` };
     throw invalid('is needed in a checkout. Pack the checkout with npm pack, and give the path of the tarball');
   }
-  if (!isPath(chosen)) {
-    if (versionPattern.test(chosen)) return { version: chosen };
-    throw invalid('must be a version or a range, a tag, or the path of a tarball');
-  }
+  if (!isPath(chosen)) return { version: chosen };
   const tarball = resolve(chosen);
   if (!existsSync(tarball)) throw invalid(`${tarball} does not exist`);
   if (!statSync(tarball).isFile()) throw invalid(`${tarball} is not a tarball. Pack that checkout with npm pack`);

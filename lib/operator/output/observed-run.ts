@@ -23,27 +23,13 @@ export const unobservedRun = (exportName: string): ObservedRun => ({
 });
 
 export function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
-  switch (event.event) {
-    case 'run-started':
-    case 'run-resumed': {
-      const { run, since, until, bounded, slices, pages, reports, bytes } = event;
-      return { ...observed, run, since, until, bounded, slices, pages, reports, bytes };
-    }
-    case 'run-restarted':
-      return { ...observed, run: event.run, ...zeroTotals };
-    case 'page-exported':
-    case 'page-adopted': {
-      const { slices, totalPages: pages, totalReports: reports, totalBytes: bytes } = event;
-      return { ...observed, slices, pages, reports, bytes };
-    }
-    case 'slice-restarted':
-    case 'slice-set-aside':
-    case 'service-asked-to-wait':
-    case 'waiting-for-slot':
-    case 'pages-without-reports':
-    case 'run-completed':
-    case 'run-failed':
-    case 'run-skipped':
-      return observed;
+  if (event.event === 'run-started' || event.event === 'run-resumed') {
+    const { run, since, until, bounded, slices, pages, reports, bytes } = event;
+    return { ...observed, run, since, until, bounded, slices, pages, reports, bytes };
   }
+  if (event.event === 'page-exported' || event.event === 'page-adopted') {
+    const { slices, totalPages: pages, totalReports: reports, totalBytes: bytes } = event;
+    return { ...observed, slices, pages, reports, bytes };
+  }
+  return event.event === 'run-restarted' ? { ...observed, run: event.run, ...zeroTotals } : observed;
 }

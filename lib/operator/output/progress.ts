@@ -16,7 +16,7 @@ export interface ProgressDisplay {
   readonly count: () => number;
 }
 
-export interface RunDisplay {
+interface RunDisplay {
   readonly notify: (text: string) => void;
   /** `observed` is what the events have shown, including this one. */
   readonly onEvent: (event: ExportEvent, observed: ObservedRun) => void;
