@@ -72,10 +72,6 @@ export const objectDigest = ({ bytes, sha256, storedBytes, storedSha256 }: PageO
   sha256: storedSha256 ?? sha256,
 });
 
-/** The fields of a compressed page; none of any other. */
-export const compressedFormOf = ({ compression, storedBytes, storedSha256 }: CompressedForm): CompressedForm =>
-  compression === undefined ? {} : { compression, storedBytes, storedSha256 };
-
 /** The object of a page is not what the manifest or the log says. The message is a predicate: `has 3 bytes, not 4`. */
 export class DifferentContentError extends Error {}
 

@@ -22,9 +22,8 @@ import {
 import { slicesOf } from '../slices.ts';
 import { filterOf } from '../filter.ts';
 import { epochMsOf } from '../timestamps.ts';
-import { compressedFormOf } from './compression.ts';
 import { describePage, pageKey, type RunKeyParts } from './keys.ts';
-import type { ManifestHeader, RunSummary } from './published-schemas.ts';
+import type { ManifestHeader, ManifestPage, RunSummary } from './published-schemas.ts';
 
 /** A run whose manifest can be written: it no longer changes. */
 export type CompletedRun = Run & { readonly completion: RunCompletion };
@@ -68,14 +67,15 @@ export async function* manifestChunks(
         : `${describePage(entry)} is not of slice ${slice}`;
     if (problem !== undefined) throw brokenChain(run, problem);
     number += 1;
-    const { key, bytes, sha256, reports, cursor, transferredBytes } = entry;
-    const listed = {
+    const { key, bytes, sha256, compression, storedBytes, storedSha256, reports, cursor, transferredBytes } = entry;
+    const object = { compression, storedBytes, storedSha256 };
+    const listed: ManifestPage = {
       page: number,
       slice,
       key,
       bytes,
       sha256,
-      ...compressedFormOf(entry),
+      ...object,
       reports,
       cursor,
       transferredBytes,

@@ -14,6 +14,8 @@ import type { StateFile } from './state-file.ts';
 const select = 'SELECT metadata, checksum FROM page_metadata WHERE key = ? AND sha256 = ?';
 const insert = 'INSERT INTO page_metadata (key, sha256, metadata, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING';
 
+const noEntry = 'the file has no entry for these bytes (if it was restored from an older copy, start with --restart)';
+
 export function pageMetadataIn({ file, all, write }: StateFile) {
   return {
     /**
@@ -33,7 +35,7 @@ export function pageMetadataIn({ file, all, write }: StateFile) {
       try {
         if (!existsSync(file)) throw new Error('the file does not exist');
         const [row] = all(select, key, sha256);
-        if (row === undefined) throw new Error('the file has no entry for these bytes');
+        if (row === undefined) throw new Error(noEntry);
         const page = parsePageMetadata(() => ({ value: JSON.parse(String(row.metadata)), checksum: row.checksum }));
         const stored = objectDigest(page);
         if (key !== page.key || bytes !== stored.bytes || sha256 !== stored.sha256) {
