@@ -56,7 +56,7 @@ function overviewLines(entries: readonly ViewedExport[], options: StatusTableOpt
 }
 
 /** A command is never cut, so that it can be copied. On a narrow terminal it has its own line, which the terminal wraps. */
-export function hintLines(purpose: string, command: string, columns: number): string[] {
+function hintLines(purpose: string, command: string, columns: number): string[] {
   const line = `→ ${purpose}: ${command}`;
   return line.length <= columns ? [line] : [ellipsize(`→ ${purpose}:`, columns), command];
 }
@@ -164,7 +164,7 @@ const placeText = ({ pages, slices }: Pick<RunView, 'pages' | 'slices'>): string
   slices === null ? plural(pages, 'page') : `${sliceCounts(slices)}, ${plural(pages, 'page')}`;
 
 /** On one line, whatever the service returned. */
-export const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
+const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
 
 const maxErrorLength = 300;
 const shortError = ({ error, message }: Pick<RunFailure, 'error' | 'message'>): string =>
