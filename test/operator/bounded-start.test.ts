@@ -70,6 +70,7 @@ describe('a bounded start', () => {
 
   it('may touch another one, and overlap one that was abandoned', async () => {
     expect(await find([done(january)], february)).toBeUndefined();
+    expect(await find([done(february)], january)).toBeUndefined();
     expect(await find([stateOf(january, {})], quarter)).toBeUndefined();
   });
 });

@@ -43,27 +43,6 @@ describe('the runbook', () => {
   });
 });
 
-describe('the messages in the runbook', () => {
-  const quoted = [...sectionOf(runbook.page, 2, runbook.errors).matchAll(/^\| `(.+?)` \|/gm)].map(
-    ([, message = '']) => message,
-  );
-
-  /** The source with every message on one line: string literals joined, and values replaced by `…`. */
-  const sources = globSync('lib/**/*.ts', { cwd: root })
-    .map((file) => readFileSync(join(root, file), 'utf8'))
-    .map((text) => text.replaceAll(/['`] \+\s*['`]/g, '').replaceAll(/\$\{[^{}]*\}/g, '…'))
-    .join('\n');
-
-  it('are found', () => {
-    expect(quoted.length).toBeGreaterThan(10);
-  });
-
-  it.each(quoted)('exist in the code: %s', (message) => {
-    const parts = message.split('…').map((part) => RegExp.escape(part));
-    expect(sources).toMatch(new RegExp(parts.join('.{1,80}')));
-  });
-});
-
 describe('the pages', () => {
   it('show events that match their schemas', () => {
     for (const name of ['completed', 'failed'] as const) {

@@ -6,7 +6,6 @@ import type { Manifest } from '../../support/export/export-bench.ts';
 import {
   addAbandonedRun,
   type ConsumedExport,
-  duckdb2Python,
   engineTimeoutMs,
   exportInBucket,
   exportInDirectory,
@@ -138,11 +137,8 @@ describe('the queries', { timeout: engineTimeoutMs }, () => {
   }
 });
 
-it.each([
-  ['1.5', recipesPython],
-  ['2.0', duckdb2Python],
-])('the queries work with DuckDB %s, as the docs call them', { timeout: engineTimeoutMs }, async (version, install) => {
-  const python = await install();
+it('the queries work as the docs call them', { timeout: engineTimeoutMs }, async () => {
+  const python = await recipesPython();
   for (const format of ['json', 'csv'] as const) {
     const consumed = await exportInDirectory('duckdb', otherFormats[format]);
     await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
@@ -151,11 +147,11 @@ it.each([
     const [reports, select] = [join(consumed.source, 'reports.sql'), join(consumed.source, 'select.sql')];
     const published = await readFile(recipe(`duckdb/reports-${format}.sql`), 'utf8');
     await writeFile(reports, published.replace("'$.reports[*]'", "'$.data.events[*]'"));
-    await writeFile(select, 'SELECT version() AS version, count(*) AS reports FROM reports');
+    await writeFile(select, 'SELECT count(*) AS reports FROM reports');
     const words = [`${basename(consumed.source)}.duckdb`, `./${basename(consumed.source)}`, consumed.name, '0'];
     const files = [...verified, reports, select];
     const output = await consumed.run(python, [recipe('duckdb/run_queries.py'), ...words, ...files], { cwd });
-    expect(JSON.parse(output)).toEqual({ version: expect.stringContaining(`v${version}.`), reports: 4 });
+    expect(JSON.parse(output)).toEqual({ reports: 4 });
   }
 });
 

@@ -40,15 +40,6 @@ export const recipesPython = (): Promise<string> =>
     neededBy: 'npm run test:aws',
   });
 
-/** With another version of DuckDB, for which there are no packages of extensions. */
-export const duckdb2Python = (): Promise<string> =>
-  pythonEnvironment({
-    name: 'duckdb-2',
-    tools: 'DuckDB 2',
-    requirements: join(import.meta.dirname, '../recipes/requirements-duckdb-2.txt'),
-    neededBy: 'npm run test:aws',
-  });
-
 const request = { path: '/events', query: { since: '{since}', until: '{until}', limit: '{size}' } };
 const next = { from: 'header', at: 'X-Next', to: { query: 'cursor' } } as const;
 /** APIs whose pages have the other formats. Of JSON, the list of reports is inside an object inside another one. */

@@ -311,13 +311,6 @@ export const mutants: readonly Mutant[] = [
     replace: 'assertRootOfResponse(label, received, await mayStore);',
     with: 'await mayStore;',
   },
-  {
-    name: 'page 1 of the next run may have another root element',
-    violates: 'every page has the root element of the service',
-    at: 'lib/core/document-root.ts#rootOfFirstPage',
-    replace: 'if (recorded !== undefined) return ofCompletedRuns(recorded);',
-    with: '',
-  },
 
   // Executions and functions
   {
@@ -372,13 +365,6 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/core/steps/finish-run.ts#setCompletion',
     replace: 'const firstPages = slices.map(({ first }) => first);',
     with: 'const firstPages = slices.map(({ first }) => first).slice(-1);',
-  },
-  {
-    name: 'the lag is not subtracted from the watermark',
-    violates: 'the watermark passes nothing that was not requested',
-    at: 'lib/core/steps/watermark.ts#completedUpTo',
-    replace: '.map((ms) => ms - run.lagMs)',
-    with: '',
   },
   {
     name: 'a run with a lag ends when it begins',
@@ -448,12 +434,5 @@ export const mutants: readonly Mutant[] = [
     at: 'lib/core/steps/finish-run.ts#setCompletion',
     replace: 'run.bounded ? undefined : watermarkAfter',
     with: 'watermarkAfter',
-  },
-  {
-    name: 'a bounded run is listed among the others',
-    violates: 'a bounded run changes nothing of its export',
-    at: 'lib/core/steps/finish-run.ts#publish',
-    replace: 'store.putDocument(summaryKey(run),',
-    with: 'store.putDocument(summaryKey({ ...run, bounded: undefined }),',
   },
 ];
