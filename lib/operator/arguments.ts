@@ -1,6 +1,6 @@
 /** Single arguments and options. Apart from `run-options.ts`, because every command needs this, and few need the schemas of settings. */
 
-import { toPrintable, truncate } from '../core/sanitize.ts';
+import { listNames, toPrintable, truncate } from '../core/sanitize.ts';
 
 /** An argument for an error message: long enough to recognize it, printable, and on one line. */
 export const sanitizeArgument = (text: string): string => truncate(toPrintable(text), 200);
@@ -22,6 +22,21 @@ export function readWholeNumber<Text extends string | undefined>(
   const isInRange = number === undefined || (number >= min && number <= max);
   if (!isInRange) problems.push(`${option}: must be a whole number from ${min} to ${max}`);
   return number as number;
+}
+
+/** Why `names` do not select among several exports of `place`; empty if they do. */
+export function selectionProblems(
+  place: string,
+  names: readonly string[],
+  existing: readonly string[],
+): readonly string[] {
+  const unknown = names.filter((name) => !existing.includes(name));
+  if (names.length > 0 && unknown.length === 0) return [];
+  return [
+    ...(names.length === 0 ? [`Specify exports of ${place}, or all of them with --all`] : []),
+    ...unknown.map((name) => `${sanitizeArgument(name)}: no such export in ${place}`),
+    `  Its exports: ${listNames(existing)}`,
+  ];
 }
 
 /** They are written over those of the file. `*` is the service, or each of the exports, that the command selects. */

@@ -5,6 +5,7 @@ import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { ExportTarget, Target, UnreadableExport } from '../target/target.ts';
 import { listNames, toPrintable } from '../core/sanitize.ts';
+import { selectionProblems } from './arguments.ts';
 import type { TerminalInput } from './output/question.ts';
 import { errorLines, type Terminal, type TextStyle, textStyleFor, withProblemCount } from './output/terminal.ts';
 
@@ -147,6 +148,21 @@ export async function openExport(deployment: Target, name: string | undefined): 
   const [only, ...others] = names;
   if (only !== undefined && others.length === 0) return await deployment.open(only);
   throw new ExportError('ConfigurationError', `Specify an export of ${deployment.name}: ${listNames(names)}`);
+}
+
+/** The names of all exports, of the only one, or those in `names`. @throws ConfigurationError that lists the names, if that is none */
+export async function selectExports(
+  deployment: Target,
+  names: readonly string[],
+  all: boolean,
+): Promise<readonly string[]> {
+  // Opening a single one reports that it does not exist.
+  if (names.length === 1) return names;
+  const existing = await allExports(deployment);
+  if (all || (names.length === 0 && existing.length === 1)) return existing;
+  const problems = selectionProblems(deployment.name, names, existing);
+  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+  return [...new Set(names)];
 }
 
 /** The names of all exports. @throws ConfigurationError if there is none */

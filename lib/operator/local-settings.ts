@@ -14,7 +14,7 @@ import { isPem } from '../settings/network-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 import type { SettingsDocument } from '../settings/settings-document.ts';
 import { readTextFile } from '../settings/text-file.ts';
-import { parseWholeNumber, sanitizeArgument, settingOptions } from './arguments.ts';
+import { parseWholeNumber, selectionProblems, settingOptions } from './arguments.ts';
 import { collectProblems } from './run-options.ts';
 
 /** The options that settings are read from, as the argument parser returns them. */
@@ -51,7 +51,11 @@ export async function readExports(
   const selected = selectExports(document?.value, file === undefined ? [] : names, all);
   const edited = document && patched(document, findPatches(selected, options, problems));
   const parsed = edited && collectProblems(() => parseDeployment(edited), problems);
-  if (parsed !== undefined && file !== undefined) problems.push(...findUnselected(document?.value, file, names, all));
+  const isUnclear = names.length > 0 || (all !== true && selected.length === 0);
+  if (parsed !== undefined && file !== undefined && isUnclear) {
+    const known = writtenExports(document?.value).map(({ name }) => String(name));
+    problems.push(...selectionProblems(file, names, known));
+  }
 
   const isSimulated = file === undefined ? options.baseUrl === undefined : options.simulate === true;
   const wanted = new Set(selected.map(({ name }) => name));
@@ -117,21 +121,6 @@ function selectExports(value: unknown, names: readonly string[], all = false): r
   const written = writtenExports(value);
   if (all || (names.length === 0 && written.length === 1)) return written;
   return written.filter(({ name }) => names.includes(String(name)));
-}
-
-/** Why `names` select none of the exports in a valid file. */
-function findUnselected(value: unknown, file: string, names: readonly string[], all = false): readonly string[] {
-  const known = writtenExports(value).map(({ name }) => String(name));
-  if (names.length === 0) {
-    if (all || known.length === 1) return [];
-    return [`Specify exports of ${file}, or run all of them with --all: ${listNames(known)}`];
-  }
-  const unknown = names.filter((name) => !known.includes(name));
-  if (unknown.length === 0) return [];
-  return [
-    ...unknown.map((name) => `${sanitizeArgument(name)}: no such export in ${file}`),
-    `  Its exports: ${listNames(known)}`,
-  ];
 }
 
 /** What an option sets in the settings. */

@@ -154,7 +154,7 @@ describe('report-exporter local --settings', () => {
     const unselected = await runInProcess(local, env);
     expect(unselected).toMatchObject({
       status: 2,
-      stderr: `Error: Specify exports of ${file}, or run all of them with --all: one, three, two\n`,
+      stderr: `Error: Specify exports of ${file}, or all of them with --all\n    Its exports: one, three, two\n`,
     });
     const unknown = await runInProcess([...local, 'one', 'tow'], env);
     expect(unknown).toMatchObject({ status: 2, stdout: '' });

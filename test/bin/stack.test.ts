@@ -140,7 +140,7 @@ describe('start', () => {
     });
     expect(await runOnStack('start')).toMatchObject({
       status: 2,
-      stderr: expect.stringMatching(/or start all of them with --all: acme-00, .*, acme-19 and 80 more\n$/),
+      stderr: expect.stringMatching(/or all of them with --all\n.*Its exports: acme-00, .*, acme-19 and 80 more\n$/),
     });
     expect(started()).toEqual([]);
   });

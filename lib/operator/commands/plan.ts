@@ -8,20 +8,18 @@ import { describeLocalExport, noSettingsFile } from '../../local/directory.ts';
 import type { LocalExport } from '../../local/settings.ts';
 import {
   type ExportTarget,
-  type Target,
   type ScheduleState,
   type StartRequest,
   type UnreadableExport,
   unreadableExport,
 } from '../../target/target.ts';
 import {
-  allExports,
   type CommandContext,
   exitStatuses,
-  openExport,
   print,
   runOn,
   runOnDeployment,
+  selectExports,
   type TargetOptions,
   unreadableLines,
 } from '../context.ts';
@@ -93,7 +91,11 @@ export async function planCommand(
   if (file === undefined) {
     return await runOnDeployment(options, problems, context, async (deployment) => {
       const startCommand = (name: string) => `${program} start ${name} ${deployment.option}`;
-      return await run(await openExports(deployment, names, all), startCommand);
+      const selected = await selectExports(deployment, names, all);
+      const exports = all
+        ? await deployment.openAll()
+        : await Promise.all(selected.map((name) => deployment.open(name)));
+      return await run(exports, startCommand);
     });
   }
   if (out !== undefined || stack !== undefined) {
@@ -117,12 +119,6 @@ type ExportToPlan = Pick<
   ExportTarget,
   'name' | 'definition' | 'service' | 'serviceName' | 'settings' | 'store' | 'log' | 'executions' | 'readSchedule'
 >;
-
-async function openExports(deployment: Target, names: readonly string[], all: boolean) {
-  if (names.length <= 1 && !all) return [await openExport(deployment, names[0])];
-  await allExports(deployment);
-  return all ? await deployment.openAll() : await Promise.all(names.map((name) => deployment.open(name)));
-}
 
 /** An export of a settings file that has not run. Without a state, nothing else of its log or store is read. */
 function newExport(settings: LocalExport, { env }: CommandContext): ExportToPlan {

@@ -1,9 +1,6 @@
 /** `report-exporter start`: starts runs of deployed or local exports, or resumes their unfinished runs. */
 
-import { ExportError } from '../../core/errors.ts';
-import { listNames } from '../../core/sanitize.ts';
-import type { Target } from '../../target/target.ts';
-import { allExports, type CommandContext, runOnDeployment, type TargetOptions } from '../context.ts';
+import { type CommandContext, runOnDeployment, selectExports, type TargetOptions } from '../context.ts';
 import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
 import { startExports } from '../start-exports.ts';
 
@@ -35,33 +32,11 @@ export async function startCommand(
     problems,
     context,
     async (deployment) => {
-      const names = all ? await allExports(deployment) : await namedExports(deployment, exportNames);
+      const names = await selectExports(deployment, exportNames, all);
       const isStack = stack !== undefined;
       const start = { request, follow: follow || !isStack, json, maxAttempts, concurrent: isStack };
       return await startExports(deployment, names, { ...start, command: 'start' }, context);
     },
     { handlesInterruption: true },
   );
-}
-
-async function namedExports(deployment: Target, names: readonly string[]): Promise<readonly string[]> {
-  // Opening a single one reports that it does not exist.
-  if (names.length === 1) return names;
-  const existing = await allExports(deployment);
-  if (names.length === 0) {
-    if (existing.length === 1) return existing;
-    throw new ExportError(
-      'ConfigurationError',
-      `Specify exports of ${deployment.name}, or start all of them with --all: ${listNames(existing)}`,
-    );
-  }
-  const twice = new Set(names.filter((name, index) => names.indexOf(name) !== index));
-  const unknown = new Set(names.filter((name) => !existing.includes(name)));
-  if (twice.size === 0 && unknown.size === 0) return names;
-  const problems = [
-    ...[...twice].map((name) => `${name}: given twice`),
-    ...[...unknown].map((name) => `${name}: no such export in ${deployment.name}`),
-    ...(unknown.size === 0 ? [] : [`  Its exports: ${listNames(existing)}`]),
-  ];
-  throw new ExportError('ConfigurationError', problems.join('\n'));
 }

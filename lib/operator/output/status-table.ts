@@ -164,7 +164,7 @@ const placeText = ({ pages, slices }: Pick<RunView, 'pages' | 'slices'>): string
   slices === null ? plural(pages, 'page') : `${sliceCounts(slices)}, ${plural(pages, 'page')}`;
 
 /** On one line, whatever the service returned. */
-const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
+export const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
 
 const maxErrorLength = 300;
 const shortError = ({ error, message }: Pick<RunFailure, 'error' | 'message'>): string =>
