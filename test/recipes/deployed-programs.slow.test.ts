@@ -165,20 +165,6 @@ describe('the function that copies runs', () => {
     expect(server.objects.has('/copies/nightly/latest.json')).toBe(true);
   });
 
-  it('copies the objects of compressed pages, and lets S3 verify them', async () => {
-    const checksums = new Map<string, unknown>();
-    const server = await openServer((request, headers) => {
-      checksums.set(request, headers['x-amz-checksum-sha256']);
-      return undefined;
-    }, compressedPages);
-    expect(await invoke('aws/copy-run.ts', server.endpoint)).toEqual([run.run]);
-    for (const { entry, body } of compressedPages) {
-      expect(server.objects.get(`/copies/${entry.key}`)).toBe(body);
-      const checksum = Buffer.from(entry.storedSha256, 'hex').toString('base64');
-      expect(checksums.get(`PUT /copies/${entry.key}`)).toBe(checksum);
-    }
-  });
-
   it('copies the pages of slices that the manifest names, and does not read those that are copied', async () => {
     const server = await openServer(() => undefined, slicedPages);
     server.objects.set(`/source/p/${folder}/page-0002-000001.xml`, 'of the first attempt');
@@ -261,11 +247,5 @@ describe('the function that sends pages to a queue', () => {
     const { batches, endpoint } = await openQueue({ SenderFault: false, Code: 'InternalError' });
     await invoke('aws/send-pages.ts', endpoint);
     expect(batches).toEqual([[1, 2, 3], [1]]);
-  });
-
-  it('sends no invalid message again', async () => {
-    const { batches, endpoint } = await openQueue({ SenderFault: true, Code: 'InvalidMessageContents' });
-    await expect(invoke('aws/send-pages.ts', endpoint)).rejects.toThrow('Cannot send 1 pages: InvalidMessageContents');
-    expect(batches).toEqual([[1, 2, 3]]);
   });
 });

@@ -52,7 +52,7 @@ describe('a deployed export with slices', () => {
 
   it('publishes each report once, though executions of its run are killed', async () => {
     const deployed = await stack.open('history');
-    await using service = await openService(600, { pageMs: 50 });
+    await using _ = await openService(600, { pageMs: 50 });
     const regular = await runExecution({ stateMachineArn: output.stateMachineArn, exportName: 'history' });
     expect(regular.status).toBe('SUCCEEDED');
     const before = await stateAndPointer(deployed);
@@ -73,7 +73,6 @@ describe('a deployed export with slices', () => {
     const [published, ...others] = await publishedBoundedRuns(deployed);
     expect(published?.ids).toEqual(reportIds(1, 599));
     expect(others).toEqual([]);
-    expect(service.peak()).toBeGreaterThan(1);
     expect(await stateAndPointer(deployed)).toEqual(before);
     expect(await start('history', ...options)).toMatchObject({ status: 0, stdout: expect.stringContaining('"done"') });
     expect((await run(['verify', 'history', '--stack', stackName, '--run', published?.run ?? ''], env)).status).toBe(0);

@@ -24,8 +24,6 @@ interface Service extends Simulator {
   /** Resolves once the response is paused. */
   readonly paused: Promise<void>;
   readonly release: () => void;
-  /** The most pages that were being sent at the same time. */
-  readonly peak: () => number;
 }
 
 /** Starts a service with the reports r1, r2, … up to `count`. Close it before the next one is started. */
@@ -33,21 +31,18 @@ export async function openService(count: number, options: ServiceOptions = {}): 
   const { faults, pauseBefore, apiKey = defaultApiKey, pageMs = 0 } = options;
   const allReports = inMemoryReports(someReports(count));
   const { reports, paused, release } = withPause(allReports, pauseBefore);
-  const traffic = countPages(reports, pageMs);
   const simulator = await startSimulator({
     vendor,
     apiKey,
     port: inject('servicePort'),
-    reports: traffic.reports,
+    reports: pageMs > 0 ? delayed(reports, pageMs) : reports,
     faults,
-    onExchange: traffic.onExchange,
   });
   const addReports = (...numbers: number[]) => allReports.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
   return Object.assign(simulator, {
     addReports,
     paused,
     release,
-    peak: traffic.peak,
     // A response that is still paused would keep the simulator from closing.
     async [Symbol.asyncDispose]() {
       release();
@@ -79,28 +74,18 @@ function withPause(source: ReportSource, id: string | undefined) {
   return { reports, paused, release };
 }
 
-/** The same reports, each page delayed. Counts the pages that are being sent. */
-function countPages(source: ReportSource, pageMs: number) {
-  let inProgress = 0;
-  let peak = 0;
-  const reports: ReportSource = {
+/** The same reports, each page delayed. */
+function delayed(source: ReportSource, pageMs: number): ReportSource {
+  return {
     oldest: source.oldest,
     *from(position, at) {
-      inProgress += 1;
-      peak = Math.max(peak, inProgress);
       let isFirst = true;
       for (const report of source.from(position, at)) {
-        const delayed = isFirst && pageMs > 0;
+        yield isFirst ? { ...report, body: () => delayedBody(report, pageMs) } : report;
         isFirst = false;
-        yield delayed ? { ...report, body: () => delayedBody(report, pageMs) } : report;
       }
     },
   };
-  const onExchange = ({ status }: Simulator['exchanges'][number]) => {
-    // Any other response is sent without reading the reports.
-    if (status === 200) inProgress -= 1;
-  };
-  return { reports, onExchange, peak: () => peak };
 }
 
 async function* delayedBody(report: Report, ms: number) {
