@@ -368,7 +368,8 @@ it('a hundred exports that share two slots use them for most of the time', async
     },
   };
   const randomHex = (length: number) => Array.from({ length }, () => rng.integerBelow(16).toString(16)).join('');
-  const runtime = { now: timeline.now, monotonicNow: timeline.now, sleep: timeline.sleep, randomHex };
+  const now = () => timeline.now();
+  const runtime = { now, monotonicNow: now, sleep: async (ms: number) => await timeline.sleep(ms), randomHex };
   const held = { now: 0, most: 0 };
   const finishedAt: number[] = [];
   const exportPages = async () => {
