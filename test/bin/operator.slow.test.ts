@@ -404,31 +404,6 @@ describe('several exports in a directory', () => {
       stderr: expect.stringContaining('--failed: selects among all exports'),
     });
   });
-
-  it('must be named, or all be meant, to be started; a wrong name starts none', async () => {
-    const { out, service } = await threeExports();
-    const before = service.exchanges.length;
-    expect(await runOn(out, 'start')).toMatchObject({
-      status: 2,
-      stderr: `Error: Specify exports of directory ${out}, or start all of them with --all: broken, daily, weekly\n`,
-    });
-    expect(await runOn(out, 'start', 'daily', 'dayly', 'daily')).toMatchObject({
-      status: 2,
-      stdout: '',
-      stderr:
-        'Error: 2 problems:\n  daily: given twice\n' +
-        `  dayly: no such export in directory ${out}\n    Its exports: broken, daily, weekly\n`,
-    });
-    expect(await runOn(out, 'start', 'daily', '--all')).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining('--all: starts every export'),
-    });
-    expect(await runOn(out, 'plan')).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining(`Specify an export of directory ${out}: broken, daily, weekly`),
-    });
-    expect(service.exchanges).toHaveLength(before);
-  });
 });
 
 describe('a command that only reads', () => {

@@ -52,10 +52,11 @@ describe('the recipes for AWS services', () => {
     // Only bounded.json, which is not copied, has `bounded`.
     const { bounded: _, ...properties } = schema.properties;
     const columns = [...textOf('athena/create-runs.sql').matchAll(/^ {2}`?(\w+)`? (\w+),?$/gm)];
-    expect(columns.map(([, name]) => name)).toEqual(Object.keys(properties).map((name) => name.toLowerCase()));
     const isNumber = (schema: object) => /"(integer|number)"/.test(JSON.stringify(schema)) || 'const' in schema;
-    expect(columns.map(([, , type]) => (type === 'string' ? 'text' : 'number'))).toEqual(
-      Object.values(properties).map((schema) => (isNumber(schema) ? 'number' : 'text')),
+    expect(Object.fromEntries(columns.map(([, name, type]) => [name, type === 'string' ? 'text' : 'number']))).toEqual(
+      Object.fromEntries(
+        Object.entries(properties).map(([name, schema]) => [name.toLowerCase(), isNumber(schema) ? 'number' : 'text']),
+      ),
     );
   });
 });
