@@ -25,6 +25,9 @@ import { siteOf } from '../world/sdk-clients.ts';
 const second = 1_000;
 const minute = 60_000;
 
+/** How long after a page was found to be damaged an operator repairs the run, at most. */
+export const maxRepairDelayMs = 10 * minute;
+
 export interface Operators {
   /** Decides whether someone will change what has just been stored at `key`. */
   onStored(key: string): void;
@@ -170,7 +173,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
       const name = exportOf(execution.input) ?? [...exports.keys()][0] ?? '';
       const observed = exports.get(name);
       if (observed === undefined) return;
-      world.time.after(rng.between(30 * second, 10 * minute), () => repair(observed, execution, start, rng));
+      world.time.after(rng.between(30 * second, maxRepairDelayMs), () => repair(observed, execution, start, rng));
     },
   };
 }

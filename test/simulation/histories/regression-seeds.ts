@@ -88,4 +88,10 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'a Retry-After was lost when DynamoDB was throttled while the slices that were set aside were being noted',
   },
+  {
+    seed: '90005607',
+    pages: 12,
+    defect:
+      'an invariant was too strict: a series met the damaged page of a bounded run before an operator had repaired it',
+  },
 ];

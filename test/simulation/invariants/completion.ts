@@ -1,5 +1,6 @@
 /** Checks the end of a history: once the faults have ended, every export must be complete, up to date and idle. */
 
+import { maxRepairDelayMs } from '../histories/operators.ts';
 import type { Scenario } from '../histories/scenario.ts';
 import type { SimulatedExecution } from '../step-functions/step-functions.ts';
 import { recordOf, type SimulatedDynamoDb } from '../world/dynamodb.ts';
@@ -57,7 +58,7 @@ export function checkCompletion(
     (execution) =>
       execution.startedAt > faultsEndAt + recoveryMs &&
       execution.status !== 'SUCCEEDED' &&
-      !isFirstReportOfDamage(execution, all, damagedKeys) &&
+      !isReportOfDamage(execution, all, damagedKeys) &&
       !hasOtherSlices(execution),
   );
   if (failed.length > 0) {
@@ -118,10 +119,10 @@ const hasOtherSlices = ({ input, error, cause }: SimulatedExecution): boolean =>
   isBounded(input) && error === 'ConfigurationError' && cause?.includes('A run keeps its slices') === true;
 
 /**
- * Whether the execution is the first one to report a page that was damaged during the faults. Those before it may have been stopped,
- * so it may begin late; an operator then repairs the run.
+ * Whether the execution reports a page that was damaged during the faults, before the operator who knows of it by the first report has
+ * repaired the run. The executions before may have been stopped, so the first report may be late; and the next part of a series may follow it.
  */
-function isFirstReportOfDamage(
+function isReportOfDamage(
   execution: SimulatedExecution,
   all: readonly SimulatedExecution[],
   damagedKeys: readonly string[],
@@ -129,7 +130,10 @@ function isFirstReportOfDamage(
   const runs = damagedKeys.map((key) => /\/run=([^/]+)\//.exec(key)?.[1] ?? key);
   const reports = ({ error, cause }: SimulatedExecution, run: string) =>
     error === 'PageConflictError' && cause?.includes(run) === true;
-  return runs.some((run) => reports(execution, run) && all.find((each) => reports(each, run)) === execution);
+  return runs.some((run) => {
+    const endedAt = all.find((each) => reports(each, run))?.endedAt;
+    return endedAt !== undefined && reports(execution, run) && execution.startedAt < endedAt + maxRepairDelayMs;
+  });
 }
 
 /**
