@@ -76,7 +76,7 @@ export interface HistoryStats {
 }
 
 /** A history with more events, per export, has a loop that never ends. */
-const maxEvents = 150_000;
+const maxEvents = 400_000;
 
 export async function runHistory(plan: HistoryPlan): Promise<History> {
   const { seed, pages, crowd, small, allowedFaults, forcedFaults, recordLog = false, recordCandidates = false } = plan;
