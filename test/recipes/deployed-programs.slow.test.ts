@@ -55,8 +55,6 @@ const detail = {
   eventVersion: 1,
   export: run.export,
   execution: 'arn:aws:states:us-east-1:123456789012:execution:Exports:nightly',
-  bucket: 'source',
-  prefix: 'p/',
   result: run,
 };
 

@@ -148,10 +148,13 @@ const executionFields = {
     z.string().check(z.regex(/^arn:[^:]+:states:[^:]+:[^:]+:execution:[^:]+:[^:]+$/)),
     'The ARN of the execution that sent the event.',
   ),
-  bucket: described(text, 'The bucket that the exports are in.'),
-  prefix: described(
-    text,
-    'What the keys in the bucket begin with, before those in the event and in the manifest: empty, or ending with a slash.',
+  // Absent in an event that is sent for a run whose own event was missed.
+  bucket: z.optional(described(text, 'The bucket that the exports are in.')),
+  prefix: z.optional(
+    described(
+      text,
+      'What the keys in the bucket begin with, before those in the event and in the manifest: empty, or ending with a slash.',
+    ),
   ),
 };
 
