@@ -57,6 +57,8 @@ export const optionTable = {
   after: ['--after <sequence>', 'only the runs with a higher sequence', '0'],
   bounded: ['--bounded', 'list bounded runs instead, by date'],
   request: ['--request', 'send the first request and the one after it, and show what is found'],
+  boundedSince: ['--since <instant>', 'with --until: the bounded run that begins here'],
+  boundedUntil: ['--until <instant>', 'where it ends'],
   yes: ['--yes', 'abandon it; without it, the command only says what it would abandon'],
   to: ['--to <path>', 'the file (default: <export>-<run>.html), or with --all the directory'],
   reportedRuns: ['--runs <n>', 'with --all: the number of newest runs per export (default: 100)'],
@@ -211,7 +213,7 @@ Exit status: 0; 1 if a start would fail, or for an error of the service; 2 wrong
   abandon: {
     argument: oneExport,
     description: 'abandon an unfinished run',
-    options: [...target, 'since', 'until', 'yes'],
+    options: [...target, 'boundedSince', 'boundedUntil', 'yes'],
     help: `
 An abandoned run is never published. The next start begins a new run at the watermark. With --since and --until, abandons the bounded
 run of these bounds; the next one begins at its lower bound.
