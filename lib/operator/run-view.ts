@@ -254,7 +254,7 @@ export async function findRun(target: ExportTarget, run: RunId): Promise<RunView
 export const noRunError = (exportName: string, purpose: string): ExportError =>
   new ExportError(
     'ConfigurationError',
-    `Export ${exportName} has no regular run ${purpose} yet. Choose a bounded one with --run: runs --bounded lists them`,
+    `Export ${exportName} has no run ${purpose} yet. If it has bounded runs, choose one with --run: runs --bounded lists them`,
   );
 
 /** The state of an export, and the states of its bounded runs by the runs that they name. */

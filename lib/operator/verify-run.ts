@@ -4,6 +4,7 @@
  */
 
 import { hash } from 'node:crypto';
+import { isExportError } from '../core/errors.ts';
 import { secondOf } from '../core/filter.ts';
 import {
   type Bounds,
@@ -172,7 +173,11 @@ async function findProblem(
     if (error instanceof DifferentContentError) return error.message;
     throw error;
   }
-  const stored = await store.find(page.key);
+  const stored = await store.find(page.key).catch((error: unknown) => {
+    // A published page is what the manifest says. Its metadata is lost together with the log, as when state.sqlite was deleted.
+    if (!isPublished || entry !== undefined || !isExportError(error, 'PageConflictError')) throw error;
+    return undefined;
+  });
   if (stored === undefined) return undefined;
   const { revision } = stored;
   const isPage = stored.page === ref?.page && stored.slice === ref.slice && stored.attempt === ref.attempt;

@@ -9,7 +9,7 @@ import { type ExportError, isExportError } from '../errors.ts';
 import type { ExportDefinition, ExportState, Invocation, LoopState, Run } from '../model.ts';
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { truncate } from '../sanitize.ts';
-import { sliceCountOf, sliceOf } from '../slices.ts';
+import { sliceOf } from '../slices.ts';
 import { contradictionOf, identifyRun, ownedRun, updateState } from './export-state.ts';
 import { assertContinues, type ExportPageOutcome, maxPagesError, pendingDelays, queue, wait } from './loop-outcome.ts';
 import { type ExportPageDependencies, type Failure, walkSlices } from './walk-slices.ts';
@@ -96,14 +96,14 @@ function outcomeAfter(
   return { next: next.iterations >= iterationsPerExecution ? 'continue' : 'page', ...next };
 }
 
-/** What the first page of a slice must have; undefined if no slice is left to begin, or nothing is known. */
+/** What the first page of a slice must have, also of one that starts over; undefined if there is none, or nothing is known. */
 async function rootOfFirstPages(
   { definition, log }: Pick<ExportPageDependencies, 'definition' | 'log'>,
   run: Run,
   state: ExportState | undefined,
   { slices, begun }: RunProgress,
 ): Promise<ExpectedRoot | undefined> {
-  if (begun === sliceCountOf(run) && slices.every(({ last }) => last !== undefined)) return undefined;
+  if (run.slices === undefined && slices.every(({ last }) => last !== undefined)) return undefined;
   // The state of a bounded run has none: what scheduled runs have found applies to it, too.
   const { name, stateName } = definition;
   const recorded = (stateName === name ? state : await log.exportState(name))?.documentRoot;

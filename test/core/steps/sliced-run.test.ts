@@ -309,6 +309,27 @@ describe('the first page of a slice', () => {
     const faulty = bench.with({ script: () => aFetchedPage({ documentRoot: 'error', nextCursor: null }) });
     await expect(invoke(next, faulty)).rejects.toThrow('but reports is expected: another slice has it');
   });
+
+  it('has the root of the other slices when it starts over, although every slice has begun', async () => {
+    const bench = aBench();
+    const definition = boundedDefinition(bench.deps.definition, bounds);
+    const begun = await beginRun(bench.deps, { input: { ...sliced, parallel: 4 }, execution: 'one' });
+    if (begun.next === 'skip') throw new Error(begun.reason);
+    const invoke = async (loop: LoopState, { service } = bench) =>
+      await exportPage({ ...bench.deps, service, definition }, { loop, execution: 'one', hasTime: () => false });
+    const next = await invoke(begun);
+    expect(next.slices).toMatchObject({ begun: 4, open: [1, 2, 3, 4] });
+    const faulty = bench.with({
+      script({ cursor }) {
+        if (cursor !== null) throw new ExportError('CursorRejectedError', 'rejected');
+        return aFetchedPage({ documentRoot: 'error', nextCursor: null });
+      },
+    });
+    await invoke(next, faulty);
+    const { setAside = [] } = (await stateOf(bench))?.active?.slices ?? {};
+    expect(setAside.map(({ error }) => error)).toEqual(Array(4).fill('ContractError'));
+    expect(setAside[0]?.message).toContain('but reports is expected: another slice has it');
+  });
 });
 
 describe('a cursor that the service rejects or repeats in one slice', () => {

@@ -213,6 +213,9 @@ describe('a schema', () => {
     'bounded',
     'slices',
     'slice',
+    // Absent in an event that is sent for a missed run.
+    'bucket',
+    'prefix',
     // With `api`, there need not be any dates.
     'date',
     'gte',

@@ -94,4 +94,14 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     defect:
       'an invariant was too strict: a series met the damaged page of a bounded run before an operator had repaired it',
   },
+  {
+    seed: '90007863',
+    pages: 12,
+    defect: 'an invariant was too strict: a cursor that was logged during the faults repeated hours later',
+  },
+  {
+    seed: '90008044',
+    pages: 12,
+    defect: 'the first page of a slice that started over could have any root element once every slice had begun',
+  },
 ];

@@ -59,6 +59,7 @@ export function checkCompletion(
       execution.startedAt > faultsEndAt + recoveryMs &&
       execution.status !== 'SUCCEEDED' &&
       !isReportOfDamage(execution, all, damagedKeys) &&
+      !isReportOfRepeatedCursor(execution, all) &&
       !hasOtherSlices(execution),
   );
   if (failed.length > 0) {
@@ -135,6 +136,13 @@ function isReportOfDamage(
     return endedAt !== undefined && reports(execution, run) && execution.startedAt < endedAt + maxRepairDelayMs;
   });
 }
+
+/**
+ * Whether the execution is the first one to report that pages of a slice repeat. The cursor that repeats may have been logged during the
+ * faults; the next start begins the slice again.
+ */
+const isReportOfRepeatedCursor = (execution: SimulatedExecution, all: readonly SimulatedExecution[]): boolean =>
+  execution.error === 'RepeatedCursorError' && all.find(({ cause }) => cause === execution.cause) === execution;
 
 /**
  * A process that is killed cannot abort its upload; nor can one that S3 does not answer. A lifecycle rule removes the parts after
