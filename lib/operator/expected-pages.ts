@@ -152,7 +152,7 @@ export async function* pagesOfManifest(
 /** Whether the log still has pages of the run. */
 export const isLogged = (chains: readonly Chain[]): boolean => chains.some(({ logged }) => logged > 0);
 
-/** Of a page in the manifest; absent is a value, too. */
+/** The fields of a page in the manifest; absent is a value, too. */
 const optionalFields = {
   compression: undefined,
   storedBytes: undefined,

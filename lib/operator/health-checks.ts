@@ -269,7 +269,7 @@ async function* checkFromHere(
     yield ['service', ok(`${address} returned ${describePage(result)}; it was not stored`)];
     yield ['clock', checkClock(clockLeadMs)];
   } catch (error) {
-    // Of a request, only an error of the connection has a cause; without one, the service has rejected the key.
+    // Only an error of the connection has a cause; without one, the service has rejected the key.
     if (check === 'service' && isExportError(error, 'ConfigurationError')) {
       check = error.cause === undefined ? 'key' : 'network';
     }

@@ -14,13 +14,13 @@ export interface RunJson extends ObservedRun {
   readonly watermark: string | null;
   /** A path or URI that can be opened from here. */
   readonly manifest: string | null;
-  /** Of a skipped run only. */
+  /** Only for a skipped run. */
   readonly reason?: string;
   /** Set if it was skipped because its bounds have been exported already. */
   readonly done?: true | undefined;
-  /** Of a run that was started on AWS and not followed to its end. */
+  /** Only for a run that was started on AWS and not followed to its end. */
   readonly execution?: string;
-  /** Of a failed run only. */
+  /** Only for a failed run. */
   readonly error?: { readonly name: string; readonly message: string };
 }
 

@@ -31,7 +31,7 @@ export interface FunctionSettings extends Versioned {
   readonly service: ServiceSettings;
   readonly exports: readonly ExportSettings[];
   readonly objects?: ObjectSettings;
-  /** Of the pages of new runs. */
+  /** How the pages of new runs are compressed. */
   readonly compression?: Compression;
 }
 

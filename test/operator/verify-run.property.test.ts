@@ -45,6 +45,19 @@ const changed = (entries: PageEntry[], page: number, change: Partial<PageEntry>)
   entries.map((entry) => (entry.page === page ? { ...entry, ...change } : entry));
 
 describe('verifying an unchanged run', () => {
+  it('finds nothing if log and metadata of its pages are lost, as with state.sqlite; with the log, the metadata is missed', async () => {
+    const bench = await aPublishedRun();
+    const published = () => openPublishedRun(bench.store, bench.deps.definition.name);
+    const store = {
+      ...bench.store,
+      find: async (key: string) => await Promise.reject(new ExportError('PageConflictError', `${key} has no metadata`)),
+    };
+    const onPage = () => {};
+    const lost = await verifyRun({ store, log: logWith(bench, () => []), onPage }, await published());
+    expect(lost).toMatchObject({ findings: [], notes: [expect.stringContaining('no longer has the run')] });
+    expect((await verifyRun({ store, log: bench.log, onPage }, await published())).findingCount).toBe(3);
+  });
+
   it('finds nothing, and returns its totals', async () => {
     expect(await verify(await aPublishedRun())).toMatchObject({ findings: [], notes: [], pages: 3, reports: 5 });
   });

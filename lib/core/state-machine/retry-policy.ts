@@ -71,7 +71,7 @@ const backoff = {
 } as const;
 
 /**
- * As many executions run as the account or `reservedConcurrency` allows; a place becomes free when another run ends. 2 + 4 + 8 + … +
+ * As many executions run as the account, or the reserved concurrency of the function, allows; a place becomes free when another run ends. 2 + 4 + 8 + … +
  * 2,048 s for eleven retries, then an hour for nine: up to ten hours in total, five on average. Few attempts: each takes three events.
  */
 const retryThrottled: Retrier = {

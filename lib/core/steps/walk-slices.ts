@@ -36,7 +36,7 @@ export interface Failure {
 
 interface Walk {
   readonly progress: RunProgress;
-  /** Of the slices that were set aside, the oldest first. */
+  /** Why slices were set aside, the oldest slice first. */
   readonly failures: readonly Failure[];
   /** What is left of a Retry-After that this invocation does not wait out; 0 if there is none. */
   readonly backoffSeconds: number;

@@ -86,7 +86,7 @@ async function readStatus(
     return { status, lines: [`No export has failed, was interrupted, or is stale or unreadable (${summary})`] };
   }
   const style = textStyleFor(stdout, env);
-  // Of a table that is longer than the screen, only the end would stay visible.
+  // Only the end of a table that is longer than the screen would stay visible.
   const rows = watch === true ? stdout.rows : undefined;
   const options = { now, style, program, option: target.option, columns: stdout.columns || 80, rows, summary };
   return { status, lines: statusLines(listed, options) };

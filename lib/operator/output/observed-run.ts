@@ -9,9 +9,9 @@ export interface ObservedRun extends RunTotals {
   readonly since: string | null;
   /** Absent: it has no upper bound. */
   readonly until?: string | undefined;
-  /** Of a run whose bounds an operator has named only. */
+  /** Only for a run whose bounds an operator has named. */
   readonly bounded?: true | undefined;
-  /** Of a run with several slices only. */
+  /** Only for a run with several slices. */
   readonly slices?: SliceCounts | undefined;
 }
 

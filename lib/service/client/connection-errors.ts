@@ -130,7 +130,7 @@ function parserProblem(error: unknown): string {
   );
 }
 
-/** Of the response, on the connection that failed, as undici and the pool note it; 0 without a connection. */
+/** Bytes of the response on the connection that failed, as undici and the pool note them; 0 without a connection. */
 const bytesReceived = (error: unknown): number =>
   (error as { readonly socket?: { readonly bytesRead?: number } | null }).socket?.bytesRead ?? 0;
 
@@ -138,7 +138,7 @@ const certificateSettings =
   'On AWS, check the secret in tls.clientCertificateSecret; on this machine, the files in tls.clientCertificate and tls.clientKey';
 
 /**
- * Of a TLS connection that has brought no data. In TLS 1.3, a server rejects a client certificate when the client has completed
+ * What is known of a TLS connection that was closed before it brought data. In TLS 1.3, a server rejects a client certificate when the client has completed
  * its side of the handshake, and has begun to send the request.
  */
 const closedHandshake = (code: string): Explanation => ({

@@ -18,7 +18,7 @@ const maxUnrecognizedLength = 512;
 
 type Response = Pick<Dispatcher.ResponseData, 'headers' | 'body'>;
 
-/** Of a body that begins with `bytes`: up to 200 characters on one line, or that it is redacted, because it contains the API key. */
+/** The beginning of a body: up to 200 characters on one line, or that it is redacted because it contains the API key. */
 export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet<string>): string {
   const text = new TextDecoder().decode(bytes);
   if (containsPart(text, keys)) return redacted;
