@@ -104,4 +104,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'the first page of a slice that started over could have any root element once every slice had begun',
   },
+  {
+    seed: '90019180',
+    pages: 12,
+    defect: 'an invariant was too strict: a second damaged page of a run was reported hours after the first one',
+  },
 ];

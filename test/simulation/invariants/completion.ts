@@ -122,18 +122,19 @@ const hasOtherSlices = ({ input, error, cause }: SimulatedExecution): boolean =>
 /**
  * Whether the execution reports a page that was damaged during the faults, before the operator who knows of it by the first report has
  * repaired the run. The executions before may have been stopped, so the first report may be late; and the next part of a series may follow it.
+ * Each of several damaged pages of a run is reported after the repair of the one before it. A report of a whole run names no page.
  */
 function isReportOfDamage(
-  execution: SimulatedExecution,
+  { error, cause = '', startedAt }: SimulatedExecution,
   all: readonly SimulatedExecution[],
   damagedKeys: readonly string[],
 ): boolean {
-  const runs = damagedKeys.map((key) => /\/run=([^/]+)\//.exec(key)?.[1] ?? key);
-  const reports = ({ error, cause }: SimulatedExecution, run: string) =>
-    error === 'PageConflictError' && cause?.includes(run) === true;
-  return runs.some((run) => {
-    const endedAt = all.find((each) => reports(each, run))?.endedAt;
-    return endedAt !== undefined && reports(execution, run) && execution.startedAt < endedAt + maxRepairDelayMs;
+  if (error !== 'PageConflictError') return false;
+  return damagedKeys.some((key) => {
+    const run = /\/run=([^/]+)\//.exec(key)?.[1] ?? key;
+    const damaged = cause.includes(key) ? key : run;
+    const first = all.find((each) => each.error === error && each.cause?.includes(damaged) === true);
+    return cause.includes(damaged) && first?.endedAt !== undefined && startedAt < first.endedAt + maxRepairDelayMs;
   });
 }
 
