@@ -1,7 +1,7 @@
 /** A directory in which exports run on this machine, as a deployment that operators' commands work with. */
 
+import { createSlots } from '../core/concurrency.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
-import type { ExportDefinition } from '../core/model.ts';
 import {
   type ExportTarget,
   type Target,
@@ -11,7 +11,7 @@ import {
   type StartRequest,
   unreadableExport,
 } from '../target/target.ts';
-import type { Runtime } from '../core/ports.ts';
+import type { PageSlots, Runtime } from '../core/ports.ts';
 import { listNames, shellQuote, toPrintable, truncate } from '../core/sanitize.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { settingsVersion } from '../settings/deployed-settings.ts';
@@ -21,16 +21,19 @@ import { assertWritable, isFilePresent } from './durable-fs.ts';
 import { acquireExportLock, isExportLocked } from './lock.ts';
 import { boundedLockName, isBoundedExecution, runLocally } from './run.ts';
 import { openStateFile, stateFileIn } from './sqlite/state-file.ts';
-import { isNameOfVariable, localService, withSimulatedBound } from './service.ts';
+import { isNameOfVariable, localService } from './service.ts';
 import type { LocalExport, SavedSettings, SettingsSource } from './settings.ts';
-import { createLocalSlots } from './slots.ts';
 import { pageLogIn } from './sqlite/page-log.ts';
-import { noteFailedStart, type RunNotes, runNotesIn } from './sqlite/run-notes.ts';
+import { noteFailedStart, runNotesIn } from './sqlite/run-notes.ts';
 
-export interface LocalDeploymentOptions {
+/** This machine, and the directory that runs write to. */
+export interface LocalOptions {
   readonly out: string;
   readonly env: NodeJS.ProcessEnv;
   readonly runtime: Runtime;
+}
+
+export interface LocalDeploymentOptions extends LocalOptions {
   /** Reads an export from its settings file again. Absent: the settings of its last run count. @throws ConfigurationError */
   readonly readSettings?: (source: SettingsSource, exportName: string) => Promise<LocalExport>;
 }
@@ -49,24 +52,40 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
   const state = openStateFile(stateFile);
   const notes = runNotesIn(state);
   const log = pageLogIn(state);
-  const store = createDirectoryPageStore(out, undefined, state);
-  const open = async (exportName: string): Promise<ExportTarget> => {
-    const saved = notes.settings(exportName);
-    if (saved === undefined) throw unknownExport(exportName, out, notes.exportNames());
-    const settings = await readAgain(saved, options);
-    return deployedExport(options, settings, { notes, log, store });
+  const store = createDirectoryPageStore(out, state);
+  const open = async (name: string): Promise<ExportTarget> => {
+    const saved = notes.settings(name);
+    if (saved === undefined) throw unknownExport(name, out, notes.exportNames());
+    const current = await readAgain(saved, options);
+    return {
+      ...describeLocalExport(current.settings, options),
+      settings: current.origin,
+      store,
+      log,
+      executions: {
+        // Each process has executions of its own.
+        status: async (execution) =>
+          isExportLocked(out, isBoundedExecution(execution) ? boundedLockName(name) : name) ? 'running' : 'unknown',
+      },
+      async checkWritable(folders) {
+        assertWritable(stateFile);
+        // Undefined while an export is running, which then holds the lock.
+        acquireExportLock(out, name)?.release();
+        for (const folder of folders) await store.checkWritable(folder);
+      },
+      readSchedule: async () => ({ kind: 'manual', awsSchedule: current.settings.export.schedule?.expression }),
+      failedStart: notes.failedStart(name),
+      start: async (request, startOptions) => await startRun(options, current, request, startOptions),
+    };
   };
+  const openOrDescribe = async (name: string) =>
+    await open(name).catch((error: unknown) => unreadableExport(name, null, error));
   return {
     name: `directory ${out}`,
     option: directoryOption(out),
     exportNames: async () => notes.exportNames(),
     open,
-    openAll: async () =>
-      await Promise.all(
-        notes
-          .exportNames()
-          .map(async (name) => await open(name).catch((error: unknown) => unreadableExport(name, null, error))),
-      ),
+    openAll: async () => await Promise.all(notes.exportNames().map(openOrDescribe)),
     async [Symbol.asyncDispose]() {
       state.close();
     },
@@ -76,8 +95,9 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
 /** What the next run of an export uses. */
 interface CurrentSettings {
   readonly settings: LocalExport;
-  readonly origin: SettingsOrigin;
-  /** To be saved when a run begins: the file may have changed. */
+  /** Absent: the command line has the settings. */
+  readonly origin?: SettingsOrigin;
+  /** To be saved when a run begins: the file may have changed. Absent: they are saved already. */
   readonly toSave?: SavedSettings;
 }
 
@@ -106,71 +126,63 @@ async function readAgain(
  * @throws ConfigurationError if the directory cannot be used
  */
 export async function startLocalExport(
-  options: RunOptions,
+  options: LocalOptions,
   settings: LocalExport,
   request: StartRequest,
   startOptions: StartOptions,
   source?: SettingsSource,
 ): Promise<RunEnd> {
-  const toSave: SavedSettings = { version: settingsVersion, ...settings, from: source };
-  // An export that has never run is added only if a file names it: the name in an option may be mistyped, and stays. And only a
-  // run shows that the name of the variable is not the key itself.
-  const mayAdd = source !== undefined && isNameOfVariable(settings.apiKeyEnv);
-  return await startRun(options, { settings, toSave, toAdd: mayAdd ? toSave : undefined }, request, startOptions);
-}
-
-interface StartedSettings extends Partial<CurrentSettings> {
-  readonly settings: LocalExport;
-  /** Saved with a start that has failed, if the export has never run. */
-  readonly toAdd?: SavedSettings | undefined;
+  const toSave = { version: settingsVersion, ...settings, from: source } as const;
+  return await startRun(options, { settings, toSave }, request, startOptions);
 }
 
 const maxMessageLength = 1_000;
 
 /** If no regular run begins, the reason is noted for `status`. */
 async function startRun(
-  { out, env, runtime }: RunOptions,
-  { settings, origin, toSave, toAdd }: StartedSettings,
+  options: LocalOptions,
+  { settings, origin, toSave }: CurrentSettings,
   startInput: StartRequest,
   { notify, emit, onRetry, signal, maxAttempts }: StartOptions,
 ): Promise<RunEnd> {
+  const { out, runtime } = options;
+  const { name, definition, service } = describeLocalExport(settings, options);
   const note = (error: string, message: string) => {
     if (signal.aborted || startInput.until !== undefined) return;
     // Shown on one line: each line is a sentence.
     const text = truncate(toPrintable(message.replaceAll(/\n\s*/g, '. ')), maxMessageLength);
-    const failure = { error, message: text, at: instantOf(runtime.now()) };
-    noteFailedStart(stateFileIn(out), settings.export.name, failure, toAdd);
+    // An export that has never run is added only if a file names it: the name in an option may be mistyped, and stays. And only a
+    // run shows that the name of the variable is not the key itself.
+    const toAdd = toSave?.from !== undefined && isNameOfVariable(settings.apiKeyEnv) ? toSave : undefined;
+    noteFailedStart(stateFileIn(out), name, { error, message: text, at: instantOf(runtime.now()) }, toAdd);
   };
   try {
     if (origin?.problem !== undefined) throw origin.problem;
     if (origin !== undefined) notify(`Settings: ${origin.file ?? noSettingsFile}`);
-    const service = localService(settings, env, runtime);
     await using client = await service.connect(notify);
-    const { maxConcurrentPages } = settings.service;
-    const end = await runLocally({
-      definition: definitionOf(settings, service.address),
-      service: client,
-      slots: maxConcurrentPages === undefined ? undefined : createLocalSlots(maxConcurrentPages, runtime),
-      out,
-      startInput,
-      runtime,
-      emit,
-      onRetry,
-      signal,
-      maxAttempts,
-      settings: toSave,
-    });
+    const slots = slotsFor(service.maxConcurrentPages, runtime);
+    const run = { definition, service: client, slots, out, startInput, runtime, emit, onRetry, signal, maxAttempts };
+    const end = await runLocally({ ...run, settings: toSave });
     if (end.status === 'failed' && end.failed.run === null) note(end.failed.error, end.failed.message);
     return end;
   } catch (error) {
-    const { name, message } = error instanceof Error ? error : new Error(String(error));
-    note(name, message);
+    const thrown = error instanceof Error ? error : new Error(String(error));
+    note(thrown.name, thrown.message);
     throw error;
   }
 }
 
-/** What a run needs of its directory. */
-type RunOptions = Omit<LocalDeploymentOptions, 'readSettings'>;
+/** The slots of a service in this process: the slices of a run share them, in the order of their requests. */
+function slotsFor(limit: number | undefined, { now }: Runtime): PageSlots | undefined {
+  if (limit === undefined) return undefined;
+  const slots = createSlots(limit);
+  return {
+    async acquire({ signal }) {
+      const release = await slots.acquire(signal);
+      return { grantedAt: now(), release: async () => release() };
+    },
+  };
+}
 
 /** The option with which commands act on the directory. */
 export const directoryOption = (out: string): string => `--out ${shellQuote(out)}`;
@@ -180,54 +192,8 @@ function unknownExport(exportName: string, out: string, names: readonly string[]
   return new ExportError('ConfigurationError', `There is no export ${exportName} in directory ${out}. ${existing}`);
 }
 
-interface LocalStores extends Pick<ExportTarget, 'log'> {
-  readonly notes: RunNotes;
-  readonly store: ReturnType<typeof createDirectoryPageStore>;
-}
-
-function deployedExport(
-  options: LocalDeploymentOptions,
-  current: CurrentSettings,
-  { notes, log, store }: LocalStores,
-): ExportTarget {
-  const { out } = options;
-  const { settings, origin } = current;
-  const described = describeLocalExport(settings, options);
-  const { name } = described;
-  return {
-    ...described,
-    settings: origin,
-    store,
-    log,
-    executions: {
-      // Each process has executions of its own.
-      status: async (execution) =>
-        isExportLocked(out, isBoundedExecution(execution) ? boundedLockName(name) : name) ? 'running' : 'unknown',
-    },
-    async checkWritable(folders) {
-      assertWritable(stateFileIn(out));
-      // Undefined while an export is running, which then holds the lock.
-      acquireExportLock(out, name)?.release();
-      for (const folder of folders) await store.checkWritable(folder);
-    },
-    readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.export.schedule?.expression }),
-    failedStart: notes.failedStart(name),
-    start: async (request, startOptions) => await startRun(options, current, request, startOptions),
-  };
-}
-
 /** For `SettingsOrigin.file` in messages. */
 export const noSettingsFile = 'those of the last run, which had no settings file';
-
-/** What settings say about an export on this machine, whether or not it has run. */
-export function describeLocalExport(
-  settings: LocalExport,
-  { env, runtime }: Pick<LocalDeploymentOptions, 'env' | 'runtime'>,
-): Pick<ExportTarget, 'name' | 'definition' | 'service' | 'serviceName'> {
-  const service = localService(settings, env, runtime);
-  const { address: serviceName } = service;
-  return { name: settings.export.name, definition: definitionOf(settings, serviceName), service, serviceName };
-}
 
 /**
  * Within an invocation, pages are fetched concurrently; between two, nothing is in flight. If one fails after it has
@@ -235,9 +201,14 @@ export function describeLocalExport(
  */
 const pagesPerInvocation = 1_000;
 
-function definitionOf({ export: settings, service, compression }: LocalExport, source: string): ExportDefinition {
-  // The simulator of the Report Export Service has a root element of its own.
-  const hasOwnRoot = service.baseUrl === undefined && service.api === undefined;
-  const known = hasOwnRoot ? { ...withSimulatedBound(service), rootElement: undefined } : service;
-  return exportDefinition({ ...settings, pagesPerInvocation }, source, known, compression);
+/** What settings say about an export on this machine, whether or not it has run. */
+export function describeLocalExport(
+  settings: LocalExport,
+  { env, runtime }: Omit<LocalOptions, 'out'>,
+): Pick<ExportTarget, 'name' | 'definition' | 'service' | 'serviceName'> {
+  const service = localService(settings, env, runtime);
+  const { address: serviceName } = service;
+  const parsed = { ...settings.export, pagesPerInvocation };
+  const definition = exportDefinition(parsed, serviceName, service.settings, settings.compression);
+  return { name: settings.export.name, definition, service, serviceName };
 }

@@ -62,22 +62,16 @@ export function replaceFile(file: string, name: string): void {
  * @throws ConfigurationError if the file system fails
  */
 export function createDirectoryDurably(root: string, directory: string): void {
-  const created = createOutputDirectory(directory);
+  let created: string | undefined;
+  try {
+    created = createDirectory(directory);
+  } catch (cause) {
+    throw fileSystemError('create', (cause as NodeJS.ErrnoException).path ?? directory, cause);
+  }
   const top = dirname(created !== undefined && created.length < root.length ? created : root);
   for (let path = directory; path !== top && path !== dirname(path);) {
     path = dirname(path);
     fsyncDirectorySync(path);
-  }
-}
-
-function createOutputDirectory(directory: string): string | undefined {
-  try {
-    return createDirectory(directory);
-  } catch (cause) {
-    const { path = directory } = cause as NodeJS.ErrnoException;
-    if (codeOf(cause) !== 'ENOTDIR') throw fileSystemError('create', path, cause);
-    const message = `${dirname(path)} is a file, not a directory. Choose another --out`;
-    throw new ExportError('ConfigurationError', message, { cause });
   }
 }
 
@@ -103,28 +97,27 @@ export function createDirectory(directory: string): string | undefined {
 
 /** Makes the names in `directory` survive a power loss. @throws ConfigurationError if the file system fails */
 export function fsyncDirectorySync(directory: string): void {
-  let descriptor: number | undefined;
   try {
-    descriptor = openSync(directory, 'r');
-    fsyncSync(descriptor);
+    using file = openDirectory(directory);
+    fsyncSync(file.descriptor);
   } catch (cause) {
     throwUnlessSyncUnsupported(directory, cause);
-  } finally {
-    if (descriptor !== undefined) closeSync(descriptor);
   }
 }
 
 /** Like {@link fsyncDirectorySync}, but the thread does not wait for the disk. */
 export async function fsyncDirectory(directory: string): Promise<void> {
-  let descriptor: number | undefined;
   try {
-    descriptor = openSync(directory, 'r');
-    await promisify(fsync)(descriptor);
+    using file = openDirectory(directory);
+    await promisify(fsync)(file.descriptor);
   } catch (cause) {
     throwUnlessSyncUnsupported(directory, cause);
-  } finally {
-    if (descriptor !== undefined) closeSync(descriptor);
   }
+}
+
+function openDirectory(path: string) {
+  const descriptor = openSync(path, 'r');
+  return { descriptor, [Symbol.dispose]: () => closeSync(descriptor) };
 }
 
 /**
@@ -183,11 +176,11 @@ export function assertWritable(path: string): void {
 export function isFilePresent(path: string): boolean {
   let stats: Stats | undefined;
   try {
-    stats = statSync(path);
+    stats = statSync(path, { throwIfNoEntry: false });
   } catch (cause) {
-    if (codeOf(cause) === 'ENOENT') return false;
     throw fileSystemError('open', path, cause);
   }
+  if (stats === undefined) return false;
   if (stats.isFile()) return true;
   const found = stats.isDirectory() ? 'a directory' : 'a pipe or a device';
   throw new ExportError(

@@ -11,12 +11,12 @@ import { isExportError } from '../core/errors.ts';
 import { createDirectoryDurably, isFilePresent } from './durable-fs.ts';
 import { isBusyError, sqliteError } from './sqlite/errors.ts';
 
-export interface FileLock {
+export interface FileLock extends Disposable {
   /** Releases the lock. A second call has no effect. */
   release(): void;
 }
 
-/** Long enough to decide between two processes that start at the same time, too short to notice. */
+/** In milliseconds. Long enough to decide between two processes that start at the same time, too short to notice. */
 const timeoutMs = 250;
 
 /** Connections that hold a lock. An unreferenced connection would be garbage-collected, and its lock released. */
@@ -34,24 +34,14 @@ const heldConnections = new Set<DatabaseSync>();
 export function acquireExportLock(directory: string, exportName: string): FileLock | undefined {
   const file = resolve(exportLockFile(directory, exportName));
   createDirectoryDurably(parse(file).root, dirname(file));
-  let database: DatabaseSync | undefined;
-  try {
-    isFilePresent(file);
-    database = new DatabaseSync(file);
-    // Nothing is ever written. With the journal in memory, a killed holder leaves no journal file.
-    database.exec(`PRAGMA busy_timeout = ${timeoutMs}; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE`);
-  } catch (error) {
-    database?.close();
-    if (isBusyError(error)) return undefined;
-    throw isExportError(error) ? error : sqliteError(file, error);
-  }
-  const connection = database;
+  // Nothing is ever written. With the journal in memory, a killed holder leaves no journal file.
+  const connection = openUnlessBusy(file, false, 'PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+  if (connection === undefined) return undefined;
   heldConnections.add(connection);
-  return {
-    release() {
-      if (heldConnections.delete(connection)) connection.close();
-    },
+  const release = () => {
+    if (heldConnections.delete(connection)) connection.close();
   };
+  return { release, [Symbol.dispose]: release };
 }
 
 /** Whether a live process holds the export's lock. */
@@ -59,16 +49,23 @@ export function isExportLocked(directory: string, exportName: string): boolean {
   const file = exportLockFile(directory, exportName);
   if (!isFilePresent(file)) return false;
   // A read fails while the lock is held. Unlike the lock itself, it does not need a file that is writable.
-  let database: DatabaseSync | undefined;
+  const connection = openUnlessBusy(file, true, 'SELECT 1 FROM sqlite_schema');
+  connection?.close();
+  return connection === undefined;
+}
+
+/** A connection to `file` on which `sql` has succeeded; undefined if another connection holds the lock. */
+function openUnlessBusy(file: string, readOnly: boolean, sql: string): DatabaseSync | undefined {
+  let connection: DatabaseSync | undefined;
   try {
-    database = new DatabaseSync(file, { readOnly: true });
-    database.prepare('SELECT 1 FROM sqlite_schema').get();
-    return false;
+    isFilePresent(file);
+    connection = new DatabaseSync(file, { readOnly, timeout: readOnly ? 0 : timeoutMs });
+    connection.exec(sql);
+    return connection;
   } catch (error) {
-    if (isBusyError(error)) return true;
-    throw sqliteError(file, error);
-  } finally {
-    database?.close();
+    connection?.close();
+    if (isBusyError(error)) return undefined;
+    throw isExportError(error) ? error : sqliteError(file, error);
   }
 }
 

@@ -1,14 +1,14 @@
 /** Runs an export on this machine, with a directory and SQLite, one execution after another. */
 
 import type { RunEnd, StartRequest } from '../target/target.ts';
-import type { EventSink, StepDependencies } from '../core/ports.ts';
+import type { StepDependencies } from '../core/ports.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { executionId, type ExecutionOptions, type ExecutionStart, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
 import type { SavedSettings } from './settings.ts';
 import { pageLogIn } from './sqlite/page-log.ts';
 import { runNotesIn } from './sqlite/run-notes.ts';
-import { createStateFile, stateFileIn } from './sqlite/state-file.ts';
+import { openStateFile, stateFileIn } from './sqlite/state-file.ts';
 import { manifestAddress } from '../core/storage/keys.ts';
 
 export interface LocalRunOptions extends ExecutionOptions, Omit<StepDependencies, 'store' | 'log' | 'executions'> {
@@ -39,41 +39,35 @@ export async function runLocally({ out, startInput, settings, ...run }: LocalRun
   const { definition, runtime } = run;
   const { name } = definition;
   const isBounded = startInput.until !== undefined;
-  const lock = acquireExportLock(out, isBounded ? boundedLockName(name) : name);
+  using lock = acquireExportLock(out, isBounded ? boundedLockName(name) : name);
   if (lock === undefined) {
     const what = isBounded ? `a bounded run of ${name}` : name;
     return { status: 'skipped', reason: `another process is exporting ${what} to ${out}` };
   }
-  const named = (execution: string) => `${isBounded ? boundedPrefix : ''}${execution}`;
-  try {
-    const state = createStateFile(stateFileIn(out));
-    const store = createDirectoryPageStore(out, undefined, state);
-    const log = pageLogIn(state);
-    const notes = runNotesIn(state);
-    try {
-      if (settings !== undefined) notes.assertDistinctName(name);
-      const emit: EventSink = (event) => {
-        // A start that is rejected must not change the settings of the next.
-        const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
-        if (hasBegun) notes.saveStart(name, settings, event.bounded);
-        run.emit(event);
-      };
-      // The lock excludes other processes, and this process runs its executions one after another.
-      const executions = { status: async () => 'unknown' as const };
-      const deps = { ...run, emit, store, log, executions };
-      let start: ExecutionStart = { name: named(runtime.randomHex(12)), input: startInput };
-      for (;;) {
-        const outcome = await runExecution(deps, start, run);
-        if (outcome.status === 'continued') start = { ...outcome.next, name: named(outcome.next.name) };
-        else if (outcome.status !== 'completed') return outcome;
-        else if (outcome.result.rest === undefined) {
-          return { ...outcome, manifest: manifestAddress(outcome.result, store) };
-        } else start = { name: named(runtime.randomHex(12)), input: outcome.result.rest };
-      }
-    } finally {
-      state.close();
-    }
-  } finally {
-    lock.release();
+  using state = openStateFile(stateFileIn(out), { create: true });
+  const notes = runNotesIn(state);
+  if (settings !== undefined) notes.assertDistinctName(name);
+  const deps: StepDependencies = {
+    ...run,
+    emit(event) {
+      // A start that is rejected must not change the settings of the next.
+      const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
+      if (hasBegun) notes.saveStart(name, settings, event.bounded);
+      run.emit(event);
+    },
+    store: createDirectoryPageStore(out, state),
+    log: pageLogIn(state),
+    // The lock excludes other processes, and this process runs its executions one after another.
+    executions: { status: async () => 'unknown' },
+  };
+  const prefix = isBounded ? boundedPrefix : '';
+  const newName = () => `${prefix}${runtime.randomHex(12)}`;
+  let start: ExecutionStart = { name: newName(), input: startInput };
+  for (;;) {
+    const outcome = await runExecution(deps, start, run);
+    if (outcome.status === 'continued') start = { ...outcome.next, name: `${prefix}${outcome.next.name}` };
+    else if (outcome.status !== 'completed') return outcome;
+    else if (outcome.result.rest !== undefined) start = { name: newName(), input: outcome.result.rest };
+    else return { ...outcome, manifest: manifestAddress(outcome.result, deps.store) };
   }
 }

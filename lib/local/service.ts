@@ -1,12 +1,12 @@
 /** The service of an export on this machine: the one in its settings, or a simulator on the loopback interface. */
 
-import { ExportError, isExportError } from '../core/errors.ts';
+import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
 import type { Api } from '../settings/api-settings.ts';
 import { defaultVendor, needsSecret, sourceOf } from '../settings/settings.ts';
 import { fixedApiKey, problemOfSecret } from '../service/client/api-key.ts';
-import { describeNetwork, directNetwork } from '../service/network/network.ts';
+import { describeNetwork, directNetwork, type NetworkSource } from '../service/network/network.ts';
 import { createLocalNetwork } from './network.ts';
 import { defaultApiKeyEnv } from '../settings/deployment-settings.ts';
 import type { LocalExport } from './settings.ts';
@@ -14,64 +14,57 @@ import type { LocalExport } from './settings.ts';
 /** A fixed seed, so that the simulator starts with the same reports every time. */
 const simulatedReports = { seed: 1, count: 250 };
 
-/** The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"). */
-export const withSimulatedBound = (service: LocalExport['service']): LocalExport['service'] =>
-  service.baseUrl === undefined ? { filterUntil: 'date.lt', ...service } : service;
-
-/** It takes long to load, and commands that only read do not need it. */
-const loadClient = async () => await import('../service/client/client.ts');
-
 /** The service, with the API key from `env`. Connecting without a base URL starts a simulator. */
 export function localService(
   { service, apiKeyEnv }: LocalExport,
   env: NodeJS.ProcessEnv,
   runtime: Runtime,
 ): DeployedService {
-  const { baseUrl, ...settings } = withSimulatedBound(service);
-  const common = {
-    settings,
-    address: baseUrl === undefined ? 'simulator' : sourceOf(baseUrl),
-    maxConcurrentPages: settings.maxConcurrentPages,
+  const { baseUrl, ...given } = service;
+  // The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"), and a root element of its own.
+  const settings = baseUrl === undefined ? { filterUntil: 'date.lt', ...given, rootElement: undefined } : given;
+  const { maxConcurrentPages } = settings;
+  // The client takes long to load, and commands that only read do not need it.
+  const clientOf = async (address: string, key: string, network: NetworkSource) => {
+    const { serviceClient } = await import('../service/client/client.ts');
+    return serviceClient({ ...settings, baseUrl: address }, { apiKey: fixedApiKey(key), network, clock: runtime });
   };
   if (baseUrl !== undefined) {
     const network = createLocalNetwork({ baseUrl, settings, env, now: runtime.now });
     return {
-      ...common,
+      settings,
+      address: sourceOf(baseUrl),
+      maxConcurrentPages,
       describeNetwork: async () => describeNetwork(await network.get()),
       keySource: needsSecret(settings) ? `environment variable ${apiKeyEnv}` : 'none is needed',
       async connect() {
-        const problem = findSecretProblem({ service, apiKeyEnv }, env);
         // Read first, so that a wrong file fails the start instead of a request.
-        await network.get().catch((cause: unknown) => {
-          if (problem === undefined || !isExportError(cause, 'ConfigurationError')) throw cause;
-          throw new ExportError('ConfigurationError', `${problem}\n${cause.message}`, { cause });
-        });
-        if (problem !== undefined) throw new ExportError('ConfigurationError', problem);
-        const key = env[apiKeyEnv] ?? '';
-        const { serviceClient } = await loadClient();
-        return serviceClient({ ...settings, baseUrl }, { apiKey: fixedApiKey(key), network, clock: runtime });
+        const unusable = await network.get().then(
+          () => undefined,
+          ({ message }: Error) => message,
+        );
+        const ofKey = problemOfVariable(apiKeyEnv, env, settings.api?.auth.kind);
+        const problems = [ofKey, unusable].filter((problem) => problem !== undefined);
+        if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+        return await clientOf(baseUrl, env[apiKeyEnv] ?? '', network);
       },
     };
   }
   return {
-    ...common,
+    settings,
+    address: 'simulator',
+    maxConcurrentPages,
     describeNetwork: async () => '',
     keySource: 'generated for the simulator',
     async connect(notify) {
-      const key = runtime.randomHex(32);
-      const { serviceClient } = await loadClient();
       const { generatedReports } = await import('../service/simulator/generated-reports.ts');
       const { startSimulator } = await import('../service/simulator/simulator.ts');
+      const apiKey = runtime.randomHex(32);
       const reports = generatedReports({ ...simulatedReports, now: runtime.now });
-      const simulator = await startSimulator({
-        vendor: settings.vendor ?? defaultVendor,
-        apiKey: key,
-        reports,
-        seed: simulatedReports.seed,
-      });
+      const { vendor = defaultVendor } = settings;
+      const simulator = await startSimulator({ vendor, apiKey, reports, seed: simulatedReports.seed });
       notify(`Using a simulated service at ${simulator.baseUrl}`);
-      const simulated = { ...settings, baseUrl: simulator.baseUrl };
-      const client = serviceClient(simulated, { apiKey: fixedApiKey(key), network: directNetwork, clock: runtime });
+      const client = await clientOf(simulator.baseUrl, apiKey, directNetwork);
       return {
         ...client,
         async [Symbol.asyncDispose]() {
@@ -81,22 +74,6 @@ export function localService(
       };
     },
   };
-}
-
-interface ServiceWithSecret extends Pick<LocalExport, 'apiKeyEnv'> {
-  readonly service: Pick<LocalExport['service'], 'baseUrl'> & {
-    readonly api?: { readonly auth: Pick<Api['auth'], 'kind'> };
-  };
-}
-
-/** Why the service cannot be used without another value of its environment variable; undefined if it can be. */
-export function findSecretProblem(
-  { service, apiKeyEnv }: ServiceWithSecret,
-  env: NodeJS.ProcessEnv,
-): string | undefined {
-  if (service.baseUrl === undefined || !needsSecret(service)) return undefined;
-  const problem = problemOfVariable(apiKeyEnv, env, service.api?.auth.kind);
-  return problem && `The ${problem}`;
 }
 
 /**
@@ -111,7 +88,7 @@ export function problemOfVariable(
   if (kind === 'none') return undefined;
   const problem = problemOfSecret(env[variable], kind);
   const named = isNameOfVariable(variable) ? variable : `in apiKeyEnv (default ${defaultApiKeyEnv})`;
-  return problem && `environment variable ${named} ${problem}`;
+  return problem && `The environment variable ${named} ${problem}`;
 }
 
 /** `TOKEN`, `OAUTH2_SECRET`: capital words with underscores between them, not what a random key looks like. */

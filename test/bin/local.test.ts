@@ -161,7 +161,7 @@ describe('report-exporter local', () => {
     await writeFile(join(out, 'file'), '');
     await writeFile(join(out, 'state.sqlite'), 'no database, but long enough to be read as one '.repeat(20));
     for (const [directory, message] of [
-      [join(out, 'file'), `${join(out, 'file')} is a file, not a directory. Choose another --out\n`],
+      [join(out, 'file'), `Could not create ${join(out, 'file')}`],
       [join(out, 'file/below'), join(out, 'file')],
       [out, join(out, 'state.sqlite')],
     ] as const) {

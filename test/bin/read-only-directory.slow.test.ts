@@ -4,10 +4,10 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, lstatSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createSqlitePageLog } from '../../lib/local/sqlite/page-log.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { aRun } from '../support/builders.ts';
 import { aDirectory, type CommandResult, jsonOf, runInProcess } from '../support/process/command-line.ts';
+import { createSqlitePageLog } from '../support/export/directory-store.ts';
 
 const program = join(import.meta.dirname, '../../bin/report-exporter.ts');
 const nobody = 65_534;
@@ -119,7 +119,7 @@ describe('a directory that may only be read', () => {
     setWritable(killed, true);
     expect(ended).toMatchObject({
       status: 2,
-      stderr: expect.stringMatching(/state\.sqlite-shm, which this user may not create.*copy of the directory/),
+      stderr: expect.stringMatching(/state\.sqlite: .*It cannot be opened\. Make sure that its directory exists/),
     });
   });
 });

@@ -1,6 +1,6 @@
 /** What operators' commands read from a directory: the settings of the last start, and whether an export runs. */
 
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
@@ -230,17 +230,6 @@ describe('a local deployment', () => {
       { export: 'unset', service: null, error: { name: 'ConfigurationError' } },
       { export: 'weekly', ...completed, reportsEverySeconds: 0.001, reportsOverdue: true },
     ]);
-  });
-
-  it('opens its state file once, however often an export is opened', async () => {
-    await using directory = await temporaryDirectory();
-    await startLocalExport(optionsFor(directory.path), simulated('a'), {}, startOptions);
-    await using deployment = openLocalDeployment(optionsFor(directory.path));
-    await (await deployment.open('a')).log.exportState('a');
-    const countOpenFiles = async () => (await readdir('/proc/self/fd')).length;
-    const before = await countOpenFiles();
-    for (let opens = 0; opens < 20; opens += 1) await (await deployment.open('a')).log.exportState('a');
-    expect(await countOpenFiles()).toBeLessThan(before + 10);
   });
 
   it('says what to do if no export has run in the directory, or none with that name', async () => {

@@ -4,8 +4,6 @@ import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe } from 'vitest';
-import { createSqlitePageLog } from '../../lib/local/sqlite/page-log.ts';
-import { directoryStore } from '../support/export/directory-store.ts';
 import {
   createInterruptedExport,
   expectConsistentEndAfter,
@@ -15,6 +13,7 @@ import {
 import { anyStorageEdit, type StoredItem } from '../support/export/storage-edits.ts';
 import { cases, fc, test } from '../support/property.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
+import { createSqlitePageLog, directoryStore } from '../support/export/directory-store.ts';
 
 let template: TemporaryDirectory;
 /** The folder of the interrupted run, relative to the directory. */

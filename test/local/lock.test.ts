@@ -1,9 +1,9 @@
 import fs from 'node:fs';
 import { readdir } from 'node:fs/promises';
-import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { acquireExportLock } from '../../lib/local/lock.ts';
+import { replaceInFs } from '../support/replaced-fs.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('the export lock', () => {
@@ -64,19 +64,16 @@ function observeSyncs(): Set<unknown> {
   const { openSync, fsyncSync } = fs;
   const paths = new Map<number, unknown>();
   const synced = new Set<unknown>();
-  fs.openSync = (...args) => {
-    const descriptor = openSync(...args);
-    paths.set(descriptor, args[0]);
-    return descriptor;
-  };
-  fs.fsyncSync = (descriptor) => {
-    fsyncSync(descriptor);
-    synced.add(paths.get(descriptor));
-  };
-  syncBuiltinESMExports();
-  onTestFinished(() => {
-    Object.assign(fs, { openSync, fsyncSync });
-    syncBuiltinESMExports();
+  replaceInFs({
+    openSync(...args) {
+      const descriptor = openSync(...args);
+      paths.set(descriptor, args[0]);
+      return descriptor;
+    },
+    fsyncSync(descriptor) {
+      fsyncSync(descriptor);
+      synced.add(paths.get(descriptor));
+    },
   });
   return synced;
 }

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
-import { findSecretProblem } from '../../lib/local/service.ts';
+import { problemOfVariable } from '../../lib/local/service.ts';
 import type { LocalExport } from '../../lib/local/settings.ts';
 import { readAgain, readExports, type SettingOptions, settingsSource } from '../../lib/operator/local-settings.ts';
 import { anyValue, jsonText, mutationsOf } from '../support/mutations.ts';
@@ -163,8 +163,7 @@ describe('the settings of local exports', () => {
 });
 
 describe('a problem with a secret', () => {
-  const problemOf = (apiKeyEnv: string, variables = {}) =>
-    findSecretProblem({ service: { baseUrl: 'https://a.example' }, apiKeyEnv }, variables);
+  const problemOf = (apiKeyEnv: string, variables = {}) => problemOfVariable(apiKeyEnv, variables);
 
   it.each(['TOKEN', 'ACME_API_KEY', 'OAUTH2_SECRET', 'B2B_KEY', 'S3_KEY_2', 'ACME_V2_TOKEN'])(
     'names the variable %s',

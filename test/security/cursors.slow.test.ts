@@ -17,15 +17,14 @@ import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry, PageMetadata } from '../../lib/core/model.ts';
 import type { PageLog, PageStore, StepDependencies } from '../../lib/core/ports.ts';
 import { runExecution } from '../../lib/local/execution.ts';
-import { createSqlitePageLog } from '../../lib/local/sqlite/page-log.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
 import { anExportDefinition, anExportRequest, collect, fetchPage } from '../support/builders.ts';
-import { directoryStore } from '../support/export/directory-store.ts';
 import type { Manifest } from '../support/export/export-bench.ts';
 import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
 import { clientFor, failureOf, pageRequest } from '../support/service/service-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { manifestKeyOf } from '../support/builders.ts';
+import { createSqlitePageLog, directoryStore } from '../support/export/directory-store.ts';
 
 /** Each could be mistaken for something else by one of the encodings on its way. */
 const cursors = [

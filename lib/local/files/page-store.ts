@@ -18,7 +18,7 @@
  * hidden names, which readers skip. The directory tree can be copied or moved: nothing depends on inodes or file times.
  */
 
-import { createReadStream, existsSync, readFileSync, type Stats, statSync } from 'node:fs';
+import { existsSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { open, opendir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Digest } from '../../core/storage/spool.ts';
@@ -43,7 +43,7 @@ import {
   replaceFile,
 } from '../durable-fs.ts';
 import { pageMetadataIn } from '../sqlite/page-metadata.ts';
-import { openStateFile, type StateFile, stateFileIn } from '../sqlite/state-file.ts';
+import type { StateFile } from '../sqlite/state-file.ts';
 import { createSpoolFile, removeStaleSpoolFiles } from './spool.ts';
 
 interface DirectoryPageStore extends PageStore, StoreReader {
@@ -52,22 +52,20 @@ interface DirectoryPageStore extends PageStore, StoreReader {
    * @throws ConfigurationError if the file system fails
    */
   checkWritable(key: string): Promise<void>;
-  close(): void;
 }
 
 /**
- * A page store in `root`, which the first write creates. `state` is its state file if that is open already: connections that write in turn
- * would empty each other's caches. Any number of processes may write to it concurrently.
+ * A page store in `root`, which the first write creates, with the metadata of its pages in `state`. Any number of processes may write to it
+ * concurrently.
  * `find` reads the page to its end, so it also detects bytes that were changed later (PageConflictError).
  *
  * @throws ConfigurationError, on use, if the file system fails or a key does not name a visible file in `root`
  */
-export function createDirectoryPageStore(root: string, compress?: Compress, state?: StateFile): DirectoryPageStore {
+export function createDirectoryPageStore(root: string, state: StateFile, compress?: Compress): DirectoryPageStore {
   const base = resolve(root);
   const incoming = join(base, '.incoming');
   const created = new Set<string>();
-  const own = state ?? openStateFile(stateFileIn(base));
-  const pageMetadata = pageMetadataIn(own);
+  const pageMetadata = pageMetadataIn(state);
 
   const ensureDirectory = async (directory: string): Promise<string> => {
     if (!created.has(directory)) createDirectoryDurably(base, directory);
@@ -164,16 +162,7 @@ export function createDirectoryPageStore(root: string, compress?: Compress, stat
       }
     },
 
-    async read(key) {
-      const path = pathOf(key);
-      try {
-        // Opening a pipe blocks until another process writes to it.
-        return (await stat(path)).isFile() ? (await open(path)).createReadStream() : undefined;
-      } catch (cause) {
-        if (isMissingPath(cause)) return undefined;
-        throw objectConflict(key, 'it cannot be read', cause);
-      }
-    },
+    read: async (key) => await openIfPresent(pathOf(key), key),
 
     locate: (key) => join(root, key),
 
@@ -189,8 +178,6 @@ export function createDirectoryPageStore(root: string, compress?: Compress, stat
         throw fileSystemError('remove', name, cause);
       });
     },
-
-    close: own.close,
   };
 }
 
@@ -222,14 +209,23 @@ function visibleSegments(key: string): readonly string[] {
   );
 }
 
-/** The digest of the file at `path`; undefined if there is none. @throws PageConflictError if it is unreadable */
-async function digestIfPresent(path: string, key: string): Promise<Digest | undefined> {
+/** The bytes of the file at `path`; undefined if there is none. @throws PageConflictError if it is unreadable */
+async function openIfPresent(path: string, key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
   try {
-    // Reading a pipe or a device might never end.
+    // Opening a pipe blocks until another process writes to it.
     if (!(await stat(path)).isFile()) throw new Error(`${path} is not a file`);
-    return await digestOf(createReadStream(path));
+    return (await open(path)).createReadStream();
   } catch (cause) {
     if (isMissingPath(cause)) return undefined;
+    throw objectConflict(key, 'it cannot be read', cause);
+  }
+}
+
+async function digestIfPresent(path: string, key: string): Promise<Digest | undefined> {
+  const content = await openIfPresent(path, key);
+  try {
+    return content && (await digestOf(content));
+  } catch (cause) {
     throw objectConflict(key, 'it cannot be read', cause);
   }
 }
@@ -242,7 +238,8 @@ async function* listVisible(folder: string): AsyncGenerator<{ readonly name: str
   try {
     for await (const { name } of await opendir(folder)) {
       if (name.startsWith('.')) continue;
-      const stats = await statIfPresent(join(folder, name));
+      // Undefined if it was removed after it was listed, or is a link that leads nowhere or to itself.
+      const stats = await stat(join(folder, name)).catch(undefinedIfMissing);
       if (stats !== undefined) yield { name, stats };
     }
   } catch (cause) {
@@ -251,12 +248,6 @@ async function* listVisible(folder: string): AsyncGenerator<{ readonly name: str
   }
 }
 
-/** Undefined if the file was removed after it was listed, or is a link that leads nowhere or to itself. */
-async function statIfPresent(path: string) {
-  try {
-    return await stat(path);
-  } catch (cause) {
-    if (isMissingPath(cause) || codeOf(cause) === 'ELOOP') return undefined;
-    throw cause;
-  }
+function undefinedIfMissing(cause: unknown): undefined {
+  if (!isMissingPath(cause) && codeOf(cause) !== 'ELOOP') throw cause;
 }

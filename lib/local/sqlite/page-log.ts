@@ -7,7 +7,6 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
 import { boundedStatePrefix } from '../../core/bounded-runs.ts';
 import type { ChainRef, PageLog, RunHistory } from '../../core/ports.ts';
@@ -18,14 +17,10 @@ import {
   type StoredRecord,
   toStoredRecord,
 } from '../../core/storage/stored-records.ts';
-import { createStateFile, openStateFile, type StateFile } from './state-file.ts';
+import type { StateFile } from './state-file.ts';
 
 /** Entries per query: memory stays constant, and between queries no open read delays the writers' checkpoints. */
 const batchSize = 500;
-
-interface SqlitePageLog extends PageLog, RunHistory {
-  close(): void;
-}
 
 const columns = 'page, entry AS json, checksum';
 const ofChain = 'export = ? AND run = ? AND slice = ? AND attempt = ?';
@@ -54,14 +49,7 @@ const sql = {
 const keyOf = ({ export: exportName, run, slice = 0, attempt = 0 }: ChainRef) =>
   [exportName, run, slice, attempt] as const;
 
-/** A page log in `file`, which is created, with its directory, if needed. @throws ConfigurationError, here or on use, as `openStateFile` does */
-export const createSqlitePageLog = (file: string): SqlitePageLog => withClose(createStateFile(file));
-
-/** The page log in `file`, which exists. Nothing is created, and the file need not be writable, until something is written. */
-export const openSqlitePageLog = (file: string): SqlitePageLog => withClose(openStateFile(file));
-
-const withClose = (state: StateFile): SqlitePageLog => ({ ...pageLogIn(state), close: state.close });
-
+/** The page log in a state file. @throws ConfigurationError on use, as `openStateFile` does */
 export function pageLogIn({ file, all, write }: StateFile): PageLog & RunHistory {
   const store: RecordStore = {
     name: file,
@@ -95,14 +83,12 @@ export function pageLogIn({ file, all, write }: StateFile): PageLog & RunHistory
     },
 
     async append(entry) {
-      const { run, page } = entry;
+      const { page } = entry;
       const key = keyOf(entry);
       const { json, checksum } = toStoredRecord(entry);
       if (await write(sql.insertEntry, ...key, page, json, checksum)) return entry;
-      const [existing] = entries(sql.entry, ...key, page);
-      // Entries are never deleted, so the conflicting one must exist.
-      if (existing === undefined)
-        throw damaged(file, `the entry of page ${page} of run ${run} exists, but cannot be read`);
+      // Entries are never deleted, so the conflicting one exists.
+      const [existing] = entries(sql.entry, ...key, page) as [EntryRow];
       return parseEntry(entry, existing);
     },
 
@@ -167,11 +153,4 @@ interface RunRow extends EntryRow {
   readonly run: string;
   readonly slice: number;
   readonly attempt: number;
-}
-
-function damaged(file: string, reason: string): ExportError {
-  return new ExportError(
-    'ConfigurationError',
-    `${file} is damaged: ${reason}. Restore it from a backup, or move it away to begin with an empty one`,
-  );
 }

@@ -3,13 +3,12 @@
  * that failed since. No run depends on it.
  */
 
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { RunFailure } from '../../core/model.ts';
 import { ExportError } from '../../core/errors.ts';
-import { settingsVersion } from '../../settings/deployed-settings.ts';
+import { readVersioned } from '../../settings/deployed-settings.ts';
 import type { SavedSettings } from '../settings.ts';
-import { fileSystemError, isFilePresent } from '../durable-fs.ts';
 import { openStateFile, type StateFile } from './state-file.ts';
 
 export type RunNotes = ReturnType<typeof runNotesIn>;
@@ -25,8 +24,8 @@ export function runNotesIn({ file, all, run }: StateFile) {
     settings(exportName: string): SavedSettings | undefined {
       const [row] = all('SELECT settings FROM exports WHERE export = ?', exportName);
       if (row === undefined) return undefined;
-      const saved = JSON.parse(String(row.settings)) as SavedSettings;
-      if (saved.version === settingsVersion) return saved;
+      const saved = readVersioned<SavedSettings>(row.settings);
+      if (saved !== undefined) return saved;
       throw new ExportError(
         'ConfigurationError',
         `Another version of report-exporter saved the settings of ${exportName} in ${file}. Use that version, or another directory`,
@@ -44,7 +43,7 @@ export function runNotesIn({ file, all, run }: StateFile) {
     assertDistinctName(exportName: string): void {
       const out = dirname(file);
       // The folders, too: a directory whose state was moved away keeps them.
-      const other = [...exportNames(), ...namesIn(out)].find(
+      const other = [...exportNames(), ...readdirSync(out)].find(
         (existing) => existing !== exportName && existing.toLowerCase() === exportName.toLowerCase(),
       );
       if (other === undefined) return;
@@ -81,26 +80,14 @@ export function runNotesIn({ file, all, run }: StateFile) {
  * one to report, not why it could not be noted.
  */
 export function noteFailedStart(file: string, exportName: string, failure: RunFailure, settings?: SavedSettings): void {
+  // A directory without any export says so. One with an empty state would seem to be in order.
+  if (settings === undefined && !existsSync(file)) return;
+  using state = openStateFile(file);
+  const notes = runNotesIn(state);
   try {
-    // A directory without any export says so. One with an empty state would seem to be in order.
-    if (settings === undefined && !isFilePresent(file)) return;
-    const state = openStateFile(file);
-    try {
-      const notes = runNotesIn(state);
-      if (settings !== undefined) notes.assertDistinctName(exportName);
-      notes.saveFailedStart(exportName, failure, settings);
-    } finally {
-      state.close();
-    }
+    if (settings !== undefined) notes.assertDistinctName(exportName);
+    notes.saveFailedStart(exportName, failure, settings);
   } catch {
     // Such as a directory that is not writable.
-  }
-}
-
-function namesIn(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory);
-  } catch (cause) {
-    throw fileSystemError('list', directory, cause);
   }
 }

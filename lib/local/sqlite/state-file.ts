@@ -3,15 +3,15 @@
  * creates its tables, and rejects files of other programs or other versions.
  */
 
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, globSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 import { createDirectoryDurably, isFilePresent } from '../durable-fs.ts';
-import { isBusyError, isUnopenable, sqliteError, withSqliteErrors } from './errors.ts';
-import { openWalSync } from './wal-sync.ts';
+import { isBusyError, sqliteError, withSqliteErrors } from './errors.ts';
+import { openWalSync, type WalSync } from './wal-sync.ts';
 
 /** The file in the output directory `out`. */
 export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
@@ -52,14 +52,13 @@ const schema = `
 
 /** Identifies the file (sqlite.org/pragma.html#pragma_application_id): "REXP". */
 const applicationId = 0x52455850;
-/** Increased with every change of the schema. A file with a higher version was written by a newer exporter. */
+/** Increased with every change of the schema. */
 const schemaVersion = 8;
-const whenMovedAway = 'published pages stay, and the next run starts at the beginning';
 
-/** Another process holds the lock while it writes one row. After this long, that process hangs. */
-const busyTimeoutMs = 10_000;
+/** In milliseconds. Another process holds the lock while it writes one row. After this long, that process hangs. */
+const timeout = 10_000;
 
-export interface StateFile {
+export interface StateFile extends Disposable {
   readonly file: string;
   /** The rows; none if there is no file. */
   readonly all: (sql: string, ...values: readonly SQLInputValue[]) => readonly Record<string, unknown>[];
@@ -72,83 +71,64 @@ export interface StateFile {
 }
 
 /**
- * The state in `file`. The first write creates it, and its directory, if needed. Until then nothing is created, and the file need not be
- * writable. Any number of processes may use it concurrently.
- * @throws ConfigurationError, on use, if it cannot be opened, has another format, was written by a newer exporter, or is damaged
+ * The state in `file`. The first write creates it, and its directory, if needed; with `create`, this function does. Until then nothing is
+ * created, and the file need not be writable. Any number of processes may use it concurrently.
+ * @throws ConfigurationError, on use, if it cannot be opened, has another format, or is damaged
  */
-export function openStateFile(file: string): StateFile {
-  const reader = openReader(file);
-  let writer: StateFile | undefined;
-  const openedWriter = (): StateFile => {
-    reader.close();
-    writer ??= createStateFile(file);
-    return writer;
+export function openStateFile(file: string, { create = false } = {}): StateFile {
+  let writer = create ? openForWriting(file) : undefined;
+  const run: StateFile['run'] = (sql, ...values) => {
+    writer ??= openForWriting(file);
+    const { database } = writer;
+    return withSqliteErrors(file, () => database.prepare(sql).run(...values)).changes === 1;
+  };
+  const close = () => {
+    writer?.walSync.close();
+    writer?.database.close();
+    writer = undefined;
   };
   return {
     file,
-    all: (sql, ...values) => (writer ?? reader).all(sql, ...values),
-    run: (sql, ...values) => openedWriter().run(sql, ...values),
-    write: async (sql, ...values) => await openedWriter().write(sql, ...values),
-    close() {
-      reader.close();
-      writer?.close();
-      writer = undefined;
+    all(sql, ...values) {
+      if (writer === undefined) return readRows(file, sql, values);
+      const { database } = writer;
+      return withSqliteErrors(file, () => database.prepare(sql).all(...values));
     },
-  };
-}
-
-/** As `openStateFile`, but creates `file` at once. @throws ConfigurationError if it cannot be used */
-export function createStateFile(file: string): StateFile {
-  const database = openDatabase(file);
-  const walSync = openWalSync(database, file);
-  const prepared = new Map<string, StatementSync>();
-  const prepare = (sql: string): StatementSync => {
-    const statement = prepared.get(sql) ?? database.prepare(sql);
-    prepared.set(sql, statement);
-    return statement;
-  };
-  const run: StateFile['run'] = (sql, ...values) =>
-    withSqliteErrors(file, () => prepare(sql).run(...values)).changes === 1;
-  return {
-    file,
-    all: (sql, ...values) => withSqliteErrors(file, () => prepare(sql).all(...values)),
     run,
     async write(sql, ...values) {
       const hasChanged = run(sql, ...values);
-      await walSync.flush();
+      await writer?.walSync.flush();
       return hasChanged;
     },
-    close() {
-      walSync.close();
-      if (database.isOpen) database.close();
-    },
+    close,
+    [Symbol.dispose]: close,
   };
 }
 
 /** Opens `file` for writing, and creates it, its directory and its tables if needed. */
-function openDatabase(file: string): DatabaseSync {
-  let database: DatabaseSync | undefined;
-  try {
-    const directory = resolve(dirname(file));
-    createDirectoryDurably(directory, directory);
+function openForWriting(file: string): { readonly database: DatabaseSync; readonly walSync: WalSync } {
+  const directory = resolve(dirname(file));
+  createDirectoryDurably(directory, directory);
+  return withSqliteErrors(file, () => {
     assertNotTruncated(file);
-    database = new DatabaseSync(file);
-    database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-    // Commits must survive a power loss. EXTRA is FULL in WAL mode, and as safe where the file system has no WAL.
-    database.exec('PRAGMA synchronous = EXTRA');
-    // Of two processes, one creates the tables.
-    database.exec('BEGIN IMMEDIATE');
-    if (isNew(database)) {
-      const identity = `PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${schemaVersion};`;
-      database.exec(`${schema}; ${identity}`);
-    } else assertFormat(database, file);
-    database.exec('COMMIT');
-    enableWal(database);
-    return database;
-  } catch (error) {
-    database?.close();
-    throw isExportError(error) ? error : sqliteError(file, error, whenMovedAway);
-  }
+    const database = new DatabaseSync(file, { timeout });
+    try {
+      // Commits must survive a power loss. EXTRA is FULL in WAL mode, and as safe where the file system has no WAL.
+      database.exec('PRAGMA synchronous = EXTRA');
+      // Of two processes, one creates the tables.
+      database.exec('BEGIN IMMEDIATE');
+      if (isNew(database)) {
+        const identity = `PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${schemaVersion};`;
+        database.exec(`${schema}; ${identity}`);
+      } else assertFormat(database, file);
+      database.exec('COMMIT');
+      enableWal(database);
+      return { database, walSync: openWalSync(database, file) };
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  });
 }
 
 /**
@@ -159,71 +139,30 @@ function openDatabase(file: string): DatabaseSync {
  * the file, they do not, and `file` alone has everything. It is then read as one that nobody changes (`immutable`), without locks; if it
  * was changed meanwhile, it is read again.
  */
-function openReader(file: string): Pick<StateFile, 'all' | 'close'> {
-  let opened: { readonly revision: Revision; readonly database: DatabaseSync } | undefined;
-  const close = () => {
-    opened?.database.close();
-    opened = undefined;
-  };
-  return {
-    all(sql, ...values) {
-      for (;;) {
-        const revision = revisionOf(file);
-        try {
-          if (!isFilePresent(file)) return [];
-          if (opened === undefined || opened.revision !== revision) {
-            close();
-            opened = { revision, database: openForReading(file, revision) };
-          }
-          const { database } = opened;
-          // A file that its writer has only just created has no tables, and so no rows.
-          const rows = isNew(database) ? [] : database.prepare(sql).all(...values);
-          if (revision === undefined || revisionOf(file) === revision) return rows;
-        } catch (error) {
-          close();
-          if (revisionOf(file) === revision) throw isExportError(error) ? error : readError(file, error);
-        }
-      }
-    },
-    close,
-  };
+function readRows(file: string, sql: string, values: readonly SQLInputValue[]): ReturnType<StateFile['all']> {
+  for (;;) {
+    const revision = revisionOf(file);
+    try {
+      if (!isFilePresent(file)) return [];
+      assertNotTruncated(file);
+      const address = revision === undefined ? file : `${pathToFileURL(file).href}?immutable=1`;
+      using database = new DatabaseSync(address, { readOnly: true, timeout });
+      // A file that its writer has only just created has no tables, and so no rows.
+      const isEmpty = isNew(database);
+      if (!isEmpty) assertFormat(database, file);
+      const rows = isEmpty ? [] : database.prepare(sql).all(...values);
+      if (revision === undefined || revisionOf(file) === revision) return rows;
+    } catch (error) {
+      if (revisionOf(file) === revision) throw isExportError(error) ? error : sqliteError(file, error);
+    }
+  }
 }
 
 /** Differs whenever the file has other content. Undefined while a writer may have it open, or if one was killed. */
-type Revision = string | undefined;
-
-function revisionOf(file: string): Revision {
+function revisionOf(file: string): string | undefined {
   if (existsSync(`${file}-wal`) || existsSync(`${file}-journal`)) return undefined;
   const { ino, size, mtimeNs } = statSync(file, { bigint: true, throwIfNoEntry: false }) ?? {};
   return `${ino} ${size} ${mtimeNs}`;
-}
-
-function openForReading(file: string, revision: Revision): DatabaseSync {
-  assertNotTruncated(file);
-  const database = revision === undefined ? new DatabaseSync(file, { readOnly: true }) : openImmutable(file);
-  try {
-    database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-    if (!isNew(database)) assertFormat(database, file);
-    return database;
-  } catch (error) {
-    database.close();
-    throw error;
-  }
-}
-
-const openImmutable = (file: string): DatabaseSync =>
-  new DatabaseSync(`${pathToFileURL(file).href}?immutable=1`, { readOnly: true });
-
-function readError(file: string, cause: unknown): ExportError {
-  if (!isUnopenable(cause) || !existsSync(`${file}-wal`) || existsSync(`${file}-shm`)) {
-    return sqliteError(file, cause, whenMovedAway);
-  }
-  const reason = `was not closed by its last writer, and cannot be read without ${file}-shm, which this user may not create`;
-  return new ExportError(
-    'ConfigurationError',
-    `${file} ${reason}. Run the command as a user who may write to its directory, or on a copy of the directory`,
-    { cause },
-  );
 }
 
 const isNew = (database: DatabaseSync): boolean =>
@@ -233,13 +172,9 @@ function assertFormat(database: DatabaseSync, file: string): void {
   const version = pragma(database, 'user_version');
   const isOurs = pragma(database, 'application_id') === applicationId;
   if (isOurs && version === schemaVersion) return;
-  const supported = `this one supports ${schemaVersion}`;
-  const problem = !isOurs
-    ? 'is the SQLite file of another program. Choose another directory, or move the file away'
-    : version > schemaVersion
-      ? `was written by a newer report-exporter (schema ${version}; ${supported}). Use that version`
-      : `has schema ${version}, which no released report-exporter wrote (${supported}). Move it away to begin with an empty one, or restore ` +
-        'it from a backup';
+  const problem = isOurs
+    ? `was written by another version of report-exporter (schema ${version}; this one supports ${schemaVersion}). Use that version`
+    : 'is the SQLite file of another program. Choose another directory, or move the file away';
   throw new ExportError('ConfigurationError', `${file} ${problem}`);
 }
 
@@ -253,7 +188,7 @@ function enableWal(database: DatabaseSync): void {
       database.exec('PRAGMA journal_mode = WAL');
       return;
     } catch (error) {
-      if (!isBusyError(error) || Date.now() - startedAt > busyTimeoutMs) throw error;
+      if (!isBusyError(error) || Date.now() - startedAt > timeout) throw error;
     }
   }
 }
@@ -265,26 +200,11 @@ function pragma(database: DatabaseSync, name: 'user_version' | 'application_id')
 /** SQLite takes a file of no byte, or of one, for a new database. Beside runs, it is one that has lost their watermarks. */
 function assertNotTruncated(file: string): void {
   const directory = dirname(file);
-  if (!isFilePresent(file) || !isTruncated(file, directory)) return;
+  if (!isFilePresent(file) || statSync(file).size > 1) return;
+  if (globSync(`${runsPrefix('*')}*`, { cwd: directory }).length === 0) return;
   throw new ExportError(
     'ConfigurationError',
     `${file} is empty, although ${directory} has runs: its content was lost. Restore a copy of it; or move it away, and start with --since ` +
       'where the next run is to begin',
   );
 }
-
-function isTruncated(file: string, directory: string): boolean {
-  try {
-    return statSync(file).size <= 1 && hasRuns(directory);
-  } catch {
-    // There is no such file, or opening it fails for the same reason, and says so.
-    return false;
-  }
-}
-
-const hasRuns = (directory: string): boolean =>
-  readdirSync(directory, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
-    .some(({ name }) =>
-      readdirSync(join(directory, name)).some((day) => `${name}/${day}`.startsWith(runsPrefix(name))),
-    );

@@ -3,10 +3,9 @@
 import { systemRuntime } from '../../core/clock.ts';
 import type { ExportState } from '../../core/model.ts';
 import { describeLocalExport, directoryOption, startLocalExport } from '../../local/directory.ts';
-import { isFilePresent } from '../../local/durable-fs.ts';
-import { stateFileIn } from '../../local/sqlite/state-file.ts';
+import { openStateFile, stateFileIn } from '../../local/sqlite/state-file.ts';
 import type { LocalExport } from '../../local/settings.ts';
-import { openSqlitePageLog } from '../../local/sqlite/page-log.ts';
+import { pageLogIn } from '../../local/sqlite/page-log.ts';
 import { type CommandContext, defaultDirectory, exitStatuses, reportError } from '../context.ts';
 import { readExports, type SettingOptions, settingsSource } from '../local-settings.ts';
 import { sanitizeArgument } from '../arguments.ts';
@@ -79,11 +78,6 @@ function findConflicts(names: readonly string[], options: LocalOptions): readonl
 
 /** None in a directory in which nothing has run. */
 async function* readBoundedStates(stateFile: string, exportName: string): AsyncIterable<ExportState> {
-  if (!isFilePresent(stateFile)) return;
-  const log = openSqlitePageLog(stateFile);
-  try {
-    yield* log.boundedStates(exportName);
-  } finally {
-    log.close();
-  }
+  using state = openStateFile(stateFile);
+  yield* pageLogIn(state).boundedStates(exportName);
 }

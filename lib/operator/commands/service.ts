@@ -46,7 +46,7 @@ function readServiceSettings(options: ServiceOptions, usageErrors: readonly stri
   const count = readWholeNumber('--reports', options.reports, { max: 10_000_000 }, problems);
   checkService({ vendor }, problems);
   const problem = problemOfVariable(defaultApiKeyEnv, env);
-  if (problem !== undefined) problems.push(`The ${problem}`);
+  if (problem !== undefined) problems.push(problem);
   if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
   return { port, vendor, apiKey: env[defaultApiKeyEnv] ?? '', count };
 }

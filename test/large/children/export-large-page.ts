@@ -14,8 +14,6 @@ import type { LoopState, PageEntry } from '../../../lib/core/model.ts';
 import type { PageStore, StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { serviceClient } from '../../../lib/service/client/client.ts';
 import { apiSchema, formatOf } from '../../../lib/settings/api-settings.ts';
@@ -23,6 +21,7 @@ import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { anExportDefinition, anExportRequest } from '../../support/builders.ts';
 import { largePageBytes } from '../large-page.ts';
 import { residentBytes, watchMemory } from '../resident-memory.ts';
+import { createSqlitePageLog, directoryStore } from '../../support/export/directory-store.ts';
 
 export interface LargePageResult {
   /** Resident memory after the tiny page. */
@@ -84,7 +83,7 @@ const deps: StepDependencies = {
     request: anExportRequest({ source: serviceUrl, ...(api && { api: apiOfRequest({ api }), format: formatOf(api) }) }),
   }),
   service: client,
-  store: target.startsWith('http') ? s3Store() : createDirectoryPageStore(target),
+  store: target.startsWith('http') ? s3Store() : directoryStore(target),
   log,
   executions: { status: async () => 'unknown' as const },
   runtime: systemRuntime,

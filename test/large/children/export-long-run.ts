@@ -11,12 +11,12 @@ import type { RunResult } from '../../../lib/core/model.ts';
 import type { StepDependencies } from '../../../lib/core/ports.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { type ExecutionStart, runExecution } from '../../../lib/local/execution.ts';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { exportDefinition, exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { aFetchedPage, respondWith } from '../../support/builders.ts';
 import { createDiscardingStore } from '../discarding-store.ts';
 import { bodyOf, cursorTo, pageOf, reportsOn } from '../numbered-pages.ts';
 import { maxResidentBytes, residentBytes } from '../resident-memory.ts';
+import { createSqlitePageLog } from '../../support/export/directory-store.ts';
 
 export interface LongRunResult {
   readonly result: RunResult;

@@ -1,7 +1,7 @@
 /** Increments the sequence of the export `argv[3]` in the page log `argv[2]` `argv[4]` times, concurrently with other processes. */
 
 import { emptyState } from '../../../lib/core/model.ts';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
+import { createSqlitePageLog } from '../../support/export/directory-store.ts';
 
 const [, , file = '', exportName = '', times = ''] = process.argv;
 const log = createSqlitePageLog(file);

@@ -1,8 +1,8 @@
 /** Logs pages of the run `argv[4]` of the export `argv[3]` in the page log `argv[2]`, and prints each number, until it is killed. */
 
 import { asRunId } from '../../../lib/core/model.ts';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { aPageEntry } from '../../support/builders.ts';
+import { createSqlitePageLog } from '../../support/export/directory-store.ts';
 
 const [, , file = '', exportName = '', run = ''] = process.argv;
 const log = createSqlitePageLog(file);

@@ -4,7 +4,7 @@
  */
 
 import { join } from 'node:path';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
+import { createSqlitePageLog } from '../../support/export/directory-store.ts';
 
 const [, , directory = '', start = ''] = process.argv;
 for (let index = 0; index < 150; index++) {

@@ -10,10 +10,9 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { asCursor, asRunId } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
-import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { stateFileIn } from '../../../lib/local/sqlite/state-file.ts';
 import { aFetchedPage, aLatest, aPageIdentity, putPage } from '../../support/builders.ts';
+import { createSqlitePageLog, directoryStore } from '../../support/export/directory-store.ts';
 
 const run = asRunId('20261120T020000Z-1f3a5c');
 const folder = `reports/run=${run}`;
@@ -41,7 +40,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   // As in a run, the state file exists before anything is stored.
   createSqlitePageLog(stateFileIn(root));
   printEachStep(root, Number(killBefore));
-  const store = createDirectoryPageStore(root);
+  const store = directoryStore(root);
   await publish(store);
   await store.find(identity.key);
 }

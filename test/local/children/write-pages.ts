@@ -6,10 +6,9 @@
 
 import { fileURLToPath } from 'node:url';
 import { asCursor, asRunId } from '../../../lib/core/model.ts';
-import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { stateFileIn } from '../../../lib/local/sqlite/state-file.ts';
 import { aFetchedPage, aPageIdentity, inRandomChunks, putPage } from '../../support/builders.ts';
+import { createSqlitePageLog, directoryStore } from '../../support/export/directory-store.ts';
 
 /** Every second page is compressed. */
 export const identityOf = (folder: string, page: number) =>
@@ -31,7 +30,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [, , root = '', folder = '', writer = ''] = process.argv;
   // As in a run, the state file exists before anything is stored.
   createSqlitePageLog(stateFileIn(root));
-  const store = createDirectoryPageStore(root);
+  const store = directoryStore(root);
   for (let page = 1; ; page++) {
     const body = inRandomChunks(bodyOf(writer, page), 8_192);
     const put = await putPage(

@@ -43,7 +43,6 @@ describe('a directory page store whose process is killed', () => {
       'sync ..',
       // The connection of the page store.
       'sync ..',
-      `PRAGMA busy_timeout in ${metadata}`,
       `PRAGMA synchronous in ${metadata}`,
       `BEGIN IMMEDIATE in ${metadata}`,
       `COMMIT in ${metadata}`,

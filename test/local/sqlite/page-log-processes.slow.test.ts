@@ -4,10 +4,10 @@ import { spawnSync } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { anExportName, aRun, collect } from '../../support/builders.ts';
 import { startScript } from '../../support/process/child-script.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { createSqlitePageLog } from '../../support/export/directory-store.ts';
 
 describe('the SQLite page log', () => {
   const counter = new URL('../children/count-in-page-log.ts', import.meta.url);

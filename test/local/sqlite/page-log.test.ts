@@ -1,12 +1,11 @@
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
-import { createSqlitePageLog, openSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { editedPageLogContract, editStored, type StoredRecord } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { anExportState, aPageEntry, aRun, collect } from '../../support/builders.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { createSqlitePageLog, openSqlitePageLog } from '../../support/export/directory-store.ts';
 
 // The page log reads 500 entries per query.
 const entriesForThreeQueries = { manyEntries: 1_200 };
@@ -56,82 +55,6 @@ editedPageLogContract('The SQLite page log', async () => {
 });
 
 describe('the SQLite page log', () => {
-  it('creates its file and directories, keeps its content, and leaves a single file when closed', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'new', 'directory', 'state.sqlite');
-    const state = anExportState();
-    const first = createSqlitePageLog(file);
-    await first.replaceState(state);
-    first.close();
-    first.close();
-
-    const second = createSqlitePageLog(file);
-    expect(await second.exportState(state.export)).toEqual(state);
-    second.close();
-    expect(await readdir(join(directory.path, 'new', 'directory'))).toEqual(['state.sqlite']);
-  });
-
-  it.each(['', 'x'])(
-    'refuses a file that was truncated to %j beside runs, and takes none for a new one',
-    async (content) => {
-      await using directory = await temporaryDirectory();
-      const file = join(directory.path, 'state.sqlite');
-      await writeFile(file, content);
-      createSqlitePageLog(file).close();
-      await mkdir(join(directory.path, 'nightly', 'date=2026-11-20', 'run=20261120T020000Z-1f3a5c'), {
-        recursive: true,
-      });
-      createSqlitePageLog(file).close();
-
-      await writeFile(file, content);
-      expect(() => createSqlitePageLog(file)).toThrow(
-        /state\.sqlite is empty, although .* has runs.*Restore.*or move it away.*--since/,
-      );
-      await rm(file);
-      createSqlitePageLog(file).close();
-    },
-  );
-
-  it('creates nothing while it is only read, and reads what other connections write meanwhile', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    const { export: exportName } = anExportState();
-    const write = async (version: number) => {
-      const writer = createSqlitePageLog(file);
-      expect(await writer.replaceState(anExportState({ export: exportName, version }))).toBe(true);
-      return writer;
-    };
-    (await write(1)).close();
-    const reader = openSqlitePageLog(file);
-    const versionRead = async () => (await reader.exportState(exportName))?.version;
-    expect(await versionRead()).toBe(1);
-    expect(await readdir(directory.path)).toEqual(['state.sqlite']);
-
-    (await write(2)).close();
-    expect(await versionRead()).toBe(2);
-    const writer = await write(3);
-    expect(await versionRead()).toBe(3);
-    reader.close();
-    writer.close();
-    expect(await versionRead()).toBe(3);
-    expect(await readdir(directory.path)).toEqual(['state.sqlite']);
-    reader.close();
-  });
-
-  it('can be written while another connection is reading', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    const log = createSqlitePageLog(file);
-    const reader = new DatabaseSync(file);
-    reader.exec('BEGIN');
-    reader.prepare('SELECT count(*) FROM pages').get();
-
-    const entry = aPageEntry();
-    expect(await log.append(entry)).toEqual(entry);
-    reader.close();
-    log.close();
-  });
-
   it('keeps no read transaction open while a slow reader iterates, so that checkpoints are possible', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
@@ -188,104 +111,5 @@ describe('the SQLite page log', () => {
       await using state = await editedLog('UPDATE pages SET page = -9 WHERE page = 1');
       expect((await collect(state.log.entries(state.run))).map(({ page }) => page)).toEqual([2, 3]);
     });
-  });
-});
-
-describe('a file that cannot be used as a page log', () => {
-  const opening = (file: string) => () => createSqlitePageLog(file).close();
-  const rejected = (message: RegExp) =>
-    expect.objectContaining({ name: 'ConfigurationError', message: matching(message) });
-  const matching = (message: RegExp) => expect.stringMatching(message) as unknown as string;
-
-  it('that is not a database is rejected', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    await writeFile(file, 'a letter to the editor\n'.repeat(500));
-    expect(opening(file)).toThrow(
-      rejected(
-        /state\.sqlite is not a SQLite database\. Move it away, or choose another directory\. If you move it away, published pages stay, and the next run starts at the beginning$/,
-      ),
-    );
-  });
-
-  it('that belongs to another program is rejected', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    const other = new DatabaseSync(file);
-    other.exec('CREATE TABLE bookmarks (address TEXT)');
-    other.close();
-    expect(opening(file)).toThrow(rejected(/state\.sqlite is the SQLite file of another program/));
-  });
-
-  it.each([0, 1, -1])('with schema %i, which was never released, is rejected', async (version) => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    opening(file)();
-    const older = new DatabaseSync(file);
-    older.exec(`PRAGMA user_version = ${version}`);
-    older.close();
-    expect(opening(file)).toThrow(rejected(/state\.sqlite has schema -?\d, which .*Move it away/));
-  });
-
-  it.each([
-    ['without a table', 'DROP TABLE pages'],
-    ['with a renamed column', 'ALTER TABLE export_states RENAME COLUMN checksum TO stamp'],
-  ])('%s is rejected on use', async (_, sql) => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    opening(file)();
-    const edited = new DatabaseSync(file);
-    edited.exec(sql);
-    edited.close();
-    const log = createSqlitePageLog(file);
-    const use = log.exportState('reports').then(() => log.append(aPageEntry()));
-    await expect(use).rejects.toEqual(rejected(/state\.sqlite: no such .*\. .*Restore it from a backup/));
-    log.close();
-  });
-
-  it('of a newer version is rejected', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    opening(file)();
-    const newer = new DatabaseSync(file);
-    newer.exec('PRAGMA user_version = 99');
-    newer.close();
-    expect(opening(file)).toThrow(
-      rejected(/state\.sqlite was written by a newer report-exporter \(schema 99; .* \d+\)/),
-    );
-  });
-
-  it('that is a directory is rejected', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    await mkdir(file);
-    expect(opening(file)).toThrow(rejected(/state\.sqlite is a directory, not a file\. Move it away/));
-  });
-
-  it('that was cut off is rejected, with what it costs to move it away', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    opening(file)();
-    await writeFile(file, (await readFile(file)).subarray(0, 8_192));
-    expect(opening(file)).toThrow(rejected(/state\.sqlite: .*malformed.*If you move it away, published pages stay/));
-  });
-
-  it('that is damaged beyond its header is rejected on use', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    const run = aRun();
-    const log = createSqlitePageLog(file);
-    for (let page = 1; page <= 50; page++) await log.append(aPageEntry({ export: run.export, run: run.run, page }));
-    log.close();
-    const pageSize = 4_096;
-    const whole = await readFile(file);
-    await writeFile(
-      file,
-      Buffer.concat([whole.subarray(0, 3 * pageSize), Buffer.alloc(whole.length - 3 * pageSize, 7)]),
-    );
-
-    const damaged = createSqlitePageLog(file);
-    await expect(collect(damaged.entries(run))).rejects.toEqual(rejected(/state\.sqlite: .*malformed.*damaged/));
-    damaged.close();
   });
 });

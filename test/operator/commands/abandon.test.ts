@@ -2,13 +2,13 @@
 
 import { describe, expect, it } from 'vitest';
 import { boundedStateName } from '../../../lib/core/bounded-runs.ts';
-import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { runNotesIn } from '../../../lib/local/sqlite/run-notes.ts';
 import { openStateFile } from '../../../lib/local/sqlite/state-file.ts';
 import { settingsVersion } from '../../../lib/settings/deployed-settings.ts';
 import { aLocalExport, anExportState, aPageEntry, aRun, aRunId, at } from '../../support/builders.ts';
 import { runInProcess } from '../../support/process/command-line.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { createSqlitePageLog } from '../../support/export/directory-store.ts';
 
 const daily = { version: settingsVersion, ...aLocalExport({ export: { name: 'daily' } }) } as const;
 
