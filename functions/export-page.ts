@@ -20,7 +20,6 @@ import type { ReportService } from '../lib/core/ports.ts';
 import { exportPage } from '../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../lib/core/steps/loop-outcome.ts';
 import { type ProbeResult, probeSchema, probeService } from '../lib/target/probe-service.ts';
-import { parseSettings } from '../lib/settings/parse-settings.ts';
 import { maxParallel } from '../lib/core/slices.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
 import { serviceClient } from '../lib/service/client/client.ts';
@@ -44,7 +43,7 @@ export function exportPageHandler(
     const slots = limit === undefined ? undefined : createPageSlots({ store: slotStore, limit, runtime });
     return async ({ input, execution, retries, probe }, { getRemainingTimeInMillis }) => {
       if (probe !== undefined) {
-        const { export: name, since } = parseSettings(probeSchema, probe, 'probe');
+        const { export: name, since } = probeSchema.parse(probe);
         const { definition, log } = context.dependenciesFor({ export: name });
         return await probeService({ definition, service, log, runtime }, since);
       }

@@ -13,7 +13,7 @@ import {
   StateMachineType,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import { type ServiceMetadata, serviceMetadataKey, serviceMetadataText } from '../settings/deployed-settings.ts';
+import { serviceMetadataKey } from '../settings/deployed-settings.ts';
 import { byStep, stateMachine, stepNames } from '../core/state-machine/definition.ts';
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';
 import type { ServiceFunctions } from './functions.ts';
@@ -27,7 +27,7 @@ export interface ServiceStateMachineProps {
   readonly eventBus?: IEventBus;
   readonly limits: FunctionLimits;
   /** For the operator's commands, which read it from the template. */
-  readonly metadata: ServiceMetadata;
+  readonly metadata: string;
   readonly logs: LogGroupProps;
   /** Whether executions send traces to X-Ray. */
   readonly tracing: boolean;
@@ -70,7 +70,7 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
   );
   if (!tracing) acknowledge(machine, 'AwsSolutions-SF2', 'The settings switch tracing off');
   acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');
-  (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, serviceMetadataText(props.metadata));
+  (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, props.metadata);
   grantInvokeAndPutEvents(machine, functions, eventBus);
   grantStartExecution(scope, machine);
   grantDescribeExecution(scope, machine, functions.BeginRun);

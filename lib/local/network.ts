@@ -6,7 +6,6 @@ import {
   type ClientCertificate,
   filePlace,
   readCertificateAuthorities,
-  readPemFile,
 } from '../settings/certificates.ts';
 import type { NetworkSettings, TlsSettings } from '../settings/network-settings.ts';
 import { readTextFile } from '../settings/text-file.ts';
@@ -28,7 +27,7 @@ export function createLocalNetwork({ baseUrl, settings, env, now }: LocalNetwork
   async function refresh(): Promise<ServiceNetwork> {
     cached = {
       proxy: findProxy(baseUrl, settings.proxyUrl, env),
-      ca: tls?.ca === undefined ? undefined : readCertificateAuthorities(tls.ca, readTextFile, now()),
+      ca: tls?.ca === undefined ? undefined : readCertificateAuthorities(tls.ca, now()),
       clientCertificate: tls === undefined ? undefined : readClientCertificate(tls, env, now()),
     };
     return cached;
@@ -46,18 +45,14 @@ function readClientCertificate(tls: TlsSettings, env: NodeJS.ProcessEnv, now: nu
   const { clientCertificate, clientKey, clientKeyPassphraseEnv } = tls;
   if (clientCertificate === undefined || clientKey === undefined) return undefined;
   const passphrase = clientKeyPassphraseEnv === undefined ? undefined : readPassphrase(clientKeyPassphraseEnv, env);
-  const certificate = {
-    cert: readPemFile(clientCertificate, 'tls.clientCertificate', readTextFile),
-    key: readPemFile(clientKey, 'tls.clientKey', readTextFile),
-    passphrase,
-  };
   const places = {
     cert: filePlace(clientCertificate, 'tls.clientCertificate'),
     key: filePlace(clientKey, 'tls.clientKey'),
     passphrase: 'tls.clientKeyPassphraseEnv names its environment variable',
   };
-  assertClientCertificate(certificate, places, now);
-  return certificate;
+  const [cert, key] = [readTextFile(clientCertificate, places.cert), readTextFile(clientKey, places.key)];
+  assertClientCertificate({ cert, key, passphrase }, places, now);
+  return { cert, key, passphrase };
 }
 
 /** Without the name of the variable, which might be the passphrase by mistake. */

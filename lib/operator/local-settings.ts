@@ -13,7 +13,6 @@ import { fieldsOf, itemsOf } from '../settings/fields.ts';
 import { isPem } from '../settings/network-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 import type { SettingsDocument } from '../settings/settings-document.ts';
-import { readTextFile } from '../settings/text-file.ts';
 import { parseWholeNumber, selectionProblems, settingOptions } from './arguments.ts';
 import { collectProblems } from './run-options.ts';
 
@@ -46,7 +45,7 @@ export async function readExports(
     file === undefined
       ? optionsDocument
       : await import('../settings/settings-document.ts').then(({ fileDocument }) =>
-          collectProblems(() => fileDocument(file, readTextFile), problems),
+          collectProblems(() => fileDocument(file), problems),
         );
   const selected = selectExports(document?.value, file === undefined ? [] : names, all);
   const edited = document && patched(document, findPatches(selected, options, problems));

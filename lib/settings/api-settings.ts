@@ -393,10 +393,9 @@ export function findContradictions({ request, next = {}, page = {} }: Valid<Api>
       `must not have ${name}, which is sent, too`,
     ]),
     ...pathsOf({ next, page }).map(({ name, value }): Rule => {
-      const message =
-        name[1] === 'end' && place !== 'body'
-          ? 'needs from: body, as only a body has paths'
-          : pageFormat && findPathProblem(value, pageFormat);
+      const isElsewhere = name[1] === 'end' && place !== 'body';
+      const ofPath = pageFormat && findPathProblem(value, pageFormat);
+      const message = isElsewhere ? 'needs from: body, as only a body has paths' : ofPath;
       return [name, message !== undefined, message ?? ''];
     }),
     [

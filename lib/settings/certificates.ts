@@ -1,11 +1,12 @@
 /** Checks certificates and keys before anything is sent or deployed. Errors name the file or secret, and contain no key. */
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { resolve } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { isPem } from './network-settings.ts';
-import { whyUnreadable } from './text-file.ts';
+import { readTextFile } from './text-file.ts';
 
 /** In the form in which TLS takes it: PEM text. */
 export interface ClientCertificate {
@@ -75,28 +76,19 @@ export function assertClientCertificate(
   );
 }
 
-/** The text of a file, which `setting` names. @throws ConfigurationError */
-export function readPemFile(path: string, setting: string, read: (path: string) => string): string {
-  try {
-    return read(path);
-  } catch (error) {
-    throw configurationError(`${filePlace(path, setting)} ${whyUnreadable(error)}`);
-  }
-}
-
 /** `tls.ca: certs/ca.pem`. */
 export const filePlace = (path: string, setting: string): string => `${setting}: ${truncate(toPrintable(path), 200)}`;
 
 const maxCaBytes = 65_536;
 
 /**
- * The certificate authorities that the setting `ca` names: PEM text, or the path of a PEM file. Returns only the certificates.
+ * The certificate authorities that the setting `ca` names: PEM text, or the path of a PEM file, relative to `directory`. Returns only the
+ * certificates.
  * @throws ConfigurationError if there is none, one cannot be parsed, or all have expired
  */
-export function readCertificateAuthorities(ca: string, read: (path: string) => string, now: number): string {
-  const setting = 'tls.ca';
-  const place = isPem(ca) ? setting : filePlace(ca, setting);
-  const certificates = parseCertificates(isPem(ca) ? ca : readPemFile(ca, setting, read), place);
+export function readCertificateAuthorities(ca: string, now: number, directory = '.'): string {
+  const place = isPem(ca) ? 'tls.ca' : filePlace(ca, 'tls.ca');
+  const certificates = parseCertificates(isPem(ca) ? ca : readTextFile(resolve(directory, ca), place), place);
   if (certificates.every((each) => expiryOf(each) <= now)) {
     const expired = certificates.map(describeCertificate).join(', ');
     throw configurationError(`${place}: all certificates have expired: ${truncate(expired, 500)}. Store current ones`);

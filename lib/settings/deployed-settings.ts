@@ -72,21 +72,17 @@ export interface ServiceMetadata extends Versioned {
   readonly exports: readonly ExportDeploymentSettings[];
 }
 
-export const serviceMetadata = ({ service, exports }: DeployedService): ServiceMetadata => ({
-  version: settingsVersion,
-  service: withoutLocalSettings(service),
-  exports,
-});
-
 /**
  * The value under that key: JSON text, because CloudFormation rejects a null in a template, and reads a filter with a field `Ref` as
  * a reference. CloudFormation may return `?` for a character that is not ASCII, so those are escaped.
  */
-export const serviceMetadataText = (metadata: ServiceMetadata): string =>
-  JSON.stringify(metadata).replaceAll(
+export function serviceMetadata({ service, exports }: DeployedService): string {
+  const metadata: ServiceMetadata = { version: settingsVersion, service: withoutLocalSettings(service), exports };
+  return JSON.stringify(metadata).replaceAll(
     /[\u0080-\uffff]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
+}
 
 /** The names of what a service uses. */
 export interface ServiceResources extends Versioned {

@@ -13,6 +13,7 @@ import {
   findBroken,
   flag,
   optionalField,
+  type Rule,
   type SettingsProblem,
   text,
   type Valid,
@@ -26,7 +27,8 @@ import { parseWithRules } from './parse-settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 import {
   exportSettingsSchema,
-  findMismatches,
+  findExportProblems,
+  findServiceProblems,
   needsSecret,
   type ServiceSettings,
   serviceSettingsSchema,
@@ -279,10 +281,11 @@ export interface DeploymentSettings extends Omit<ParsedFile, '$schema' | 'servic
 }
 export type BucketSettings = DeploymentSettings['bucket'];
 
-/** What is wrong with a service and its exports beyond the schema, such as limits of AWS, by paths in an object with both. */
+/** What else is wrong with the service at `path` and its exports, by their indexes, such as limits of AWS. */
 export type FindMore = (
+  path: SettingsProblem['path'],
   service: Valid<ServiceSettings>,
-  exports: readonly Valid<ExportDeploymentSettings>[],
+  exports: readonly (readonly [index: number, settings: Valid<ExportDeploymentSettings> | undefined])[],
 ) => readonly SettingsProblem[];
 
 /** @throws ConfigurationError with a line for every problem */
@@ -344,18 +347,20 @@ function findProblems(
       })),
     ),
     ...findMissingLinks(exports, assigned, serviceNames),
-    ...findNameCollisions(serviceNames.map((name) => ({ name, path: ['services', name] }))),
-    ...findNameCollisions(exports.map((each, index) => ({ name: each?.name, path: ['exports', index, 'name'] }))),
+    ...findNameCollisions(serviceNames, (index) => ['services', serviceNames[index] ?? '']),
+    ...findNameCollisions(
+      exports.map((each) => each?.name),
+      (index) => ['exports', index, 'name'],
+    ),
     ...findSharedVariables(serviceNames.map((name) => [name, serviceOf(name)])),
     ...serviceNames.flatMap((name) => {
-      const indexes = [...exports.keys()].filter((index) => assigned[index] === name);
-      const own = indexes.map((index) => exports[index] ?? {});
-      const problems = [...findMismatches(serviceOf(name), own), ...findMore(serviceOf(name), own)];
-      return problems.flatMap(({ path: [root, ...rest], message }) => {
-        if (root === 'service') return within(['services', name], [{ path: rest, message }]);
-        const [index, ...inExport] = rest;
-        return within(['exports', indexes[Number(index)] ?? 0], [{ path: inExport, message }]);
-      });
+      const service = serviceOf(name);
+      const own = [...exports.entries()].filter(([index]) => assigned[index] === name);
+      return [
+        ...within(['services', name], findServiceProblems(service)),
+        ...own.flatMap(([index, each = {}]) => within(['exports', index], findExportProblems(service, each))),
+        ...findMore(['services', name], service, own),
+      ];
     }),
   ];
 }
@@ -382,6 +387,7 @@ function findSharedVariables(
   });
 }
 
+/** Exports without a service, and services without an export. */
 function findMissingLinks(
   exports: readonly (Valid<ParsedFile['exports'][number]> | undefined)[],
   assigned: readonly (string | undefined)[],
@@ -389,39 +395,33 @@ function findMissingLinks(
 ): SettingsProblem[] {
   if (serviceNames.length === 0) return [];
   const known = listNames(serviceNames.map((name) => truncate(toPrintable(name), 40)));
-  const unassigned = findBroken(
-    exports.map((each, index) => [
-      ['exports', index, 'service'],
-      assigned[index] === undefined,
-      each?.service === undefined
-        ? `must name one of the services: ${known}`
-        : `there is no such service. The services: ${known}`,
-    ]),
-  );
+  const unassigned = exports.map((each, index): Rule => {
+    const problem =
+      each?.service === undefined ? 'must name one of the services' : 'there is no such service. The services';
+    return [['exports', index, 'service'], assigned[index] === undefined, `${problem}: ${known}`];
+  });
   // A service may only seem to have no export while the service of another one is unknown.
-  if (exports.length === 0 || unassigned.length > 0) return unassigned;
-  return findBroken(
-    serviceNames.map((name) => [
-      ['services', name],
-      !assigned.includes(name),
-      'has no export: add one, or remove the service',
-    ]),
-  );
+  const isComplete = exports.length > 0 && !assigned.includes(undefined);
+  const unused = serviceNames.map((name): Rule => {
+    const isUnused = isComplete && !assigned.includes(name);
+    return [['services', name], isUnused, 'has no export: add one, or remove the service'];
+  });
+  return findBroken([...unassigned, ...unused]);
 }
 
 /** The names that are too similar to an earlier one. */
 function findNameCollisions(
-  names: readonly { readonly name: string | undefined; readonly path: SettingsProblem['path'] }[],
+  names: readonly (string | undefined)[],
+  pathOf: (index: number) => SettingsProblem['path'],
 ): SettingsProblem[] {
-  return findSimilarNames(names.map(({ name }) => name)).flatMap((earlier, index) => {
-    const [first, second] = [names[earlier ?? -1], names[index]];
-    if (first?.name === undefined || second?.name === undefined) return [];
-    const other = formatPath(first.path);
+  return findSimilarNames(names).flatMap((earlier, index) => {
+    if (earlier === undefined) return [];
+    const other = formatPath(pathOf(earlier));
     const message =
-      first.name === second.name
+      names[earlier] === names[index]
         ? `is the same as ${other}: names must be unique`
         : `is too similar to ${other}: names must differ in more than case, hyphens and underscores`;
-    return [{ path: second.path, message }];
+    return [{ path: pathOf(index), message }];
   });
 }
 
@@ -430,7 +430,7 @@ const normalizeName = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase
 
 /** For each name, the index of an earlier one that is too similar to it; undefined if there is none. */
 export function findSimilarNames(names: readonly (string | undefined)[]): readonly (number | undefined)[] {
-  const normalized = names.map((name) => (name === undefined ? undefined : normalizeName(name)));
+  const normalized = names.map((name) => name && normalizeName(name));
   return normalized.map((name, index) => {
     const first = normalized.indexOf(name);
     return name === undefined || first === index ? undefined : first;

@@ -4,8 +4,6 @@
  */
 
 import * as z from 'zod/mini';
-import { ExportError } from '../core/errors.ts';
-import { describeProblems } from '../core/validation-errors.ts';
 import { fieldsOf, type SettingsProblem } from './fields.ts';
 
 type SettingsIssue = z.core.$ZodIssue;
@@ -38,18 +36,6 @@ export function parseWithRules<Schema extends z.ZodMiniType<object>, ValidSettin
   const { data, error } = schema.check(checkRules as never).safeParse(value);
   const issues = (error?.issues ?? []).flatMap((issue) => issuesOfForm(issue, value));
   return { data: data as z.infer<Schema> | undefined, issues: suggestFields(schema, value, issues) };
-}
-
-/** Parses `value`, which `subject` names. @throws ConfigurationError that lists every problem with its path */
-export function parseSettings<Schema extends z.core.$ZodType>(
-  schema: Schema,
-  value: unknown,
-  subject: string,
-): z.infer<Schema> {
-  const parsed = z.safeParse(schema, value);
-  if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.flatMap((issue) => issuesOfForm(issue, value));
-  throw new ExportError('ConfigurationError', describeProblems(subject, { issues }));
 }
 
 /** What is removed of an invalid value. A request is seen as a whole: the placeholder that a rule looks for may be anywhere in it. */
@@ -93,57 +79,64 @@ interface Schema {
   readonly const?: unknown;
 }
 
-/** An object in the settings. In its path, `*` is any item of a list or a map. */
+/** An object in the settings, of any of its kinds and forms. */
 interface SettingsObject {
-  readonly path: readonly string[];
-  /** Of all its kinds and forms. */
+  /** As in docs/settings.md: `exports[].since`. */
+  readonly place: string;
   readonly fields: readonly string[];
   /** The field that names its kind. */
   readonly kind?: string;
 }
 
-/** The same issues, with a suggestion for each unknown field for which `schema`, that of the whole settings, has one. */
-function suggestFields(schema: z.core.$ZodType, value: unknown, issues: readonly SettingsIssue[]): SettingsIssue[] {
-  if (issues.length === 0) return [];
-  const objects = objectsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema, []);
-  return issues.flatMap((issue): SettingsIssue[] => {
-    if (issue.code !== 'unrecognized_keys' && issue.code !== 'invalid_union') return [issue];
-    // Where the kind of an object is missing, the path leads to its field.
-    const places = issue.code === 'invalid_union' ? [issue.path, issue.path.slice(0, -1)] : [issue.path];
-    const [path] = places.filter((each) => objects.some((object) => matches(object.path, each)));
-    const here = objects.find((each) => path !== undefined && matches(each.path, path));
-    if (path === undefined || here === undefined) return [issue];
-    const given = fieldsOf(valueAt(value, path));
-    const isUnknown = (key: string) => !here.fields.includes(key);
-    const keys = issue.code === 'invalid_union' ? Object.keys(given).filter(isUnknown) : issue.keys;
-    const suggestions = keys.map((key) => [key, suggest(key, here, given, objects)] as const);
-    const others = suggestions.flatMap(([key, message]) => (message === undefined ? [key] : []));
-    return [
-      ...(issue.code === 'invalid_union' ? [issue] : others.length === 0 ? [] : [{ ...issue, keys: others }]),
-      ...suggestions.flatMap(([key, message]): SettingsIssue[] =>
-        message === undefined ? [] : [{ code: 'custom', path: [...path, key], message, input: undefined }],
-      ),
-    ];
-  });
-}
+const inPlace = (place: string, field: string): string => (place === '' ? field : `${place}.${field}`);
 
-function objectsIn(schema: Schema, path: readonly string[]): SettingsObject[] {
-  const { properties, items, additionalProperties, anyOf, oneOf } = schema;
-  const item = items ?? additionalProperties;
-  const variants = (anyOf ?? oneOf ?? []).flatMap((each) => objectsIn(each, path));
-  const ofVariants = variants.filter((each) => each.path.length === path.length).flatMap(({ fields }) => fields);
-  const fields = [...Object.keys(properties ?? {}), ...new Set(ofVariants)];
+function objectsIn(schema: Schema, place: string): SettingsObject[] {
+  const { properties = {}, items, additionalProperties, anyOf, oneOf } = schema;
+  const variants = (anyOf ?? oneOf ?? []).flatMap((each) => objectsIn(each, place));
+  const ofVariants = variants.filter((each) => each.place === place).flatMap(({ fields }) => fields);
+  const fields = [...Object.keys(properties), ...new Set(ofVariants)];
   const [kind] = Object.entries(oneOf?.[0]?.properties ?? {}).find(([, field]) => field.const !== undefined) ?? [];
   return [
-    ...(fields.length === 0 ? [] : [{ path, fields, kind }]),
-    ...variants.filter((each) => each.path.length > path.length),
-    ...Object.entries(properties ?? {}).flatMap(([name, field]) => objectsIn(field, [...path, name])),
-    ...(typeof item === 'object' ? objectsIn(item, [...path, '*']) : []),
+    ...(fields.length === 0 ? [] : [{ place, fields, kind }]),
+    ...variants.filter((each) => each.place !== place),
+    ...Object.entries(properties).flatMap(([name, field]) => objectsIn(field, inPlace(place, name))),
+    ...(items === undefined ? [] : objectsIn(items, `${place}[]`)),
+    ...(typeof additionalProperties === 'object' ? objectsIn(additionalProperties, inPlace(place, '*')) : []),
   ];
 }
 
-const matches = (pattern: readonly string[], path: readonly PropertyKey[]): boolean =>
-  pattern.length === path.length && pattern.every((part, index) => part === '*' || part === path[index]);
+/** As `SettingsObject.place`. The names of services are arbitrary. */
+const placeOf = (path: readonly PropertyKey[]): string =>
+  path.reduce<string>((place, key) => {
+    if (typeof key === 'number') return `${place}[]`;
+    return inPlace(place, place === 'services' ? '*' : String(key));
+  }, '');
+
+/** The same issues, with a suggestion for each unknown field for which `schema`, that of the whole settings, has one. */
+function suggestFields(schema: z.core.$ZodType, value: unknown, issues: readonly SettingsIssue[]): SettingsIssue[] {
+  if (!issues.some(({ code }) => code === 'unrecognized_keys' || code === 'invalid_union')) return [...issues];
+  const objects = objectsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema, '');
+  return issues.flatMap((issue): SettingsIssue[] => {
+    const isUnclear = issue.code === 'invalid_union';
+    if (issue.code !== 'unrecognized_keys' && !isUnclear) return [issue];
+    // Where the kind of an object is missing, the path leads to its field.
+    const paths = isUnclear ? [issue.path, issue.path.slice(0, -1)] : [issue.path];
+    const [found] = paths.flatMap((path) =>
+      objects.filter(({ place }) => place === placeOf(path)).map((here) => ({ path, here })),
+    );
+    if (found === undefined) return [issue];
+    const { path, here } = found;
+    const given = fieldsOf(valueAt(value, path));
+    const keys = isUnclear ? Object.keys(given).filter((key) => !here.fields.includes(key)) : issue.keys;
+    const suggestions = keys.flatMap((key): SettingsIssue[] => {
+      const message = suggest(key, here, given, objects);
+      return message === undefined ? [] : [{ code: 'custom', path: [...path, key], message, input: undefined }];
+    });
+    if (isUnclear) return [issue, ...suggestions];
+    const others = issue.keys.filter((key) => !suggestions.some((each) => each.path.at(-1) === key));
+    return [...(others.length === 0 ? [] : [{ ...issue, keys: others }]), ...suggestions];
+  });
+}
 
 const secretName = /^((api|secret)[_-]?key|(client[_-]?)?secret|([a-z]+[_-]?)?token|pass(word|phrase)|credentials?)$/i;
 const secretAdvice =
@@ -166,20 +159,18 @@ function suggest(
   }
   if (name.length > maxLength) return undefined;
   if (secretName.test(name)) return `unknown field; ${secretAdvice}`;
+  const isSpelledAs = (field: string) => field.toLowerCase() === name.toLowerCase();
   const distanceTo = (field: string) => editDistance(name.toLowerCase(), field.toLowerCase());
   const [nearest = ''] = here.fields.toSorted((one, other) => distanceTo(one) - distanceTo(other));
-  const elsewhere = objects.flatMap(({ path, fields }) =>
-    fields.filter((field) => distanceTo(field) === 0).map((field) => placeOf([...path, field])),
+  const elsewhere = objects.flatMap(({ place, fields }) =>
+    fields.filter(isSpelledAs).map((field) => inPlace(place, field)),
   );
-  if (elsewhere.length > 0 && distanceTo(nearest) > 0) {
-    const inside = elsewhere.filter((place) => place.startsWith(`${placeOf(here.path)}.`));
+  if (elsewhere.length > 0 && !isSpelledAs(nearest)) {
+    const inside = elsewhere.filter((place) => place.startsWith(`${here.place}.`));
     return `unknown field; did you mean ${[...new Set(inside.length > 0 ? inside : elsewhere)].join(' or ')}?`;
   }
   return distanceTo(nearest) <= name.length / 3 ? `unknown field; did you mean ${nearest}?` : undefined;
 }
-
-/** As in docs/settings.md: `exports[].since.lag`. */
-const placeOf = (path: readonly string[]): string => path.join('.').replace(/^exports\.\*/, 'exports[]');
 
 /** How many characters to insert, delete or replace (Levenshtein). */
 function editDistance(one: string, other: string): number {

@@ -4,8 +4,8 @@ import { parse as parsePositions } from '@humanwhocodes/momoa';
 import type * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
-import { whyUnreadable } from './text-file.ts';
 import { formatPath, problemLines } from '../core/validation-errors.ts';
+import { readTextFile } from './text-file.ts';
 
 type Issue = z.core.$ZodIssue;
 
@@ -27,33 +27,17 @@ export function valueDocument(value: unknown, subject: string, path: readonly st
   };
 }
 
-/**
- * The settings file `path`, whose text `read` returns.
- * @throws ConfigurationError if it cannot be read, is not JSON, or has a field twice
- */
-export function fileDocument(path: string, read: (path: string) => string): SettingsDocument {
+/** The settings file `path`. @throws ConfigurationError if it cannot be read, is not JSON, or has a field twice */
+export function fileDocument(path: string): SettingsDocument {
   const file = truncate(toPrintable(path), 200);
-  const text = readText(file, () => read(path));
+  const text = readTextFile(path, `${file}:`);
   const value = parseJson(text, `${file}:`);
   const lines = new Map<string, number>();
   const duplicates = findLines(text, lines);
-  if (duplicates.length > 0) {
-    const problems = duplicates.map(
-      ({ path: field, line, first }) => `${file}:${line} ${formatPath(field)}: is already set on line ${first}`,
-    );
-    throw new ExportError('ConfigurationError', problems.slice(0, 100).join('\n'));
-  }
+  if (duplicates.length > 0)
+    throw new ExportError('ConfigurationError', duplicates.map((each) => `${file}:${each}`).join('\n'));
   const place = (issue: Issue) => (lines.size === 0 ? '' : `:${lineOf(issue, lines)}`);
   return { value, describe: (issues) => problemLines(file, issues, place) };
-}
-
-function readText(file: string, read: () => string): string {
-  try {
-    // Some editors begin a file with a byte order mark.
-    return read().replace(/^\uFEFF/, '');
-  } catch (error) {
-    throw new ExportError('ConfigurationError', `${file}: ${whyUnreadable(error)}`);
-  }
 }
 
 /** Parses JSON text that `subject` names. @throws ConfigurationError with line and column */
@@ -83,32 +67,28 @@ function positionOfError(text: string): string | undefined {
   }
 }
 
-type Path = readonly (string | number)[];
 type Node = ReturnType<typeof parsePositions>['body'];
 
-interface Duplicate {
-  readonly path: Path;
-  readonly line: number;
-  readonly first: number;
-}
-
 /**
- * Sets the line of each path, and returns the fields that an object has twice: JSON.parse ignores the first of them, which may be a
- * whole service. There are no lines for JSON that is nested too deeply for the parser.
+ * Sets the line of each path, and returns where an object has a field twice, of at most a hundred: JSON.parse ignores the first one, which
+ * may be a whole service. There are no lines for JSON that is nested too deeply for the parser.
  */
-function findLines(text: string, lines: Map<string, number>): readonly Duplicate[] {
-  const duplicates: Duplicate[] = [];
-  const visit = (path: Path, line: number, node: Node): void => {
+function findLines(text: string, lines: Map<string, number>): readonly string[] {
+  const duplicates: string[] = [];
+  const visit = (path: readonly (string | number)[], line: number, node: Node): void => {
     const key = JSON.stringify(path);
     const first = lines.get(key);
-    if (first === undefined) lines.set(key, line);
-    else return void duplicates.push({ path, line, first });
+    if (first !== undefined) {
+      if (duplicates.length < 100) duplicates.push(`${line} ${formatPath(path)}: is already set on line ${first}`);
+      return;
+    }
+    lines.set(key, line);
     if (node.type === 'Array') {
       for (const [index, { loc, value }] of node.elements.entries()) visit([...path, index], loc.start.line, value);
-    }
-    if (node.type !== 'Object') return;
-    for (const { loc, name, value } of node.members) {
-      visit([...path, name.type === 'String' ? name.value : name.name], loc.start.line, value);
+    } else if (node.type === 'Object') {
+      for (const { loc, name, value } of node.members) {
+        visit([...path, name.type === 'String' ? name.value : name.name], loc.start.line, value);
+      }
     }
   };
   try {

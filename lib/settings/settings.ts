@@ -295,10 +295,9 @@ export const requestDates = ({ api, filterUntil }: DatedService): RequestDates =
   upperBound: api === undefined ? filterUntil : uses(api, 'until') ? '{until}' : undefined,
 });
 
-/** What is wrong with a service and its exports although each of them is valid, by paths in an object with both. */
-export function findMismatches(
+/** What is wrong with a service although each of its fields is valid. */
+export function findServiceProblems(
   service: Valid<ServiceSettings> & { readonly apiKeySecret?: unknown; readonly apiKeyEnv?: unknown },
-  exports: readonly Valid<ExportSettings>[],
 ): readonly SettingsProblem[] {
   const { api } = service;
   const format = api?.page?.format;
@@ -307,28 +306,27 @@ export function findMismatches(
     isBroken && service[name] !== undefined,
     `has no meaning${why}`,
   ];
-  const ofService = findBroken([
-    isUnused('vendor', api !== undefined, ' with api: auth and next name the headers'),
-    isUnused('cursorIn', api !== undefined, ' with api: next.to is where the cursor is sent'),
-    isUnused('filterUntil', api !== undefined, ' with api: the placeholder {until} is the upper bound'),
-    isUnused('rootElement', format !== undefined && format !== 'xml', ` for pages in ${format}`),
-    isUnused('apiKeySecret', !needsSecret(service), ': api.auth is none'),
-    isUnused('apiKeyEnv', !needsSecret(service), ': api.auth is none'),
-  ]);
   return [
-    ...within(['service', 'api'], findContradictions(api ?? {})),
-    ...within(['service'], ofService),
-    ...exports.flatMap((each, index) =>
-      within(
-        ['exports', index],
-        [
-          ...(api === undefined ? findContractProblems(service, each) : findApiProblems(api, each)),
-          ...findSliceProblems(service, each),
-        ],
-      ),
-    ),
+    ...within(['api'], findContradictions(api ?? {})),
+    ...findBroken([
+      isUnused('vendor', api !== undefined, ' with api: auth and next name the headers'),
+      isUnused('cursorIn', api !== undefined, ' with api: next.to is where the cursor is sent'),
+      isUnused('filterUntil', api !== undefined, ' with api: the placeholder {until} is the upper bound'),
+      isUnused('rootElement', format !== undefined && format !== 'xml', ` for pages in ${format}`),
+      isUnused('apiKeySecret', !needsSecret(service), ': api.auth is none'),
+      isUnused('apiKeyEnv', !needsSecret(service), ': api.auth is none'),
+    ]),
   ];
 }
+
+/** What is wrong with an export of the service although each of its fields is valid. */
+export const findExportProblems = (
+  service: Valid<ServiceSettings>,
+  settings: Valid<ExportSettings>,
+): readonly SettingsProblem[] => [
+  ...(service.api === undefined ? findContractProblems(service, settings) : findApiProblems(service.api, settings)),
+  ...findSliceProblems(service, settings),
+];
 
 /** What prevents the slices and the lag of an export. */
 function findSliceProblems(

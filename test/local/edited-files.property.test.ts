@@ -41,9 +41,15 @@ const file = (root: string, key: string, kind: string, form: StoredItem['form'])
   },
 });
 
-/** A row as one object: the fields of its JSON, its checksum, and `#number` for its version or page. */
-function row(database: DatabaseSync, table: 'export_states' | 'pages', where: string, name: string): StoredItem {
-  const [json, number] = table === 'export_states' ? ['state', 'version'] : ['entry', 'page'];
+const columns = {
+  export_states: ['state', 'version'],
+  pages: ['entry', 'page'],
+  page_metadata: ['metadata', 'sha256'],
+} as const;
+
+/** A row as one object: the fields of its JSON, its checksum, and `#column` for its version, its page or its hash. */
+function row(database: DatabaseSync, table: keyof typeof columns, where: string, name: string): StoredItem {
+  const [json, column] = columns[table];
   let first: Record<string, unknown> | undefined;
   const read = () =>
     database.prepare(`SELECT * FROM ${table} WHERE ${where}`).get() as Record<string, unknown> | undefined;
@@ -55,88 +61,25 @@ function row(database: DatabaseSync, table: 'export_states' | 'pages', where: st
       const found = read();
       first ??= found;
       if (found === undefined) return undefined;
-      return Buffer.from(
-        JSON.stringify({ ...JSON.parse(String(found[json])), checksum: found.checksum, '#number': found[number] }),
-      );
+      const fields = JSON.parse(String(found[json])) as object;
+      return Buffer.from(JSON.stringify({ ...fields, checksum: found.checksum, '#column': found[column] }));
     },
     async write(bytes) {
       first ??= read();
       database.exec(`DELETE FROM ${table} WHERE ${where}`);
       if (bytes === undefined || first === undefined) return;
-      const {
-        checksum = '',
-        '#number': newNumber,
-        ...fields
-      } = JSON.parse(bytes.toString()) as Record<string, unknown>;
+      const { checksum = '', '#column': value, ...fields } = JSON.parse(bytes.toString()) as Record<string, unknown>;
+      const isValid = typeof first[column] === 'number' ? Number.isSafeInteger(value) : typeof value === 'string';
       const changed = {
         ...first,
         [json]: JSON.stringify(fields),
         checksum: typeof checksum === 'string' ? checksum : JSON.stringify(checksum),
-        ...(Number.isSafeInteger(newNumber) ? { [number]: newNumber } : {}),
+        ...(isValid ? { [column]: value } : {}),
       } as Record<string, string | number>;
       const names = Object.keys(changed);
       database
         .prepare(`INSERT OR REPLACE INTO ${table} (${names.join()}) VALUES (${names.map(() => '?').join()})`)
         .run(...Object.values(changed));
-    },
-  };
-}
-
-/** A page's metadata and its checksum as one JSON text. Text that is not JSON replaces the metadata as it is. */
-function metadataRow(root: string, page: number): StoredItem {
-  const key = `${folder}/page-00000${page}.xml`;
-  /** Opens the file for one operation, as it may be edited as well. Returns undefined if it is no longer usable. */
-  const inFile = <T>(operation: (database: DatabaseSync) => T): T | undefined => {
-    try {
-      using database = new DatabaseSync(join(root, 'state.sqlite'));
-      // Edits are not limited to what the table's constraints allow.
-      database.exec('PRAGMA ignore_check_constraints = ON');
-      return operation(database);
-    } catch {
-      return undefined;
-    }
-  };
-  const read = () =>
-    inFile((database) =>
-      database.prepare('SELECT sha256, metadata, checksum FROM page_metadata WHERE key = ?').get(key),
-    ) as { readonly sha256: string; readonly metadata: string; readonly checksum: string } | undefined;
-  const first = read();
-  if (first === undefined) throw new Error(`there is no metadata of ${key} to edit`);
-  const joinFields = ({ metadata, checksum }: { readonly metadata: string; readonly checksum: string }) => {
-    try {
-      return JSON.stringify({ ...JSON.parse(metadata), checksum });
-    } catch {
-      return metadata;
-    }
-  };
-  const splitFields = (text: string) => {
-    try {
-      const { checksum = '', ...metadata } = JSON.parse(text) as Record<string, unknown>;
-      return {
-        metadata: JSON.stringify(metadata),
-        checksum: typeof checksum === 'string' ? checksum : JSON.stringify(checksum),
-      };
-    } catch {
-      return { metadata: text, checksum: first.checksum };
-    }
-  };
-  return {
-    name: `metadata of page ${page}`,
-    kind: 'metadata',
-    form: 'text',
-    async read() {
-      const found = read();
-      return found && Buffer.from(joinFields(found));
-    },
-    async write(bytes) {
-      inFile((database) => {
-        database.prepare('DELETE FROM page_metadata WHERE key = ?').run(key);
-        if (bytes === undefined) return;
-        const { metadata, checksum } = splitFields(bytes.toString());
-        database
-          .prepare('INSERT INTO page_metadata (key, sha256, metadata, checksum) VALUES (?, ?, ?, ?)')
-          .run(key, first.sha256, metadata, checksum);
-      });
     },
   };
 }
@@ -155,7 +98,9 @@ async function halfWay(root: string): Promise<InterruptedExport & Disposable> {
       row(database, 'export_states', `export = '${exportName}'`, 'export state'),
       entry(1),
       entry(2),
-      ...[1, 2, 3].map((page) => metadataRow(root, page)),
+      ...[1, 2, 3].map((page) =>
+        row(database, 'page_metadata', `key = '${folder}/page-00000${page}.xml'`, `metadata of page ${page}`),
+      ),
       ...[1, 2, 3, 4, 9].map((page) => file(root, `${folder}/page-00000${page}.xml`, 'page', 'bytes')),
       file(root, `${folder}/manifest.json`, 'manifest', 'bytes'),
       file(root, `${exportName}/latest.json`, 'latest', 'text'),

@@ -38,7 +38,7 @@ describe('a description in the docs', () => {
 
   it.each(files)('is valid, and exports each report once: %s', async (file) => {
     const path = join(folder, file);
-    const { services } = parseDeployment(fileDocument(path, (name) => readFileSync(name, 'utf8')));
+    const { services } = parseDeployment(fileDocument(path));
     const [{ service: settings, exports }] = services as [(typeof services)[number]];
     const [settingsOfExport] = exports as [(typeof exports)[number]];
     const { api } = settings;

@@ -1,15 +1,13 @@
 /** Descriptions of APIs: which are accepted, why others are refused, and what a run keeps of them. */
 
 import { describe, expect, it } from 'vitest';
-import { isExportError } from '../../lib/core/errors.ts';
 import { loadPageCheck } from '../../lib/service/formats/formats.ts';
 import { apiSchema, findContradictions, formatOf } from '../../lib/settings/api-settings.ts';
 import { parseWithRules } from '../../lib/settings/parse-settings.ts';
 import { apiOfRequest, requestDates } from '../../lib/settings/settings.ts';
-import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
-import { fileDocument } from '../../lib/settings/settings-document.ts';
 import { mutationsOf } from '../support/mutations.ts';
 import { cases, fc } from '../support/property.ts';
+import { problemsOfFile } from '../support/settings-file.ts';
 
 const json = { format: 'json', reports: '/data/*' };
 const body = { from: 'body', at: '/meta/next', to: { query: 'cursor' } };
@@ -292,16 +290,6 @@ describe('a description', () => {
 });
 
 describe('a settings file', () => {
-  const linesOf = (text: string) => {
-    try {
-      parseDeployment(fileDocument('some.json', () => text));
-      return [];
-    } catch (error) {
-      if (isExportError(error, 'ConfigurationError')) return error.message.split('\n');
-      throw error;
-    }
-  };
-
   it('has path and line of all that is wrong with a description', () => {
     const text = `{
   "services": { "a": { "baseUrl": "https://a.example",
@@ -314,7 +302,7 @@ describe('a settings file', () => {
       "page": { "format": "json", "report": "/data/*" } } } },
   "exports": [{ "name": "a" }]
 }`;
-    expect(linesOf(text)).toEqual([
+    expect(problemsOfFile(text)).toEqual([
       expect.stringMatching(/^some\.json:4 services\.a\.api\.request\.path: must begin/),
       expect.stringMatching(/^some\.json:5 services\.a\.api\.request\.query\.k: \{apiKey\}: a key/),
       expect.stringMatching(/^some\.json:5 services\.a\.api\.request\.query\.offset: offsets/),
@@ -329,18 +317,18 @@ describe('a settings file', () => {
     const secret = { apiKeySecret: { existing: 'a' }, apiKeyEnv: 'A_KEY' };
     const service = { baseUrl: 'https://a.example', api: { ...feed, auth: { kind: 'none' } }, ...secret };
     const text = (settings: object) => JSON.stringify({ services: { a: settings }, exports: [{ name: 'a' }] });
-    expect(linesOf(text(service)).filter((line) => line.includes('apiKey'))).toEqual([
+    expect(problemsOfFile(text(service)).filter((line) => line.includes('apiKey'))).toEqual([
       'some.json:1 services.a.apiKeySecret: has no meaning: api.auth is none',
       'some.json:1 services.a.apiKeyEnv: has no meaning: api.auth is none',
     ]);
     const header = { ...service, api: { ...feed, auth: { kind: 'bearer' } } };
-    expect(linesOf(text(header)).filter((line) => line.includes('apiKey'))).toEqual([]);
+    expect(problemsOfFile(text(header)).filter((line) => line.includes('apiKey'))).toEqual([]);
   });
 
   it('has path and line of what does not belong together', () => {
     const service = { baseUrl: 'https://a.example', vendor: 'A', cursorIn: 'body', filterUntil: 'date.lt', api: feed };
     const exports = [{ name: 'a', filter: { kind: 'x' }, size: 3, format: 'JSON', container: 'ZIP' }];
-    expect(linesOf(JSON.stringify({ services: { a: service }, exports }, null, 1))).toEqual([
+    expect(problemsOfFile(JSON.stringify({ services: { a: service }, exports }, null, 1))).toEqual([
       'some.json:5 services.a.vendor: has no meaning with api: auth and next name the headers',
       'some.json:6 services.a.cursorIn: has no meaning with api: next.to is where the cursor is sent',
       'some.json:7 services.a.filterUntil: has no meaning with api: the placeholder {until} is the upper bound',
@@ -357,7 +345,7 @@ describe('a settings file', () => {
 
   it('may have a size above 10 only with a description', () => {
     const file = (service: object, filter: object) =>
-      linesOf(
+      problemsOfFile(
         JSON.stringify({
           services: { a: { baseUrl: 'https://a.example', ...service } },
           exports: [{ name: 'a', size: 11, filter }],

@@ -1,44 +1,50 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { assertClientCertificate, readCertificateAuthorities } from '../../lib/settings/certificates.ts';
 import { searchForSecrets } from '../support/secret-search.ts';
 import { createAuthority, type IssuedCertificate } from '../support/service/certificates.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const now = Date.now();
 const past = { from: new Date(now - 2_000_000), until: new Date(now - 1_000_000) };
 const authority = createAuthority({ name: 'Example CA' });
 const expired = createAuthority({ name: 'Expired CA', ...past });
 
-const readFrom = (files: Readonly<Record<string, string>>) => (path: string) => {
-  const text = files[path];
-  if (text !== undefined) return text;
-  throw Object.assign(new Error(`ENOENT: no such file, open '/home/someone/${path}'`), { code: 'ENOENT' });
-};
-
 describe('certificate authorities', () => {
-  it('are the certificates of PEM text or a file, without anything else in it', () => {
+  it('are the certificates of PEM text or a file, without anything else in it', async () => {
+    await using directory = await temporaryDirectory();
     const text = `# Example\n${authority.cert}\nnotes\n${expired.cert}`;
-    expect(readCertificateAuthorities('ca.pem', readFrom({ 'ca.pem': text }), now)).toBe(authority.cert + expired.cert);
-    expect(readCertificateAuthorities(text, readFrom({}), now)).toBe(authority.cert + expired.cert);
+    await writeFile(join(directory.path, 'ca.pem'), text);
+    for (const ca of ['ca.pem', text]) {
+      expect(readCertificateAuthorities(ca, now, directory.path)).toBe(authority.cert + expired.cert);
+    }
   });
 
   it.each([
-    ['missing.pem', /^tls\.ca: missing\.pem does not exist$/],
-    ['empty.pem', /^tls\.ca: empty\.pem contains no certificate\. Store it in PEM form/],
-    ['key.pem', /^tls\.ca: key\.pem contains no certificate/],
-    ['broken.pem', /^tls\.ca: broken\.pem: certificate 2 cannot be parsed\. Store it again/],
-    ['expired.pem', /^tls\.ca: expired\.pem: all certificates have expired: Expired CA \(until \d{4}-.*Z\)/],
-    ['large.pem', /^tls\.ca: large\.pem has \d+ bytes of certificates, but at most 65536 are allowed/],
-    [expired.cert, /^tls\.ca: all certificates have expired: Expired CA/],
-  ])('are rejected with the file and what to do: %s', (ca, message) => {
-    const { key } = authority.issue({ name: 'x' });
-    const read = readFrom({
-      'empty.pem': '',
-      'key.pem': key,
-      'broken.pem': `${authority.cert}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n`,
-      'expired.pem': expired.cert,
-      'large.pem': authority.cert.repeat(200),
-    });
-    expect(() => readCertificateAuthorities(ca, read, now)).toThrow(
+    ['missing.pem', undefined, /^tls\.ca: missing\.pem does not exist$/],
+    ['empty.pem', '', /^tls\.ca: empty\.pem contains no certificate\. Store it in PEM form/],
+    ['key.pem', authority.issue({ name: 'x' }).key, /^tls\.ca: key\.pem contains no certificate/],
+    [
+      'broken.pem',
+      `${authority.cert}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n`,
+      /^tls\.ca: broken\.pem: certificate 2 cannot be parsed\. Store it again/,
+    ],
+    [
+      'expired.pem',
+      expired.cert,
+      /^tls\.ca: expired\.pem: all certificates have expired: Expired CA \(until \d{4}-.*Z\)/,
+    ],
+    [
+      'large.pem',
+      authority.cert.repeat(200),
+      /^tls\.ca: large\.pem has \d+ bytes of certificates, but at most 65536 are allowed/,
+    ],
+    [expired.cert, undefined, /^tls\.ca: all certificates have expired: Expired CA/],
+  ])('are rejected with the file and what to do: %s', async (ca, content, message) => {
+    await using directory = await temporaryDirectory();
+    if (content !== undefined) await writeFile(join(directory.path, ca), content);
+    expect(() => readCertificateAuthorities(ca, now, directory.path)).toThrow(
       expect.objectContaining({ name: 'ConfigurationError', message: expect.stringMatching(message) as unknown }),
     );
   });

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { isExportError } from '../../lib/core/errors.ts';
-import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
-import { fileDocument } from '../../lib/settings/settings-document.ts';
 import { anyValue, jsonText, mutationsOf } from '../support/mutations.ts';
 import { cases, fc, test } from '../support/property.ts';
+import { problemsOfFile } from '../support/settings-file.ts';
 
 const valid = {
   services: { acme: { baseUrl: 'https://reports.example.com' } },
@@ -13,24 +11,9 @@ const valid = {
   ],
 };
 
-/** The problems of a settings file with this text, or of one that cannot be read; none if it is valid. */
-function problemsOf(read: string | Error): string[] {
-  try {
-    const document = fileDocument('some.json', () => {
-      if (read instanceof Error) throw read;
-      return read;
-    });
-    parseDeployment(document);
-    return [];
-  } catch (error) {
-    if (isExportError(error, 'ConfigurationError')) return error.message.split('\n');
-    throw error;
-  }
-}
-
 describe('a settings file', () => {
   it('may begin with a byte order mark', () => {
-    expect(problemsOf(`\uFEFF${JSON.stringify(valid)}`)).toEqual([]);
+    expect(problemsOfFile(`\uFEFF${JSON.stringify(valid)}`)).toEqual([]);
   });
 
   it('has the line of the field, of the unknown field, and of the object that lacks a field', () => {
@@ -50,7 +33,7 @@ describe('a settings file', () => {
     }
   ]
 }`;
-    expect(problemsOf(text)).toEqual([
+    expect(problemsOfFile(text)).toEqual([
       expect.stringMatching(/^some\.json:3 services\.acme\.baseUrl: /),
       'some.json:5 services.acme: unknown field: "pageSize"',
       expect.stringMatching(/^some\.json:9 exports\[0\]\.filter\.date\.gte: is set by each run/),
@@ -60,7 +43,7 @@ describe('a settings file', () => {
 
   it('reports fields that it has twice, which JSON.parse would ignore', () => {
     const text = '{\n"services": {\n"acme": {},\n"acme": {}\n},\n"exports": [{"name": "a",\n"name": "b"}]\n}';
-    expect(problemsOf(text)).toEqual([
+    expect(problemsOfFile(text)).toEqual([
       'some.json:4 services.acme: is already set on line 3',
       'some.json:7 exports[0].name: is already set on line 6',
     ]);
@@ -77,17 +60,9 @@ describe('a settings file', () => {
     ['{"a": "x\ny"}', 'some.json is not valid JSON: '],
     ["{'a': 1}", 'some.json:1:2 is not valid JSON: '],
   ])('that is not JSON is rejected with line and column: %j', (text, message) => {
-    const lines = problemsOf(text);
+    const lines = problemsOfFile(text);
     expect(lines).toEqual([expect.stringContaining(message)]);
     expect(lines[0]).toMatch(/^[^\p{C}]+$/u);
-  });
-
-  it('that cannot be read is rejected with the reason', () => {
-    const failure = (code: string) => problemsOf(Object.assign(new Error(`${code}: some reason`), { code }));
-    expect(failure('ENOENT')).toEqual(['some.json: does not exist']);
-    expect(failure('EISDIR')).toEqual(['some.json: is a directory, not a file']);
-    expect(failure('EACCES')).toEqual(['some.json: may not be read by this user']);
-    expect(failure('EIO')).toEqual(['some.json: cannot be read (EIO)']);
   });
 
   it('with extreme nesting is rejected, without lines', () => {
@@ -96,17 +71,17 @@ describe('a settings file', () => {
       '"here"',
       `${'['.repeat(100_000)}${']'.repeat(100_000)}`,
     );
-    expect(problemsOf(text)).toEqual([
+    expect(problemsOfFile(text)).toEqual([
       expect.stringMatching(/^some\.json exports\[0\]\.filter\.deep.*: is nested deeper/),
     ]);
-    expect(problemsOf('['.repeat(100_000))).toEqual([expect.stringContaining('some.json is not valid JSON: ')]);
+    expect(problemsOfFile('['.repeat(100_000))).toEqual([expect.stringContaining('some.json is not valid JSON: ')]);
   });
 
   test.prop([fc.oneof(mutationsOf(valid), anyValue, fc.string()), fc.constantFrom(0, 2)], { numRuns: cases(150) })(
     'of any content is accepted, or rejected with a line for each problem',
     (value, indentation) => {
       const text = typeof value === 'string' ? value : jsonText(value, indentation);
-      for (const line of problemsOf(text)) {
+      for (const line of problemsOfFile(text)) {
         expect(line).toMatch(
           /^some\.json(:\d+)?(:\d+ is not valid JSON)?[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*: [^\p{C}]+$/u,
         );

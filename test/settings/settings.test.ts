@@ -4,13 +4,12 @@ import {
   apiOfRequest,
   exportDefinition,
   exportSettingsSchema,
-  findMismatches,
   serviceSettingsSchema,
   sourceOf,
 } from '../../lib/settings/settings.ts';
-import { parseSettings } from '../../lib/settings/parse-settings.ts';
 import { durationSchema, instantOf, instantSchema } from '../../lib/core/timestamps.ts';
 import { fc, test } from '../support/property.ts';
+import { parseSettings, problemsOfFile } from '../support/settings-file.ts';
 
 const service = (settings: object) => parseSettings(serviceSettingsSchema, settings, 'service');
 const anExport = (settings: object) => parseSettings(exportSettingsSchema, { name: 'reports', ...settings }, 'export');
@@ -171,8 +170,11 @@ describe('settings', () => {
     const unbounded = { ...daily, request: { path: '/logs', query: { from: '{since}' } } };
     const sliced = { since: { lag: 'PT2H' }, slices: { parallel: 8, length: 'PT1H' } };
     const problemsOf = (of: object, settings: object) =>
-      [...findMismatches(service({ baseUrl: 'https://a.example', ...of }), [anExport(settings)])].map(
-        ({ path, message }) => `${path.join('.')}: ${message}`,
+      problemsOfFile(
+        JSON.stringify({
+          services: { a: { baseUrl: 'https://a.example', ...of } },
+          exports: [{ name: 'reports', ...settings }],
+        }),
       );
 
     it('become part of the definition', () => {
@@ -202,7 +204,9 @@ describe('settings', () => {
     it('need requests with an upper bound', () => {
       const needed =
         'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
-      const all = ['since.lag', 'slices.parallel', 'slices.length'].map((path) => `exports.0.${path}: ${needed}`);
+      const all = ['since.lag', 'slices.parallel', 'slices.length'].map(
+        (path) => `some.json:1 exports[0].${path}: ${needed}`,
+      );
       expect(problemsOf({}, sliced)).toEqual(all);
       const days = { ...sliced, slices: { parallel: 8, length: 'P1D' } };
       expect(problemsOf({ api: unbounded }, days)).toEqual(all);
@@ -214,7 +218,7 @@ describe('settings', () => {
     it('have a length that requests can express', () => {
       expect(problemsOf({ api: daily }, { slices: { length: 'PT36H' } })).toEqual([
         expect.stringMatching(
-          /^exports\.0\.slices\.length: must be in whole days \(UTC\): requests have no finer dates/,
+          /^some\.json:1 exports\[0\]\.slices\.length: must be in whole days \(UTC\): requests have no finer dates/,
         ),
       ]);
     });
@@ -222,7 +226,7 @@ describe('settings', () => {
     it('request no more slices at the same time than the service allows pages', () => {
       const of = { filterUntil: 'date.lt', maxConcurrentPages: 4 };
       expect(problemsOf(of, { slices: { parallel: 5 } })).toEqual([
-        'exports.0.slices.parallel: must be at most 4, the maxConcurrentPages of the service: more are never requested at the same time',
+        'some.json:1 exports[0].slices.parallel: must be at most 4, the maxConcurrentPages of the service: more are never requested at the same time',
       ]);
       expect(problemsOf(of, { slices: { parallel: 4 } })).toEqual([]);
     });
@@ -230,7 +234,7 @@ describe('settings', () => {
     it('do not let a filter have the upper bound that runs set', () => {
       const filter = { date: { lt: '2026-01-01T00:00:00Z', lte: '2026-01-01T00:00:00Z' } };
       expect(problemsOf({ filterUntil: 'date.lt' }, { filter })).toEqual([
-        'exports.0.filter.date.lt: must not be set: it is the filterUntil of the service, which runs set themselves. Start a bounded run with --since and --until',
+        'some.json:1 exports[0].filter.date.lt: must not be set: it is the filterUntil of the service, which runs set themselves. Start a bounded run with --since and --until',
       ]);
       expect(problemsOf({}, { filter })).toEqual([]);
     });

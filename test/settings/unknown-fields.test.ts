@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
-import { valueDocument } from '../../lib/settings/settings-document.ts';
+import { problemsOfFile } from '../support/settings-file.ts';
 
 const schedule = { expression: 'rate(1 hour)' };
 
@@ -13,12 +12,7 @@ function problemsOf(added: { readonly [place in 'file' | 'service' | 'export' | 
     exports: [{ name: 'nightly', schedule: { ...schedule, ...added.schedule }, ...added.export }],
     ...added.file,
   };
-  try {
-    parseDeployment(valueDocument(value, 'settings'));
-    return [];
-  } catch (error) {
-    return (error as Error).message.split('\n');
-  }
+  return problemsOfFile(JSON.stringify(value));
 }
 
 const elsewhere =
@@ -82,14 +76,14 @@ describe('an unknown field of the settings', () => {
     ['an API key', { service: { apiKey: 'k' } }, `services.acme.apiKey: unknown field; ${elsewhere}`],
     ['a token', { service: { bearerToken: 't' } }, `services.acme.bearerToken: unknown field; ${elsewhere}`],
   ])('is probably %s', (_, added, problem) => {
-    expect(problemsOf(added)).toEqual([`settings ${problem}`]);
+    expect(problemsOf(added)).toEqual([`some.json:1 ${problem}`]);
   });
 
   it('is named with all others', () => {
     expect(problemsOf({ export: { colour: 1, shape: 2, maxPage: 3, overlap: 'P1D' } })).toEqual([
-      'settings exports[0]: unknown fields: "colour", "shape"',
-      'settings exports[0].maxPage: unknown field; did you mean maxPages?',
-      'settings exports[0].overlap: unknown field; did you mean exports[].since.overlap?',
+      'some.json:1 exports[0]: unknown fields: "colour", "shape"',
+      'some.json:1 exports[0].maxPage: unknown field; did you mean maxPages?',
+      'some.json:1 exports[0].overlap: unknown field; did you mean exports[].since.overlap?',
     ]);
   });
 });

@@ -1,48 +1,43 @@
 /** What only AWS demands of the settings of a service, in a settings file and in the props of a construct. Needs no CDK. */
 
-import { resolve } from 'node:path';
 import { isExportError } from '../../core/errors.ts';
 import { readCertificateAuthorities } from '../../settings/certificates.ts';
 import type { DeploymentSettings, FindMore } from '../../settings/deployment-settings.ts';
 import { findBroken, type SettingsProblem, within } from '../../settings/fields.ts';
-import { readTextFile } from '../../settings/text-file.ts';
 import { findLimitProblems } from '../function-limits.ts';
 
 /** Why AWS cannot run the exports of a service, although the schemas accept its settings. Paths of files are relative to `directory`. */
 export const findAwsProblems =
   (directory: string): FindMore =>
-  ({ tls = {}, proxyUrl, proxyCredentialsSecret, ...service }, exports) => {
+  (path, { tls = {}, proxyUrl, proxyCredentialsSecret, ...service }, exports) => {
     // What is wrong with a service is wrong with all its exports. Report it once.
     const limits = new Map<string, number>();
-    for (const [index, settings] of exports.entries()) {
+    for (const [index, settings = {}] of exports) {
       for (const message of findLimitProblems(service, settings)) if (!limits.has(message)) limits.set(message, index);
     }
     return [
       ...[...limits].map(([message, index]): SettingsProblem => ({ path: ['exports', index], message })),
-      ...within(
-        ['service'],
-        [
-          ...findBroken([
-            [
-              ['tls', 'clientCertificateSecret'],
-              tls.clientCertificate !== undefined && tls.clientCertificateSecret === undefined,
-              'is required on AWS with clientCertificate, which is for runs on this machine only',
-            ],
-            [
-              ['proxyUrl'],
-              proxyCredentialsSecret !== undefined && proxyUrl === undefined,
-              'is required with proxyCredentialsSecret',
-            ],
-          ]),
-          ...findCaProblems(tls.ca, directory),
-        ],
-      ),
+      ...within(path, [
+        ...findBroken([
+          [
+            ['tls', 'clientCertificateSecret'],
+            tls.clientCertificate !== undefined && tls.clientCertificateSecret === undefined,
+            'is required on AWS with clientCertificate, which is for runs on this machine only',
+          ],
+          [
+            ['proxyUrl'],
+            proxyCredentialsSecret !== undefined && proxyUrl === undefined,
+            'is required with proxyCredentialsSecret',
+          ],
+        ]),
+        ...findCaProblems(tls.ca, directory),
+      ]),
     ];
   };
 
 function findCaProblems(ca: string | undefined, directory: string): readonly SettingsProblem[] {
   try {
-    if (ca !== undefined) readAuthorities(ca, directory);
+    if (ca !== undefined) readCertificateAuthorities(ca, Date.now(), directory);
     return [];
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
@@ -50,15 +45,13 @@ function findCaProblems(ca: string | undefined, directory: string): readonly Set
   }
 }
 
-const readAuthorities = (ca: string, directory: string) =>
-  readCertificateAuthorities(ca, (path) => readTextFile(resolve(directory, path)), Date.now());
-
 /** The settings with the content of the files in `tls.ca`: the functions have no files of this machine. */
 export const withCertificates = (settings: DeploymentSettings, directory: string): DeploymentSettings => ({
   ...settings,
   services: settings.services.map((each) => {
     const { tls } = each.service;
     if (tls?.ca === undefined) return each;
-    return { ...each, service: { ...each.service, tls: { ...tls, ca: readAuthorities(tls.ca, directory) } } };
+    const ca = readCertificateAuthorities(tls.ca, Date.now(), directory);
+    return { ...each, service: { ...each.service, tls: { ...tls, ca } } };
   }),
 });

@@ -7,7 +7,6 @@ import { dirname } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import { type DeploymentSettings, parseDeployment } from '../../settings/deployment-settings.ts';
 import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '../../settings/settings-document.ts';
-import { readTextFile } from '../../settings/text-file.ts';
 import { findAwsProblems, withCertificates } from './aws-rules.ts';
 
 /** The name of the stack that the CDK app deploys, unless the settings have another. */
@@ -70,7 +69,7 @@ function documentOf(value: unknown, { subject, path = [] }: SettingsPlace): Sett
         'settings file as the prop settings',
     );
   }
-  if (isFilePath(value)) return fileDocument(value, readTextFile);
+  if (isFilePath(value)) return fileDocument(value);
   const isText = typeof value === 'string' && value.trim() !== '';
   return valueDocument(isText ? parseJson(value, `${[subject, ...path].join(' ')}:`) : value, subject, path);
 }

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../../lib/cdk/settings/read-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
-import { readVersioned, serviceMetadata, serviceMetadataText } from '../../../lib/settings/deployed-settings.ts';
+import { readVersioned, serviceMetadata, type ServiceMetadata } from '../../../lib/settings/deployed-settings.ts';
 import { aSchedule, someServices, someSettings } from '../../support/aws/cdk-deployment.ts';
 import { anyValue, mutationsOf, nested } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
@@ -71,10 +71,9 @@ function problemsIn(value: unknown): string[] {
     expect(deploymentSettings(structuredClone(value))).toEqual(settings);
     // What functions and commands read is what was parsed.
     for (const service of settings.services) {
-      const metadata = serviceMetadata(service);
-      const read = readVersioned(serviceMetadataText(metadata));
-      expect(read).toEqual(JSON.parse(JSON.stringify(metadata)));
-      expect(read).toEqual(metadata);
+      const read = readVersioned<ServiceMetadata>(serviceMetadata(service));
+      expect(read?.exports).toEqual(service.exports);
+      expect({ ...read?.service, tls: undefined }).toEqual({ ...service.service, tls: undefined });
     }
     return [];
   } catch (error) {
