@@ -1,48 +1,42 @@
 /**
- * Reads a run again, from its manifest to its last byte, and reports all that is not as it was exported. Compares
- * manifest and page log page by page, while several objects are read and hashed concurrently. Nothing is changed.
+ * Reads a run again, from its manifest to its last byte, and reports all that is not as it was exported. Manifest, page log and stored
+ * objects say the same of each page, so they are compared field by field, while several objects are read and hashed. Nothing is changed.
  */
 
 import { hash } from 'node:crypto';
 import { isExportError } from '../core/errors.ts';
 import { secondOf } from '../core/filter.ts';
 import {
+  addPage,
   type Bounds,
   type PageEntry,
   type Run,
   type RunTotals,
   type StoredCursor,
-  type StoredPage,
   sumTotals,
+  zeroTotals,
 } from '../core/model.ts';
+import type { ChainRef, PageLog, RunHistory, StoreReader } from '../core/ports.ts';
+import { sliceOf } from '../core/slices.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
   describePage,
   latestKey,
   manifestKey,
-  pageKey,
   pageAt,
-  type PageRef,
+  pageKey,
   type RunKeyParts,
   runFolder,
-  summaryKey,
   startOf,
+  summaryKey,
 } from '../core/storage/keys.ts';
-import { serviceTimes } from '../core/storage/manifest.ts';
+import { chainProblem, serviceTimes } from '../core/storage/manifest.ts';
 import { type PublishedRun, readLatestPointer, readSummary } from '../core/storage/published-runs.ts';
-import {
-  type Chain,
-  differences,
-  type ExpectedPage,
-  type Finding,
-  Findings,
-  isLogged,
-  pagesOfLog,
-  pagesOfManifest,
-  type VerifiedStores,
-} from './expected-pages.ts';
+import type { ManifestPage } from '../core/storage/published-schemas.ts';
 
-export interface VerifyDependencies extends VerifiedStores {
+export interface VerifyDependencies {
+  readonly store: StoreReader;
+  readonly log: PageLog & Pick<RunHistory, 'mayHaveExpired'>;
   /** Called with the size of each page once it is verified, in any order. */
   readonly onPage: (bytes: number) => void;
 }
@@ -59,110 +53,227 @@ export interface VerifiedRun extends RunTotals {
   readonly findingCount: number;
 }
 
+interface Finding {
+  readonly page: number | null;
+  /** What is wrong, with the address of the object. */
+  readonly message: string;
+}
+
 /** How many objects are read at once. */
 const concurrency = 8;
+/** Further findings are only counted. */
+const maxFindings = 100;
 
 /**
  * Verifies the pages of a run and its folder. Of a published one, also its manifest and its summary, and the pointer to the newest run;
  * of an unfinished one, its log.
  */
 export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun | Run): Promise<VerifiedRun> {
+  const { store } = deps;
   const findings = new Findings();
+  const slices: SeenSlice[] = [];
   const isPublished = 'manifest' in subject;
-  const run: RunKeyParts = isPublished ? { ...subject.header, request: subject.header } : subject;
-  const pages = isPublished ? pagesOfManifest(deps, run, subject, findings) : pagesOfLog(deps, subject, findings);
-  let chains: readonly Chain[] = [];
-  // Each worker takes the next page as soon as it has finished one. The generator serializes the calls of `next`.
-  const work = async () => {
-    for (;;) {
-      const next = await pages.next();
-      if (next.done === true) {
-        chains = next.value ?? chains;
-        return;
-      }
-      const { page } = next.value;
-      const problem = await findProblem(deps, run, next.value, isPublished).catch((error: unknown) =>
-        findings.reportConflict(page.page, error),
-      );
-      if (problem !== undefined) findings.report(page.page, `${deps.store.locate(page.key)} ${problem}`);
-      deps.onPage(page.bytes);
+  const run = isPublished ? { ...subject.header, request: subject.header } : subject;
+  const pages = isPublished
+    ? pagesOfManifest(deps, run, subject, slices, findings)
+    : pagesOfLog(deps, subject, slices, findings);
+  const verifyPages = async () => {
+    // The workers share the pages: each takes the next one as soon as it has finished one.
+    for await (const expected of pages) {
+      const { key, page, bytes } = expected.page;
+      const verifying = findProblem(store, run, expected, isPublished);
+      const problem = await verifying.catch((error: unknown) => findings.reportConflict(page, error));
+      if (problem !== undefined) findings.report(page, `${store.locate(key)} ${problem}`);
+      deps.onPage(bytes);
     }
   };
-  await Promise.all(Array.from({ length: concurrency }, work));
-  const leftovers = await reportUnexpectedPages(deps, run, chains, isPublished, findings);
-  const totals = sumTotals(chains.map((chain) => chain.totals));
-  if (isPublished) await verifyDocuments(deps, subject, chains, totals, findings);
-  const { since, until, bounded } = isPublished ? subject.header : subject;
-  const unverified = isPublished
-    ? 'The page log no longer has the run, so the manifest was verified against the stored pages only'
-    : 'The run is not published yet';
+  await Promise.all(Array.from({ length: concurrency }, verifyPages));
+  const notes = await verifyFolder(store, run, slices, isPublished, findings);
+  const totals = sumTotals(slices.map((slice) => slice.totals));
+  if (isPublished) {
+    verifyHeader(store, subject, slices, totals, findings);
+    for (const verify of [verifySummary, verifyPointer]) {
+      await verify(store, subject, findings).catch((error: unknown) => findings.reportConflict(null, error));
+    }
+  }
+  if (!isPublished) notes.unshift('The run is not published yet');
+  else if (slices.every(({ logged }) => logged === 0)) {
+    notes.unshift('The page log no longer has the run, so the manifest was verified against the stored pages only');
+  }
+  const { since, until, bounded } = run;
   return {
     run: run.run,
     published: isPublished,
     bounds: isPublished && bounded && until !== undefined ? { since, until } : null,
     ...totals,
-    notes: [...(isPublished && isLogged(chains) ? [] : [unverified]), ...leftovers],
+    notes,
     findings: findings.found,
     findingCount: findings.count,
   };
 }
 
-async function verifyDocuments(
-  { store }: VerifyDependencies,
-  published: PublishedRun,
-  chains: readonly Chain[],
-  totals: RunTotals,
-  findings: Findings,
-): Promise<void> {
-  const { header, manifest } = published;
-  const problems = [
-    ...headerProblems(header, manifest, chains),
-    ...differences(header, expectedHeader(header, chains, totals)).map((text) => `it has the ${text}`),
-  ];
-  for (const problem of problems) findings.report(null, `${store.locate(manifest)}: ${problem}`);
-  for (const verify of [verifySummary, verifyPointer]) {
-    await verify(store, published, findings).catch((error: unknown) => findings.reportConflict(null, error));
+/** Collects what is wrong with a run. */
+class Findings {
+  readonly found: Finding[] = [];
+  count = 0;
+
+  report(page: number | null, message: string): void {
+    this.count += 1;
+    if (this.found.length < maxFindings) this.found.push({ page, message });
+  }
+
+  /** Reports an object or a record that is not as it was written. Any other error is thrown again. */
+  reportConflict(page: number | null, error: unknown): undefined {
+    if (!isExportError(error, 'PageConflictError')) throw error;
+    this.report(page, error.message);
+  }
+
+  /** The items up to the first one that cannot be read, which is reported. */
+  async *readable<Item>(items: AsyncIterable<Item>): AsyncGenerator<Item, undefined> {
+    try {
+      yield* items;
+    } catch (error) {
+      this.reportConflict(null, error);
+    }
   }
 }
 
-/** Where the header contradicts itself or the manifest's own key. */
-function headerProblems(header: PublishedRun['header'], manifest: string, chains: readonly Chain[]): string[] {
-  const { run, startedAt, since, filter, api } = header;
-  const toSecond = (instant: string) => instant.slice(0, 'yyyy-mm-ddThh:mm:ss'.length);
-  const problems: readonly (readonly [string, boolean])[] = [
-    [`its export, run and date belong to ${manifestKey(header)}`, manifestKey(header) !== manifest],
-    [`its startedAt, ${startedAt}, is not that of its run ID`, toSecond(startedAt) !== toSecond(startOf(run))],
-    [`its slices are not those of its pages`, (header.slices?.length ?? 1) !== chains.length],
-    [`its since, ${since}, is not that of its filter`, api === undefined && filter.date?.gte !== secondOf(since)],
-  ];
-  return problems.flatMap(([problem, applies]) => (applies ? [problem] : []));
+/** A slice of the run, or the run if it has one slice, as far as its pages have been read. */
+interface SeenSlice {
+  readonly ref: ChainRef;
+  totals: RunTotals;
+  /** How many entries the log has of it. */
+  logged: number;
+  first?: PageEntry | undefined;
+  last?: PageEntry | undefined;
 }
 
-/** What the header says of the pages, as the manifest lists them and the log has them. */
-function expectedHeader(
-  { slices, since, until }: PublishedRun['header'],
-  chains: readonly Chain[],
-  totals: RunTotals,
-): object {
-  const known = chains.flatMap(({ first, last }) => (first && last ? [{ first, last }] : []));
-  return {
-    totals,
-    ...(known.length === chains.length ? serviceTimes({ slices: known }) : {}),
-    slices:
-      slices &&
-      chains.map((chain, index) => ({
-        since: index === 0 ? since : slices[index - 1]?.until,
-        until: index === chains.length - 1 ? (until ?? null) : slices[index]?.until,
-        ...chain.totals,
-      })),
-  };
+interface ExpectedPage {
+  readonly page: ManifestPage;
+  /** Its number within its slice, and the slice. */
+  readonly ref: ChainRef & { readonly page: number };
+  /** The cursor that the page after it was requested with. */
+  readonly nextCursor: StoredCursor;
+  readonly entry: PageEntry | undefined;
+}
+
+function addTo(slice: SeenSlice, page: Pick<ManifestPage, 'reports' | 'bytes'>, entry: PageEntry | undefined): void {
+  slice.totals = { pages: slice.totals.pages + 1, ...addPage(slice.totals, page) };
+  slice.first = slice.totals.pages === 1 ? entry : slice.first;
+  slice.last = entry;
+  if (entry !== undefined) slice.logged += 1;
+}
+
+/**
+ * The pages that the manifest lists, compared with the log. The log of a run whose entries may have expired is not read: entries
+ * disappear in any order, over days.
+ */
+async function* pagesOfManifest(
+  { log, store }: VerifyDependencies,
+  run: RunKeyParts,
+  { header, manifest, pages }: PublishedRun,
+  slices: SeenSlice[],
+  findings: Findings,
+): AsyncGenerator<ExpectedPage> {
+  const hasExpired = log.mayHaveExpired(header.startedAt);
+  let entries: AsyncGenerator<PageEntry, undefined> | undefined;
+  let root: PageEntry['documentRoot'] = null;
+  let count = 0;
+  for await (const [page, following] of withFollowing(findings.readable(pages))) {
+    count += 1;
+    if (entries === undefined) {
+      const slice = header.slices && slices.length + 1;
+      const attempt = slice && (pageAt(run, page.key)?.attempt ?? 1);
+      const ref = { export: run.export, run: run.run, slice, attempt };
+      slices.push({ ref, totals: zeroTotals, logged: 0 });
+      entries = findings.readable(hasExpired ? noEntries() : log.entries(ref));
+    }
+    const slice = slices.at(-1) as SeenSlice;
+    const previous = slice.last;
+    const { value: entry } = await entries.next();
+    addTo(slice, page, entry);
+    const ref = { ...slice.ref, page: slice.totals.pages };
+    for (const problem of differences(page, { page: count, slice: ref.slice, key: pageKey(run, ref) })) {
+      findings.report(count, `${store.locate(manifest)}: the page in line ${count} has the ${problem}`);
+    }
+    const isLast = following === undefined || following.slice !== page.slice;
+    const nextCursor = isLast ? null : following.cursor;
+    if (entry !== undefined) {
+      const listed = { ...optionalFields, ...page, page: ref.page, nextCursor };
+      const [difference] = differences(entry, listed).map((text) => `${describePage(entry)} has the ${text}`);
+      const problem = chainProblem(run, previous, entry, root) ?? difference;
+      if (problem !== undefined) findings.report(count, `The page log: ${problem}`);
+      root = entry.documentRoot ?? root;
+    }
+    yield { page, ref, nextCursor, entry };
+    if (!isLast) continue;
+    for await (const _ of entries) slice.logged += 1;
+    entries = undefined;
+  }
+  if (count === 0) findings.report(null, `${store.locate(manifest)}: it lists no pages`);
+  for (const { ref, logged, totals } of slices.some((slice) => slice.logged > 0) ? slices : []) {
+    if (logged === totals.pages) continue;
+    const ofSlice = ref.slice === undefined ? '' : ` of slice ${ref.slice}`;
+    findings.report(null, `Number of pages${ofSlice}: ${totals.pages} in the manifest, ${logged} in the page log`);
+  }
+}
+
+/** The fields of a page in the manifest; absent is a value, too. */
+const optionalFields = {
+  compression: undefined,
+  storedBytes: undefined,
+  storedSha256: undefined,
+  transferredBytes: undefined,
+};
+
+/** The pages in the log of a run that has no manifest. */
+async function* pagesOfLog(
+  { log }: VerifyDependencies,
+  run: Run,
+  slices: SeenSlice[],
+  findings: Findings,
+): AsyncGenerator<ExpectedPage> {
+  const begun = run.slices === undefined ? 1 : await log.lastSlice(run);
+  let root: PageEntry['documentRoot'] = null;
+  for (let number = 1; number <= begun; number += 1) {
+    const slice: SeenSlice = { ref: sliceOf(run, number), totals: zeroTotals, logged: 0 };
+    slices.push(slice);
+    for await (const entry of findings.readable(log.entries(slice.ref))) {
+      const problem = chainProblem(run, slice.last, entry, root);
+      if (problem !== undefined) findings.report(entry.page, `The page log: ${problem}`);
+      addTo(slice, entry, entry);
+      root = entry.documentRoot ?? root;
+      yield { page: entry, ref: entry, nextCursor: entry.nextCursor, entry };
+    }
+  }
+}
+
+/** Each item with the one after it. */
+async function* withFollowing<Item>(items: AsyncIterable<Item>): AsyncGenerator<readonly [Item, Item | undefined]> {
+  let current: { readonly item: Item } | undefined;
+  for await (const following of items) {
+    if (current !== undefined) yield [current.item, following];
+    current = { item: following };
+  }
+  if (current !== undefined) yield [current.item, undefined];
+}
+
+async function* noEntries(): AsyncGenerator<PageEntry> {}
+
+/** `slices.0.pages 3, not 2`: the fields that are in `stated` with another value than in `expected`. */
+function differences(stated: unknown, expected: object, path = ''): string[] {
+  return Object.entries(expected).flatMap(([field, wanted]) => {
+    const found = (stated as Record<string, unknown> | null | undefined)?.[field];
+    if (typeof wanted === 'object' && wanted !== null) return differences(found, wanted as object, `${path}${field}.`);
+    return found === wanted ? [] : [`${path}${field} ${JSON.stringify(found)}, not ${JSON.stringify(wanted)}`];
+  });
 }
 
 /** Where the object of a page, or its metadata, contradicts the manifest or the log; undefined if it does not. */
 async function findProblem(
-  { store }: VerifyDependencies,
+  store: StoreReader,
   { run }: RunKeyParts,
-  { page, entry, ref, nextCursor }: ExpectedPage,
+  { page, ref, nextCursor, entry }: ExpectedPage,
   isPublished: boolean,
 ): Promise<string | undefined> {
   try {
@@ -179,107 +290,104 @@ async function findProblem(
     return undefined;
   });
   if (stored === undefined) return undefined;
-  const { revision } = stored;
-  const isPage = stored.page === ref?.page && stored.slice === ref.slice && stored.attempt === ref.attempt;
-  const problems: readonly (readonly [string, boolean])[] = [
-    [`has the metadata of ${describePage(stored)} of run ${stored.run}`, stored.run !== run || !isPage],
-    ['has the SHA-256 of other content in its metadata', stored.bytes !== page.bytes || stored.sha256 !== page.sha256],
-    [`has ${stored.reports} reports in its metadata, not ${page.reports}`, stored.reports !== page.reports],
-    ['has another document root in its metadata', entry !== undefined && stored.documentRoot !== entry.documentRoot],
-    ['has another transferredBytes in its metadata', stored.transferredBytes !== page.transferredBytes],
-    ['has another cursor in its metadata', !isSameCursor(stored.cursor, page.cursor)],
-    ['has another next cursor in its metadata', !isSameCursor(stored.nextCursor, nextCursor)],
+  const { bytes, sha256, reports, transferredBytes } = page;
+  const expected = {
+    run,
+    slice: ref.slice,
+    attempt: ref.attempt,
+    page: ref.page,
+    bytes,
+    sha256,
+    reports,
+    transferredBytes,
+    cursor: cursorHash(page.cursor),
+    nextCursor: cursorHash(nextCursor),
+    documentRoot: entry === undefined ? stored.documentRoot : entry.documentRoot,
     // After a move to another bucket, an ETag differs if a key of KMS encrypts the copy, or it was copied in other parts. Then the
     // SHA-256 decides, which has been compared. A run that is not published needs the revisions that were logged.
-    [
-      `was replaced: its revision is ${revision}, but ${entry?.revision} was logged`,
-      !isPublished && entry !== undefined && revision !== entry.revision,
-    ],
-  ];
-  return problems.find(([, applies]) => applies)?.[0];
+    revision: isPublished || entry === undefined ? stored.revision : entry.revision,
+  };
+  const stated = { ...stored, cursor: cursorHash(stored.cursor), nextCursor: cursorHash(stored.nextCursor) };
+  return differences(stated, expected).map((difference) => `has the ${difference}, in its metadata`)[0];
 }
 
 /** A cursor may be stored as its hash. */
-function isSameCursor(one: StoredCursor, other: StoredCursor): boolean {
-  if (one === null || other === null) return one === other;
-  return typeof one === 'string' && typeof other === 'string' ? one === other : cursorHash(one) === cursorHash(other);
-}
-
-const cursorHash = (cursor: NonNullable<StoredCursor>): string =>
-  typeof cursor === 'string' ? hash('sha256', cursor) : cursor.sha256;
+const cursorHash = (cursor: StoredCursor): string | null =>
+  typeof cursor === 'string' ? hash('sha256', cursor) : (cursor?.sha256 ?? null);
 
 /**
- * Reports pages in the run's folder that follow the last page of their slice in its manifest or its log. Returns a note about pages
- * of earlier attempts of slices: as those of an abandoned run, they are left over.
+ * Reports pages in the folder of a published run that its manifest does not include. Returns notes about pages of earlier attempts of
+ * slices, which are left over as those of an abandoned run are, and about pages that an unfinished run has not logged.
  */
-async function reportUnexpectedPages(
-  { store }: VerifyDependencies,
+async function verifyFolder(
+  store: StoreReader,
   run: RunKeyParts,
-  chains: readonly Chain[],
+  slices: readonly SeenSlice[],
   isPublished: boolean,
   findings: Findings,
-): Promise<readonly string[]> {
-  const known = new Map(chains.map((chain) => [chain.ref.slice, chain]));
-  const further: (readonly [PageRef, string])[] = [];
-  let leftovers = 0;
+): Promise<string[]> {
+  const known = new Map(slices.map((slice) => [slice.ref.slice, slice]));
+  let earlier = 0;
+  let unlogged = 0;
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
     if (page === undefined) continue;
-    // A slice may have begun since the log was read.
-    const { ref, totals } = known.get(page.slice) ?? { ref: page, totals: { pages: 0 } };
-    // A slice of a run that is not published may have started over since its log was read.
-    const isOther = isPublished ? (page.attempt ?? 1) < (ref.attempt ?? 1) : page.attempt !== ref.attempt;
-    if (isOther) leftovers += 1;
-    else if (page.attempt !== ref.attempt || page.page > totals.pages) further.push([page, key]);
+    const { ref = page, totals = zeroTotals } = known.get(page.slice) ?? {};
+    const [attempt, newest] = [page.attempt ?? 1, ref.attempt ?? 1];
+    if (attempt < newest) earlier += 1;
+    else if (attempt === newest && page.page <= totals.pages) continue;
+    else if (!isPublished) unlogged += 1;
+    else findings.report(page.page, `${store.locate(key)} exists, but the manifest does not include it`);
   }
-  // Found after all pages are listed: the run may have progressed since its log was read.
-  const lastPages = new Map<number | undefined, number>();
-  for (const [page, key] of further) {
-    const { slice, attempt } = page;
-    if (!isPublished && !lastPages.has(slice)) {
-      lastPages.set(slice, await findLastPage(store, run, page, known.get(slice)?.last, findings));
-    }
-    if (page.page <= (lastPages.get(slice) ?? 0) && attempt === (known.get(slice)?.ref ?? page).attempt) continue;
-    findings.report(page.page, `${store.locate(key)} exists, but neither the manifest nor the log includes it`);
-  }
-  const text = leftovers === 1 ? '1 page of an earlier attempt' : `${leftovers} pages of earlier attempts`;
-  return leftovers === 0 ? [] : [`${text} of slices left over in its folder: the run does not contain them`];
+  const ofEarlier = earlier === 1 ? '1 page of an earlier attempt' : `${earlier} pages of earlier attempts`;
+  return [
+    ...(earlier === 0 ? [] : [`${ofEarlier} of slices left over in its folder: the run does not contain them`]),
+    ...(unlogged === 0
+      ? []
+      : [`Pages in its folder that are not logged: ${unlogged}. The run checks them when it reaches them`]),
+  ];
 }
 
-/**
- * The last page of a slice of an unfinished run. Pages may be stored that are not logged yet, or were not when the log was read, each
- * requested with the cursor of its predecessor. The first one that is unreadable is reported, and counts as the last page.
- */
-async function findLastPage(
-  store: VerifyDependencies['store'],
-  run: RunKeyParts,
-  { slice, attempt }: PageRef,
-  logged: PageEntry | undefined,
+/** Compares the header with the manifest's own key, with the pages, and with what the log has of them. */
+function verifyHeader(
+  store: StoreReader,
+  { header, manifest }: PublishedRun,
+  slices: readonly SeenSlice[],
+  totals: RunTotals,
   findings: Findings,
-): Promise<number> {
-  let cursor: StoredCursor = logged === undefined || logged.repeats ? null : logged.nextCursor;
-  let last = logged?.page ?? 0;
-  while (cursor !== null || last === 0) {
-    const page = last + 1;
-    let stored: StoredPage | undefined;
-    try {
-      stored = await store.find(pageKey(run, { slice, attempt, page }));
-    } catch (error) {
-      findings.reportConflict(page, error);
-      return page;
-    }
-    const isNext =
-      stored?.run === run.run && stored.page === page && stored.slice === slice && stored.attempt === attempt;
-    if (stored === undefined || !isNext || !isSameCursor(stored.cursor, cursor)) return last;
-    cursor = stored.nextCursor;
-    last = page;
+): void {
+  const { since, until } = header;
+  const known = slices.flatMap(({ first, last }) => (first && last ? [{ first, last }] : []));
+  const expected = {
+    // Of export, run and date.
+    key: manifest,
+    startedAt: startOf(header.run),
+    filter: header.api === undefined ? { date: { gte: secondOf(since) } } : {},
+    totals,
+    ...(known.length === slices.length ? serviceTimes({ slices: known }) : {}),
+    sliceCount: slices.length,
+    slices:
+      header.slices &&
+      slices.map((slice, index) => ({
+        since: index === 0 ? since : header.slices?.[index - 1]?.until,
+        until: index === slices.length - 1 ? (until ?? null) : header.slices?.[index]?.until,
+        ...slice.totals,
+      })),
+  };
+  const stated = {
+    ...header,
+    key: manifestKey(header),
+    startedAt: secondOf(header.startedAt),
+    sliceCount: header.slices?.length ?? 1,
+  };
+  for (const difference of differences(stated, expected)) {
+    findings.report(null, `${store.locate(manifest)}: it has the ${difference}`);
   }
-  return last;
 }
 
 /** `run.json`, or `bounded.json`, repeats the header of the manifest. */
 async function verifySummary(
-  store: VerifyDependencies['store'],
+  store: StoreReader,
   { header, manifest }: PublishedRun,
   findings: Findings,
 ): Promise<void> {
@@ -293,21 +401,21 @@ async function verifySummary(
   }
 }
 
-/** `latest.json` may point to a newer run than the verified one, but not to an older one, and never to a bounded one. */
+/** `latest.json` points to the verified run or to a newer one, and never to a bounded one. */
 async function verifyPointer(
-  store: VerifyDependencies['store'],
+  store: StoreReader,
   { header, manifest }: PublishedRun,
   findings: Findings,
 ): Promise<void> {
-  if (header.bounded) return;
-  const address = store.locate(latestKey(header.export));
-  const pointer = await readLatestPointer(store, header.export);
+  const { export: exportName, run, sequence, bounded } = header;
+  if (bounded) return;
+  const address = store.locate(latestKey(exportName));
+  const pointer = await readLatestPointer(store, exportName);
   if (pointer === undefined) return findings.report(null, `${address} is missing`);
-  const { sequence, run } = pointer;
-  const pointsHere = sequence === header.sequence && run === header.run && pointer.manifest === manifest;
-  const isSameRun = sequence === header.sequence || run === header.run;
-  if (sequence < header.sequence || (isSameRun && !pointsHere)) {
-    const problem = sequence > header.sequence ? 'but with another sequence' : 'which is older than this run';
-    findings.report(null, `${address} points to run ${run} at ${pointer.manifest}, ${problem}`);
-  }
+  const isNewer = pointer.sequence > sequence && pointer.run !== run;
+  if (isNewer || differences(pointer, { run, sequence, manifest }).length === 0) return;
+  findings.report(
+    null,
+    `${address} points to run ${pointer.run} at ${pointer.manifest}, not to this run or a newer one`,
+  );
 }

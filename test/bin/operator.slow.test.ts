@@ -141,7 +141,7 @@ describe('verify', () => {
         const ended = await runOn(out, 'verify', ...args);
         expect(ended).toMatchObject({
           status: 1,
-          stdout: expect.stringMatching(`run ${id}, .*\\n.*manifest.json is missing`),
+          stderr: expect.stringContaining(`The manifest ${manifest} is missing, although its run was published`),
         });
       }
       expect(lines(await runOn(out, 'status', 'daily')).find((line) => line.includes(id))).toMatch(/ damaged /);
@@ -189,7 +189,7 @@ describe('verify', () => {
       stderr: expect.stringContaining('Invalid run ID'),
     });
     const missing = await runOn(out, 'verify', '--run', '20260101T000000Z-aaaaaa');
-    expect(missing).toMatchObject({ status: 2, stderr: expect.stringContaining('has no manifest') });
+    expect(missing).toMatchObject({ status: 2, stderr: expect.stringContaining('is not published') });
   });
 });
 

@@ -62,7 +62,6 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
   'lib/operator': [
     'run-view.ts',
-    'expected-pages.ts',
     'verify-run.ts',
     'bounded-start.ts',
     'plan-run.ts',

@@ -1,10 +1,14 @@
 /** `report-exporter verify`: reads runs again, from the manifest to the last byte, and reports what has changed. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import { ExportError } from '../../core/errors.ts';
-import { type RunId, zeroTotals } from '../../core/model.ts';
-import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
-import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
+import type { RunId } from '../../core/model.ts';
+import { manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
+import {
+  findManifest,
+  missingManifest,
+  openPublishedRun,
+  readLatestPointer,
+} from '../../core/storage/published-runs.ts';
 import { type ExportTarget, type UnreadableExport, unreadableExport } from '../../target/target.ts';
 import {
   allExports,
@@ -20,7 +24,7 @@ import { countKinds } from '../output/export-table.ts';
 import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
-import { findRun, noRunError, readStates, stateOfRun } from '../run-view.ts';
+import { noRunError, readStates, stateOfRun } from '../run-view.ts';
 import { type VerifiedRun, verifyRun } from '../verify-run.ts';
 
 export interface VerifyOptions extends TargetOptions {
@@ -89,16 +93,17 @@ async function verifyOne(
 
 /**
  * Verifies the run `runId`, or else the newest published run, or else the unfinished one. Undefined: there is no run yet.
- * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one
+ * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one; PageConflictError if it was published,
+ *   and its manifest is missing or was changed
  */
 async function verifyExport(
-  deployed: ExportTarget,
+  target: ExportTarget,
   runId: string | undefined,
   onPage: (bytes: number) => void,
 ): Promise<VerifiedRun | undefined> {
-  const { store, log, name } = deployed;
+  const { store, log, name } = target;
   const deps = { store, log, onPage };
-  const run = runId === undefined ? await findNewestRun(deployed) : parseRunId(runId);
+  const run = runId === undefined ? await findNewestRun(target) : parseRunId(runId);
   if (run === undefined) {
     const { active } = (await log.exportState(name)) ?? {};
     return active && (await verifyRun(deps, active));
@@ -106,23 +111,12 @@ async function verifyExport(
   const manifest = manifestKeyFromRunId(name, run);
   const published = await findManifest(store, manifest);
   if (published !== undefined) return await verifyRun(deps, published);
-  const active = stateOfRun(await readStates(deployed), run)?.active;
+  const { active, lastCompleted } = stateOfRun(await readStates(target), run) ?? {};
   if (active?.run === run) return await verifyRun(deps, active);
-  const outcome = runId === undefined ? 'damaged' : (await findRun(deployed, run))?.state;
-  if (outcome === 'damaged') {
-    // The run was published, so its missing manifest is damage, not a wrong argument.
-    const message = `${store.locate(manifest)} is missing: the manifest of a published run`;
-    const findings = [{ page: null, message }];
-    return { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
+  if (lastCompleted?.result.run === run && lastCompleted.result.manifest !== null) {
+    throw missingManifest(store.locate(manifest));
   }
-  const unfinished =
-    active === undefined ? '' : `. The unfinished run is ${active.run}, at ${store.locate(manifestKey(active))}`;
-  throw new ExportError(
-    'ConfigurationError',
-    outcome === 'empty'
-      ? `Run ${run} of export ${name} found no reports, and was not published because publishEmptyRuns is false`
-      : `Run ${run} of export ${name} has no manifest at ${store.locate(manifest)}: it was abandoned, or it never existed${unfinished}`,
-  );
+  return await verifyRun(deps, await openPublishedRun(store, name, run));
 }
 
 /**

@@ -61,12 +61,12 @@ describe('verify', () => {
         status: 1,
         stdout: expect.stringMatching(`Verification failed: .*run ${run}`),
       });
-      expect(stdout).toMatch(/latest\.json (is missing|points to run .* older)/);
+      expect(stdout).toMatch(/latest\.json (is missing|points to run .*, not to this run)/);
     }
     await rm(manifest);
     expect(await runInProcess(words, env)).toMatchObject({
       status: 1,
-      stdout: expect.stringMatching(`run ${run}[^]*manifest.json is missing: the manifest of a published run`),
+      stderr: expect.stringContaining(`The manifest ${manifest} is missing, although its run was published. Restore`),
     });
   });
 
