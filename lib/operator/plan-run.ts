@@ -1,35 +1,37 @@
 /** What the next start would do, without doing it: the same decision that BeginRun makes, with its reason. */
 
 import { isExportError } from '../core/errors.ts';
-import { type Cursor, type ExportState, emptyState, type Run, type RunId } from '../core/model.ts';
-import type { SliceCounts, StoreReader } from '../core/ports.ts';
+import { type Cursor, type ExportState, emptyState, type Instant, type Run, type RunId } from '../core/model.ts';
+import type { PageRequest, SliceCounts, StoreReader } from '../core/ports.ts';
 import { progressOf, type RunProgress } from '../core/run-progress.ts';
-import { type Slice, sliceOf, slicesOf } from '../core/slices.ts';
+import { slicesOf } from '../core/slices.ts';
 import { type BeginRunDependencies, decide, definitionFor } from '../core/steps/begin-run.ts';
 import { parseStartInput } from '../core/steps/start-input.ts';
 import { pageKey } from '../core/storage/keys.ts';
 import type { StartRequest } from '../target/target.ts';
 import { type BoundableExport, findDone } from './bounded-start.ts';
 
+/** `plan` of `--json`, and the next request. */
 export type Plan =
   /** Why the start would be skipped, or fail. */
   | { readonly act: 'skip' | 'refuse'; readonly reason: string }
   | {
       readonly act: 'start' | 'resume';
       readonly reason: string;
-      readonly run: Run;
-      readonly slices: SliceCounts;
+      /** The run that would be resumed; null for a new one. */
+      readonly run: RunId | null;
       /** The unfinished run that the start would abandon. */
       readonly abandons: RunId | null;
+      readonly since: Instant;
+      readonly until: Instant | null;
+      readonly bounded: boolean;
+      readonly slices: (SliceCounts & { readonly lengthSeconds: number; readonly parallel: number }) | null;
+      readonly slice: number | null;
       /** The page to request next; null if all pages are stored and the run only has to be published. */
-      readonly next: NextPage | null;
+      readonly page: number | null;
+      readonly cursor: Cursor | null;
+      readonly next: PageRequest | undefined;
     };
-
-interface NextPage {
-  readonly slice: Slice;
-  readonly page: number;
-  readonly cursor: Cursor | null;
-}
 
 type PlanDependencies = Omit<BeginRunDependencies, 'emit'> &
   BoundableExport & { readonly store: Pick<StoreReader, 'find'> };
@@ -50,18 +52,25 @@ export async function planRun(deps: PlanDependencies, request: StartRequest = {}
     const { result } = await decide({ ...deps, definition }, state, input, plannedExecution);
     if (result.act === 'skip') return { act: 'skip', reason: result.reason };
     const { act, run } = result;
-    if (act === 'start') {
-      const { counts: slices } = progressOf(run, 0, []);
-      const next = { slice: sliceOf(run, 1), page: 1, cursor: null };
-      return { act, reason: result.reason, run, slices, abandons: state.active?.run ?? null, next };
-    }
-    const { next, unlogged } = await findNextPage(deps, run, result.progress);
-    const failure = state.active?.lastFailure;
-    const ended = failure === undefined ? 'was interrupted' : `failed (${failure.error})`;
-    const stored =
-      unlogged === 0 ? '' : `; pages after its log are stored already and only have to be logged: ${unlogged}`;
-    const reason = `run ${run.run} ${ended} and is resumed${stored}`;
-    return { act, reason, run, slices: result.progress.counts, abandons: null, next };
+    const progress = result.act === 'start' ? progressOf(run, 0, []) : result.progress;
+    // A new run has no pages.
+    const store = act === 'start' ? { find: async () => undefined } : deps.store;
+    const { next, unlogged } = await findNextPage(store, run, progress);
+    const { since, until = null, bounded = false, slices } = run;
+    return {
+      act,
+      reason: result.act === 'start' ? result.reason : reasonToResume(run, state, unlogged),
+      run: act === 'start' ? null : run.run,
+      abandons: act === 'start' ? (state.active?.run ?? null) : null,
+      since,
+      until,
+      bounded,
+      slices: slices ? { ...progress.counts, lengthSeconds: slices.lengthMs / 1_000, parallel: slices.parallel } : null,
+      slice: next?.slice ?? null,
+      page: next?.page ?? null,
+      cursor: next?.cursor ?? null,
+      next,
+    };
   } catch (error) {
     // A state that cannot be read is no refusal.
     const isConflict = state !== undefined && isExportError(error, 'PageConflictError');
@@ -70,31 +79,46 @@ export async function planRun(deps: PlanDependencies, request: StartRequest = {}
   }
 }
 
+function reasonToResume({ run }: Run, { active }: ExportState, unlogged: number): string {
+  const failure = active?.lastFailure;
+  const ended = failure === undefined ? 'was interrupted' : `failed (${failure.error})`;
+  const stored =
+    unlogged === 0 ? '' : `; pages after its log are stored already and only have to be logged: ${unlogged}`;
+  return `run ${run} ${ended} and is resumed${stored}`;
+}
+
+interface NextPage extends PageRequest {
+  readonly slice: number | undefined;
+  readonly page: number;
+}
+
 /**
  * The page to request next, of the oldest slice that is not complete: the first one after the log that no earlier attempt has stored; and
  * how many pages before it are stored, but not logged.
  */
 async function findNextPage(
-  { store }: PlanDependencies,
+  store: PlanDependencies['store'],
   run: Run,
   progress: RunProgress,
-): Promise<{ readonly next: NextPage | null; readonly unlogged: number }> {
+): Promise<{ readonly next: NextPage | undefined; readonly unlogged: number }> {
+  const { request, startedAt: begunAt } = run;
   const lastPages = new Map(progress.slices.map(({ slice, last }) => [slice.slice, last]));
   let unlogged = 0;
-  for (const slice of slicesOf(run)) {
-    const last = lastPages.get(slice.slice);
+  for (const ref of slicesOf(run)) {
+    const { slice, since, until } = ref;
+    const last = lastPages.get(slice);
     let page = last?.page ?? 0;
     let cursor = last?.nextCursor ?? null;
     while (page === 0 || cursor !== null) {
       page += 1;
-      const stored = await store.find(pageKey(run, { ...slice, page }));
+      const stored = await store.find(pageKey(run, { ...ref, page }));
       // If only the hash of its next cursor is stored, the page is requested again.
       if (stored === undefined || (stored.nextCursor !== null && typeof stored.nextCursor !== 'string')) {
-        return { next: { slice, page, cursor }, unlogged };
+        return { next: { request, since, until, begunAt, cursor, label: `page ${page}`, slice, page }, unlogged };
       }
       cursor = stored.nextCursor;
       unlogged += 1;
     }
   }
-  return { next: null, unlogged };
+  return { next: undefined, unlogged };
 }

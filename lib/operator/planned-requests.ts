@@ -48,29 +48,21 @@ export function plannedRequest(
 /** One page may be the only one; the second shows that its cursor is accepted. */
 const maxPages = 2;
 
-/**
- * Requests the page and the one after it, if there is one. Stores nothing. `onRequest` is called before a request is sent.
- * @throws as `probePage` does
- */
+/** Requests the page and the one after it, if there is one. Stores nothing. @throws as `probePage` does */
 export async function* requestPages(
   { definition, service, log }: Pick<ExportTarget, 'definition' | 'service' | 'log'>,
   first: PageRequest,
-  {
-    notify,
-    onRequest,
-  }: { readonly notify: (text: string) => void; readonly onRequest: (sent: PlannedRequest) => void },
+  notify: (text: string) => void,
 ): AsyncGenerator<RequestedPage> {
   await using client = await service.connect(notify);
   const { from, at } = apiFor(service.settings, first.request).next;
   let root = await rootOfFirstProbe(definition, log);
   let page = first;
   for (let count = 1; count <= maxPages; count += 1) {
-    const request = plannedRequest(service, page);
-    onRequest(request);
     const probed = await probePage(client, page, root);
     const { contentType, reports, serviceTime, nextCursor, documentRoot, documentRootText, timing } = probed.received;
     yield {
-      request,
+      request: plannedRequest(service, page),
       contentType,
       bytes: probed.bytes,
       reports,
@@ -113,7 +105,6 @@ export function notesOn(
   { definition, service }: Pick<ExportTarget, 'definition' | 'service'>,
   [first, second]: readonly RequestedPage[],
 ): readonly string[] {
-  if (first === undefined) return [];
   const { request, next } = apiFor(service.settings, definition.request);
   const templates = JSON.stringify([request.path, request.query, request.body]);
   const hasSince = templates.includes('{since}') || templates.includes('{filter}');
@@ -123,11 +114,11 @@ export function notesOn(
       definition.dates.upperBound === undefined,
     'a run requests the next page once a page has arrived, not its headers alone: the body has it':
       next.from === 'body',
-    'the first page has no reports: try an earlier --since': first.reports === 0,
+    'the first page has no reports: try an earlier --since': first?.reports === 0,
     'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found':
-      first.next.cursor === null,
+      second === undefined,
     'both pages have the same next page, so a run would fail: check next.to':
-      first.next.cursor !== null && first.next.cursor === second?.next.cursor,
+      second !== undefined && first?.next.cursor === second.next.cursor,
   };
   return Object.entries(notes).flatMap(([note, applies]) => (applies ? [note] : []));
 }

@@ -21,13 +21,13 @@ describe('the plan of a new run', () => {
   it('starts a first run with the oldest report, or at the initial value', async () => {
     expect(await plan(anExportBench())).toMatchObject({
       act: 'start',
-      run: { since: '1970-01-01T00:00:00Z' },
+      since: '1970-01-01T00:00:00Z',
       reason: expect.stringContaining('every report'),
     });
     const initial = at('2026-11-01T00:00:00Z');
     const bench = anExportBench({ definition: { since: { from: 'watermark', initial, overlapMs: 0 } } });
     expect(await plan(bench)).toMatchObject({
-      run: { since: initial },
+      since: initial,
       reason: expect.stringContaining('since.initial'),
     });
   });
@@ -37,7 +37,7 @@ describe('the plan of a new run', () => {
     await bench.start();
     expect(await plan(bench)).toMatchObject({
       act: 'start',
-      run: { since: '2026-11-20T01:44:59Z' },
+      since: '2026-11-20T01:44:59Z',
       reason: 'the watermark 2026-11-20T01:59:59Z minus the overlap of 900 s',
       abandons: null,
     });
@@ -57,9 +57,11 @@ describe('the plan of an unfinished run', () => {
     const last = active && (await bench.log.last(active));
     expect(await plan(bench)).toMatchObject({
       act: 'resume',
-      run: { run: active?.run, since: active?.since, request: active?.request },
+      run: active?.run,
+      since: active?.since,
       reason: `run ${active?.run} failed (RequestRejectedError) and is resumed`,
-      next: { page: 2, cursor: last?.nextCursor },
+      page: 2,
+      next: { request: active?.request, cursor: last?.nextCursor },
     });
   });
 
@@ -88,7 +90,7 @@ describe('the plan of an unfinished run', () => {
     const planned = await plan(bench);
     expect(planned).toMatchObject({
       act: 'resume',
-      next: page === null ? null : { page },
+      page,
       reason: expect.stringMatching(/pages after its log .*: 8$/),
     });
     isLogDown = false;
@@ -120,14 +122,16 @@ describe('the plan of an unfinished run', () => {
 describe('the plan of a run with several slices', () => {
   const bounds = { since: at('2026-11-01T00:00:00Z'), until: at('2026-11-01T00:05:00Z') };
   const input = { ...bounds, parallel: 2, slice: 'PT2M' };
-  const slices = { count: 3, lengthMs: 120_000, parallel: 2 };
+  const slices = { count: 3, lengthSeconds: 120, parallel: 2 };
 
   it('has the cuts', async () => {
     expect(await plan(anExportBench(), input)).toMatchObject({
       act: 'start',
-      run: { ...bounds, bounded: true, slices },
-      slices: { done: 0, count: 3 },
-      next: { slice: { slice: 1, since: bounds.since, until: '2026-11-01T00:02:00Z' } },
+      ...bounds,
+      bounded: true,
+      slices: { ...slices, done: 0 },
+      slice: 1,
+      next: { since: bounds.since, until: '2026-11-01T00:02:00Z' },
     });
   });
 
@@ -143,22 +147,23 @@ describe('the plan of a run with several slices', () => {
     expect((await bench.start(input)).status).toBe('failed');
     expect(await plan(bench, input)).toMatchObject({
       act: 'resume',
-      run: { slices },
-      slices: { done: 2, count: 3 },
-      next: { slice: { slice: 2, since: '2026-11-01T00:02:00Z', until: '2026-11-01T00:04:00Z' }, page: 2 },
+      slices: { ...slices, done: 2 },
+      slice: 2,
+      page: 2,
+      next: { since: '2026-11-01T00:02:00Z', until: '2026-11-01T00:04:00Z' },
     });
     expect(await plan(bench, { ...input, slice: 'PT1M' })).toMatchObject({
       act: 'refuse',
       reason: expect.stringContaining('slices were 2 minutes long and would now be 1 minutes long'),
     });
-    expect(await plan(bench)).toMatchObject({ act: 'start', slices: { count: 1 } });
+    expect(await plan(bench)).toMatchObject({ act: 'start', slices: null });
   });
 
   it('skips bounds that were exported, and refuses those that do not fit', async () => {
     const bench = anExportBench();
     expect((await bench.start(bounds)).status).toBe('completed');
     expect(await plan(bench, bounds)).toMatchObject({ act: 'skip', reason: expect.stringContaining('has exported') });
-    expect(await plan(bench, { ...bounds, again: true })).toMatchObject({ act: 'start', slices: { count: 1 } });
+    expect(await plan(bench, { ...bounds, again: true })).toMatchObject({ act: 'start', slices: null });
     const late = { ...bounds, until: at('2026-12-01T00:00:00Z') };
     expect(await plan(bench, late)).toMatchObject({
       act: 'refuse',
@@ -167,7 +172,8 @@ describe('the plan of a run with several slices', () => {
     const series = { since: bounds.since, until: at('2026-11-01T00:10:00Z'), each: 'PT5M' };
     expect(await plan(bench, series)).toMatchObject({
       act: 'start',
-      run: { since: bounds.until, until: series.until },
+      since: bounds.until,
+      until: series.until,
     });
   });
 });

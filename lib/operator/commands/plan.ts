@@ -2,9 +2,8 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
-import type { PageRequest } from '../../core/ports.ts';
 import { shellQuote } from '../../core/sanitize.ts';
-import { describeLocalExport, noSettingsFile } from '../../local/directory.ts';
+import { describeLocalExport } from '../../local/directory.ts';
 import type { LocalExport } from '../../local/settings.ts';
 import {
   type ExportTarget,
@@ -49,53 +48,22 @@ export interface PlanOptions extends TargetOptions, RunOptions {
   readonly request?: boolean;
 }
 
-const concurrency = 8;
-
 export async function planCommand(
   names: readonly string[],
   options: PlanOptions,
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { stdout, stderr, env, program } = context;
-  const { all = false, request: sends = false, json = false, settings: file, out, stack } = options;
+  const { all = false, settings: file, out, stack } = options;
   const problems = [...usageErrors];
   const start = readStartRequest(options, problems);
   if (all && names.length > 0) problems.push('--all: plans every export; leave out the names of exports');
-  const run = async (exports: readonly (ExportToPlan | UnreadableExport)[], startCommand: (name: string) => string) => {
-    const isOne = !all && names.length <= 1;
-    const notify = (text: string) => stderr.write(`${text}\n`);
-    const style = textStyleFor(stdout, env);
-    const planned = await mapConcurrently(exports, concurrency, async (each) => {
-      if ('error' in each) return { row: each, lines: unreadableLines(each, style) };
-      const lines: string[] = [];
-      const given = { start, sends, startCommand: startCommand(each.name), notify, style };
-      try {
-        return { row: await planExport(each, given, lines), lines };
-      } catch (error) {
-        // The request that was sent is shown above the error of the service.
-        if (isOne && !json) await print(stdout, linesText(lines));
-        if (isOne) throw error;
-        // One that cannot be planned does not hide the others.
-        const row = unreadableExport(each.name, each.serviceName, error);
-        return { row, lines: [...lines, ...unreadableLines(row, style)] };
-      }
-    });
-    const rows = planned.map(({ row }) => row);
-    if (json) await print(stdout, `${JSON.stringify(isOne ? rows[0] : { exports: rows })}\n`);
-    else await print(stdout, linesText(planned.flatMap(({ lines }) => lines)));
-    const found = rows.map((row) => ('error' in row ? 'unreadable' : row.plan.act));
-    if (!isOne && !json) await print(stdout, `${countKinds(found, acts)}\n`);
-    return found.some((act) => act === 'unreadable' || act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
-  };
+  const common = { ...options, start, isOne: !all && names.length <= 1 };
   if (file === undefined) {
     return await runOnDeployment(options, problems, context, async (deployment) => {
-      const startCommand = (name: string) => `${program} start ${name} ${deployment.option}`;
       const selected = await selectExports(deployment, names, all);
-      const exports = all
-        ? await deployment.openAll()
-        : await Promise.all(selected.map((name) => deployment.open(name)));
-      return await run(exports, startCommand);
+      const opened = all ? deployment.openAll() : Promise.all(selected.map((name) => deployment.open(name)));
+      return await planExports(await opened, (name) => `start ${name} ${deployment.option}`, common, context);
     });
   }
   if (out !== undefined || stack !== undefined) {
@@ -105,14 +73,11 @@ export async function planCommand(
     const exports = (await readExports({ settings: file, all }, names, [])).map((each) => newExport(each, context));
     return { exports, [Symbol.asyncDispose]: async () => {} };
   };
+  const startCommand = (name: string) => `local --settings ${shellQuote(file)} ${name}`;
   return await runOn(open, options, problems, context, async ({ exports }) =>
-    run(exports, (name) => `${program} local --settings ${shellQuote(file)} ${name}`),
+    planExports(exports, startCommand, common, context),
   );
 }
-
-const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
-
-const linesText = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('');
 
 /** What a plan needs of an export. */
 type ExportToPlan = Pick<
@@ -131,13 +96,53 @@ function newExport(settings: LocalExport, { env }: CommandContext): ExportToPlan
   };
 }
 
+const concurrency = 8;
+const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
+
+async function planExports(
+  exports: readonly (ExportToPlan | UnreadableExport)[],
+  startCommand: (name: string) => string,
+  options: PlanOptions & { readonly start: StartRequest; readonly isOne: boolean },
+  { stdout, stderr, env, program }: CommandContext,
+): Promise<number> {
+  const { isOne, json = false } = options;
+  const style = textStyleFor(stdout, env);
+  const show = async (row: Row) => {
+    const lines = [
+      ...('plan' in row ? planLines(row, `${program} ${startCommand(row.export)}`, style) : []),
+      ...('error' in row ? unreadableLines(row, style) : []),
+    ];
+    if (!json) await print(stdout, lines.map((line) => `${line}\n`).join(''));
+  };
+  const rows = await mapConcurrently(exports, concurrency, async (each): Promise<Row> => {
+    if ('error' in each) return each;
+    let planned: PlannedExport | undefined;
+    try {
+      for await (const known of planExport(each, options, (text) => stderr.write(`${text}\n`))) planned = known;
+      return planned as PlannedExport;
+    } catch (error) {
+      // The request that was sent is shown above the error of the service.
+      if (isOne && planned !== undefined) await show(planned);
+      if (isOne) throw error;
+      // One that cannot be planned does not hide the others.
+      const unreadable = unreadableExport(each.name, each.serviceName, error);
+      return planned === undefined ? unreadable : { ...planned, ...unreadable };
+    }
+  });
+  for (const row of rows) await show(row);
+  if (json) await print(stdout, `${JSON.stringify(isOne ? rows[0] : { exports: rows })}\n`);
+  const found = rows.map((row) => ('error' in row ? 'unreadable' : row.plan.act));
+  if (!isOne && !json) await print(stdout, `${countKinds(found, acts)}\n`);
+  return found.some((act) => act === 'unreadable' || act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
+}
+
 /** The object of `--json`. */
 interface PlannedExport {
   readonly export: string;
   /** The settings file, in a directory; null if the settings come from elsewhere. */
   readonly settings: string | null;
   readonly schedule: ScheduleState;
-  readonly plan: { readonly act: Plan['act']; readonly reason: string };
+  readonly plan: Plan;
   /** The first request of the run; null if it would send none. */
   readonly request: PlannedRequest | null;
   /** With `--request`: what was found, and what a person who describes an API should know. */
@@ -145,77 +150,60 @@ interface PlannedExport {
   readonly notes?: readonly string[];
 }
 
-/** Adds what a person reads to `lines`, also if it fails later. */
-async function planExport(
+type Row = PlannedExport | UnreadableExport | (PlannedExport & UnreadableExport);
+
+/** Yields what is known so far: the last one is complete. */
+async function* planExport(
   planned: ExportToPlan,
-  given: {
-    readonly start: StartRequest;
-    readonly sends: boolean;
-    readonly startCommand: string;
-    readonly notify: (text: string) => void;
-    readonly style: TextStyle;
-  },
-  lines: string[],
-): Promise<PlannedExport> {
-  if (planned.settings?.problem !== undefined) throw planned.settings.problem;
-  const { name, settings: { file = null } = {} } = planned;
+  { start, request: sends = false }: { readonly start: StartRequest; readonly request?: boolean },
+  notify: (text: string) => void,
+): AsyncGenerator<PlannedExport> {
+  const { name, settings, service } = planned;
+  if (settings?.problem !== undefined) throw settings.problem;
   const schedule = await planned.readSchedule();
-  const plan = await planRun({ ...planned, runtime: systemRuntime }, given.start);
-  lines.push(...planLines(name, plan, describeSchedule(schedule, given.startCommand)));
-  if (planned.settings !== undefined) lines.push(`  settings ${file ?? noSettingsFile}`);
-  const page = nextRequest(plan);
-  const request = page === undefined ? null : plannedRequest(planned.service, page);
-  const result = { export: name, settings: file, schedule, plan: planJson(plan), request };
-  if (page === undefined || !given.sends) {
-    lines.push(...(request === null ? [] : requestLines(request)));
-    return result;
-  }
+  const { next, ...plan } = { next: undefined, ...(await planRun({ ...planned, runtime: systemRuntime }, start)) };
+  const request = next === undefined ? null : plannedRequest(service, next);
+  const known = { export: name, settings: settings?.file ?? null, schedule, plan: plan as Plan, request };
+  yield known;
+  if (!sends || next === undefined) return;
   const pages: RequestedPage[] = [];
-  const onRequest = (sent: PlannedRequest) => lines.push(...requestLines(sent));
-  for await (const found of requestPages(planned, page, { notify: given.notify, onRequest })) {
-    lines.push(...responseLines(found));
-    pages.push(found);
+  for await (const page of requestPages(planned, next, notify)) {
+    pages.push(page);
+    yield { ...known, pages };
   }
-  const notes = notesOn(planned, pages);
-  lines.push(...notes.map((note) => `${given.style('yellow', '!')} ${note}`), 'Nothing was stored.');
-  return { ...result, pages, notes };
+  yield { ...known, pages, notes: notesOn(planned, pages) };
 }
 
-function nextRequest(plan: Plan): PageRequest | undefined {
-  if (!('run' in plan) || plan.next === null) return undefined;
-  const { run, next } = plan;
-  const { since, until } = next.slice;
-  return {
-    request: run.request,
+function planLines(planned: PlannedExport, startCommand: string, style: TextStyle): readonly string[] {
+  const { export: name, settings, schedule, plan, request, pages = [], notes } = planned;
+  const when = describeSchedule(schedule, startCommand);
+  if (!('run' in plan)) {
+    const outcome = plan.act === 'skip' ? 'be skipped' : 'fail';
+    return [`A start of ${name} would ${outcome}: ${plan.reason}`, ...detailLines({ when, settings })];
+  }
+  const { act, reason, run, abandons, since, until, bounded, slices, slice, page } = plan;
+  const abandoned = abandons === null ? '' : ` and abandons run ${abandons}`;
+  const next = page === null ? 'none: all pages are stored, and the run only has to be published' : `${page}`;
+  const details = {
+    when: bounded ? null : when,
+    why: reason,
     since,
     until,
-    begunAt: run.startedAt,
-    cursor: next.cursor,
-    label: `page ${next.page}`,
+    slices: slices && slicesText(slices),
+    page: act === 'start' ? null : `${next}${slice === null ? '' : ` of slice ${slice}`}`,
+    settings,
   };
+  return [
+    `The next start of ${name} ${run === null ? `begins a new ${bounded ? 'bounded ' : ''}run${abandoned}` : `resumes run ${run}`}`,
+    ...detailLines(details),
+    ...(request === null || pages.length > 0 ? [] : requestLines(request)),
+    ...pages.flatMap((found) => [...requestLines(found.request), ...responseLines(found)]),
+    ...(notes === undefined ? [] : [...notes.map((note) => `${style('yellow', '!')} ${note}`), 'Nothing was stored.']),
+  ];
 }
 
-function planJson(plan: Plan) {
-  if (!('run' in plan)) return plan;
-  const { act, reason, run, abandons, next } = plan;
-  const { since, until = null, bounded = false, slices } = run;
-  return {
-    act,
-    reason,
-    run: act === 'resume' ? run.run : null,
-    abandons,
-    since,
-    until,
-    bounded,
-    slices:
-      slices === undefined
-        ? null
-        : { ...plan.slices, lengthSeconds: slices.lengthMs / 1_000, parallel: slices.parallel },
-    slice: next?.slice.slice ?? null,
-    page: next?.page ?? null,
-    cursor: next?.cursor ?? null,
-  };
-}
+const detailLines = (details: Readonly<Record<string, string | null>>): readonly string[] =>
+  Object.entries(details).flatMap(([name, text]) => (text === null ? [] : [`  ${name.padEnd(8)} ${text}`]));
 
 function describeSchedule(schedule: ScheduleState, startCommand: string): string {
   if (schedule.kind === 'scheduled') return scheduleText(schedule);
@@ -223,31 +211,9 @@ function describeSchedule(schedule: ScheduleState, startCommand: string): string
   return `${isNone ? 'no schedule' : scheduleText(schedule)}; to start a run: ${startCommand}`;
 }
 
-function planLines(name: string, plan: Plan, when: string): string[] {
-  if (!('run' in plan)) {
-    const outcome = plan.act === 'skip' ? 'be skipped' : 'fail';
-    return [`A start of ${name} would ${outcome}: ${plan.reason}`, `  when     ${when}`];
-  }
-  const { act, reason, run, abandons, next } = plan;
-  const { since, until, bounded, slices } = run;
-  const what = bounded ? 'bounded run' : 'run';
-  const abandoned = abandons === null ? '' : ` and abandons run ${abandons}`;
-  const place = next === null ? 'none: all pages are stored, and the run only has to be published' : `${next.page}`;
-  const ofSlice = next?.slice.slice === undefined ? '' : ` of slice ${next.slice.slice}`;
-  return [
-    `The next start of ${name} ${act === 'start' ? `begins a new ${what}${abandoned}` : `resumes run ${run.run}`}`,
-    ...(bounded ? [] : [`  when     ${when}`]),
-    `  why      ${reason}`,
-    `  since    ${since}`,
-    ...(until === undefined ? [] : [`  until    ${until}`]),
-    ...(slices === undefined ? [] : [`  slices   ${slicesText(slices, plan.slices.done)}`]),
-    ...(act === 'start' ? [] : [`  page     ${place}${ofSlice}`]),
-  ];
-}
+type Slices = NonNullable<Extract<Plan, { readonly run: unknown }>['slices']>;
 
-type Slices = NonNullable<Extract<Plan, { readonly run: object }>['run']['slices']>;
-
-function slicesText({ count, lengthMs, parallel }: Slices, done: number): string {
+function slicesText({ done, count, lengthSeconds, parallel }: Slices): string {
   const isDone = done === 0 ? '' : `; ${done} are done`;
-  return `${count.toLocaleString('en')} of ${coarseDuration(lengthMs)}, ${parallel} at a time${isDone}`;
+  return `${count.toLocaleString('en')} of ${coarseDuration(lengthSeconds * 1_000)}, ${parallel} at a time${isDone}`;
 }
