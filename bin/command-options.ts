@@ -7,7 +7,7 @@ import { sanitizeArgument } from '../lib/operator/arguments.ts';
 const repeatedOptions = new WeakSet<Option>();
 
 /**
- * An option of the parser. A value is optional for it, so that {@link usageErrors} can report a missing one together with all other
+ * An option of the parser. A value is optional for it, so that {@link readArguments} can report a missing one together with all other
  * problems. The help shows it as required.
  */
 export function commandOption(flags: string, description: string, defaultValue?: string): Option {
@@ -23,38 +23,52 @@ export function commandOption(flags: string, description: string, defaultValue?:
   return defaultValue === undefined ? option : option.default(defaultValue);
 }
 
+/** Settings that have no option, by the option that one may expect. */
+const settingsWithoutOption: Readonly<Record<string, string>> = {
+  '--api-key-env': 'services.<name>.apiKeyEnv',
+  '--proxy-url': 'services.<name>.proxyUrl',
+  '--ca': 'services.<name>.tls.ca',
+  '--client-certificate': 'services.<name>.tls.clientCertificate',
+  '--client-key': 'services.<name>.tls.clientKey',
+  '--client-key-passphrase-env': 'services.<name>.tls.clientKeyPassphraseEnv',
+  '--header': 'services.<name>.headers',
+  '--no-compression': 'services.<name>.compression',
+  '--root-element': 'services.<name>.rootElement',
+  '--overlap': 'exports[].since.overlap',
+  '--filter': 'exports[].filter',
+  '--format': 'exports[].format',
+  '--container': 'exports[].container',
+  '--max-pages': 'exports[].maxPages',
+  '--max-empty-pages': 'exports[].maxEmptyPages',
+};
+
+function describeUnknown(option: string): string {
+  const setting = settingsWithoutOption[option];
+  const advice = setting === undefined ? '' : `; set ${setting} in a settings file, and use local --settings`;
+  return sanitizeArgument(`${option}: no such option${advice}`);
+}
+
 /**
- * Unknown options, arguments other than `expected`, repeated options, and options without their value. The latter get
- * their default value, so that the command can check its other settings too. `settings` are named instead of hidden options.
+ * The names among the arguments, of which the command takes `maxNames`, and problems: unknown options, further names, repeated options,
+ * and options without their value. The latter get their default value, so that the command can check its other settings too.
  */
-export function usageErrors(
-  command: Command,
-  expected: readonly string[],
-  settings: Readonly<Record<string, string>> = {},
-): string[] {
-  const remaining = [...expected];
-  const excess = command.args
-    .filter((word) => {
-      const index = remaining.indexOf(word);
-      if (index >= 0) remaining.splice(index, 1);
-      return index < 0;
-    })
-    .map((word) =>
-      sanitizeArgument(word.startsWith('-') ? `${word.split('=')[0]}: no such option` : `${word}: unexpected argument`),
-    );
-  const options = command.options.filter(({ hidden }) => !hidden);
-  const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli');
+export function readArguments(command: Command, maxNames: number) {
+  // The parser leaves unknown options among the names. The word after one is its value.
+  const isUnknown = (word = '') => word.startsWith('-');
+  const hasValue = (word = '') => isUnknown(word) && !word.includes('=');
+  const unknown = command.args.filter(isUnknown).map((word) => word.split('=')[0] ?? '');
+  const names = command.args.filter((word, index, all) => !isUnknown(word) && !hasValue(all[index - 1]));
   // An empty value is usually a variable that is not set.
-  const incomplete = options.filter(
+  const incomplete = command.options.filter(
     (option) => option.optional && [true, ''].includes(command.getOptionValue(option.attributeName())),
   );
   for (const option of incomplete) command.setOptionValue(option.attributeName(), option.defaultValue);
-  return [
-    ...excess,
-    ...given
-      .filter(({ hidden }) => hidden)
-      .map(({ long }) => `${long}: no such option; set ${settings[long ?? '']} in a settings file and use --settings`),
-    ...options.filter((option) => repeatedOptions.has(option)).map(({ long }) => `${long}: is given more than once`),
+  const repeated = command.options.filter((option) => repeatedOptions.has(option));
+  const problems = [
+    ...unknown.map(describeUnknown),
+    ...names.slice(maxNames).map((name) => sanitizeArgument(`${name}: unexpected argument`)),
+    ...repeated.map(({ long }) => `${long}: is given more than once`),
     ...incomplete.map(({ long }) => `${long}: needs a value`),
   ];
+  return { names, problems };
 }

@@ -1,7 +1,6 @@
 /** The commands with their options and help. Examples are written for a program on the PATH, and shown as it can be run here. */
 
 import type { CommandContext } from '../lib/operator/context.ts';
-import { settingsWithoutOption } from '../lib/operator/arguments.ts';
 
 /** `names` is the first argument, or a list if the command takes any number of them. */
 type CommandFunction = (
@@ -16,8 +15,6 @@ export interface CommandDefinition {
   readonly description: string;
   readonly options: readonly (keyof typeof optionTable)[];
   readonly help: string;
-  /** Options that there are not, and the settings that there are instead. */
-  readonly settings?: Readonly<Record<string, string>>;
   readonly load: () => Promise<CommandFunction>;
 }
 
@@ -98,7 +95,6 @@ Examples:
   $ report-exporter local --settings report-exporter.json nightly   # an export of a settings file
 
 Exit status: 0 completed or skipped; 1 failed; 2 wrong usage or settings; 130 interrupted.`,
-    settings: settingsWithoutOption,
     load: async () => (await import('../lib/operator/commands/local.ts')).localCommand,
   },
 

@@ -2,11 +2,11 @@
 
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { type CommandContext, exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { sanitizeArgument } from '../lib/operator/arguments.ts';
-import { commandOption, usageErrors } from './command-options.ts';
+import { commandOption, readArguments } from './command-options.ts';
 import { commands, optionTable } from './commands.ts';
 import { packageFile } from './package-file.ts';
 
@@ -29,27 +29,21 @@ export async function runProgram(args: readonly string[], context: CommandContex
     .showHelpAfterError(`For help: ${programName} --help`);
 
   let exitStatus: number = exitStatuses.ok;
-  for (const [name, { argument, description, options, help, settings = {}, load }] of Object.entries(commands)) {
+  for (const [name, { argument, description, options, help, load }] of Object.entries(commands)) {
     const command = program.command(name).description(description);
     if (argument !== undefined) command.argument(...argument);
     for (const option of options) {
       const [flags, about, defaultValue]: readonly [string, string, string?] = optionTable[option];
       command.addOption(commandOption(flags, about, defaultValue));
     }
-    // The parser knows them, so that their values are not taken for names.
-    for (const flag of Object.keys(settings)) {
-      command.addOption(new Option(flag.startsWith('--no-') ? flag : `${flag} [value]`).hideHelp());
-    }
     command
       .addHelpText('after', help.replaceAll(' report-exporter ', ` ${programName} `))
       .allowUnknownOption()
       .allowExcessArguments()
       .action(async () => {
-        // The parser passes unknown options as arguments.
-        const names = [command.processedArgs[0] ?? []].flat().filter((word: string) => !word.startsWith('-'));
-        const problems = usageErrors(command, names, settings);
+        const isList = argument?.[0].endsWith('...]') ?? false;
+        const { names, problems } = readArguments(command, isList ? Infinity : argument === undefined ? 0 : 1);
         const run = await load();
-        const isList = argument?.[0].endsWith('...]');
         const given = { ...command.opts(), version, packageFolder: dirname(packageFile) };
         exitStatus = await run((isList ? names : names[0]) as never, given as never, problems, context);
       });

@@ -228,7 +228,7 @@ describe('report-exporter local --settings', () => {
       services: { acme: { vendor: 'ACME', apiKeyEnv: 'sk-live/1' } },
       exports: [{ name: 'nightly', size: 11 }],
     });
-    const ended = await runInProcess([...local, '--vendor', 'A B', '--nope', '--export', 'x', 'nightly', '--all'], env);
+    const ended = await runInProcess([...local, 'nightly', '--nope', '--export', 'x', '--all'], env);
     expect(ended).toMatchObject({ status: 2, stdout: '' });
     const [heading, ...lines] = ended.stderr.trimEnd().split('\n');
     expect(heading).toBe('Error: 7 problems:');
