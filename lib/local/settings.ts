@@ -16,11 +16,12 @@ export interface LocalExport {
   readonly compression?: Compression | undefined;
 }
 
-/** The settings file of an export's last run, and the options that override it, by their names in camel case. */
+/** The settings file of an export's last run, and the options of that run that later ones keep. */
 export interface SettingsSource {
   /** An absolute path. */
   readonly file: string;
-  readonly options: Readonly<Record<string, unknown>>;
+  readonly simulate?: boolean | undefined;
+  readonly compress?: boolean | undefined;
 }
 
 /** What a directory keeps: the settings of the last run, and the file that the next one reads again. Absent: there was none. */

@@ -38,14 +38,3 @@ export function selectionProblems(
     `  Its exports: ${listNames(existing)}`,
   ];
 }
-
-/** They are written over those of the file. `*` is the service, or each of the exports, that the command selects. */
-export const settingOptions = {
-  baseUrl: ['--base-url', 'services.*.baseUrl'],
-  vendor: ['--vendor', 'services.*.vendor'],
-  cursorIn: ['--cursor-in', 'services.*.cursorIn'],
-  filterUntil: ['--filter-until', 'services.*.filterUntil'],
-  export: ['--export', 'exports.*.name'],
-  size: ['--size', 'exports.*.size'],
-  compress: ['--compress', 'bucket.compression'],
-} as const satisfies Record<string, readonly [option: string, path: string]>;

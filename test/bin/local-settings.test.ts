@@ -5,7 +5,6 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { apiSchema } from '../../lib/settings/api-settings.ts';
-import { always, delayed } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
 import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
@@ -162,7 +161,7 @@ describe('report-exporter local --settings', () => {
     expect(await runInProcess(['start', '--all', '--out', out], env)).toMatchObject({ status: 0 });
   });
 
-  it('uses a simulator with --simulate, without a key', async () => {
+  it('uses a simulator with --simulate, without a key, but simulates no other API', async () => {
     const { out, local } = await aFile({
       services: { acme: { baseUrl: 'https://reports.example.com', vendor: 'ACME' } },
       exports: [{ name: 'nightly', size: 10 }],
@@ -173,31 +172,23 @@ describe('report-exporter local --settings', () => {
     expect(await runInProcess(['start', '--out', out, '--json'])).toMatchObject({ status: 0 });
     const plan = JSON.parse((await runInProcess(['plan', '--out', out, '--json'])).stdout);
     expect(JSON.stringify(plan.request)).toContain('ACME');
-  });
 
-  it('simulates no other API, and says what to do', async () => {
-    const { file, local } = await aFile(described({}));
-    expect(await runInProcess([...local, '--simulate'], env)).toMatchObject({
+    const other = await aFile(described({}));
+    const problem = `--simulate: ${other.file} services.acme describes another API, and only the Report Export Service`;
+    expect(await runInProcess([...other.local, '--simulate'], env)).toMatchObject({
       status: 2,
-      stderr: expect.stringContaining(
-        `--simulate: ${file} services.acme describes another API, and only the Report Export Service is simulated`,
-      ),
+      stderr: expect.stringContaining(problem),
     });
   });
 
-  it.each([
-    [
-      { kind: 'oauth2', tokenUrl: '', clientId: 'exporter' },
-      { format: 'json', reports: '/data/*' },
-    ],
-    [{ kind: 'basic' }, { format: 'csv' }],
-  ])('exports from the API that the file describes: %j with %j', async (auth, page) => {
-    const describedAt = (url: string) =>
-      described({ page, auth: 'tokenUrl' in auth ? { ...auth, tokenUrl: `${url}/token` } : auth });
+  it('exports from the API that the file describes', async () => {
+    const page = { format: 'json', reports: '/data/*' };
+    const settingsOf = (url: string) =>
+      described({ page, auth: { kind: 'oauth2', tokenUrl: `${url}/token`, clientId: 'exporter' } });
     const secret = 'user:a-secret';
-    const api = apiSchema.parse(describedAt('http://127.0.0.1').services.acme.api);
+    const api = apiSchema.parse(settingsOf('http://127.0.0.1').services.acme.api);
     const { baseUrl } = await aService({ apiKey: secret, api });
-    const { services } = describedAt(baseUrl);
+    const { services } = settingsOf(baseUrl);
     services.acme.baseUrl = baseUrl;
     const { out, local } = await aFile({ services, exports: [{ name: 'nightly', size: 2 }] });
     const ended = await runInProcess([...local, '--json'], { REPORT_EXPORT_API_KEY: secret });
@@ -205,22 +196,13 @@ describe('report-exporter local --settings', () => {
     expect(await runInProcess(['verify', '--out', out, '--json'], env)).toMatchObject({ status: 0 });
   });
 
-  it.each([
-    [
-      { maxPageBytes: 20 },
-      'ConfigurationError',
-      /^Report service sent \d+ bytes for page 1 .*maxPageBytes is 20\. Raise/,
-    ],
-    [{ headersTimeout: 'PT0.1S' }, 'ServiceUnavailableError', /within 100 ms/],
-  ])('has the limits and timeouts of the file: %j', async (limits, name, message) => {
-    const service = await aService({ faults: always(delayed('headersTimeout' in limits ? 10_000 : 0)) });
-    const { local } = await aFile({
-      services: { acme: { baseUrl: service.baseUrl, vendor: 'ACME', ...limits } },
-      exports: [{ name: 'nightly' }],
-    });
-    const ended = await runInProcess([...local, '--max-attempts', '1', '--json'], env);
+  it('has the limits of the file', async () => {
+    const { baseUrl } = await aService();
+    const services = { acme: { baseUrl, vendor: 'ACME', maxPageBytes: 20 } };
+    const { local } = await aFile({ services, exports: [{ name: 'nightly' }] });
+    const ended = await runInProcess([...local, '--json'], env);
     expect(ended.status).toBe(1);
-    expect(jsonOf(ended).error).toMatchObject({ name, message: expect.stringMatching(message) });
+    expect(jsonOf(ended).error?.message).toMatch(/^Report service sent \d+ bytes for page 1 .*maxPageBytes is 20/);
   });
 
   it('reports every problem of the file and of the options at once, and exits with 2', async () => {
@@ -228,18 +210,18 @@ describe('report-exporter local --settings', () => {
       services: { acme: { vendor: 'ACME', apiKeyEnv: 'sk-live/1' } },
       exports: [{ name: 'nightly', size: 11 }],
     });
-    const ended = await runInProcess([...local, 'nightly', '--nope', '--export', 'x', '--all'], env);
+    const ended = await runInProcess([...local, 'nightly', '--size', '3', '--nope', '--export', 'x', '--all'], env);
     expect(ended).toMatchObject({ status: 2, stdout: '' });
     const [heading, ...lines] = ended.stderr.trimEnd().split('\n');
     expect(heading).toBe('Error: 7 problems:');
     expect(lines).toEqual([
       '  --nope: no such option',
       '  --export: cannot be combined with --settings; name the exports as arguments',
+      '  --size: cannot be combined with --settings; set exports[].size in the file',
       '  --all: runs every export; leave out the names of exports',
       expect.stringContaining(`  ${file}:3 services.acme.baseUrl: `),
       expect.stringContaining(`  ${file}:5 services.acme.apiKeyEnv: must be the name of an environment variable`),
       expect.stringContaining(`  ${file}:11 exports[0].size: must be 1 to 10`),
-      expect.stringContaining('  --vendor: '),
     ]);
     expect(ended.stderr).not.toContain('sk-live');
   });
@@ -323,24 +305,6 @@ describe('a start without the key of its service', () => {
     expect(await stateOfOne()).toBe('failed');
   });
 
-  it('names all variables of its service', async () => {
-    const { local } = await aFile({
-      services: {
-        acme: {
-          baseUrl: 'https://a.example',
-          apiKeyEnv: 'OTHER_KEY',
-          tls: { clientCertificate: 'cert.pem', clientKey: 'key.pem', clientKeyPassphraseEnv: 'CLIENT_PASSPHRASE' },
-        },
-      },
-      exports: [{ name: 'one' }],
-    });
-    const ended = await runInProcess(local, {});
-    expect(ended).toMatchObject({ status: 2, stdout: '' });
-    expect(ended.stderr).toMatch(
-      /Failed: one\n {2}.*OTHER_KEY is not set.*\n {2}.*tls\.clientKeyPassphraseEnv is not set/,
-    );
-  });
-
   it('is shown if the start is refused, and without the name of a variable that could be the key', async () => {
     const { file, local, out, statusOf } = await twoServices();
     expect(await runInProcess([...local, 'one'], env)).toMatchObject({ status: 0 });
@@ -394,7 +358,6 @@ describe('later starts in a directory', () => {
 
   it.each([
     ['is gone', undefined, 'does not exist'],
-    ['is invalid', { exports: [] }, 'exports: must have at least one export'],
     [
       'has the export no more',
       { services: { acme: { baseUrl: 'https://x.example' } }, exports: [{ name: 'b' }] },

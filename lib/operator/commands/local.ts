@@ -1,5 +1,6 @@
 /** `report-exporter local`: one run on this machine, with the settings of the command line; with `--settings`, runs of exports of a settings file. */
 
+import { resolve } from 'node:path';
 import { systemRuntime } from '../../core/clock.ts';
 import type { ExportState } from '../../core/model.ts';
 import { describeLocalExport, directoryOption, startLocalExport } from '../../local/directory.ts';
@@ -7,7 +8,7 @@ import { openStateFile, stateFileIn } from '../../local/sqlite/state-file.ts';
 import type { LocalExport } from '../../local/settings.ts';
 import { pageLogIn } from '../../local/sqlite/page-log.ts';
 import { type CommandContext, defaultDirectory, exitStatuses, reportError } from '../context.ts';
-import { readExports, type SettingOptions, settingsSource } from '../local-settings.ts';
+import { readExports, type SettingOptions } from '../local-settings.ts';
 import { sanitizeArgument } from '../arguments.ts';
 import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
 import { type Startable, startExports } from '../start-exports.ts';
@@ -42,7 +43,8 @@ export async function localCommand(
     if (file === undefined && exitStatus === exitStatuses.usage) stderr.write(`For help: ${program} local --help\n`);
     return exitStatus;
   }
-  const source = file === undefined ? undefined : settingsSource(file, options);
+  const { simulate, compress } = options;
+  const source = file === undefined ? undefined : { file: resolve(file), simulate, compress };
   const machine = { env, runtime: systemRuntime };
   const startable: Startable = {
     option: directoryOption(out),
@@ -60,19 +62,30 @@ export async function localCommand(
   return await startExports(startable, selected, start, context);
 }
 
+/** The options that describe the only export, and what there is instead with a settings file. */
+const insteadOfOptions = {
+  export: '--export: cannot be combined with --settings; name the exports as arguments',
+  baseUrl: '--base-url: cannot be combined with --settings; set services.<name>.baseUrl in the file, or use --simulate',
+  vendor: '--vendor: cannot be combined with --settings; set services.<name>.vendor in the file',
+  cursorIn: '--cursor-in: cannot be combined with --settings; set services.<name>.cursorIn in the file',
+  filterUntil: '--filter-until: cannot be combined with --settings; set services.<name>.filterUntil in the file',
+  size: '--size: cannot be combined with --settings; set exports[].size in the file',
+} as const;
+
 function findConflicts(names: readonly string[], options: LocalOptions): readonly string[] {
-  const { all = false, simulate, baseUrl, export: exportName } = options;
-  const hasFile = options.settings !== undefined;
-  const conflicts = {
-    '--export: cannot be combined with --settings; name the exports as arguments': hasFile && exportName !== undefined,
-    '--all: needs --settings. To run every export in a directory again: start --all': all && !hasFile,
-    '--all: runs every export; leave out the names of exports': all && hasFile && names.length > 0,
-    '--simulate: cannot be combined with --base-url, which names a service':
-      simulate !== undefined && baseUrl !== undefined,
-  };
+  const { all = false, simulate, baseUrl } = options;
+  if (options.settings !== undefined) {
+    const given = Object.entries(insteadOfOptions).filter(
+      ([name]) => options[name as keyof SettingOptions] !== undefined,
+    );
+    const both = all && names.length > 0 ? ['--all: runs every export; leave out the names of exports'] : [];
+    return [...given.map(([, problem]) => problem), ...both];
+  }
+  const isBoth = simulate !== undefined && baseUrl !== undefined;
   return [
-    ...(hasFile ? [] : names).map((name) => sanitizeArgument(`${name}: unexpected argument`)),
-    ...Object.entries(conflicts).flatMap(([problem, applies]) => (applies ? [problem] : [])),
+    ...names.map((name) => sanitizeArgument(`${name}: unexpected argument`)),
+    ...(all ? ['--all: needs --settings. To run every export in a directory again: start --all'] : []),
+    ...(isBoth ? ['--simulate: cannot be combined with --base-url, which names a service'] : []),
   ];
 }
 
