@@ -56,19 +56,18 @@ const maxFailures = 20;
 const maxPollDelayMs = 30_000;
 
 async function followRun(
-  deps: FollowDependencies,
+  { client, definition, log, store, runtime }: FollowDependencies,
   firstExecution: string,
   startInput: unknown,
-  options: StartOptions,
+  { signal, emit, notify, followers = () => 1 }: StartOptions,
 ): Promise<RunEnd> {
-  const { client, definition, log, store, runtime } = deps;
-  const { signal, emit, notify, followers = () => 1 } = options;
   const { name: exportName } = definition;
   const startedAt = runtime.now();
   let execution = firstExecution;
   let stateName: string | undefined;
   let seen: SeenRun | undefined;
   let incidentMs = 0;
+  let failures = 0;
   /** Says what seems to hold the run up, once. */
   const reportIncident = async () => {
     const incident = await readLastIncident(client, execution);
@@ -98,13 +97,12 @@ async function followRun(
         if (events.length === 0) await reportIncident();
         return undefined;
       }
-      const end = await readRunEnd({ exportName, stateName, log, store, notify }, described, seen?.run.run);
+      const end = await readRunEnd({ exportName, stateName, log, store, notify }, described);
       if (end.status !== 'continued') return end;
       execution = end.execution;
       notify(`The run continues in execution ${execution}`);
     }
   };
-  let failures = 0;
   while (!signal.aborted) {
     try {
       const end = await poll();
@@ -150,9 +148,7 @@ async function readSeenRun(log: PageLog, run: Run, previous: SeenRun | undefined
   return { run, progress: await readProgress(log, run, isKnown ? walkedSlices(previous.progress) : undefined) };
 }
 
-const cursorRejected = 'the service no longer accepts its cursor';
-
-/** What happened between two moments, as the events of the steps. Only the newest of several pages is known. */
+/** What happened between two moments, as the events of the steps. A run that starts over is a new one. Only the newest page is known. */
 function eventsBetween(
   previous: SeenRun | undefined,
   { run, progress }: SeenRun,
@@ -162,24 +158,13 @@ function eventsBetween(
   const { totals } = progress;
   const slices = run.slices && progress.counts;
   const known = previous?.run.run === run.run ? previous : undefined;
-  const before = known?.progress.totals ?? (previous === undefined && isResumed ? totals : zeroTotals);
+  const wasBegun = previous === undefined && isResumed;
+  const before = known?.progress.totals ?? (wasBegun ? totals : zeroTotals);
   const events: ExportEvent[] = [];
-  if (previous === undefined) {
+  if (known === undefined) {
     const { since, until, bounded, executionNumber } = run;
-    const event = isResumed ? 'run-resumed' : 'run-started';
+    const event = wasBegun ? 'run-resumed' : 'run-started';
     events.push({ event, ...about, since, until, bounded, slices, executionNumber, page: before.pages + 1, ...before });
-  } else if (known === undefined) {
-    events.push({ event: 'run-restarted', ...about, abandoned: previous.run.run, reason: cursorRejected });
-  } else {
-    const { attempts = {}, setAside = [] } = known.run.slices ?? {};
-    for (const [slice, attempt] of Object.entries(run.slices?.attempts ?? {})) {
-      if (attempt <= (attempts[slice] ?? 1)) continue;
-      events.push({ event: 'slice-restarted', ...about, slice: Number(slice), attempt, reason: cursorRejected });
-    }
-    for (const each of run.slices?.setAside ?? []) {
-      if (setAside.some(({ slice }) => slice === each.slice)) continue;
-      events.push({ event: 'slice-set-aside', ...about, ...each });
-    }
   }
   const [newest] = progress.slices
     .flatMap(({ last }) => last ?? [])

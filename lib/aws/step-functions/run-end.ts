@@ -2,14 +2,7 @@
 
 import type { DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
 import * as z from 'zod/mini';
-import {
-  type ExportState,
-  type FailedRun,
-  resultSchema,
-  type RunId,
-  type RunResult,
-  zeroTotals,
-} from '../../core/model.ts';
+import { type ExportState, type FailedRun, resultSchema, type RunResult, zeroTotals } from '../../core/model.ts';
 import type { PageLog, StoreReader } from '../../core/ports.ts';
 import { readProgress } from '../../core/run-progress.ts';
 import { continuationName } from '../../core/state-machine/definition.ts';
@@ -30,14 +23,13 @@ const continuedSchema = z.object({ next: z.literal('continue'), run: z.string(),
 const skippedSchema = z.object({ next: z.literal('skip'), reason: z.string(), done: z.optional(z.literal(true)) });
 const caughtErrorSchema = z.object({ Error: z.optional(z.string()), Cause: z.optional(z.string()) });
 
-/** The result of an execution that has ended; `lastSeen` is the run that it was last seen to work on. `continued`: another one has the run. */
+/** The result of an execution that has ended. `continued`: another one has the run. */
 export async function readRunEnd(
   deps: RunEndDependencies,
   ended: DescribeExecutionCommandOutput,
-  lastSeen: RunId | undefined,
 ): Promise<RunEnd | { readonly status: 'continued'; readonly execution: string }> {
   const { executionArn = '', status } = ended;
-  if (status !== 'SUCCEEDED') return await readFailure(deps, ended, lastSeen);
+  if (status !== 'SUCCEEDED') return await readFailure(deps, ended);
   const output = parseJson(ended.output);
   const completed = resultSchema.safeParse(output);
   if (completed.success) return completedRun(deps, completed.data);
@@ -71,11 +63,7 @@ export const siblingExecution = (executionArn: string, name: string): string =>
  * What FailRun has recorded: with the active run, or with the last one if that can never complete. If FailRun did not run or failed, what
  * the export state and the page log show.
  */
-async function readFailure(
-  deps: RunEndDependencies,
-  ended: DescribeExecutionCommandOutput,
-  lastSeen: RunId | undefined,
-): Promise<RunEnd> {
+async function readFailure(deps: RunEndDependencies, ended: DescribeExecutionCommandOutput): Promise<RunEnd> {
   const { executionArn = '', status } = ended;
   const failure = toFailure(ended, status === 'ABORTED');
   const { active, lastCompleted, lastAbandoned, recentExecutions }: Partial<ExportState> =
@@ -93,12 +81,12 @@ async function readFailure(
   if (active?.execution === executionArn) {
     const { totals, slices } = await readProgress(deps.log, active);
     const { run, since, until, bounded } = active;
-    const known = { run, since, until, bounded, ...totals };
-    return failed(known, active.slices !== undefined || slices[0]?.last?.repeats !== true);
+    return failed(
+      { run, since, until, bounded, ...totals },
+      active.slices !== undefined || slices[0]?.last?.repeats !== true,
+    );
   }
-  // The state names no execution of an abandoned run.
-  const isOwn = lastSeen === lastAbandoned?.run || recentExecutions?.[0] === executionArn;
-  if (active === undefined && isOwn && lastAbandoned?.failure.error === failure.error) {
+  if (active === undefined && lastAbandoned !== undefined && recentExecutions?.[0] === executionArn) {
     const { failure: _, ...known } = lastAbandoned;
     return failed(known, false);
   }
