@@ -37,7 +37,7 @@ function copyAssets(): void {
   cpSync(join(root, templates), join(dist, templates), { recursive: true });
 }
 
-/** With source maps, but without the sources in them: they translate a stack trace into files and lines. */
+/** Bundles have source maps without the sources in them: they translate a stack trace into files and lines. */
 function writeBundles(): void {
   for (const [step, { code, sourceMap }] of Object.entries(bundleWithSourceMaps())) {
     const folder = join(dist, 'functions', step);

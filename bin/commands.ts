@@ -70,10 +70,15 @@ export const optionTable = {
 const oneExport = ['[export]', 'name of the export; optional if there is only one'] as const;
 const someExports = ['[exports...]', 'names of exports; optional if there is only one'] as const;
 const target = ['out', 'stack', 'json'] as const;
-/** What a run is started with. */
+/** The options that a run is started with. */
 const start = ['since', 'until', 'each', 'again', 'parallel', 'slice', 'restart'] as const;
-/** What a settings file is for, in a run of one export. */
+/** The options that describe the only export, without a settings file. */
 const service = ['baseUrl', 'vendor', 'cursorIn', 'filterUntil', 'export', 'size', 'compress'] as const;
+
+/** Ends the help of every command. */
+export const exitStatusHelp = `
+Exit status: 0 success; 1 a run or a start failed, a problem was found, something cannot be read, or status --failed lists an export;
+2 wrong usage or settings, a refused start, or nothing to act on; 130 interrupted.`;
 
 export const commands: Readonly<Record<string, CommandDefinition>> = {
   local: {
@@ -92,9 +97,7 @@ Examples:
   $ report-exporter local                                           # a first run, against the simulator
   $ REPORT_EXPORT_API_KEY=… report-exporter local --base-url https://reports.example.com --vendor ACME --out /data/acme
   $ report-exporter local --since 2026-10-01 --until 2026-11-01 --parallel 8 # a month, 8 slices at a time
-  $ report-exporter local --settings report-exporter.json nightly   # an export of a settings file
-
-Exit status: 0 completed or skipped; 1 failed; 2 wrong usage or settings; 130 interrupted.`,
+  $ report-exporter local --settings report-exporter.json nightly   # an export of a settings file`,
     load: async () => (await import('../lib/operator/commands/local.ts')).localCommand,
   },
 
@@ -109,10 +112,7 @@ completed run is older than its schedule's freshness.
 Examples:
   $ report-exporter status --stack ReportExporter --failed
   $ report-exporter status nightly --stack ReportExporter --watch
-  $ report-exporter status --json | jq -r '.exports[] | select(.stale).export'
-
-Exit status: 0; 1 if the state of an export cannot be read, with --failed also if it lists an export; 2 wrong usage, or no
-such directory, stack or export.`,
+  $ report-exporter status --json | jq -r '.exports[] | select(.stale).export'`,
     load: async () => (await import('../lib/operator/commands/status.ts')).statusCommand,
   },
 
@@ -133,10 +133,7 @@ Examples:
   $ report-exporter start nightly --stack ReportExporter --follow
   $ report-exporter start nightly --stack ReportExporter --parallel 8 --slice PT1H
   $ report-exporter start nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 16 --each month
-  $ report-exporter start --all --stack ReportExporter --follow
-
-Exit status: 0 completed, skipped, or started without --follow; 1 any failed; 2 wrong usage, or no such export;
-130 interrupted.`,
+  $ report-exporter start --all --stack ReportExporter --follow`,
     load: async () => (await import('../lib/operator/commands/start.ts')).startCommand,
   },
 
@@ -150,10 +147,7 @@ manifest against the page log, and latest.json. Without --run, it is the newest 
 
 Examples:
   $ report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c
-  $ report-exporter verify --all --stack ReportExporter
-
-Exit status: 0 verified; 1 problems found, or a run cannot be read; 2 wrong usage, or no such run. With --all: 1 if that
-applies to one of the exports. An export without a run is no problem.`,
+  $ report-exporter verify --all --stack ReportExporter`,
     load: async () => (await import('../lib/operator/commands/verify.ts')).verifyCommand,
   },
 
@@ -166,9 +160,7 @@ With --json, prints a JSON object per page.
 
 Examples:
   $ report-exporter pages | xargs -d '\\n' sha256sum
-  $ report-exporter pages nightly --stack ReportExporter --cat | grep -c '<report '
-
-Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
+  $ report-exporter pages nightly --stack ReportExporter --cat | grep -c '<report '`,
     load: async () => (await import('../lib/operator/commands/pages.ts')).pagesCommand,
   },
 
@@ -183,9 +175,7 @@ the runs before it are printed, and the command fails.
 
 Examples:
   $ report-exporter runs
-  $ report-exporter runs nightly --stack ReportExporter --after 1795140003 --json | jq -r .run
-
-Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
+  $ report-exporter runs nightly --stack ReportExporter --after 1795140003 --json | jq -r .run`,
     load: async () => (await import('../lib/operator/commands/runs.ts')).runsCommand,
   },
 
@@ -200,9 +190,7 @@ that have not run yet.
 
 Examples:
   $ report-exporter plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
-  $ report-exporter plan audit --settings report-exporter.json --request
-
-Exit status: 0; 1 if a start would fail, or for an error of the service; 2 wrong usage or settings; 130 interrupted.`,
+  $ report-exporter plan audit --settings report-exporter.json --request`,
     load: async () => (await import('../lib/operator/commands/plan.ts')).planCommand,
   },
 
@@ -216,9 +204,7 @@ run of these bounds; the next one begins at its lower bound.
 
 Examples:
   $ report-exporter abandon nightly --stack ReportExporter --yes
-  $ report-exporter abandon nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --yes
-
-Exit status: 0 abandoned; 2 without --yes, wrong usage, or nothing to abandon.`,
+  $ report-exporter abandon nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --yes`,
     load: async () => (await import('../lib/operator/commands/abandon.ts')).abandonCommand,
   },
 
@@ -233,9 +219,7 @@ one. In a directory, a file is written and removed again. With --settings, check
 
 Examples:
   $ report-exporter doctor --settings report-exporter.json
-  $ report-exporter doctor --stack ReportExporter
-
-Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`,
+  $ report-exporter doctor --stack ReportExporter`,
     load: async () => (await import('../lib/operator/commands/doctor.ts')).doctorCommand,
   },
 
@@ -248,9 +232,7 @@ With --all, writes a page per run and an index, of one export or of all.
 
 Examples:
   $ report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c --to incident.html
-  $ report-exporter report --all --stack ReportExporter --to run-reports
-
-Exit status: 0 written; 1 written, but with --all some runs cannot be read; 2 wrong usage, or no such run.`,
+  $ report-exporter report --all --stack ReportExporter --to run-reports`,
     load: async () => (await import('../lib/operator/commands/report.ts')).reportCommand,
   },
 
@@ -263,9 +245,7 @@ It accepts the API key in the environment variable REPORT_EXPORT_API_KEY.
 Examples:
   $ export REPORT_EXPORT_API_KEY=only-for-testing
   $ report-exporter service --port 8080 --reports 1000 &
-  $ report-exporter local --base-url http://127.0.0.1:8080 --out /tmp/out
-
-Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,
+  $ report-exporter local --base-url http://127.0.0.1:8080 --out /tmp/out`,
     load: async () => (await import('../lib/operator/commands/service.ts')).serviceCommand,
   },
 
@@ -278,9 +258,7 @@ Writes package.json, cdk.json, app.js, report-exporter.json, .gitignore and READ
 
 Examples:
   $ report-exporter init my-exports --base-url https://reports.example.com --vendor ACME
-  $ report-exporter init my-exports --api
-
-Exit status: 0 created; 1 files cannot be written; 2 wrong usage, or a file exists already.`,
+  $ report-exporter init my-exports --api`,
     load: async () => (await import('../lib/operator/commands/init.ts')).initCommand,
   },
 };

@@ -7,7 +7,7 @@ import { type CommandContext, exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { sanitizeArgument } from '../lib/operator/arguments.ts';
 import { commandOption, readArguments } from './command-options.ts';
-import { commands, optionTable } from './commands.ts';
+import { commands, exitStatusHelp, optionTable } from './commands.ts';
 import { packageFile } from './package-file.ts';
 
 /** Runs the command that `args` name, and resolves to its exit status. Without a command, it is `local`. */
@@ -37,7 +37,7 @@ export async function runProgram(args: readonly string[], context: CommandContex
       command.addOption(commandOption(flags, about, defaultValue));
     }
     command
-      .addHelpText('after', help.replaceAll(' report-exporter ', ` ${programName} `))
+      .addHelpText('after', `${help}\n${exitStatusHelp}`.replaceAll(' report-exporter ', ` ${programName} `))
       .allowUnknownOption()
       .allowExcessArguments()
       .action(async () => {

@@ -1,10 +1,11 @@
 /** `report-exporter init`: writes a project that deploys exports, from the template folders. */
 
-import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import { shellQuote, toPrintable } from '../../core/sanitize.ts';
 import { serviceNameSchema } from '../../settings/deployment-settings.ts';
+import { whyUnreadable } from '../../settings/text-file.ts';
 import { createDirectory, describeFileSystemError } from '../../local/durable-fs.ts';
 import { type CommandContext, exitStatuses, reportError } from '../context.ts';
 import { plural } from '../output/format.ts';
@@ -38,11 +39,13 @@ export async function initCommand(
     const files = { ...readTemplates('project'), ...readTemplates(api ? 'api' : 'export-service') };
     const { 'README.md': readme = '', gitignore = '', 'service.md': ofService = '', ...others } = files;
     const values = templateValues(options, version);
-    const names = writeNewFiles(folder, tarball, {
+    const names = writeNewFiles(folder, {
       ...fill({ ...others, 'README.md': readme.replace('{{service.md}}', ofService) }, values),
       '.gitignore': gitignore,
       // With the feature flags of CDK that the package is developed with.
       'cdk.json': `${JSON.stringify({ app: 'node app.js', context: readCdkContext(options) }, null, 2)}\n`,
+      // A path outside the project would exist on this machine only.
+      ...(tarball && { [tarball.name]: tarball.content }),
     });
     const created = `${toPrintable(String(directory))} (${plural(names.length, 'file')})`;
     const lines = [
@@ -51,9 +54,7 @@ export async function initCommand(
       '  npm install',
       ...(api ? [] : ['  npm start            runs an export here, against a simulated service']),
       `  Its README.md says how to ${api ? 'describe your API' : 'export from your service'}, and how to deploy.`,
-      ...(tarball === undefined
-        ? []
-        : [`  Commit ${basename(tarball)}, too: the project installs report-exporter from it.`]),
+      ...(tarball ? [`  Commit ${tarball.name}, too: the project installs report-exporter from it.`] : []),
     ];
     const json = { status: 'created', directory: folder, files: names };
     stdout.write(options.json === true ? `${JSON.stringify(json)}\n` : `${lines.join('\n')}\n`);
@@ -81,10 +82,10 @@ function readArguments(
 }
 
 interface PackageSource {
-  /** As in a package.json. */
+  /** The version, as a package.json has it. */
   readonly version: string;
-  /** What the project needs a copy of: a path outside the project would exist on this machine only. */
-  readonly tarball?: string;
+  /** A file that is copied into the project. */
+  readonly tarball?: { readonly name: string; readonly content: Buffer };
 }
 
 const isPath = (specifier: string): boolean => /^\.{0,2}[/\\]|\.tgz$/.test(specifier) && !/^\w+:/.test(specifier);
@@ -98,10 +99,11 @@ function findPackage({ package: chosen, packageFolder }: InitOptions): PackageSo
     throw invalid('is needed in a checkout. Pack the checkout with npm pack, and give the path of the tarball');
   }
   if (!isPath(chosen)) return { version: chosen };
-  const tarball = resolve(chosen);
-  if (!existsSync(tarball)) throw invalid(`${tarball} does not exist`);
-  if (!statSync(tarball).isFile()) throw invalid(`${tarball} is not a tarball. Pack that checkout with npm pack`);
-  return { version: `file:${basename(tarball)}`, tarball };
+  try {
+    return { version: `file:${basename(chosen)}`, tarball: { name: basename(chosen), content: readFileSync(chosen) } };
+  } catch (error) {
+    throw invalid(`${chosen} ${whyUnreadable(error)}. Pack a checkout with npm pack`);
+  }
 }
 
 interface PackageJson {
@@ -115,7 +117,7 @@ const readJson = <Value>(file: string): Value => JSON.parse(readFileSync(file, '
 const readCdkContext = ({ packageFolder }: InitOptions): object =>
   readJson<{ readonly context: object }>(join(packageFolder, 'cdk.json')).context;
 
-/** What is written to each file, by its name. */
+/** The text of each file, by its name. */
 type Files = Readonly<Record<string, string>>;
 
 function readTemplates(name: 'project' | 'export-service' | 'api'): Files {
@@ -151,10 +153,8 @@ const fill = (templates: Files, values: Files): Files =>
   );
 
 /** Returns the names of the files. */
-function writeNewFiles(folder: string, tarball: string | undefined, files: Files): readonly string[] {
-  // One that is in the project already is not copied onto itself.
-  const copied = tarball === undefined || dirname(tarball) === folder ? [] : [tarball];
-  const names = [...Object.keys(files), ...copied.map((path) => basename(path))];
+function writeNewFiles(folder: string, files: Readonly<Record<string, string | Buffer>>): readonly string[] {
+  const names = Object.keys(files);
   const existing = names.filter((name) => existsSync(join(folder, name)));
   if (existing.length > 0) {
     const lines = existing.map((name) => `${join(folder, name)} exists already`);
@@ -164,7 +164,6 @@ function writeNewFiles(folder: string, tarball: string | undefined, files: Files
   try {
     createDirectory(folder);
     for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content, { flag: 'wx' });
-    for (const path of copied) copyFileSync(path, join(folder, basename(path)));
   } catch (cause) {
     const message = `${folder} cannot be written: ${describeFileSystemError(cause)}`;
     throw new ExportError('ConfigurationError', message, { cause });
