@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
 
@@ -70,18 +70,6 @@ describe('report-exporter local', () => {
     expect((await run('pages')).split('\n')).toEqual([...pages.map(({ key }) => join(out, key)), '']);
     expect(content.match(/<report /g)?.length).toBe(jsonOf(ended).reports);
     expect(await run('verify')).toMatch(/^Verified: /);
-
-    const [damaged = ''] = pages.map(({ key }) => join(out, key));
-    await writeFile(damaged, (await readFile(damaged)).subarray(0, -20));
-    expect(await runInProcess(['pages', '--cat', '--out', out])).toMatchObject({
-      status: 1,
-      stderr: expect.stringContaining(`${damaged} is not a complete gzip file (unexpected end of file). To check`),
-    });
-    await writeFile(damaged, gzipSync(Buffer.alloc(1e6)));
-    expect(await runInProcess(['pages', '--cat', '--out', out])).toMatchObject({
-      status: 1,
-      stderr: expect.stringMatching(/page-000001\.xml\.gz has more than \d+ bytes after decompression\. To check/),
-    });
 
     const again = jsonOf(await runInProcess(['start', 'reports', '--out', out, '--json']));
     expect(await readManifest(again.manifest ?? '')).toMatchObject({ compression: 'gzip' });
@@ -190,14 +178,9 @@ describe('report-exporter local', () => {
       expect.stringContaining('(attempt 2 of 2): ServiceUnreach'),
     ]);
     expect(twice.stderr).toContain('\n  Gave up after 1 retry. Run again to resume.\n');
-  });
-
-  it('rejects --max-attempts for a stack', async () => {
-    const ended = await runInProcess(['start', '--stack', 'Reports', '--max-attempts', '3']);
-    expect(ended).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining('--max-attempts: applies to local runs'),
-    });
+    const deployed = await runInProcess(['start', '--stack', 'Reports', '--max-attempts', '3']);
+    const stderr = expect.stringContaining('--max-attempts: applies to local runs');
+    expect(deployed).toMatchObject({ status: 2, stderr });
   });
 
   it('refuses a name that differs from that of another export only in case', async () => {
@@ -283,8 +266,6 @@ describe('report-exporter', () => {
 
   it.each([
     ['statsu', 'status'],
-    ['veryfy', 'verify'],
-    ['servce', 'service'],
     ['xyz', undefined],
   ])('suggests the nearest command for %s', async (unknown, nearest) => {
     const hint = nearest === undefined ? '' : `. Did you mean ${nearest}?`;

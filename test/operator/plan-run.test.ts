@@ -18,17 +18,15 @@ async function aFailedRun(): Promise<Bench> {
 }
 
 describe('the plan of a new run', () => {
-  it('starts a first run with the oldest report, or at the initial value', async () => {
-    expect(await plan(anExportBench())).toMatchObject({
+  const initial = at('2026-11-01T00:00:00Z');
+  it.each([
+    ['every report', { from: 'watermark', overlapMs: 0 } as const, '1970-01-01T00:00:00Z'],
+    ['since.initial', { from: 'watermark', initial, overlapMs: 0 } as const, initial],
+  ])('starts a first run with %s', async (reason, since, expected) => {
+    expect(await plan(anExportBench({ definition: { since } }))).toMatchObject({
       act: 'start',
-      since: '1970-01-01T00:00:00Z',
-      reason: expect.stringContaining('every report'),
-    });
-    const initial = at('2026-11-01T00:00:00Z');
-    const bench = anExportBench({ definition: { since: { from: 'watermark', initial, overlapMs: 0 } } });
-    expect(await plan(bench)).toMatchObject({
-      since: initial,
-      reason: expect.stringContaining('since.initial'),
+      since: expected,
+      reason: expect.stringContaining(reason),
     });
   });
 
