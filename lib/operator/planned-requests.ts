@@ -100,7 +100,7 @@ export function responseLines(page: RequestedPage): string[] {
   return [`  response ${content.filter((text) => text !== null).join(' · ')}`, `  next     ${next.at}: ${found}`];
 }
 
-/** What a person who describes an API should know. */
+/** Advice for a person who describes an API. */
 export function notesOn(
   { definition, service }: Pick<ExportTarget, 'definition' | 'service'>,
   [first, second]: readonly RequestedPage[],

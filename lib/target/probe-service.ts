@@ -4,17 +4,25 @@ import * as z from 'zod/mini';
 import { assertRootOfResponse, type ExpectedRoot, rootOfFirstProbe } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, Instant } from '../core/model.ts';
-import type { PageLog, PageRequest, ReceivedPage, ReportService, Runtime } from '../core/ports.ts';
+import type { PageLog, PageRequest, ReportService, Runtime } from '../core/ports.ts';
 import { epochMsOf, instantOf, instantSchema } from '../core/timestamps.ts';
 
-export interface ProbeResult {
-  /** The number of reports on the page; null if they are not counted. */
-  readonly reports: number | null;
-  /** From the request to the response headers, in milliseconds. */
-  readonly latencyMs: number;
-  /** How far the service's clock is ahead of the local one, in milliseconds; null if the service sends no time. */
-  readonly clockLeadMs: number | null;
+/** The event that has the function of ExportPage request a page. The function touches no state. */
+export const probeSchema = z.object({ export: z.string(), since: instantSchema });
+
+export interface ProbeEvent {
+  readonly probe: z.infer<typeof probeSchema>;
 }
+
+export const probeResultSchema = z.object({
+  /** The number of reports on the page; null if they are not counted. */
+  reports: z.nullable(z.number()),
+  /** From the request to the response headers, in milliseconds. */
+  latencyMs: z.number(),
+  /** How far the service's clock is ahead of the local one, in milliseconds; null if the service sends no time. */
+  clockLeadMs: z.nullable(z.number()),
+});
+export type ProbeResult = Readonly<z.infer<typeof probeResultSchema>>;
 
 interface ProbeDependencies {
   readonly definition: Pick<ExportDefinition, 'name' | 'request' | 'documentRoot'>;
@@ -39,25 +47,14 @@ export async function probeService(
   return { reports, latencyMs: timing.latencyMs, clockLeadMs };
 }
 
-interface ProbedPage {
-  readonly received: ReceivedPage;
-  readonly bytes: number;
-  /** What the next page must have. */
-  readonly root: ExpectedRoot | undefined;
-}
-
 /** A service that needs longer would keep a person waiting. */
 const timeoutMs = 30_000;
 
 /**
- * Requests a page, and reads the response to its end.
+ * Requests a page, and reads the response to its end. `root` of the result is what the next page must have.
  * @throws what `ReportService.fetch` throws; ContractError for another root than expected; ServiceUnavailableError after 30 s
  */
-export async function probePage(
-  service: ReportService,
-  request: PageRequest,
-  root: ExpectedRoot | undefined,
-): Promise<ProbedPage> {
+export async function probePage(service: ReportService, request: PageRequest, root: ExpectedRoot | undefined) {
   const timeout = new AbortController();
   const timer = setTimeout(() => {
     // Reading the API key may have taken the time, too.
@@ -75,16 +72,3 @@ export async function probePage(
     clearTimeout(timer);
   }
 }
-
-/** What the function of ExportPage is invoked with to do so. It touches no state. */
-export const probeSchema = z.object({ export: z.string(), since: instantSchema });
-
-export interface ProbeEvent {
-  readonly probe: z.infer<typeof probeSchema>;
-}
-
-export const probeResultSchema = z.object({
-  reports: z.nullable(z.number()),
-  latencyMs: z.number(),
-  clockLeadMs: z.nullable(z.number()),
-});

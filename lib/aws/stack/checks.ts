@@ -1,4 +1,4 @@
-/** What `doctor` checks of a stack as a whole: its alarms, and the quota of Lambda. */
+/** The checks of `doctor` that concern a stack as a whole: its alarms, and the quota of Lambda. */
 
 import { GetAccountSettingsCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { GetTopicAttributesCommand, SNSClient } from '@aws-sdk/client-sns';

@@ -42,7 +42,7 @@ const iamServiceOf = (clientName: string): string =>
 const iamActionOf = (commandName: string): string =>
   commandName.replace(/Command$/, '').replace(/^Invoke$/, 'InvokeFunction');
 
-/** By what the name of an error matches. */
+/** The problem for each pattern of an error's name. */
 const credentialProblems: readonly (readonly [RegExp, string])[] = [
   [/^(Credentials|Token)ProviderError$/, 'There are no AWS credentials'],
   [/^(ExpiredToken(Exception)?|RequestExpired)$/, 'The AWS credentials have expired'],

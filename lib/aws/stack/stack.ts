@@ -13,10 +13,10 @@ import { openExports, readOnce, readService, servicesOf } from './exports.ts';
 
 export interface StackOptions {
   readonly stackName: string;
-  /** For what the SDK does not find by itself. It finds profile, region, endpoints and credentials. */
+  /** Has what the SDK does not find by itself. It finds profile, region, endpoints and credentials. */
   readonly env: Environment;
   readonly runtime: Runtime;
-  /** For a profile that requires a code. */
+  /** Called for a profile that requires a code. */
   readonly askMfaCode: AskMfaCode;
 }
 

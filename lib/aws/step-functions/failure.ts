@@ -8,7 +8,7 @@ interface Failure {
   readonly message: string;
 }
 
-/** For failures without a cause. */
+/** The messages of failures without a cause. */
 const defaultMessages: Readonly<Record<string, string>> = {
   'States.Timeout': 'Timed out',
   ExecutionAborted: 'The execution was stopped',

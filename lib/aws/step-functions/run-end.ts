@@ -12,7 +12,7 @@ import { parseJson, toFailure } from './failure.ts';
 
 interface RunEndDependencies {
   readonly exportName: string;
-  /** Of the export, or of the bounded run that is started. */
+  /** The state of the export, or of the bounded run that is started. */
   readonly stateName: string;
   readonly log: Pick<PageLog, 'exportState' | 'last' | 'lastSlice'>;
   readonly store: Pick<StoreReader, 'locate'>;

@@ -39,7 +39,7 @@ import {
 } from '../planned-requests.ts';
 import { readStartRequest, type RunOptions } from '../run-options.ts';
 
-/** With those of `start` that decide what it would do. */
+/** The options, and those of `start` that decide what it would do. */
 export interface PlanOptions extends TargetOptions, RunOptions {
   /** A settings file whose exports need not have run. */
   readonly settings?: string;
@@ -79,7 +79,7 @@ export async function planCommand(
   );
 }
 
-/** What a plan needs of an export. */
+/** The part of an export that a plan needs. */
 type ExportToPlan = Pick<
   ExportTarget,
   'name' | 'definition' | 'service' | 'serviceName' | 'settings' | 'store' | 'log' | 'executions' | 'readSchedule'
@@ -145,7 +145,7 @@ interface PlannedExport {
   readonly plan: Plan;
   /** The first request of the run; null if it would send none. */
   readonly request: PlannedRequest | null;
-  /** With `--request`: what was found, and what a person who describes an API should know. */
+  /** Only with `--request`: the pages, and what a person who describes an API should know. */
   readonly pages?: readonly RequestedPage[];
   readonly notes?: readonly string[];
 }

@@ -15,6 +15,9 @@ export interface ServiceOptions {
   readonly reports: string;
 }
 
+/** The seed of the local run's simulator: both return the same reports and cursors. */
+const seed = 1;
+
 /** Serves until it is interrupted. The first line on stdout contains the base URL. */
 export async function serviceCommand(
   _: undefined,
@@ -23,9 +26,17 @@ export async function serviceCommand(
   context: CommandContext,
 ): Promise<number> {
   const { env, stdout, signal } = context;
+  const { vendor = 'SERVICE' } = options;
+  const problems = [...usageErrors];
   try {
-    const { port, vendor, apiKey, count } = readServiceSettings(options, usageErrors, env);
+    const port = readWholeNumber('--port', options.port, { max: 65_535 }, problems);
+    const count = readWholeNumber('--reports', options.reports, { max: 10_000_000 }, problems);
+    checkService({ vendor }, problems);
+    const problem = problemOfVariable(defaultApiKeyEnv, env);
+    if (problem !== undefined) problems.push(problem);
+    if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
     const reports = generatedReports({ seed, count, now: Date.now });
+    const apiKey = env[defaultApiKeyEnv] ?? '';
     const simulator = await startSimulator({ vendor, apiKey, port, reports, seed });
     stdout.write(`Report Export Service simulator listening on ${simulator.baseUrl}\n`);
     if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
@@ -34,19 +45,4 @@ export async function serviceCommand(
   } catch (error) {
     return reportError(error, {}, context);
   }
-}
-
-/** The seed of the local run's simulator: both return the same reports and cursors. */
-const seed = 1;
-
-function readServiceSettings(options: ServiceOptions, usageErrors: readonly string[], env: CommandContext['env']) {
-  const { vendor = 'SERVICE' } = options;
-  const problems = [...usageErrors];
-  const port = readWholeNumber('--port', options.port, { max: 65_535 }, problems);
-  const count = readWholeNumber('--reports', options.reports, { max: 10_000_000 }, problems);
-  checkService({ vendor }, problems);
-  const problem = problemOfVariable(defaultApiKeyEnv, env);
-  if (problem !== undefined) problems.push(problem);
-  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
-  return { port, vendor, apiKey: env[defaultApiKeyEnv] ?? '', count };
 }

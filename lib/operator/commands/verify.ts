@@ -52,20 +52,19 @@ export async function verifyCommand(
     // One after the other: each reads several pages at the same time.
     for (const each of exports) {
       const counter = createPageCounter(stderr, 'Verified', systemRuntime.now);
-      const row: Row = await verifyOne(each, runId, counter.add).catch((error: unknown) => {
+      const row = await verifyOne(each, runId, counter.add).catch((error: unknown) => {
         // One that cannot be read does not hide the others.
         if (!all || 'error' in each) throw error;
         return unreadableExport(each.name, each.serviceName, error);
       });
       counter.end();
-      if (!all && !('error' in each) && statusOf(row) === 'none') throw noRunError(each.name, 'to verify');
+      if (!all && statusOf(row) === 'none') throw noRunError(row.export, 'to verify');
       rows.push(row);
       await print(output, `${rowLines(row, style).join('\n')}\n`);
     }
     if (all) await print(output, `${countKinds(rows.map(statusOf), statuses)}\n`);
     const hasFailed = rows.some((row) => ['failed', 'unreadable'].includes(statusOf(row)));
-    const [first] = rows;
-    const result = all ? { status: hasFailed ? 'failed' : 'ok', exports: rows } : first;
+    const result = all ? { status: hasFailed ? 'failed' : 'ok', exports: rows } : rows[0];
     if (json) await print(stdout, `${JSON.stringify(result)}\n`);
     return hasFailed ? exitStatuses.failed : exitStatuses.ok;
   });
@@ -81,14 +80,14 @@ const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
 const statusOf = (row: Row): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
 
 async function verifyOne(
-  deployed: ExportTarget | UnreadableExport,
+  opened: ExportTarget | UnreadableExport,
   runId: string | undefined,
   onPage: (bytes: number) => void,
 ): Promise<Row> {
-  if ('error' in deployed) return deployed;
-  const verified = await verifyExport(deployed, runId, onPage);
-  if (verified === undefined) return { status: 'none', export: deployed.name };
-  return { status: verified.findingCount === 0 ? 'ok' : 'failed', export: deployed.name, ...verified };
+  if ('error' in opened) return opened;
+  const verified = await verifyExport(opened, runId, onPage);
+  const status = verified === undefined ? 'none' : verified.findingCount === 0 ? 'ok' : 'failed';
+  return { status, export: opened.name, ...verified } as Row;
 }
 
 /**
