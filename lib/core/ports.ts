@@ -166,10 +166,8 @@ export interface PageLog {
   lastSlice(run: RunRef): Promise<number>;
 }
 
-/** The runs that the page log still has entries of. */
+/** What operators' commands read besides. */
 export interface RunHistory {
-  /** An entry of each run of the export, newest run first: the last page of its slice with the highest number. */
-  runs(exportName: string): AsyncIterable<PageEntry>;
   /** The states of bounded runs of the export, by their names. */
   boundedStates(exportName: string): AsyncIterable<ExportState>;
   /** Whether the entry of a page that was logged at `loggedAt` may have expired. Entries that expire disappear in any order. */

@@ -6,32 +6,26 @@ import { ExportError, isExportError } from '../core/errors.ts';
 import { msWithoutReports } from '../core/expected-reports.ts';
 import { filterOf } from '../core/filter.ts';
 import {
+  asRunId,
   type ExportState,
   type Instant,
-  type PageEntry,
   type Run,
   type RunFailure,
   type RunId,
+  runIdPattern,
   type RunTotals,
   type Series,
   type SetAsideSlice,
-  sumTotals,
-  totalsOf,
   zeroTotals,
 } from '../core/model.ts';
-import type { PageLog, RunRef, SliceCounts } from '../core/ports.ts';
-import { isDone, readProgress } from '../core/run-progress.ts';
-import { manifestKey, runFolder, runLocation, startOf } from '../core/storage/keys.ts';
+import type { SliceCounts } from '../core/ports.ts';
+import { readProgress } from '../core/run-progress.ts';
+import { manifestKey, runFolder, runLocation, runsPrefix, startOf } from '../core/storage/keys.ts';
 import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader } from '../core/storage/published-schemas.ts';
+import { foldersIn } from '../core/storage/run-list.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
-import {
-  type ExportTarget,
-  type Incident,
-  type ScheduleState,
-  type UnreadableExport,
-  unreadableExport,
-} from '../target/target.ts';
+import { type ExportTarget, type Incident, type UnreadableExport, unreadableExport } from '../target/target.ts';
 
 /**
  * `running`: an execution is working on the run. `failed`, `interrupted`: none is, and the next start resumes it.
@@ -51,90 +45,35 @@ export interface RunView extends RunTotals {
   readonly bounded?: true | undefined;
   /** The series that an unfinished bounded run is part of. */
   readonly series: Pick<Series, 'until' | 'each'> | null;
-  /** null if it has one slice. */
-  readonly slices: SlicesView | null;
+  /** null if it has one slice. `setAside` has at most ten slices that the newest attempt has not exported to their end. */
+  readonly slices: (SliceCounts & { readonly setAside: readonly SetAsideSlice[] }) | null;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
-  /** When it was completed or, if it was not published, its newest page was logged; null if it is unfinished. */
-  readonly endedAt: Instant | null;
   /** The service's clock at the request for the first page. */
   readonly serviceStartedAt: Instant | null;
+  /** When the newest page of an unfinished run was logged. */
   readonly lastPageAt: Instant | null;
   /** The key of the run's folder. */
   readonly folder: string;
   /** The key of its manifest; null if the run is not published. */
   readonly manifest: string | null;
-  readonly request: RequestView | null;
+  /** `filter` is JSON, with the lower bound of the date. `size` is null for the service's default. */
+  readonly request:
+    | (Record<'service' | 'filter' | 'format' | 'container', string> & { readonly size: number | null })
+    | null;
   /** Why it failed. */
   readonly lastFailure: RunFailure | null;
   /** That failure or, of an unfinished run, what its execution has recorded of a retry or a wait. */
   readonly lastIncident: Incident | null;
 }
 
-interface SlicesView extends SliceCounts {
-  /** Why slices were not exported to their end at the newest attempt: at most ten, the oldest slices. */
-  readonly setAside: readonly SetAsideSlice[];
-}
-
-interface RequestView {
-  readonly service: string;
-  /** As JSON, with the lower bound of the date. */
-  readonly filter: string;
-  readonly format: string;
-  readonly container: string;
-  /** Reports per page; null for the service's default. */
-  readonly size: number | null;
-}
-
-type Nullable<Fields> = { readonly [Key in keyof Fields]: Fields[Key] | null };
-
 /** An export and its newest run. Without a run, that has null values and no pages. */
-export interface ExportView extends RunTotals, Nullable<Pick<RunView, 'run' | 'since' | 'startedAt'>> {
-  readonly export: string;
-  /** The name of its service in a stack; the address of its service in a directory. */
-  readonly service: string;
-  /**
-   * `failed`: the newest run has failed, and the next start resumes it, or begins a new one if it can never complete; or the
-   * newest start has begun no run. `damaged` is known only if runs are read. `never`: no run has completed or is unfinished.
-   */
-  readonly state: Exclude<RunState, 'empty' | 'abandoned'> | 'never';
-  /** null unless the run is unfinished and has several slices. */
-  readonly slices: SlicesView | null;
-  /** Why the newest run or start has failed; null if it has not. */
-  readonly lastFailure: RunFailure | null;
-  /** Why the newest start has begun no run, in a directory; null if it has. */
-  readonly failedStart: RunFailure | null;
-  /** Whether its schedule is enabled, and its newest completed run is older than `freshnessSeconds`, or there is none. */
-  readonly stale: boolean;
-  /** The maximum age of the newest completed run; null if it has none. */
-  readonly freshnessSeconds: number | null;
-  /** When the newest completed run with reports was completed. Until there is one: when the first completed run began. */
-  readonly lastReportsAt: Instant | null;
-  /** Of `expect.reportsEvery`; null if it is not set. */
-  readonly reportsEverySeconds: number | null;
-  /** Whether no completed run has had reports for `reportsEverySeconds` or longer. */
-  readonly reportsOverdue: boolean;
-  readonly watermark: Instant | null;
-  /** When the newest completed run was completed. */
-  readonly completedAt: Instant | null;
-  readonly schedule: ScheduleState;
-  /** These count neither for `state` nor for `stale`. */
-  readonly bounded: {
-    /** By `since`. */
-    readonly unfinished: readonly RunView[];
-    /** How many are completed. */
-    readonly completed: number;
-    /** The one that was completed last; null if there is none. */
-    readonly newest: RunView | null;
-  };
-  /** Newest first, without bounded ones. Absent if no runs are read. */
-  readonly runs?: readonly RunView[] | undefined;
-}
+export type ExportView = Awaited<ReturnType<typeof readExport>>;
 
 /** An export whose state cannot be read does not hide the others. */
 export type ViewedExport = ExportView | UnreadableExport;
 
-/** What an export counts as: the first of these that applies. Also their order in an overview. */
+/** Display categories in the order of an overview; the first match wins. */
 export const categories = [
   'unreadable',
   'damaged',
@@ -150,21 +89,19 @@ export type Category = (typeof categories)[number];
 export function categoryOf(entry: ViewedExport): Category {
   if ('error' in entry) return 'unreadable';
   const { state, stale, reportsOverdue } = entry;
-  const isWorse = state === 'failed' || state === 'interrupted' || state === 'damaged';
-  return (stale || reportsOverdue) && !isWorse ? 'stale' : state;
+  return (stale || reportsOverdue) && rankOf(state) > rankOf('stale') ? 'stale' : state;
 }
+
+const rankOf = (category: Category): number => categories.indexOf(category);
 
 /** Whether someone should look at the export. */
-export const needsAttention = (entry: ViewedExport): boolean =>
-  categories.indexOf(categoryOf(entry)) <= categories.indexOf('stale');
+export const needsAttention = (entry: ViewedExport): boolean => rankOf(categoryOf(entry)) <= rankOf('stale');
 
-/** What needs attention first, then running exports, then the others; each by name. */
-export function sortExports(entries: readonly ViewedExport[]): ViewedExport[] {
-  // Completed exports and those that have never run are equally fine.
-  const lastRank = categories.indexOf('completed');
-  const rankOf = (entry: ViewedExport) => Math.min(categories.indexOf(categoryOf(entry)), lastRank);
-  return entries.toSorted((one, other) => rankOf(one) - rankOf(other) || (one.export < other.export ? -1 : 1));
-}
+/** What needs attention first, each category by name. */
+export const sortExports = (entries: readonly ViewedExport[]): ViewedExport[] =>
+  entries.toSorted(
+    (one, other) => rankOf(categoryOf(one)) - rankOf(categoryOf(other)) || (one.export < other.export ? -1 : 1),
+  );
 
 const concurrency = 8;
 
@@ -187,67 +124,93 @@ export async function readExports(
 }
 
 /** The export with its newest runs, at most `maxRuns`. If that is 0, no manifests and no histories of executions are read. */
-export async function readExport(target: ExportTarget, maxRuns: number, now: number): Promise<ExportView> {
+export async function readExport(target: ExportTarget, maxRuns: number, now: number) {
   const { name, serviceName, definition, freshnessSeconds = null, failedStart = null } = target;
   const states = await readStates(target);
-  const { active, lastCompleted, watermark } = states.state ?? {};
-  const reportsEveryMs = definition.expect?.reportsEveryMs;
-  const runs = active === undefined ? [] : [await viewUnfinished(target, active, maxRuns > 0)];
-  if (runs.length < maxRuns) {
-    for await (const last of target.log.runs(name)) {
-      if (last.run === active?.run || states.bounded.has(last.run)) continue;
-      const run = await viewEnded(target, states.state, last, [last]);
-      if (!run.bounded && runs.push(run) >= maxRuns) break;
-    }
-  }
+  const { lastCompleted, watermark } = states.state ?? {};
+  const newest = await viewNewest(target, states.state, maxRuns > 0);
+  const runs = await readRuns(target, states, newest, maxRuns);
   const schedule = await target.readSchedule();
   const completedAt = lastCompleted?.completedAt ?? null;
   const ageMs = completedAt === null ? Number.POSITIVE_INFINITY : now - epochMsOf(completedAt);
-  const newest = newestRun(states.state, runs);
+  const reportsEveryMs = definition.expect?.reportsEveryMs;
+  const { run = null, since = null, startedAt = null, slices = null, lastFailure = null } = newest ?? {};
+  const { pages, reports, bytes } = newest ?? zeroTotals;
+  const isDamaged = runs.some((each) => each.run === run && each.state === 'damaged');
+  const state = newest === undefined ? 'never' : isDamaged ? 'damaged' : overviewState(newest.state);
+  // A start that fails beside a run in progress is shown once that has ended.
+  const startFailed = failedStart !== null && state !== 'running';
   return {
     export: name,
     service: serviceName,
-    ...newest,
-    // A start that fails beside a run in progress is shown once that has ended.
-    ...(failedStart !== null && newest.state !== 'running' && { state: 'failed', lastFailure: failedStart }),
+    /** Of the newest run; `failed` also if it can never complete, or if the newest start has begun none. */
+    state: startFailed ? 'failed' : state,
+    run,
+    since,
+    startedAt,
+    /** null unless the run is unfinished and has several slices. */
+    slices,
+    pages,
+    reports,
+    bytes,
+    lastFailure: startFailed ? failedStart : lastFailure,
     failedStart,
+    /** Whether its schedule is enabled, and its newest completed run is older than `freshnessSeconds`, or there is none. */
     stale: schedule.kind === 'scheduled' && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
     freshnessSeconds,
     lastReportsAt: lastCompleted?.lastReportsAt ?? null,
+    /** Of `expect.reportsEvery`. */
     reportsEverySeconds: reportsEveryMs === undefined ? null : reportsEveryMs / 1_000,
     reportsOverdue: (msWithoutReports(lastCompleted, now) ?? 0) >= (reportsEveryMs ?? Number.POSITIVE_INFINITY),
     watermark: watermark?.instant ?? null,
     completedAt,
     schedule,
+    /** These runs count neither for `state` nor for `stale`. */
     bounded: await viewBounded(target, states),
+    /** Newest first, without bounded ones. Absent if no runs are read. */
     runs: maxRuns === 0 ? undefined : runs,
-  };
+  } as const;
 }
-
-type NewestRun = Pick<ExportView, keyof RunTotals | 'state' | 'run' | 'since' | 'startedAt' | 'slices' | 'lastFailure'>;
 
 /** The next start of a run that was abandoned because it can never complete begins a new one. */
-const overviewStates: Partial<Record<RunState, RunState>> = { abandoned: 'failed', empty: 'completed' };
+const overviewState = (state: RunState): Exclude<RunState, 'empty' | 'abandoned'> =>
+  state === 'abandoned' ? 'failed' : state === 'empty' ? 'completed' : state;
 
-/** The newest run of the export: of an ended one, what the state has of it. */
-function newestRun(state: ExportState | undefined, runs: readonly RunView[]): NewestRun {
-  const none = { state: 'never', run: null, since: null, startedAt: null, ...zeroTotals } as const;
-  const [first] = runs;
-  const view = state?.active === undefined ? viewRecorded(state) : first;
-  if (view === undefined) return { ...none, slices: null, lastFailure: null };
-  const { run, since, startedAt, slices, pages, reports, bytes, lastFailure } = view;
-  const isDamaged = runs.some((each) => each.run === run && each.state === 'damaged');
-  const shown = isDamaged ? 'damaged' : (overviewStates[view.state] ?? view.state);
-  return { state: shown as NewestRun['state'], run, since, startedAt, slices, pages, reports, bytes, lastFailure };
+/** The newest run of the state, and the published runs with a folder, newest first: at most `maxRuns`, and no bounded ones. */
+async function readRuns(
+  target: ExportTarget,
+  { state, bounded }: States,
+  newest: RunView | undefined,
+  maxRuns: number,
+): Promise<readonly RunView[]> {
+  const runs: RunView[] = [];
+  const seen = new Set(bounded.keys());
+  const add = async (run: RunId) => {
+    if (seen.has(run)) return;
+    seen.add(run);
+    const view = newest?.run === run && newest.manifest === null ? newest : await viewEnded(target, state, run);
+    if (view !== undefined && !view.bounded) runs.push(view);
+  };
+  if (newest !== undefined && maxRuns > 0) await add(newest.run);
+  if (runs.length >= maxRuns) return runs;
+  const days = await foldersIn(target.store, target.name, runsPrefix(target.name));
+  for (const day of days.sort().reverse()) {
+    const prefix = `${day}/run=`;
+    for (const folder of (await foldersIn(target.store, day, prefix)).sort().reverse()) {
+      const id = folder.slice(prefix.length);
+      if (runIdPattern.test(id)) await add(asRunId(id));
+      if (runs.length >= maxRuns) return runs;
+    }
+  }
+  return runs;
 }
 
-/** One run of the export, bounded or not; undefined if neither the page log nor the store has anything of it. */
+/** A run of the export, bounded or not: published, unfinished, or the newest one; undefined if it is none of these. */
 export async function findRun(target: ExportTarget, run: RunId): Promise<RunView | undefined> {
   const state = stateOfRun(await readStates(target), run);
-  if (state?.active?.run === run) return await viewUnfinished(target, state.active, true);
-  const slices = await findLoggedSlices(target.log, { export: target.name, run });
-  const view = await viewEnded(target, state, { export: target.name, run }, slices);
-  return slices.length === 0 && view.state === 'abandoned' ? undefined : view;
+  return state?.active?.run === run
+    ? await viewUnfinished(target, state.active, true)
+    : await viewEnded(target, state, run);
 }
 
 /** The error of a command that acts on the newest regular run, if there is none. `purpose` is for example `to verify`. */
@@ -258,7 +221,7 @@ export const noRunError = (exportName: string, purpose: string): ExportError =>
   );
 
 /** The state of an export, and the states of its bounded runs by the runs that they name. */
-export interface States {
+interface States {
   readonly state: ExportState | undefined;
   readonly bounded: ReadonlyMap<RunId, ExportState>;
 }
@@ -279,172 +242,138 @@ export async function readStates({ log, name }: ExportTarget): Promise<States> {
 export const stateOfRun = ({ state, bounded }: States, run: RunId): ExportState | undefined =>
   bounded.get(run) ?? state;
 
-async function viewBounded(target: ExportTarget, { bounded }: States): Promise<ExportView['bounded']> {
+async function viewBounded(target: ExportTarget, { bounded }: States) {
   const views = await mapConcurrently([...new Set(bounded.values())], concurrency, async (state) => {
-    const view = state.active === undefined ? viewRecorded(state) : await viewUnfinished(target, state.active, false);
-    return view === undefined ? [] : [{ ...view, state: overviewStates[view.state] ?? view.state }];
+    const view = await viewNewest(target, state, false);
+    return view === undefined ? [] : [{ ...view, state: overviewState(view.state) }];
   });
-  const known = views.flat();
-  const completed = known.filter(({ state }) => state === 'completed');
-  const msOf = (instant: Instant | null) => (instant === null ? 0 : epochMsOf(instant));
+  const known: readonly RunView[] = views.flat();
+  const by = (field: 'since' | 'completedAt') => (one: RunView, other: RunView) =>
+    epochMsOf(one[field] ?? one.startedAt) - epochMsOf(other[field] ?? other.startedAt);
+  const completed = known.filter(({ state }) => state === 'completed').sort(by('completedAt'));
   return {
-    unfinished: known
-      .filter(({ state }) => state !== 'completed')
-      .sort((one, other) => msOf(one.since) - msOf(other.since)),
+    unfinished: known.filter(({ state }) => state !== 'completed').sort(by('since')),
+    /** How many are completed. */
     completed: completed.length,
-    newest: completed.sort((one, other) => msOf(other.completedAt) - msOf(one.completedAt))[0] ?? null,
+    /** The one that was completed last. */
+    newest: completed.at(-1) ?? null,
   };
 }
 
-/**
- * The last page of each slice that the page log has pages of, in its newest attempt, the oldest slice first. For a run whose state is
- * gone: it is published, or was abandoned.
- */
-export async function findLoggedSlices(
-  log: Pick<PageLog, 'last' | 'lastSlice'>,
-  { export: name, run }: RunRef,
-): Promise<readonly PageEntry[]> {
-  const count = await log.lastSlice({ export: name, run });
-  const numbers = count === 0 ? [undefined] : Array.from({ length: count }, (_, index) => index + 1);
-  const found = await mapConcurrently(numbers, concurrency, async (slice) => {
-    if (slice === undefined) return await log.last({ export: name, run });
-    let newest: PageEntry | undefined;
-    for (let attempt = 1; ; attempt += 1) {
-      const last = await log.last({ export: name, run, slice, attempt });
-      if (last === undefined) return newest;
-      newest = last;
-    }
-  });
-  return found.filter((last) => last !== undefined);
-}
+/** The newest run of the state: the unfinished one, or what is recorded of the last one. */
+const viewNewest = async (
+  target: ExportTarget,
+  state: ExportState | undefined,
+  withIncident: boolean,
+): Promise<RunView | undefined> =>
+  state?.active === undefined ? viewRecorded(state) : await viewUnfinished(target, state.active, withIncident);
 
-/** A view of the run with what is `known` of it. */
-function aView(ref: RunRef, state: RunState, known: Partial<RunView> & RunTotals): RunView {
-  const { export: name, run } = ref;
-  return {
+/** A view of the run with what is known of it. */
+const aView = (known: Pick<RunView, 'export' | 'run' | 'state'> & RunTotals & Partial<RunView>): RunView => ({
+  since: null,
+  series: null,
+  slices: null,
+  startedAt: startOf(known.run),
+  completedAt: null,
+  serviceStartedAt: null,
+  lastPageAt: null,
+  folder: runFolder(runLocation(known.export, known.run)),
+  manifest: null,
+  request: null,
+  lastFailure: null,
+  lastIncident: known.lastFailure ? { kind: 'failed-run', ...known.lastFailure } : null,
+  ...known,
+});
+
+async function viewUnfinished(target: ExportTarget, active: Run, withIncident: boolean): Promise<RunView> {
+  const { log, executions } = target;
+  const { export: name, run, since, until, bounded, series, startedAt, lastFailure, request, execution } = active;
+  const [progress, status] = await Promise.all([readProgress(log, active), executions.status(execution)]);
+  const logged = progress.slices.flatMap(({ last }) => (last === undefined ? [] : [epochMsOf(last.loggedAt)]));
+  const view = aView({
     export: name,
     run,
-    state,
-    since: null,
-    series: null,
-    slices: null,
-    startedAt: startOf(run),
-    completedAt: null,
-    endedAt: known.completedAt ?? null,
-    serviceStartedAt: null,
-    lastPageAt: null,
-    folder: runFolder(runLocation(name, run)),
-    manifest: null,
-    request: null,
-    lastFailure: null,
-    lastIncident: known.lastFailure ? { kind: 'failed-run', ...known.lastFailure } : null,
-    ...known,
-  };
-}
-
-async function viewUnfinished(target: ExportTarget, run: Run, withIncident: boolean): Promise<RunView> {
-  const { log, executions } = target;
-  const { since, until, bounded, series, startedAt, lastFailure, request } = run;
-  const [progress, status] = await Promise.all([readProgress(log, run), executions.status(run.execution)]);
-  const logged = progress.slices.flatMap(({ last }) => (last === undefined ? [] : [epochMsOf(last.loggedAt)]));
-  const state = status === 'running' ? 'running' : lastFailure === undefined ? 'interrupted' : 'failed';
-  const view = aView(run, state, {
+    state: status === 'running' ? 'running' : lastFailure === undefined ? 'interrupted' : 'failed',
     ...progress.totals,
     since,
     until,
     bounded,
     series: series === undefined ? null : { until: series.until, each: series.each },
-    slices: run.slices === undefined ? null : { ...progress.counts, setAside: run.slices.setAside ?? [] },
+    slices: active.slices === undefined ? null : { ...progress.counts, setAside: active.slices.setAside ?? [] },
     startedAt,
     lastPageAt: logged.length === 0 ? null : instantOf(Math.max(...logged)),
-    request: requestView({ ...request, filter: filterOf(request, since) }),
+    request: requestOf({ ...request, filter: filterOf(request, since) }),
     lastFailure: lastFailure ?? null,
   });
   if (!withIncident || view.lastIncident !== null) return view;
-  return { ...view, lastIncident: (await target.lastIncident?.(run.execution)) ?? null };
+  return { ...view, lastIncident: (await target.lastIncident?.(execution)) ?? null };
 }
 
 /** The newest run of a state without an unfinished one, from the state alone. */
 function viewRecorded({ export: name = '', lastAbandoned, lastCompleted }: Partial<ExportState> = {}) {
   const { export: exportName, bounds } = parseBoundedStateName(name) ?? { export: name };
-  const bounded = bounds && { ...bounds, bounded: true as const };
+  const known = { export: exportName, ...bounds, bounded: bounds && (true as const) };
   if (lastAbandoned !== undefined) {
-    const { failure: lastFailure, ...known } = lastAbandoned;
-    return aView({ export: exportName, run: known.run }, 'abandoned', { ...known, lastFailure, ...bounded });
+    const { failure: lastFailure, ...abandoned } = lastAbandoned;
+    return aView({ ...known, ...abandoned, state: 'abandoned', lastFailure });
   }
   if (lastCompleted === undefined) return undefined;
   const { completedAt, result } = lastCompleted;
   const { run, since, manifest, pages, reports, bytes } = result;
-  const known = { since, completedAt, manifest, pages, reports, bytes, ...bounded };
-  return aView({ export: exportName, run }, manifest === null ? 'empty' : 'completed', known);
+  const state = manifest === null ? 'empty' : 'completed';
+  return aView({ ...known, run, state, since, completedAt, manifest, pages, reports, bytes });
 }
 
 /**
- * A run that is not unfinished, from its manifest; without one, from what else is left of it. `logged` are last pages of its slices, of
- * which the entries of an old log may have expired in any order. `state` is that of {@link stateOfRun}.
+ * A run that is not unfinished, from its manifest. If that is missing or was changed, from its summary or its state. Undefined: it is
+ * neither published nor the newest run of `state`, which is that of {@link stateOfRun}.
  */
 async function viewEnded(
-  { store, log, definition }: ExportTarget,
+  { store, name }: ExportTarget,
   state: ExportState | undefined,
-  ref: RunRef,
-  logged: readonly PageEntry[],
-): Promise<RunView> {
-  const manifest = manifestKey(runLocation(ref.export, ref.run));
-  const header = await readManifestHeader(store, manifest);
-  const lastPageAt = logged.at(-1)?.loggedAt ?? null;
-  const recorded = viewRecorded(state);
-  if (header === undefined && recorded?.run === ref.run && recorded.manifest === null)
-    return { ...recorded, lastPageAt };
-  const isSliced = header === undefined && logged.some(({ slice }) => slice !== undefined);
-  const slices = isSliced ? await findLoggedSlices(log, ref) : logged;
+  run: RunId,
+): Promise<RunView | undefined> {
+  const newest = viewRecorded(state);
+  const recorded = newest?.run === run ? newest : undefined;
+  if (recorded?.manifest === null) return recorded;
+  const view = recorded ?? aView({ export: name, run, state: 'damaged', ...zeroTotals });
+  const manifest = manifestKey(view);
+  const header = await readHeader(store, manifest);
+  const isIntact = typeof header === 'object';
   // The summary repeats the manifest, and is written after it: only a run that was published has one.
-  const found = typeof header === 'object' ? header : await findSummary(store, ref);
-  const isRecorded = state?.lastCompleted?.result.run === ref.run;
-  const isEmpty = !definition.publishEmptyRuns && slices.length > 0 && slices.every(isLastWithoutReports);
-  const wasPublished = header !== undefined || found !== undefined || isRecorded;
-  const runState =
-    typeof header === 'object' ? 'completed' : wasPublished ? 'damaged' : isEmpty ? 'empty' : 'abandoned';
-  const published = found === 'unreadable' ? undefined : found;
-  const { pages, reports, bytes } = published ?? sumTotals(slices.map(totalsOf));
-  const { since = null, until, bounded } = published ?? { ...(recorded?.bounded && recorded) };
-  const count = published !== undefined && 'slices' in published ? published.slices?.length : undefined;
-  return aView(ref, runState, {
-    pages,
-    reports,
-    bytes,
-    since,
-    until,
-    bounded,
+  const found = isIntact ? { ...header, ...header.totals } : await findSummary(store, view);
+  if (header === undefined && found === undefined && recorded === undefined) return undefined;
+  const { pages, reports, bytes, since, until, bounded, startedAt, completedAt, serviceStartedAt } =
+    typeof found === 'object' ? found : view;
+  const facts = { pages, reports, bytes, since, until, bounded, startedAt, completedAt, serviceStartedAt };
+  const count = isIntact ? header.slices?.length : undefined;
+  return {
+    ...view,
+    ...facts,
+    state: isIntact ? 'completed' : 'damaged',
+    manifest,
     slices: count === undefined ? null : { done: count, count, setAside: [] },
-    startedAt: published?.startedAt ?? startOf(ref.run),
-    completedAt: published?.completedAt ?? null,
-    endedAt: published?.completedAt ?? lastPageAt,
-    serviceStartedAt: published?.serviceStartedAt ?? null,
-    lastPageAt,
-    manifest: wasPublished ? manifest : null,
-    request: published !== undefined && 'filter' in published ? requestView(published) : null,
-  });
+    request: isIntact ? requestOf(header) : null,
+  };
 }
 
-const isLastWithoutReports = (last: PageEntry): boolean => isDone(last) && last.totals.reports === 0;
-
-/** Reads the header only. A changed manifest is `unreadable`; the verify command reports why. */
-async function readManifestHeader(
+/** The header of a manifest. A changed one is `unreadable`; the verify command reports why. */
+async function readHeader(
   store: ExportTarget['store'],
   manifest: string,
-): Promise<(ManifestHeader & RunTotals) | 'unreadable' | undefined> {
+): Promise<ManifestHeader | 'unreadable' | undefined> {
   try {
     const found = await findManifest(store, manifest);
-    if (found === undefined) return undefined;
-    for await (const _ of found.pages) break;
-    return { ...found.header, ...found.header.totals };
+    // Leaving the loop closes the file.
+    if (found !== undefined) for await (const _ of found.pages) break;
+    return found?.header;
   } catch (error) {
     if (isExportError(error, 'PageConflictError')) return 'unreadable';
     throw error;
   }
 }
 
-const requestView = ({
+const requestOf = ({
   source: service,
   filter,
   format,
@@ -453,4 +382,4 @@ const requestView = ({
 }: Pick<ManifestHeader, 'source' | 'format' | 'container'> & {
   readonly filter: object;
   readonly size?: number | null | undefined;
-}): RequestView => ({ service, filter: JSON.stringify(filter), format, container, size });
+}): RunView['request'] => ({ service, filter: JSON.stringify(filter), format, container, size });

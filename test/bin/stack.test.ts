@@ -86,6 +86,7 @@ describe('status', () => {
     aws.restore();
     aws = mockStack({ services: [{ name: 'acme', exports: ['daily'] }] });
     aws.dynamoDb.on(GetItemCommand).resolves({});
+    aws.s3.on(ListObjectsV2Command).resolves({});
     expect(JSON.parse((await runOnStack('status', '--json')).stdout)).toMatchObject({
       exports: [{ export: 'daily', runs: [] }],
     });

@@ -449,50 +449,8 @@ export function pageLogContract(
       });
     });
 
-    describe('the history of runs', () => {
-      it('returns the last entry of each run of the export, newest run first', async () => {
-        const exportName = anExportName();
-        const runs = ['20261118T020000Z-aaaaaa', '20261119T020000Z-0b0b0b', '20261119T020000Z-0b0b0c'].map(asRunId);
-        const logged: PageEntry[] = [];
-        for (const [index, run] of runs.entries()) {
-          for (let page = 1; page <= index + 1; page += 1) {
-            const entry = await log.append(aPageEntry({ export: exportName, run, page }));
-            if (page === index + 1) logged.unshift(entry);
-          }
-        }
-        await log.append(aPageEntry({ export: `${exportName}-daily`, run: asRunId('20261120T020000Z-cccccc') }));
-        await log.replaceState(anExportState({ export: exportName }));
-
-        expect(await collect(log.runs(exportName))).toEqual(logged);
-      });
-
-      it('returns one entry of a run with several slices: the last page of the highest one', async () => {
-        const exportName = anExportName();
-        const run = asRunId('20261119T020000Z-0b0b0b');
-        for (const slice of [1, 2, 3]) {
-          for (const page of [1, 2]) {
-            await log.append(aPageEntry({ export: exportName, run, slice, attempt: 1, page }));
-          }
-        }
-        const older = await log.append(aPageEntry({ export: exportName, run: asRunId('20261118T020000Z-0b0b0b') }));
-        expect(await collect(log.runs(exportName))).toMatchObject([{ run, slice: 3, page: 2 }, older]);
-      });
-
-      it('keeps the entries of a year', () => {
-        expect(log.mayHaveExpired(instantOf(Date.now() - 366 * 86_400_000))).toBe(false);
-      });
-
-      it('is empty for an export without pages, and can be read partly', async () => {
-        const exportName = anExportName();
-        await log.replaceState(anExportState({ export: exportName }));
-        expect(await collect(log.runs(exportName))).toEqual([]);
-
-        for (const run of [aRunId(), aRunId()]) await log.append(aPageEntry({ export: exportName, run, page: 1 }));
-        for await (const { page } of log.runs(exportName)) {
-          expect(page).toBe(1);
-          break;
-        }
-      });
+    it('keeps the entries of a year', () => {
+      expect(log.mayHaveExpired(instantOf(Date.now() - 366 * 86_400_000))).toBe(false);
     });
   });
 }

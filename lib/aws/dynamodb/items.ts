@@ -43,12 +43,8 @@ export const boundedInSortKey = (exportName: string, sk = ''): string =>
 export const entryKey = (service: string, entry: ChainRef & Pick<PageEntry, 'page'>): ItemKey =>
   keyOf(partitionOf(service, entry.export), `${entriesPrefix(entry)}${String(entry.page).padStart(12, '0')}`);
 
-/** The sort keys of all entries are between these two. */
-export const firstEntry = 'run#';
-export const afterLastEntry = 'run$';
-
 /** The common prefix of the sort keys of a run's entries. A run ID has no `#`, so no other run shares it. */
-export const runPrefix = ({ run }: Pick<RunRef, 'run'>): string => `${firstEntry}${run}#`;
+const runPrefix = ({ run }: Pick<RunRef, 'run'>): string => `run#${run}#`;
 /** Of a run with several slices. */
 export const slicesPrefix = (run: Pick<RunRef, 'run'>): string => `${runPrefix(run)}slice#`;
 

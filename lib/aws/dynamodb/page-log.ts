@@ -14,16 +14,13 @@ import { epochMsOf } from '../../core/timestamps.ts';
 import { readAhead } from '../read-ahead.ts';
 import { conditionalWrites } from './conditional-writes.ts';
 import {
-  afterLastEntry,
   boundedInSortKey,
   boundedPrefix,
   entriesPrefix,
-  firstEntry,
   type Item,
   pageInSortKey,
   partitionOf,
   recordIn,
-  runPrefix,
   slicesPrefix,
   stateKey,
   toEntryItem,
@@ -67,25 +64,6 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
     );
   const queryEntries = (chain: ChainRef, options: Partial<QueryCommandInput>) =>
     queryItems(chain.export, entriesPrefix(chain), options);
-
-  /** Entries sort by run and page, so the entry that precedes a run's first entry is the last entry of the previous run. */
-  const lastEntryBefore = async (exportName: string, sk: string): Promise<Item | undefined> => {
-    const { Items: [item] = [] } = await client.send(
-      new QueryCommand({
-        TableName: table,
-        ConsistentRead: true,
-        KeyConditionExpression: 'pk = :pk AND sk BETWEEN :first AND :before',
-        ExpressionAttributeValues: {
-          ':pk': { S: partitionOf(service, exportName) },
-          ':first': { S: firstEntry },
-          ':before': { S: sk },
-        },
-        ScanIndexForward: false,
-        Limit: 1,
-      }),
-    );
-    return item;
-  };
 
   const parseEntry = (exportName: string, item: Item) => {
     const page = pageInSortKey(item.sk?.S) ?? { run: asRunId(''), page: Number.NaN };
@@ -139,16 +117,6 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
     },
 
     mayHaveExpired: (loggedAt) => runtime.now() >= epochMsOf(loggedAt) + retentionDays * 86_400_000,
-
-    async *runs(exportName) {
-      for (let before = afterLastEntry; ;) {
-        const item = await lastEntryBefore(exportName, before);
-        if (item === undefined) return;
-        const entry = parseEntry(exportName, item);
-        yield entry;
-        before = runPrefix(entry);
-      }
-    },
 
     async *boundedStates(exportName) {
       for (let ExclusiveStartKey: Item | undefined; ;) {

@@ -91,7 +91,8 @@ async function findLatest(store: DocumentReader, exportName: string): Promise<Po
 const daysOf = (store: DocumentReader, exportName: string): Promise<string[]> =>
   foldersIn(store, exportName, runsPrefix(exportName));
 
-async function foldersIn(store: DocumentReader, parent: string, prefix: string): Promise<string[]> {
+/** The folders directly in `parent` whose keys begin with `prefix`. */
+export async function foldersIn(store: DocumentReader, parent: string, prefix: string): Promise<string[]> {
   const folders: string[] = [];
   for await (const folder of store.listFolders(parent)) if (folder.startsWith(prefix)) folders.push(folder);
   return folders;

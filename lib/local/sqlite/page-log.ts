@@ -7,7 +7,7 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { asRunId, type ExportState } from '../../core/model.ts';
+import type { ExportState } from '../../core/model.ts';
 import { boundedStatePrefix } from '../../core/bounded-runs.ts';
 import type { ChainRef, PageLog, RunHistory } from '../../core/ports.ts';
 import {
@@ -40,9 +40,6 @@ const sql = {
   entry: `SELECT ${columns} FROM pages WHERE ${ofChain} AND page = ?`,
   lastEntry: `SELECT ${columns} FROM pages WHERE ${ofChain} ORDER BY page DESC LIMIT 1`,
   lastSlice: 'SELECT slice FROM pages WHERE export = ? AND run = ? ORDER BY slice DESC LIMIT 1',
-  lastEntryOfRunBefore:
-    `SELECT run, slice, attempt, ${columns} FROM pages WHERE export = ? AND run < ? ` +
-    'ORDER BY run DESC, slice DESC, attempt DESC, page DESC LIMIT 1',
   entriesAfter: `SELECT ${columns} FROM pages WHERE ${ofChain} AND page > ? ORDER BY page LIMIT ${batchSize}`,
 };
 
@@ -114,18 +111,6 @@ export function pageLogIn({ file, all, write }: StateFile): PageLog & RunHistory
 
     mayHaveExpired: () => false,
 
-    async *runs(exportName) {
-      // Each query finds its row by the primary key, however many pages the runs have. Run IDs begin with a digit.
-      for (let before = ':'; ;) {
-        const [row] = entries(sql.lastEntryOfRunBefore, exportName, before) as RunRow[];
-        if (row === undefined) return;
-        const { slice, attempt } = row;
-        const chain = slice === 0 ? {} : { slice, attempt };
-        yield parseEntry({ export: exportName, run: asRunId(row.run), ...chain }, row);
-        before = row.run;
-      }
-    },
-
     async *boundedStates(exportName) {
       const prefix = boundedStatePrefix(exportName);
       const end = `${prefix}\u{10ffff}`;
@@ -149,8 +134,3 @@ interface EntryRow extends StoredRecord {
   readonly page: number;
 }
 
-interface RunRow extends EntryRow {
-  readonly run: string;
-  readonly slice: number;
-  readonly attempt: number;
-}

@@ -2,9 +2,10 @@
 
 import { createHistogram } from 'node:perf_hooks';
 import type { PageEntry } from '../../core/model.ts';
+import type { PageLog, RunRef } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../../target/target.ts';
-import { findLoggedSlices, type RunView } from '../run-view.ts';
+import type { RunView } from '../run-view.ts';
 
 /** Its size is bounded, however many pages the run has. */
 export interface RunData extends RunView {
@@ -58,18 +59,16 @@ export async function readRunData(
   // Pages that were logged within the same interval share a point. The slices come one after the other, so not in order of time.
   let series = new Map<number, Point>();
   let intervalMs = 1;
-  for (const slice of await findLoggedSlices(log, view)) {
-    for await (const entry of log.entries(slice)) {
-      addTo(series, Math.floor(epochMsOf(entry.loggedAt) / intervalMs), toPoint(entry));
-      while (series.size > maxPoints) {
-        intervalMs *= 2;
-        const finer = series;
-        series = new Map();
-        for (const point of finer.values()) addTo(series, Math.floor(point.loggedAt / intervalMs), point);
-      }
-      if (entry.timing !== null) latencies.record(Math.max(1, Math.round(entry.timing.latencyMs)));
-      onPage(entry.bytes);
+  for await (const entry of loggedPages(log, view)) {
+    addTo(series, Math.floor(epochMsOf(entry.loggedAt) / intervalMs), toPoint(entry));
+    while (series.size > maxPoints) {
+      intervalMs *= 2;
+      const finer = series;
+      series = new Map();
+      for (const point of finer.values()) addTo(series, Math.floor(point.loggedAt / intervalMs), point);
     }
+    if (entry.timing !== null) latencies.record(Math.max(1, Math.round(entry.timing.latencyMs)));
+    onPage(entry.bytes);
   }
   const points = [...series.values()].sort((one, other) => one.loggedAt - other.loggedAt);
   const groups = new Map<number, Point>();
@@ -86,6 +85,18 @@ export async function readRunData(
     points: columnsOf(points),
     groups: columnsOf([...groups.values()]),
   };
+}
+
+/** The pages of the newest attempt of each slice. */
+async function* loggedPages(log: PageLog, { export: name, run }: RunRef): AsyncGenerator<PageEntry> {
+  const ref = { export: name, run };
+  const count = await log.lastSlice(ref);
+  if (count === 0) yield* log.entries(ref);
+  for (let slice = 1; slice <= count; slice += 1) {
+    let attempt = 1;
+    while ((await log.last({ ...ref, slice, attempt: attempt + 1 })) !== undefined) attempt += 1;
+    yield* log.entries({ ...ref, slice, attempt });
+  }
 }
 
 function toPoint(entry: PageEntry): Point {

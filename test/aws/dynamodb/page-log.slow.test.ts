@@ -19,7 +19,7 @@ import { instantOf } from '../../../lib/core/timestamps.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { startDynamoDb } from '../../support/aws/local-aws.ts';
-import { anExportName, anExportState, aPageEntry, aRun, collect } from '../../support/builders.ts';
+import { anExportState, aPageEntry, aRun, collect } from '../../support/builders.ts';
 import { dummyAccount } from '../endpoint.ts';
 import { type DynamoHarness, dynamoHarness } from './dynamodb-harness.ts';
 
@@ -102,28 +102,6 @@ describe('the DynamoDB page log', () => {
     await log.append(entry);
     expect(await other.exportState(entry.export)).toBeUndefined();
     expect(await other.last(entry)).toBeUndefined();
-    expect(await collect(other.runs(entry.export))).toEqual([]);
-  });
-
-  it('lists the runs of an export in one request for each, however many slices it has', async () => {
-    const { endpoint, table, service } = harness;
-    const client = new DynamoDBClient({ endpoint, ...dummyAccount });
-    const commands: unknown[] = [];
-    client.middlewareStack.add(
-      (next, context) => (args) => {
-        commands.push(context.commandName);
-        return next(args);
-      },
-      { step: 'initialize' },
-    );
-    const exportName = anExportName();
-    const run = asRunId('20261120T020000Z-0b0b0b');
-    for (let slice = 1; slice <= 20; slice += 1) {
-      await log.append(aPageEntry({ export: exportName, run, slice, attempt: 1 }));
-    }
-    const counted = createDynamoPageLog({ client, table, service, runtime: systemRuntime });
-    expect((await collect(counted.runs(exportName))).map((entry) => [entry.run, entry.slice])).toEqual([[run, 20]]);
-    expect(commands).toEqual(['QueryCommand', 'QueryCommand']);
   });
 
   describe('when the response to a write is lost and the SDK retries it', () => {

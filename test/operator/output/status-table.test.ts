@@ -37,6 +37,7 @@ const aStatus = (overrides: Partial<ExportView> = {}): ExportView => ({
   lastFailure: null,
   slices: null,
   bounded: { unfinished: [], completed: 0, newest: null },
+  runs: undefined,
   ...overrides,
 });
 const failure = {
@@ -97,7 +98,7 @@ const linesFor = (entries: readonly ViewedExport[], options: Partial<StatusTable
   statusLines(sortExports(entries), { ...plain, summary: summarizeStatuses(entries), ...options });
 
 describe('the order', () => {
-  it('begins with what needs attention: unreadable, failed, interrupted, stale; then running, then the others by name', () => {
+  it('begins with what needs attention: unreadable, failed, interrupted, stale; then running, completed and never run', () => {
     expect(sortExports(mixed).map((entry) => entry.export)).toEqual([
       'g-unreadable',
       'f-failed',
@@ -107,8 +108,8 @@ describe('the order', () => {
       'j-running-stale',
       'c-running',
       'a-completed',
-      'b-never',
       'h-completed',
+      'b-never',
     ]);
     expect(mixed.filter(needsAttention).map((entry) => entry.export)).toEqual([
       'd-stale',
@@ -143,8 +144,8 @@ describe('the status of exports on a terminal', () => {
       'j-running-stale  stale        13 h ago    12,031   8.4 MB      1  cron(0 2 * * ? *) Europe/Berlin  not completed for 26 h; running: 1 page, started 14 h ago',
       'c-running        running      13 h ago    12,031   8.4 MB    812  cron(0 2 * * ? *) Europe/Berlin  running: 812 pages, started 2 h ago',
       'a-completed      completed    13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin',
-      'b-never          never        never            0  0 bytes      0  –',
       'h-completed      completed    13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin',
+      'b-never          never        never            0  0 bytes      0  –',
       '',
       '10 exports: 1 unreadable, 2 failed, 1 interrupted, 2 stale, 1 running, 2 completed, 1 never completed',
       '→ for details: npx report-exporter status <export> --stack ReportExporter',

@@ -30,7 +30,6 @@ export const aRunView = (overrides: Partial<RunView> = {}): RunView => ({
   startedAt: at('2026-11-20T02:00:00Z'),
   completedAt: at('2026-11-20T02:05:00Z'),
   serviceStartedAt: null,
-  endedAt: null,
   lastPageAt: null,
   pages: 0,
   reports: 0,

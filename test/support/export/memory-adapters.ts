@@ -120,7 +120,6 @@ export function createMemoryLog(crash: CrashPoint = () => {}): MemoryLog {
   const keyOf = ({ export: name, run, slice = 0, attempt = 0 }: ChainRef) =>
     JSON.stringify([name, run, slice, attempt]);
   const entriesOf = (chain: ChainRef) => chains.get(keyOf(chain)) ?? [];
-  const lastEntries = () => [...chains.values()].flatMap((entries) => entries.at(-1) ?? []);
   return {
     async exportState(exportName) {
       return structuredClone(exportStates.get(exportName));
@@ -151,16 +150,10 @@ export function createMemoryLog(crash: CrashPoint = () => {}): MemoryLog {
       yield* entriesOf(chain);
     },
     async lastSlice({ export: name, run }) {
-      const ofRun = lastEntries().filter((entry) => entry.export === name && entry.run === run);
+      const ofRun = [...chains.values()].flat().filter((entry) => entry.export === name && entry.run === run);
       return Math.max(0, ...ofRun.map(({ slice = 0 }) => slice));
     },
     mayHaveExpired: () => false,
-    async *runs(exportName) {
-      const ofExport = lastEntries().filter((entry) => entry.export === exportName);
-      const order = ({ slice = 0, attempt = 0 }: PageEntry) => slice * 1_000 + attempt;
-      const newest = new Map(ofExport.toSorted((a, b) => order(a) - order(b)).map((entry) => [entry.run, entry]));
-      yield* [...newest.values()].sort((a, b) => (a.run < b.run ? 1 : -1));
-    },
     async *boundedStates(exportName) {
       for (const [name, state] of exportStates) {
         if (name.startsWith(boundedStatePrefix(exportName))) yield structuredClone(state);
