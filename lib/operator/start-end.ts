@@ -1,16 +1,31 @@
 /** How the start of an export ended: for a program one JSON object, for a person a few lines, for a shell an exit status. */
 
-import type { FailedRun, RunTotals } from '../core/model.ts';
 import { toPrintable } from '../core/sanitize.ts';
-import { findRetrier } from '../core/state-machine/retry-policy.ts';
-import type { Retry, RunEnd } from '../target/target.ts';
+import type { RunEnd } from '../target/target.ts';
 import { exitStatuses } from './context.ts';
 import { plural, sliceCounts, totals } from './output/format.ts';
-import type { ObservedRun } from './output/observed-run.ts';
+import type { ObservedRun } from './output/progress.ts';
+import type { Cell, TextStyle } from './output/terminal.ts';
+
+/** `not-started`: an interruption kept the export from being started. It may have an unfinished run. */
+type StartOutcome = RunEnd | { readonly status: 'not-started' };
+
+/** How each outcome is shown, in the order in which they are counted. */
+const outcomes = {
+  failed: { label: 'Failed', color: 'red', exitStatus: exitStatuses.failed },
+  interrupted: { label: 'Interrupted', color: 'yellow', exitStatus: exitStatuses.interrupted },
+  'not-started': { label: 'Not started', color: 'yellow', exitStatus: exitStatuses.interrupted },
+  started: { label: 'In progress', color: 'cyan', exitStatus: exitStatuses.ok },
+  skipped: { label: 'Skipped', color: 'yellow', exitStatus: exitStatuses.ok },
+  completed: { label: 'Completed', color: 'green', exitStatus: exitStatuses.ok },
+} as const satisfies Record<StartOutcome['status'], { label: string; color: Cell['style']; exitStatus: number }>;
+
+export const outcomeLabels = Object.values(outcomes).map(({ label }) => label.toLowerCase());
+export const outcomeLabelOf = ({ json }: StartEnd): string => outcomes[json.status].label.toLowerCase();
 
 /** The object of `--json`. Unknown values are null. */
 export interface RunJson extends ObservedRun {
-  readonly status: 'completed' | 'skipped' | 'failed' | 'interrupted' | 'started';
+  readonly status: StartOutcome['status'];
   readonly watermark: string | null;
   /** A path or URI that can be opened from here. */
   readonly manifest: string | null;
@@ -24,17 +39,15 @@ export interface RunJson extends ObservedRun {
   readonly error?: { readonly name: string; readonly message: string };
 }
 
-/** An export that an interruption kept from being started. It may have an unfinished run. */
-interface NotStartedJson {
-  readonly status: 'not-started';
-  readonly export: string;
+export interface StartEnd extends EndText {
+  readonly json: RunJson;
+  readonly exitStatus: number;
 }
 
-export interface StartEnd {
-  readonly json: RunJson | NotStartedJson;
-  readonly exitStatus: number;
-  /** What a person reads of it, below its label and the name of the export. */
-  readonly text: { readonly about?: string; readonly details: readonly string[] };
+/** What a person reads of it, below its label and the name of the export. */
+interface EndText {
+  readonly about?: string;
+  readonly details: readonly string[];
   /** A command to try next. */
   readonly hint?: string | undefined;
 }
@@ -42,63 +55,61 @@ export interface StartEnd {
 interface EndContext {
   /** Used if the failure report lacks these values. */
   readonly observed: ObservedRun;
-  /** The newest retry of the step that failed, as far as it was announced. */
-  readonly lastRetry?: Retry | undefined;
+  /** How often the page that failed was retried. */
+  readonly retries: number;
   readonly elapsedMs: number;
   /** What to try if the start was refused, and to see how a run progresses. */
   readonly hints: { readonly help?: string | undefined; readonly watch: string };
 }
 
-/** `end` is an error if it prevented the start or the recording of its failure. */
-export function startEnd(
-  end: RunEnd | { readonly status: 'error'; readonly error: unknown },
-  context: EndContext,
-): StartEnd {
-  const { observed, elapsedMs, hints } = context;
-  const unfinished = { ...observed, watermark: null, manifest: null };
+export function startEnd(end: StartOutcome, context: EndContext): StartEnd {
+  const { observed } = context;
+  const json = { status: end.status, ...observed, watermark: null, manifest: null, ...factsOf(end, observed) };
+  const { exitStatus } = outcomes[end.status];
+  return { json, exitStatus, ...textOf(end, json, context) };
+}
+
+function factsOf(end: StartOutcome, { run, slices }: ObservedRun): Partial<RunJson> {
   switch (end.status) {
     case 'completed': {
-      const slices = observed.slices && { done: observed.slices.count, count: observed.slices.count };
-      const json = { status: 'completed', ...end.result, slices, manifest: end.manifest } as const;
-      const about = `${totals(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`;
-      return { exitStatus: exitStatuses.ok, json, text: { about, details: completedDetails(json) } };
+      const done = slices && { done: slices.count, count: slices.count };
+      return { ...end.result, slices: done, manifest: end.manifest };
     }
-    case 'skipped': {
-      const { reason, done } = end;
-      const json = { status: 'skipped', ...unfinished, reason, done } as const;
-      return { exitStatus: exitStatuses.ok, json, text: { details: reason.split('\n') } };
+    case 'skipped':
+      return { reason: end.reason, done: end.done };
+    case 'started':
+      return { run: end.run ?? run, execution: end.execution };
+    case 'failed': {
+      const { export: _, error: name, message, resumable: __, ...known } = end.failed;
+      // A failure that could not be recorded says nothing about its run; the events do.
+      return { ...(known.run !== null && known), error: { name, message } };
     }
-    case 'started': {
-      const json = {
-        status: 'started',
-        ...unfinished,
-        run: end.run ?? observed.run,
-        execution: end.execution,
-      } as const;
-      const details = [...(json.run === null ? [] : [`run        ${json.run}`]), `execution  ${json.execution}`];
-      return { exitStatus: exitStatuses.ok, json, text: { details }, hint: hints.watch };
-    }
-    case 'interrupted': {
-      const json = { status: 'interrupted', ...unfinished } as const;
-      const about = json.pages === 0 ? 'before page 1 was stored' : placeIn(json);
-      return { exitStatus: exitStatuses.interrupted, json, text: { about, details: ['Run again to resume.'] } };
-    }
-    case 'failed':
-      return failedEnd(end.failed, context);
-    case 'error': {
-      const { name: error, message } = end.error instanceof Error ? end.error : new Error(String(end.error));
-      const { run, since, until, bounded, pages, reports, bytes } = observed;
-      const known = { run, since, until, bounded, pages, reports, bytes };
-      return failedEnd({ ...known, error, message, resumable: run !== null }, context);
-    }
+    default:
+      return {};
   }
 }
 
-export const notStarted = (exportName: string): StartEnd => ({
-  exitStatus: exitStatuses.interrupted,
-  json: { status: 'not-started', export: exportName },
-  text: { details: [] },
-});
+function textOf(end: StartOutcome, json: RunJson, context: EndContext): EndText & { readonly exitStatus?: number } {
+  const { elapsedMs, hints } = context;
+  switch (end.status) {
+    case 'completed':
+      return { about: `${totals(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`, details: completedDetails(json) };
+    case 'skipped':
+      return { details: end.reason.split('\n') };
+    case 'started': {
+      const run = json.run === null ? [] : [`run        ${json.run}`];
+      return { details: [...run, `execution  ${json.execution}`], hint: hints.watch };
+    }
+    case 'interrupted': {
+      const about = json.pages === 0 ? 'before page 1 was stored' : placeIn(json);
+      return { about, details: ['Run again to resume.'] };
+    }
+    case 'not-started':
+      return { details: [] };
+    case 'failed':
+      return failedText(end.failed, json, context);
+  }
+}
 
 function completedDetails({ run, slices, bounded, since, until, watermark, manifest }: RunJson): readonly string[] {
   const start =
@@ -116,57 +127,40 @@ function completedDetails({ run, slices, bounded, since, until, watermark, manif
   ];
 }
 
-type Failed = Pick<FailedRun, 'error' | 'message' | 'resumable'> &
-  Pick<ObservedRun, 'run' | 'since' | 'until' | 'bounded'> &
-  RunTotals;
-
-function failedEnd(failed: Failed, { observed, lastRetry, hints }: EndContext): StartEnd {
-  const { error: name, message, resumable, run, since, until, bounded, pages, reports, bytes } = failed;
-  // A failure that could not be recorded says nothing about its run; the events do.
-  const known = run === null ? {} : { run, since, until, bounded, pages, reports, bytes };
-  const json = {
-    status: 'failed',
-    ...observed,
-    watermark: null,
-    manifest: null,
-    ...known,
-    error: { name, message },
-  } as const;
-  const lines = message.split('\n');
+function failedText(
+  { error, message, resumable, run }: Extract<RunEnd, { readonly status: 'failed' }>['failed'],
+  json: RunJson,
+  { retries, hints }: EndContext,
+): EndText & { readonly exitStatus?: number } {
+  const [first, ...lines] = message.split('\n');
   // Refused before a run was begun or resumed: the request contradicts the settings or the export state.
-  if (json.run === null && name === 'ConfigurationError') {
-    return { exitStatus: exitStatuses.usage, json, text: { details: lines }, hint: hints.help };
+  if (json.run === null && error === 'ConfigurationError') {
+    return { exitStatus: exitStatuses.usage, details: message.split('\n'), hint: hints.help };
   }
   const isFinal = run !== null && !resumable;
   const advice = [
-    ...retriesText(name, lastRetry),
-    ...(resumable ? resumeAdvice(json, message) : []),
+    ...(retries === 0 ? [] : [`Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}.`]),
+    // Where the message names a restart, a resumed run may fail again.
+    ...(resumable && !message.includes('--restart')
+      ? [json.pages === 0 ? 'Run again to resume.' : `Run again to resume ${placeIn(json)}.`]
+      : []),
     ...(isFinal ? ['Nothing was published, and the run is abandoned. The next start begins a new run.'] : []),
   ];
   return {
-    exitStatus: exitStatuses.failed,
-    json,
-    text: {
-      about: json.run === null ? undefined : `run ${json.run}, ${totals(json)}`,
-      details: [`${name}: ${lines[0]}`, ...lines.slice(1), ...(advice.length === 0 ? [] : [advice.join(' ')])],
-    },
+    about: json.run === null ? undefined : `run ${json.run}, ${totals(json)}`,
+    details: [`${error}: ${first}`, ...lines, ...(advice.length === 0 ? [] : [advice.join(' ')])],
     // If the failed execution no longer owned the run, another one may have published it by now.
     hint: resumable || isFinal || json.run === null ? undefined : hints.watch,
   };
 }
 
-/** Says that the retries of the step are used up, as far as they were announced. A permanent error has none. */
-function retriesText(error: string, lastRetry: Retry | undefined): readonly string[] {
-  const isRetried = lastRetry !== undefined && (findRetrier(error, lastRetry.state)?.MaxAttempts ?? 0) > 0;
-  return isRetried ? [`Gave up after ${lastRetry.attempt} ${lastRetry.attempt === 1 ? 'retry' : 'retries'}.`] : [];
-}
-
-/** Nothing if the message says what to do: where a restart may be the only way out, a resumed run would fail again. */
-function resumeAdvice(json: RunJson, message: string): readonly string[] {
-  if (message.includes('--restart')) return [];
-  return [json.pages === 0 ? 'Run again to resume.' : `Run again to resume ${placeIn(json)}.`];
-}
-
 /** How far the run has come: pages are numbered within a slice. */
 const placeIn = ({ pages, slices }: RunJson): string =>
   slices === undefined ? `after page ${pages}` : `after ${plural(pages, 'page')}, with ${sliceCounts(slices)} done`;
+
+/** `Completed: nightly (3 pages, 250 reports, 123.5 kB in 1.2 s)`, and the details below it. */
+export function endText({ json, about, details }: StartEnd, style: TextStyle): string {
+  const { label, color } = json.done === true ? { label: 'Done', color: 'green' as const } : outcomes[json.status];
+  const first = `${style(color, `${label}:`)} ${json.export}${about === undefined ? '' : ` (${about})`}`;
+  return [first, ...details.map((line) => `  ${line}`)].map((line) => `${line}\n`).join('');
+}

@@ -5,14 +5,14 @@
 
 import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently, type Release } from '../core/concurrency.ts';
-import type { ExportTarget, Retry, RunEnd, StartOptions, StartRequest, Target } from '../target/target.ts';
+import { zeroTotals } from '../core/model.ts';
+import type { ExportTarget, RunEnd, StartRequest, Target } from '../target/target.ts';
 import { type BoundableExport, findDone } from './bounded-start.ts';
 import { type CommandContext, exitStatuses } from './context.ts';
 import { countKinds } from './output/export-table.ts';
-import { observe, unobservedRun } from './output/observed-run.ts';
 import { createProgressDisplay, type ProgressDisplay } from './output/progress.ts';
-import { type Cell, type TextStyle, textStyleFor, timestampFor } from './output/terminal.ts';
-import { notStarted, startEnd, type StartEnd } from './start-end.ts';
+import { textStyleFor, timestampFor } from './output/terminal.ts';
+import { endText, outcomeLabelOf, outcomeLabels, startEnd, type StartEnd } from './start-end.ts';
 
 /** Where exports can be started. */
 export interface Startable extends Pick<Target, 'option'> {
@@ -55,9 +55,7 @@ export async function startExports(
   };
 
   const ends = await mapConcurrently(names, concurrent ? startConcurrency : 1, async (name, release) => {
-    const end = signal.aborted
-      ? notStarted(name)
-      : await startOne(startable, name, { ...settings, signal, display, hints, release });
+    const end = await startOne(startable, name, settings, display, signal, release, hints);
     const hasFailed = ['failed', 'interrupted'].includes(end.json.status);
     const stream = hasFailed ? stderr : output;
     stream.write(`${timestampFor(stream, now())}${endText(end, textStyleFor(stream, env))}`);
@@ -66,96 +64,61 @@ export async function startExports(
   });
 
   if (!isOnly) {
-    const counts = countKinds(ends.map(labelOf), labels);
+    const counts = countKinds(ends.map(outcomeLabelOf), outcomeLabels);
     output.write(`${timestampFor(output, now())}${counts}\n`);
   }
   for (const hint of new Set(ends.flatMap(({ hint = [] }) => hint))) stderr.write(`${hint}\n`);
-  return exitStatusOf(ends.map(({ exitStatus }) => exitStatus));
+  return exitStatusOf(ends, settings);
 }
 
-/** A wrong setting of one of several exports is a failure of that export, not a wrong usage of the command. */
-function exitStatusOf([first = exitStatuses.ok, ...others]: readonly number[]): number {
+function exitStatusOf(ends: readonly StartEnd[], { follow }: StartSettings): number {
+  // A caller that waits for the end of a run must not take a run that is still in progress for one that has ended.
+  const all = ends.map(({ json, exitStatus }) =>
+    follow && json.status === 'started' ? exitStatuses.interrupted : exitStatus,
+  );
+  const [first = exitStatuses.ok, ...others] = all;
   if (others.length === 0) return first;
-  const all = [first, ...others];
   if (all.includes(exitStatuses.interrupted)) return exitStatuses.interrupted;
+  // A wrong setting of one of several exports is a failure of that export, not a wrong usage of the command.
   return all.every((status) => status === exitStatuses.ok) ? exitStatuses.ok : exitStatuses.failed;
 }
 
-interface OneStart extends StartSettings, Pick<StartOptions, 'signal'> {
-  readonly display: ProgressDisplay;
-  readonly hints: Parameters<typeof startEnd>[1]['hints'];
-  /** Called once a run is in progress on AWS: the other starts do not wait for its end. */
-  readonly release: Release;
-}
-
+/** Calls `release` once a run is in progress on AWS: the other starts do not wait for its end. */
 async function startOne(
   startable: Startable,
   exportName: string,
-  { request, follow, maxAttempts, signal, display, hints, release }: OneStart,
+  { request, follow, maxAttempts }: StartSettings,
+  display: ProgressDisplay,
+  signal: AbortSignal,
+  release: Release,
+  hints: Parameters<typeof startEnd>[1]['hints'],
 ): Promise<StartEnd> {
   const startedAt = systemRuntime.now();
-  const shown = display.begin(exportName);
-  let observed = unobservedRun(exportName);
-  /** The newest retry of the step in progress. */
-  let lastRetry: Retry | undefined;
-  const options: StartOptions = {
-    follow,
-    maxAttempts,
-    signal,
-    onStarted: release,
-    followers: display.count,
-    // Without --follow, all there is to say is in the end.
-    notify: follow ? shown.notify : () => {},
-    onRetry(retry) {
-      lastRetry = countedOverErrors(retry, lastRetry);
-      shown.onRetry(lastRetry);
-    },
-    emit(event) {
-      observed = observe(observed, event);
-      if (event.event === 'page-exported' || event.event === 'page-adopted') lastRetry = undefined;
-      shown.onEvent(event, observed);
-    },
-  };
+  const progress = display.begin(exportName);
   const start = async (): Promise<RunEnd> => {
     const opened = await startable.open(exportName);
     const reason = await findDone(opened, request, startedAt);
-    return reason === undefined ? await opened.start(request, options) : { status: 'skipped', reason, done: true };
+    if (reason !== undefined) return { status: 'skipped', reason, done: true };
+    return await opened.start(request, {
+      ...progress,
+      follow,
+      maxAttempts,
+      signal,
+      onStarted: release,
+      followers: display.count,
+      // Without --follow, all there is to say is in the end.
+      notify: follow ? progress.notify : () => {},
+    });
   };
-  const end = await start().catch((error: unknown) => ({ status: 'error', error }) as const);
-  shown.end();
-  const result = startEnd(end, { observed, lastRetry, elapsedMs: systemRuntime.now() - startedAt, hints });
-  // A caller that waits for the end of a run must not take a run that is still in progress for one that has ended.
-  const stoppedWatching = follow && result.json.status === 'started';
-  return stoppedWatching ? { ...result, exitStatus: exitStatuses.interrupted } : result;
-}
-
-/**
- * The retry, with its number among all of the same page: each sends a request, whatever the error. `maxAttempts` is how many
- * there are if this error stays.
- */
-function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
-  const attempt = (previous?.state === retry.state ? previous.attempt : 0) + 1;
-  const remaining = retry.hasProgressed === true ? retry.maxAttempts : retry.maxAttempts - retry.attempt;
-  return { ...retry, attempt, maxAttempts: attempt + remaining };
-}
-
-/** How each status is shown, in the order in which they are counted. */
-const statusLabels = {
-  failed: ['Failed', 'red'],
-  interrupted: ['Interrupted', 'yellow'],
-  'not-started': ['Not started', 'yellow'],
-  started: ['In progress', 'cyan'],
-  skipped: ['Skipped', 'yellow'],
-  completed: ['Completed', 'green'],
-} as const satisfies Record<StartEnd['json']['status'], readonly [string, Cell['style']]>;
-
-const labels = Object.values(statusLabels).map(([label]) => label.toLowerCase());
-const labelOf = ({ json }: StartEnd): string => statusLabels[json.status][0].toLowerCase();
-
-/** `Completed: nightly (3 pages, 250 reports, 123.5 kB in 1.2 s)`, and the details below it. */
-function endText({ json, text: { about, details } }: StartEnd, style: TextStyle): string {
-  const isDone = 'done' in json && json.done === true;
-  const [label, color] = isDone ? (['Done', 'green'] as const) : statusLabels[json.status];
-  const first = `${style(color, `${label}:`)} ${json.export}${about === undefined ? '' : ` (${about})`}`;
-  return [first, ...details.map((line) => `  ${line}`)].map((line) => `${line}\n`).join('');
+  /** An error that prevented the start, or the recording of its failure. */
+  const failure = (cause: unknown): RunEnd => {
+    const { name: error, message } = cause instanceof Error ? cause : new Error(String(cause));
+    const resumable = progress.observed().run !== null;
+    const unknown = { export: exportName, run: null, since: null, ...zeroTotals };
+    return { status: 'failed', failed: { ...unknown, error, message, resumable } };
+  };
+  const end = signal.aborted ? ({ status: 'not-started' } as const) : await start().catch(failure);
+  progress.end();
+  const elapsedMs = systemRuntime.now() - startedAt;
+  return startEnd(end, { observed: progress.observed(), retries: progress.retries(), elapsedMs, hints });
 }

@@ -51,24 +51,6 @@ describe('a run whose service does not recover', () => {
     return stderr.replaceAll(/^20\d\d-\S+Z (?=\S)/gm, '');
   }
 
-  it('announces every retry, and says at the end that it gave up, also if only that is to be shown', async () => {
-    const fetch = async (): Promise<never> => {
-      throw new ExportError('ServiceUnavailableError', 'Report service responded with 503');
-    };
-    const written = await follow({ fetch });
-    const retries = written.split('\n').slice(0, 20);
-    expect(retries).toEqual(
-      Array.from(
-        { length: 20 },
-        (_, index) =>
-          `Retrying now (attempt ${index + 2} of 21): ServiceUnavailableError: Report service responded with 503`,
-      ),
-    );
-    expect(written).toMatch(
-      /\nFailed: nightly \(run .*, 0 pages, 0 reports, 0 bytes\)\n {2}ServiceUnavailableError: .* 503\n {2}Gave up after 20 retries\. Run again to resume\.\n$/,
-    );
-  });
-
   it.each<[string, Cursor | null, readonly ErrorName[], readonly string[]]>([
     [
       'after pages that the same invocation has exported',

@@ -16,7 +16,6 @@ import { systemRuntime } from '../../lib/core/clock.ts';
 import { byStep } from '../../lib/core/state-machine/definition.ts';
 import { runLocally } from '../../lib/local/run.ts';
 import { createProgressDisplay } from '../../lib/operator/output/progress.ts';
-import { observe, unobservedRun } from '../../lib/operator/output/observed-run.ts';
 import { startEnd } from '../../lib/operator/start-end.ts';
 import { fixedApiKey } from '../../lib/service/client/api-key.ts';
 import {
@@ -300,11 +299,16 @@ describe('a run on this machine', () => {
         out: out.path,
         startInput: { restart: true },
         runtime: { ...systemRuntime, sleep: async () => {} },
-        emit: (event) => progress.onEvent(event, observe(unobservedRun('reports'), event)),
-        onRetry: progress.onRetry,
+        ...progress,
       });
-      const end = { observed: unobservedRun('reports'), elapsedMs: 0, hints: { help: 'help', watch: 'status' } };
-      stdout.write(JSON.stringify(startEnd(outcome, end)));
+      const hints = { help: 'help', watch: 'status' };
+      const end = startEnd(outcome, {
+        observed: progress.observed(),
+        retries: progress.retries(),
+        elapsedMs: 0,
+        hints,
+      });
+      stdout.write(JSON.stringify(end));
       outcomes.push(outcome);
     }
     expect(outcomes.at(-1)).toMatchObject({ status: 'completed' });

@@ -3,32 +3,46 @@
  * at most, with the time. Everything goes to stderr, so that stdout holds only the result.
  */
 
-import type { ExportEvent } from '../../core/ports.ts';
-import type { Retry } from '../../target/target.ts';
+import { type RunTotals, sumTotals, zeroTotals } from '../../core/model.ts';
+import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
+import type { Retry, StartOptions } from '../../target/target.ts';
 import { bytes, coarseDuration, delay, plural, sliceCounts, totals } from './format.ts';
-import type { ObservedRun } from './observed-run.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
+/** What the events of a run have shown so far. Unknown values are null. */
+export interface ObservedRun extends RunTotals {
+  readonly export: string;
+  readonly run: string | null;
+  readonly since: string | null;
+  /** Absent: it has no upper bound. */
+  readonly until?: string | undefined;
+  /** Only for a run whose bounds an operator has named. */
+  readonly bounded?: true | undefined;
+  /** Only for a run with several slices. */
+  readonly slices?: SliceCounts | undefined;
+}
+
+/** Shows what a start reports of its run. */
+interface RunDisplay extends Pick<StartOptions, 'notify' | 'emit' | 'onRetry'> {
+  readonly observed: () => ObservedRun;
+  /** How often the page that is in progress was retried. */
+  readonly retries: () => number;
+  /** Clears the line that is rewritten in place; the next output starts a line of its own. */
+  readonly end: () => void;
+}
+
 export interface ProgressDisplay {
-  /** The progress of a run of this export, from now on. */
+  /** Shows the progress of a run of this export from now on. */
   readonly begin: (exportName: string) => RunDisplay;
   /** How many runs are in progress. */
   readonly count: () => number;
 }
 
-interface RunDisplay {
-  readonly notify: (text: string) => void;
-  /** `observed` is what the events have shown, including this one. */
-  readonly onEvent: (event: ExportEvent, observed: ObservedRun) => void;
-  readonly onRetry: (retry: Retry) => void;
-  /** Clears the line that is rewritten in place; the next output starts a line of its own. */
-  readonly end: () => void;
-}
-
 /** A run in progress, and where it was when it began or was resumed. */
 interface ShownRun {
-  readonly observed: ObservedRun;
-  readonly from: Pick<ObservedRun, 'pages' | 'bytes' | 'slices'> & { readonly at: number };
+  observed: ObservedRun;
+  from?: Pick<ObservedRun, 'pages' | 'bytes' | 'slices'> & { readonly at: number };
+  lastRetry?: Retry | undefined;
 }
 
 /** Shows any number of runs at the same time. Only warnings if `quiet`. */
@@ -39,10 +53,11 @@ export function createProgressDisplay(
   { quiet = false }: { readonly quiet?: boolean | undefined } = {},
 ): ProgressDisplay {
   const status = createStatusLine(stream, now);
-  const runs = new Map<string, ShownRun | undefined>();
+  const runs = new Set<ShownRun>();
 
   const begin = (exportName: string): RunDisplay => {
-    runs.set(exportName, undefined);
+    const run: ShownRun = { observed: { export: exportName, run: null, since: null, ...zeroTotals } };
+    runs.add(run);
     const named = (text: string) => (runs.size === 1 ? text : `${exportName}: ${text}`);
     const warn = (text: string) => status.print(style('yellow', named(text)));
     const notify = (text: string) => {
@@ -50,18 +65,26 @@ export function createProgressDisplay(
     };
     return {
       notify,
-      onEvent(event, observed) {
-        const from = runs.get(exportName)?.from ?? { ...observed, at: now() };
-        runs.set(exportName, { observed, from: isBeginning(event) ? { ...observed, at: now() } : from });
-        const isPage = event.event === 'page-exported' || event.event === 'page-adopted';
-        if (isPage && !quiet) status.update(progressText([...runs.values()], now()));
+      emit(event) {
+        run.observed = observe(run.observed, event);
         const { warning, notice } = messageOf(event);
         if (warning !== undefined) warn(warning);
         if (notice !== undefined) notify(notice);
+        const isPage = event.event === 'page-exported' || event.event === 'page-adopted';
+        const isBeginning = ['run-started', 'run-resumed', 'run-restarted'].includes(event.event);
+        if (isBeginning || run.from === undefined) run.from = { ...run.observed, at: now() };
+        if (!isPage) return;
+        run.lastRetry = undefined;
+        if (!quiet) status.update(progressText([...runs], now()));
       },
-      onRetry: (retry) => warn(retryText(retry)),
+      onRetry(retry) {
+        run.lastRetry = countedOverErrors(retry, run.lastRetry);
+        warn(retryText(run.lastRetry));
+      },
+      observed: () => run.observed,
+      retries: () => run.lastRetry?.attempt ?? 0,
       end() {
-        runs.delete(exportName);
+        runs.delete(run);
         status.clear();
       },
     };
@@ -69,8 +92,27 @@ export function createProgressDisplay(
   return { begin, count: () => runs.size };
 }
 
-const isBeginning = ({ event }: ExportEvent): boolean =>
-  event === 'run-started' || event === 'run-resumed' || event === 'run-restarted';
+function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
+  if (event.event === 'run-started' || event.event === 'run-resumed') {
+    const { run, since, until, bounded, slices, pages, reports, bytes } = event;
+    return { ...observed, run, since, until, bounded, slices, pages, reports, bytes };
+  }
+  if (event.event === 'page-exported' || event.event === 'page-adopted') {
+    const { slices, totalPages: pages, totalReports: reports, totalBytes: bytes } = event;
+    return { ...observed, slices, pages, reports, bytes };
+  }
+  return event.event === 'run-restarted' ? { ...observed, run: event.run, ...zeroTotals } : observed;
+}
+
+/**
+ * The retry, with its number among all of the same page: each sends a request, whatever the error. `maxAttempts` is how many
+ * there are if this error stays.
+ */
+function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
+  const attempt = (previous?.state === retry.state ? previous.attempt : 0) + 1;
+  const remaining = retry.hasProgressed === true ? retry.maxAttempts : retry.maxAttempts - retry.attempt;
+  return { ...retry, attempt, maxAttempts: attempt + remaining };
+}
 
 /** What to say of an event. The last run of a start has an end of its own, and pages are counted. */
 function messageOf(event: ExportEvent): { readonly warning?: string; readonly notice?: string } {
@@ -97,16 +139,11 @@ function messageOf(event: ExportEvent): { readonly warning?: string; readonly no
     case 'service-asked-to-wait': {
       const { seconds, page, slice } = event;
       const place = slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
-      return { warning: `Waiting ${seconds} s before ${place} (Retry-After)` };
+      return { warning: `Waiting ${delay(seconds)} before ${place} (Retry-After)` };
     }
     case 'pages-without-reports':
       return { warning: `${event.emptyPages} consecutive pages without reports, up to page ${event.page}` };
-    case 'page-exported':
-    case 'page-adopted':
-    // Only functions emit it.
-    case 'waiting-for-slot':
-    case 'run-failed':
-    case 'run-skipped':
+    default:
       return {};
   }
 }
@@ -121,16 +158,15 @@ function periodOf({
 }
 
 /** `Page 162 · 16,200 reports · 14.1 MB · 3.2 pages/s · 278.3 kB/s`; of several runs, how many there are. */
-function progressText(runs: readonly (ShownRun | undefined)[], now: number): string {
-  const shown = runs.flatMap((run) => run ?? []);
-  const [only] = shown;
-  if (runs.length === 1 && only !== undefined) return runText(only, now);
-  const pages = shown.reduce((sum, { observed }) => sum + observed.pages, 0);
-  const size = shown.reduce((sum, { observed }) => sum + observed.bytes, 0);
+function progressText(runs: readonly ShownRun[], now: number): string {
+  const [only, ...others] = runs;
+  if (only !== undefined && others.length === 0) return runText(only, now);
+  const { pages, bytes: size } = sumTotals(runs.map(({ observed }) => observed));
   return [`${plural(runs.length, 'run')} in progress`, plural(pages, 'page'), bytes(size)].join(' · ');
 }
 
-function runText({ observed, from }: ShownRun, now: number): string {
+function runText({ observed, ...run }: ShownRun, now: number): string {
+  const from = run.from ?? { ...observed, at: now };
   const { pages, reports, bytes: size, slices } = observed;
   const seconds = (now - from.at) / 1_000;
   const amounts = [...(reports === null ? [] : [plural(reports, 'report')]), bytes(size)];
@@ -172,7 +208,7 @@ export function createPageCounter(stream: Terminal, verb: string, now: () => num
 /** Milliseconds between two lines about pages: on a terminal often enough to move, in a log seldom enough to read. */
 const minIntervalMs = { terminal: 100, log: 60_000 };
 
-/** `show` rewrites the last line on a terminal, and so does `update`, unless it was called just before. `print` writes a line that stays. */
+/** `update` rewrites the last line on a terminal, unless it was called just before. `print` writes a line that stays. */
 function createStatusLine(stream: Terminal, now: () => number) {
   const isTerminal = stream.isTTY === true;
   let updatedAt = Number.NEGATIVE_INFINITY;
@@ -186,19 +222,12 @@ function createStatusLine(stream: Terminal, now: () => number) {
     clear();
     stream.write(`${timestampFor(stream, now())}${text}\n`);
   };
-  const show = (text: string) => {
+  const update = (text: string) => {
+    if (now() - updatedAt < (isTerminal ? minIntervalMs.terminal : minIntervalMs.log)) return;
+    updatedAt = now();
     if (!isTerminal) return print(text);
     stream.write(`\r\x1b[K${text.slice(0, (stream.columns || 80) - 1)}`);
     isShown = true;
   };
-  return {
-    print,
-    clear,
-    show,
-    update(text: string) {
-      if (now() - updatedAt < (isTerminal ? minIntervalMs.terminal : minIntervalMs.log)) return;
-      updatedAt = now();
-      show(text);
-    },
-  };
+  return { print, clear, update };
 }
