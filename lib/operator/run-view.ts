@@ -73,6 +73,13 @@ export type ExportView = Awaited<ReturnType<typeof readExport>>;
 /** An export whose state cannot be read does not hide the others. */
 export type ViewedExport = ExportView | UnreadableExport;
 
+/**
+ * Whether the next start resumes the run. If the message of its failure names a restart, it would fail again until something else is
+ * done, which the message says.
+ */
+export const canResume = ({ state, lastFailure }: RunView): boolean =>
+  (state === 'failed' || state === 'interrupted') && !(lastFailure?.message.includes('--restart') ?? false);
+
 /** Display categories in the order of an overview; the first match wins. */
 export const categories = [
   'unreadable',

@@ -5,7 +5,7 @@ import type { RunEnd } from '../target/target.ts';
 import { exitStatuses } from './context.ts';
 import { plural, sliceCounts, totals } from './output/format.ts';
 import type { ObservedRun } from './output/progress.ts';
-import type { Cell, TextStyle } from './output/terminal.ts';
+import type { Style, TextStyle } from './output/terminal.ts';
 
 /** `not-started`: an interruption kept the export from being started. It may have an unfinished run. */
 type StartOutcome = RunEnd | { readonly status: 'not-started' };
@@ -18,7 +18,7 @@ const outcomes = {
   started: { label: 'In progress', color: 'cyan', exitStatus: exitStatuses.ok },
   skipped: { label: 'Skipped', color: 'yellow', exitStatus: exitStatuses.ok },
   completed: { label: 'Completed', color: 'green', exitStatus: exitStatuses.ok },
-} as const satisfies Record<StartOutcome['status'], { label: string; color: Cell['style']; exitStatus: number }>;
+} as const satisfies Record<StartOutcome['status'], { label: string; color: Style; exitStatus: number }>;
 
 export const outcomeLabels = Object.values(outcomes).map(({ label }) => label.toLowerCase());
 export const outcomeLabelOf = ({ json }: StartEnd): string => outcomes[json.status].label.toLowerCase();
@@ -84,7 +84,8 @@ function factsOf(end: StartOutcome, { run, slices }: ObservedRun): Partial<RunJs
       // A failure that could not be recorded says nothing about its run; the events do.
       return { ...(known.run !== null && known), error: { name, message } };
     }
-    default:
+    case 'interrupted':
+    case 'not-started':
       return {};
   }
 }

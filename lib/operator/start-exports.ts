@@ -9,7 +9,7 @@ import { zeroTotals } from '../core/model.ts';
 import type { ExportTarget, RunEnd, StartRequest, Target } from '../target/target.ts';
 import { type BoundableExport, findDone } from './bounded-start.ts';
 import { type CommandContext, exitStatuses } from './context.ts';
-import { countKinds } from './output/export-table.ts';
+import { countKinds } from './output/table.ts';
 import { createProgressDisplay, type ProgressDisplay } from './output/progress.ts';
 import { textStyleFor, timestampFor } from './output/terminal.ts';
 import { endText, outcomeLabelOf, outcomeLabels, startEnd, type StartEnd } from './start-end.ts';

@@ -23,7 +23,7 @@ import {
   unreadableLines,
 } from '../context.ts';
 import { readExports } from '../local-settings.ts';
-import { countKinds } from '../output/export-table.ts';
+import { countKinds } from '../output/table.ts';
 import { coarseDuration } from '../output/format.ts';
 import { scheduleText } from '../output/status-table.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';

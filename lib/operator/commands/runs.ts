@@ -12,7 +12,7 @@ import {
   type TargetOptions,
 } from '../context.ts';
 import { bytes, coarseDuration } from '../output/format.ts';
-import { type Column, type ExportColumns, exportTable } from '../output/export-table.ts';
+import { type Column, tableLines } from '../output/table.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { parseWholeNumber } from '../arguments.ts';
 
@@ -38,25 +38,18 @@ export async function runsCommand(
   return await runOnDeployment(options, problems, context, async (deployment) => {
     const { name, store } = await openExport(deployment, exportName);
     const runs: ListedRun[] = [];
-    let failure: unknown;
     try {
       for await (const run of bounded ? listBoundedRuns(store, name) : listPublishedRuns(store, name, after)) {
         runs.push({ ...run, location: store.locate(run.manifest) });
       }
-    } catch (error) {
-      failure = error;
-    }
-    const style = textStyleFor(stdout, env);
-    const lines =
-      options.json === true
-        ? runs.map((run) => JSON.stringify(run))
-        : runs.length > 0
-          ? exportTable(runs, columns, { now: 0, style, columns: Number.POSITIVE_INFINITY })
-          : [`No published ${bounded ? 'bounded ' : ''}runs.`];
-    if (failure === undefined || runs.length > 0) {
+    } finally {
+      const table = () => tableLines(runs, columns, { style: textStyleFor(stdout, env), columns: Infinity });
+      const lines = options.json === true ? runs.map((run) => JSON.stringify(run)) : runs.length > 0 ? table() : [];
       for (const line of lines) await print(stdout, `${line}\n`);
     }
-    if (failure !== undefined) throw failure;
+    if (runs.length === 0 && options.json !== true) {
+      await print(stdout, `No published ${bounded ? 'bounded ' : ''}runs.\n`);
+    }
     return exitStatuses.ok;
   });
 }
@@ -64,25 +57,18 @@ export async function runsCommand(
 /** `location` is the address of the manifest. */
 type ListedRun = RunSummary & { readonly location: string };
 
-const column = (heading: string, text: (listed: ListedRun) => string, alignRight?: boolean): Column<ListedRun> => ({
-  heading,
-  alignRight,
-  cell: (listed) => ({ text: text(listed) }),
-});
-
-const columns: ExportColumns<ListedRun> = {
-  required: [
-    column('SEQUENCE', ({ sequence }) => String(sequence), true),
-    column('RUN', ({ run }) => run),
-    column('SINCE', ({ since }) => since),
-    column('UNTIL', ({ until }) => until ?? '–'),
-    column('PAGES', ({ pages }) => pages.toLocaleString('en'), true),
-    column('REPORTS', ({ reports }) => reports?.toLocaleString('en') ?? '–', true),
-    column('BYTES', (listed) => bytes(listed.bytes), true),
-    column('COMPLETED', ({ completedAt }) => completedAt),
-    column('TOOK', ({ startedAt, completedAt }) => coarseDuration(epochMsOf(completedAt) - epochMsOf(startedAt))),
-    column('MANIFEST', ({ location }) => location),
-  ],
-  optional: [],
-  noteOf: () => '',
-};
+const columns: readonly Column<ListedRun>[] = [
+  { heading: 'SEQUENCE', text: ({ sequence }) => String(sequence), alignRight: true },
+  { heading: 'RUN', text: ({ run }) => run },
+  { heading: 'SINCE', text: ({ since }) => since },
+  { heading: 'UNTIL', text: ({ until }) => until ?? '–' },
+  { heading: 'PAGES', text: ({ pages }) => pages.toLocaleString('en'), alignRight: true },
+  { heading: 'REPORTS', text: ({ reports }) => reports?.toLocaleString('en') ?? '–', alignRight: true },
+  { heading: 'BYTES', text: (run) => bytes(run.bytes), alignRight: true },
+  { heading: 'COMPLETED', text: ({ completedAt }) => completedAt },
+  {
+    heading: 'TOOK',
+    text: ({ startedAt, completedAt }) => coarseDuration(epochMsOf(completedAt) - epochMsOf(startedAt)),
+  },
+  { heading: 'MANIFEST', text: ({ location }) => location },
+];

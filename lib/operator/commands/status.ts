@@ -85,9 +85,16 @@ async function readStatus(
   if (failed && listed.length === 0) {
     return { status, lines: [`No export has failed, was interrupted, or is stale or unreadable (${summary})`] };
   }
-  const style = textStyleFor(stdout, env);
-  // Only the end of a table that is longer than the screen would stay visible.
-  const rows = watch === true ? stdout.rows : undefined;
-  const options = { now, style, program, option: target.option, columns: stdout.columns || 80, rows, summary };
-  return { status, lines: statusLines(listed, options) };
+  const options = {
+    now,
+    style: textStyleFor(stdout, env),
+    program,
+    option: target.option,
+    columns: stdout.columns || 80,
+  };
+  const lines = statusLines(listed, summary, options);
+  // Only the end of what is longer than the screen would stay visible. The cursor stays on the last line.
+  const maxLines = (watch === true && stdout.rows) || Number.POSITIVE_INFINITY;
+  const more = lines.length - (maxLines - 2);
+  return { status, lines: lines.length < maxLines ? lines : [...lines.slice(0, -more), `… and ${more} more lines`] };
 }

@@ -20,7 +20,7 @@ import {
   type TargetOptions,
   unreadableLines,
 } from '../context.ts';
-import { countKinds } from '../output/export-table.ts';
+import { countKinds } from '../output/table.ts';
 import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';

@@ -143,7 +143,12 @@ function messageOf(event: ExportEvent): { readonly warning?: string; readonly no
     }
     case 'pages-without-reports':
       return { warning: `${event.emptyPages} consecutive pages without reports, up to page ${event.page}` };
-    default:
+    case 'page-exported':
+    case 'page-adopted':
+    // Only functions emit it.
+    case 'waiting-for-slot':
+    case 'run-failed':
+    case 'run-skipped':
       return {};
   }
 }

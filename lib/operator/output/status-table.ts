@@ -1,10 +1,11 @@
 /** The status of exports: a line for each, or the details of one with its newest runs. */
 
 import type { Instant, RunFailure } from '../../core/model.ts';
-import type { Incident, ScheduleState } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
+import type { Incident, ScheduleState } from '../../target/target.ts';
 import {
+  canResume,
   type Category,
   categories,
   categoryOf,
@@ -14,51 +15,34 @@ import {
   type RunView,
   type ViewedExport,
 } from '../run-view.ts';
-import { type Column, countKinds, type ExportColumns, exportTable, type TableOptions } from './export-table.ts';
 import { bytes, coarseDuration, plural, relativeTime, sliceCounts } from './format.ts';
-import { type Cell, ellipsize, wrapText } from './terminal.ts';
+import { type Column, countKinds, type TableOptions, tableLines } from './table.ts';
+import { ellipsize, type Style, wrapText } from './terminal.ts';
 
 export interface StatusTableOptions extends TableOptions {
+  readonly now: number;
   /** `npx report-exporter` and `--stack ReportExporter`: for the commands that the table suggests. */
   readonly program: string;
   readonly option: string;
-  /** How many lines fit on the screen. The last exports are left out. Absent: all. */
-  readonly rows?: number | undefined;
-  /** Of all exports, below the table. */
-  readonly summary: string;
 }
 
-/** A line per export and a summary; or the details of one whose runs were read, or that cannot be read. */
-export function statusLines(entries: readonly ViewedExport[], options: StatusTableOptions): string[] {
+/** A summary and a line per export; or the details of one whose runs were read, or that cannot be read. */
+export function statusLines(entries: readonly ViewedExport[], summary: string, options: StatusTableOptions): string[] {
   const [only, ...others] = entries;
   if (only === undefined) return ['No exports yet.'];
-  const isOverview = others.length > 0 || (!('error' in only) && only.runs === undefined);
-  return isOverview ? overviewLines(entries, options) : detailLines(only, options);
-}
-
-function overviewLines(entries: readonly ViewedExport[], options: StatusTableOptions): string[] {
-  const { style, program, option, columns, rows = Number.POSITIVE_INFINITY, summary } = options;
-  const hint = entries.some(needsAttention)
-    ? hintLines('for details', `${program} status <export> ${option}`, columns)
-    : [];
-  const hintRows = hint.reduce((sum, line) => sum + Math.ceil(line.length / columns), 0);
-  // The heading, an empty line, the summary and the line on which the cursor stays.
-  const maxLines = Math.max(1, rows - 4 - hintRows);
-  const shown = entries.length > maxLines ? entries.slice(0, Math.max(1, maxLines - 1)) : entries;
-  const more = entries.length - shown.length;
+  const isDetailed = others.length === 0 && ('error' in only || only.runs !== undefined);
+  if (isDetailed) return detailLines(only, options);
+  const { style, program, option, columns, now } = options;
+  const command = `${program} status <export> ${option}`;
+  const hint = `→ for details: ${command}`;
+  // A command is never cut, so that it can be copied. On a narrow terminal it has its own line, which the terminal wraps.
+  const hints = hint.length <= columns ? [hint] : [ellipsize('→ for details:', columns), command];
   return [
-    ...exportTable(shown, columnsOf(shown), options),
-    ...(more === 0 ? [] : [style('dim', `… and ${plural(more, 'more export')}`)]),
-    '',
     ellipsize(summary, columns),
-    ...hint.map((line) => style('dim', line)),
+    '',
+    ...tableLines(entries, exportColumns(entries, now), options),
+    ...(entries.some(needsAttention) ? ['', ...hints.map((line) => style('dim', line))] : []),
   ];
-}
-
-/** A command is never cut, so that it can be copied. On a narrow terminal it has its own line, which the terminal wraps. */
-function hintLines(purpose: string, command: string, columns: number): string[] {
-  const line = `→ ${purpose}: ${command}`;
-  return line.length <= columns ? [line] : [ellipsize(`→ ${purpose}:`, columns), command];
 }
 
 /** `100 exports: 2 failed, 1 stale, 5 running, 92 completed`. Each export counts once. */
@@ -67,7 +51,7 @@ export function summarizeStatuses(entries: readonly ViewedExport[]): string {
   return countKinds(entries.map(categoryOf).map(text), categories.map(text));
 }
 
-const stateStyles: Readonly<Record<Category | RunState, Cell['style']>> = {
+const stateStyles: Readonly<Record<Category | RunState, Style>> = {
   unreadable: 'red',
   damaged: 'red',
   failed: 'red',
@@ -80,25 +64,19 @@ const stateStyles: Readonly<Record<Category | RunState, Cell['style']>> = {
   never: 'dim',
 };
 
-const stateCell = (state: Category | RunState): Cell => ({ text: state, style: stateStyles[state] });
 const ago = (instant: Instant, now: number): string => relativeTime(epochMsOf(instant), now);
 const number = (count: number | null): string => count?.toLocaleString('en') ?? '–';
 
-const runColumns: ExportColumns<RunView> = {
-  required: [
-    { heading: 'RUN', cell: ({ run }) => ({ text: run }) },
-    { heading: 'STATE', cell: ({ state }) => stateCell(state) },
-    { heading: 'PAGES', alignRight: true, cell: ({ pages }) => ({ text: number(pages) }) },
-    { heading: 'REPORTS', alignRight: true, cell: ({ reports }) => ({ text: number(reports) }) },
-  ],
-  optional: [
-    { heading: 'BYTES', alignRight: true, cell: (run) => ({ text: bytes(run.bytes) }) },
-    { heading: 'STARTED', cell: ({ startedAt }, now) => ({ text: ago(startedAt, now) }) },
-    { heading: 'TOOK', cell: (run, now) => ({ text: tookText(run, now) }) },
-    { heading: 'SINCE', cell: ({ since }) => ({ text: since ?? '–' }) },
-  ],
-  noteOf: () => '',
-};
+const runColumns = (now: number): readonly Column<RunView>[] => [
+  { heading: 'RUN', text: ({ run }) => run },
+  { heading: 'STATE', text: ({ state }) => state, color: ({ state }) => stateStyles[state] },
+  { heading: 'PAGES', alignRight: true, text: ({ pages }) => number(pages) },
+  { heading: 'REPORTS', alignRight: true, text: ({ reports }) => number(reports) },
+  { heading: 'BYTES', alignRight: true, optional: true, text: (run) => bytes(run.bytes) },
+  { heading: 'STARTED', optional: true, text: ({ startedAt }) => ago(startedAt, now) },
+  { heading: 'TOOK', optional: true, text: (run) => tookText(run, now) },
+  { heading: 'SINCE', optional: true, text: ({ since }) => since ?? '–' },
+];
 
 function tookText({ state, startedAt, completedAt }: RunView, now: number): string {
   const endedMs = completedAt === null ? (state === 'running' ? now : undefined) : epochMsOf(completedAt);
@@ -108,27 +86,21 @@ function tookText({ state, startedAt, completedAt }: RunView, now: number): stri
 const completedText = ({ completedAt }: ExportView, now: number): string =>
   completedAt === null ? 'never' : ago(completedAt, now);
 
-function columnsOf(entries: readonly ViewedExport[]): ExportColumns<ViewedExport> {
-  const readable =
-    (text: (view: ExportView, now: number) => string): Column<ViewedExport>['cell'] =>
-    (entry, now) => ({ text: 'error' in entry ? '' : text(entry, now) });
-  const service: Column<ViewedExport> = { heading: 'SERVICE', cell: (entry) => ({ text: entry.service ?? '' }) };
+function exportColumns(entries: readonly ViewedExport[], now: number): readonly Column<ViewedExport>[] {
+  const readable = (text: (view: ExportView) => string) => (entry: ViewedExport) =>
+    'error' in entry ? '' : text(entry);
   const hasServices = new Set(entries.map((entry) => entry.service)).size > 1;
-  return {
-    required: [
-      { heading: 'EXPORT', cell: (entry) => ({ text: entry.export, style: 'bold' }) },
-      { heading: 'STATE', cell: (entry) => stateCell(categoryOf(entry)) },
-      { heading: 'COMPLETED', cell: readable(completedText) },
-    ],
-    optional: [
-      ...(hasServices ? [service] : []),
-      { heading: 'REPORTS', alignRight: true, cell: readable(({ reports }) => number(reports)) },
-      { heading: 'BYTES', alignRight: true, cell: readable((view) => bytes(view.bytes)) },
-      { heading: 'PAGES', alignRight: true, cell: readable(({ pages }) => number(pages)) },
-      { heading: 'SCHEDULE', cell: readable(({ schedule }) => scheduleText(schedule)) },
-    ],
-    noteOf,
-  };
+  return [
+    { heading: 'EXPORT', text: (entry) => entry.export, color: () => 'bold' },
+    { heading: 'STATE', text: categoryOf, color: (entry) => stateStyles[categoryOf(entry)] },
+    { heading: 'COMPLETED', text: readable((view) => completedText(view, now)) },
+    { heading: 'SERVICE', optional: true, text: (entry) => (hasServices ? (entry.service ?? '') : '') },
+    { heading: 'REPORTS', optional: true, alignRight: true, text: readable(({ reports }) => number(reports)) },
+    { heading: 'BYTES', optional: true, alignRight: true, text: readable((view) => bytes(view.bytes)) },
+    { heading: 'PAGES', optional: true, alignRight: true, text: readable(({ pages }) => number(pages)) },
+    { heading: 'SCHEDULE', optional: true, text: readable(({ schedule }) => scheduleText(schedule)) },
+    { heading: 'NOTE', text: (entry) => noteOf(entry, now) },
+  ];
 }
 
 /** Shows `cron(0 2 * * ? *) Europe/Berlin`. A rate has no time zone. */
@@ -174,7 +146,7 @@ const shortError = ({ error, message }: Pick<RunFailure, 'error' | 'message'>): 
 interface Detail {
   readonly label: string;
   readonly text: string;
-  readonly color?: Cell['style'];
+  readonly color?: Style;
   readonly isCommand?: boolean;
 }
 
@@ -182,23 +154,19 @@ const labelWidth = 13;
 
 /** What to know and do about the export, its unfinished and damaged runs and its bounded runs; and a table of its runs. */
 function detailLines(entry: ViewedExport, options: StatusTableOptions): string[] {
-  const { style, columns } = options;
-  const details = 'error' in entry ? [{ label: 'error', text: noteOf(entry, 0) }] : detailsOf(entry, options);
-  const stated: readonly Detail[] = [{ label: 'state', ...colored(categoryOf(entry)) }, ...details];
+  const { style, columns, now } = options;
+  const state: Detail = { label: 'state', text: categoryOf(entry), color: stateStyles[categoryOf(entry)] };
+  const details = 'error' in entry ? [{ label: 'error', text: noteOf(entry, now) }] : detailsOf(entry, options);
   const runs = 'error' in entry ? [] : (entry.runs ?? []);
   return [
     style('bold', entry.export),
-    ...stated.flatMap(({ label, text, color, isCommand = false }) => {
-      const styled = color === undefined ? text : style(color, text);
-      const indent = ' '.repeat(labelWidth + 3);
-      const line = `  ${label.padEnd(labelWidth)} ${styled}`;
-      return isCommand ? [line] : wrapText(line, columns, indent);
+    ...[state, ...details].flatMap(({ label, text, color, isCommand = false }: Detail) => {
+      const line = `  ${label.padEnd(labelWidth)} ${color === undefined ? text : style(color, text)}`;
+      return isCommand ? [line] : wrapText(line, columns, ' '.repeat(labelWidth + 3));
     }),
-    ...(runs.length === 0 ? [] : ['', ...exportTable(runs, runColumns, options)]),
+    ...(runs.length === 0 ? [] : ['', ...tableLines(runs, runColumns(now), options)]),
   ];
 }
-
-const colored = (state: Category | RunState) => ({ text: state, color: stateStyles[state] });
 
 function detailsOf(view: ExportView, { now, program, option }: StatusTableOptions): readonly Detail[] {
   const { export: name, watermark, schedule, reportsOverdue, lastReportsAt, reportsEverySeconds, failedStart } = view;
@@ -209,12 +177,13 @@ function detailsOf(view: ExportView, { now, program, option }: StatusTableOption
   const every = coarseDuration((reportsEverySeconds ?? 0) * 1_000);
   const without = coarseDuration(lastReportsAt === null ? 0 : now - epochMsOf(lastReportsAt));
   const overdue = `no completed run has had any for ${without}; expected within ${every} (expect.reportsEvery)`;
+  const lastStart = failedStart && `failed ${ago(failedStart.at, now)}: ${shortError(failedStart)}`;
   return [
     { label: 'completed', text: completedText(view, now) },
     { label: 'watermark', text: watermark ?? 'none' },
     { label: 'schedule', text: scheduleText(schedule) === '–' ? 'none' : scheduleText(schedule) },
     ...(reportsOverdue ? [{ label: 'reports', text: overdue, color: 'yellow' } as const] : []),
-    ...(failedStart === null ? [] : [failedStartDetail(failedStart, now)]),
+    ...(lastStart === null ? [] : [{ label: 'last start', text: lastStart, color: 'red' } as const]),
     ...(runs.length === 0 ? [command('first run', 'start')] : []),
     ...runs.flatMap((run): readonly Detail[] => {
       if (run.state === 'completed' || run.state === 'empty') return [];
@@ -222,26 +191,21 @@ function detailsOf(view: ExportView, { now, program, option }: StatusTableOption
         const text = `run ${run.run} was published, but its manifest is missing or was changed`;
         return [{ label: 'damaged', text, color: 'red' }, command('to see what', 'verify', `--run ${run.run} `)];
       }
-      const isUnfinished = run.state === 'failed' || run.state === 'interrupted';
-      return [...runDetails(run, now), ...(isUnfinished ? [command('to resume', 'start')] : [])];
+      return [...runDetails(run, now), ...(canResume(run) ? [command('to resume', 'start')] : [])];
     }),
-    ...bounded.unfinished.flatMap((run) => {
+    ...bounded.unfinished.flatMap((run): readonly Detail[] => {
       const { since, until, series, state } = run;
       const bounds = `--since ${since} --until ${series?.until ?? until} ${series === null ? '' : `--each ${series.each} `}`;
       const text = `${since} to ${until}: ${state}, ${placeText(run)}`;
       return [
         { label: 'bounded run', text, color: stateStyles[state] },
         ...runDetails(run, now),
-        ...(state === 'running' ? [] : [command('to resume', 'start', bounds)]),
+        ...(canResume(run) ? [command('to resume', 'start', bounds)] : []),
       ];
     }),
     ...completedBounded(bounded, now),
   ];
 }
-
-const failedStartDetail = (failure: RunFailure, now: number): Detail => {
-  return { label: 'last start', text: `failed ${ago(failure.at, now)}: ${shortError(failure)}`, color: 'red' };
-};
 
 /** How far an unfinished run has come, what delayed or stopped it last, and why slices are set aside. */
 function runDetails({ state, bounded, lastPageAt, slices, lastIncident }: RunView, now: number): readonly Detail[] {

@@ -11,7 +11,7 @@ export interface Terminal {
   write(text: string): unknown;
 }
 
-type Style = Parameters<typeof styleText>[0];
+export type Style = Parameters<typeof styleText>[0];
 /** `text` in `style`, or unchanged if there are no colors. */
 export type TextStyle = (style: Style, text: string) => string;
 
@@ -55,12 +55,6 @@ export function wrapText(text: string, width: number, indent: string): readonly 
     line = fits ? longer : `${indent}${word}`;
   }
   return [...lines, line ?? ''];
-}
-
-/** Of a table. */
-export interface Cell {
-  readonly text: string;
-  readonly style?: Style | undefined;
 }
 
 /** `text`, or as much of it as fits into `width` with an ellipsis at the end. */
