@@ -15,11 +15,11 @@ import { mapConcurrently } from '../core/concurrency.ts';
 import { noSettingsFile } from '../local/directory.ts';
 import { type Finding, ok, type Outcome, problem, warning } from '../target/findings.ts';
 import { type ProbeResult, probeService } from '../target/probe-service.ts';
-import { type ExportTarget, type Target, unreadableExport } from '../target/target.ts';
+import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from '../target/target.ts';
 import { coarseDuration, plural } from './output/format.ts';
 import { errorText, scheduleText } from './output/status-table.ts';
 import { planRun } from './plan-run.ts';
-import { type ExportView, readExport, type RunView } from './run-view.ts';
+import { canResume, type ExportView, readExport, type RunView } from './run-view.ts';
 
 interface HealthCheckOptions {
   /** The version of this program. */
@@ -52,16 +52,10 @@ export async function* runHealthChecks(
     yield { check: 'exports', export: null, ...outcome };
   }
   yield* (await target.check?.()) ?? [];
-  const checked = await mapConcurrently(exports, concurrency, async (each) => {
-    if (!('error' in each)) return await checkExport(each, options, target.option);
-    const remedy = 'correct the settings, then start a run or deploy again';
-    return [{ check: 'settings', export: each.export, ...problem(each.error, remedy) }];
-  });
+  const checked = await mapConcurrently(exports, concurrency, (each) => checkExport(each, options, target.option));
   yield* checked.flat();
-  yield* checkServices(
-    exports.flatMap((each) => ('error' in each ? [] : each)),
-    options,
-  );
+  const readable = exports.flatMap((each) => ('error' in each ? [] : each));
+  yield* checkServices(readable, options);
 }
 
 /** Checks exports that have not run anywhere: their settings, and the service of each, but no service twice. Stores nothing. */
@@ -100,8 +94,6 @@ type Found = Outcome | undefined;
 
 /** What is checked of an export besides its settings. */
 const rules: Readonly<Record<string, (viewed: Viewed) => Found | Promise<Found>>> = {
-  state: ({ view: { state, watermark } }) =>
-    ok(state === 'never' ? 'no run yet' : `readable; watermark ${watermark ?? 'none'}`),
   store: checkStore,
   runs: checkRuns,
   bounded: checkBounded,
@@ -110,10 +102,14 @@ const rules: Readonly<Record<string, (viewed: Viewed) => Found | Promise<Found>>
 
 /** All checks except those of the service. */
 async function checkExport(
-  target: ExportTarget,
+  target: ExportTarget | UnreadableExport,
   { program, runtime }: HealthCheckOptions,
   option: string,
 ): Promise<readonly Finding[]> {
+  if ('error' in target) {
+    const remedy = 'correct the settings, then start a run or deploy again';
+    return [{ check: 'settings', export: target.export, ...problem(target.error, remedy) }];
+  }
   const { name } = target;
   const command = (verb: string, more = '') => `${program} ${verb} ${name} ${more}${option}`;
   const findingOf = async (check: string, find: () => Found | Promise<Found>) => {
@@ -129,15 +125,15 @@ async function checkExport(
   };
   const settings = { check: 'settings', export: name, ...settingsOutcome(target) };
   let view: ExportView | undefined;
-  // The other checks need it.
-  const unreadable = await findingOf('state', async () => {
+  const state = await findingOf('state', async () => {
     view = await readExport(target, 1, runtime.now());
-    return undefined;
+    return ok(view.state === 'never' ? 'no run yet' : `readable; watermark ${view.watermark ?? 'none'}`);
   });
-  if (view === undefined) return [settings, ...unreadable];
+  // The other checks need it.
+  if (view === undefined) return [settings, ...state];
   const viewed = { target, view, command, runtime };
   const findings = Object.entries(rules).map(([check, rule]) => findingOf(check, () => rule(viewed)));
-  return [settings, ...(await Promise.all(findings)).flat()];
+  return [settings, ...state, ...(await Promise.all(findings)).flat()];
 }
 
 function settingsOutcome({ definition, service, settings }: Pick<Configured, 'definition' | 'service' | 'settings'>) {
@@ -173,23 +169,13 @@ async function checkRuns({ target, view, command, runtime }: Viewed): Promise<Ou
   }
   const [newest] = view.runs ?? [];
   if (newest === undefined) return ok('none yet');
-  const { run, state, slices, lastFailure } = newest;
-  const reason = reasonOf(newest);
-  const setAside = plural(slices?.setAside.length ?? 0, 'slice');
-  if (state === 'damaged') {
-    const message = `run ${run} was published, but its manifest is missing or was changed`;
-    return { state: 'problem', message, remedy: `for details: ${command('verify', `--run ${run} `)}` };
+  const message = `run ${newest.run} is ${newest.state}${reasonOf(newest)}`;
+  if (newest.state === 'damaged') {
+    const remedy = `for details: ${command('verify', `--run ${newest.run} `)}`;
+    return { state: 'problem', message: `${message}: its manifest is missing or was changed`, remedy };
   }
-  if (state === 'failed' || state === 'interrupted') {
-    const ended = state === 'failed' ? 'failed' : 'was interrupted';
-    return warning(`run ${run} ${ended} and is unfinished${reason}`, `to resume: ${command('start')}`);
-  }
-  if (state === 'abandoned' && lastFailure !== null) {
-    return warning(`run ${run} failed and was abandoned${reason}`, `to start a new run: ${command('start')}`);
-  }
-  return state === 'running' && isTroubled(newest)
-    ? warning(`run ${run} has set aside ${setAside}${reason}`, `for details: ${command('status')}`)
-    : ok(`run ${run} is ${state}`);
+  if (!isTroubled(newest)) return ok(message);
+  return warning(message, canResume(newest) ? `to resume: ${command('start')}` : `for details: ${command('status')}`);
 }
 
 /** Undefined: no bounded run is unfinished. */
@@ -202,13 +188,17 @@ function checkBounded({ view: { bounded }, command }: Viewed): Outcome | undefin
   return isTroubled(shown) ? warning(message, `for details: ${command('status')}`) : ok(message);
 }
 
-const isTroubled = ({ state, slices }: RunView): boolean => state !== 'running' || (slices?.setAside.length ?? 0) > 0;
+/** A run that failed, was interrupted or was abandoned, or has set slices aside. */
+const isTroubled = ({ state, slices }: RunView): boolean =>
+  ['failed', 'interrupted', 'abandoned'].includes(state) || (slices?.setAside.length ?? 0) > 0;
 
 function reasonOf({ state, lastIncident, slices }: RunView): string {
   const isOver = state !== 'running' && lastIncident !== null;
   if (isOver && lastIncident.kind !== 'wait') return `: ${errorText(lastIncident.error, lastIncident.message)}`;
-  const [setAside] = slices?.setAside ?? [];
-  return setAside === undefined ? '' : `: slice ${setAside.slice}: ${errorText(setAside.error, setAside.message)}`;
+  const [first, ...others] = slices?.setAside ?? [];
+  if (first === undefined) return '';
+  const more = others.length === 0 ? '' : `, and ${others.length} more`;
+  return `: slice ${first.slice}${more} set aside: ${errorText(first.error, first.message)}`;
 }
 
 function scheduleOutcome({ schedule }: ExportView): Outcome {

@@ -5,6 +5,7 @@
 
 import type { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult } from '../core/model.ts';
+import type { StartInput } from '../core/steps/start-input.ts';
 import type { Finding } from './findings.ts';
 import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, StoreReader } from '../core/ports.ts';
@@ -118,21 +119,10 @@ export type Incident =
   /** The service responded with Retry-After. */
   | { readonly kind: 'wait'; readonly at: Instant; readonly seconds: number };
 
-/** What a start input says besides the name of the export (`../core/steps/start-input.ts`). */
-export interface StartRequest {
-  readonly since?: Instant | undefined;
-  /** The upper bound of a bounded run. */
-  readonly until?: Instant | undefined;
-  /** A duration, or `month`: a series of bounded runs, each of which is so long. */
-  readonly each?: string | undefined;
-  /** Whether bounds are exported again that were exported before. */
-  readonly again?: boolean | undefined;
-  /** How many slices are walked at the same time. */
-  readonly parallel?: number | undefined;
-  /** How long a slice is: a duration. */
+/** A start input without the name of the export; `slice` is written as a duration. */
+export type StartRequest = Omit<StartInput, 'export' | 'scheduledTime' | 'slice' | 'continues' | 'waits'> & {
   readonly slice?: string | undefined;
-  readonly restart?: boolean | undefined;
-}
+};
 
 export interface StartOptions {
   /** Whether to wait for the end of the run, across all its executions. A local run is always followed. */

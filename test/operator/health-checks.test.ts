@@ -63,7 +63,7 @@ describe('doctor', () => {
     const { active } = await bench.state();
     bench.running.add(active?.execution ?? '');
     expect(await check(bench, 'runs')).toMatchObject([
-      { state: 'warning', message: `run ${active?.run} has set aside 1 slice: slice 2: ContractError: no XML` },
+      { state: 'warning', message: `run ${active?.run} is running: slice 2 set aside: ContractError: no XML` },
     ]);
   });
 });

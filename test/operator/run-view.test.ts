@@ -13,14 +13,15 @@ async function statusOf(bench: Bench, maxRuns = 10, lastIncident?: Incident) {
   return { ...status, runs: status.runs ?? [] };
 }
 
-/** The service rejects the second request of each run while `down.is`. */
-function aFailingBench() {
-  const down = { is: false };
+/** The service fails with `error` at the second request of each run while `down.is`. */
+function aBench(error: 'RequestRejectedError' | 'CursorRejectedError' = 'RequestRejectedError') {
+  const down = { is: true };
   const bench = anExportBench({
     reports: someReports(5),
     size: 2,
+    limits: { maxCursorRestarts: 0 },
     script: (request) => {
-      if (down.is && request.cursor !== null) throw new ExportError('RequestRejectedError', 'no');
+      if (down.is && request.cursor !== null) throw new ExportError(error, 'no');
       return undefined;
     },
   });
@@ -39,26 +40,6 @@ const aSlicedBench = (script: BenchOptions['script']) =>
   });
 
 describe('the status of an export', () => {
-  it('says why the newest run was abandoned if it failed permanently', async () => {
-    const bench = anExportBench({
-      reports: someReports(5),
-      size: 2,
-      limits: { maxCursorRestarts: 0 },
-      script: (request) => {
-        if (request.cursor !== null) throw new ExportError('CursorRejectedError', 'gone');
-        return undefined;
-      },
-    });
-    expect((await bench.start()).status).toBe('failed');
-    const lastIncident = {
-      kind: 'failed-run',
-      at: '2026-11-20T02:00:00Z',
-      error: 'CursorRejectedError',
-      message: 'gone',
-    };
-    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'abandoned', lastIncident }]);
-  });
-
   it('tells a newest run that found no reports and is not published from an abandoned one', async () => {
     const bench = anExportBench({ reports: [], definition: { publishEmptyRuns: false } });
     await bench.start();
@@ -91,8 +72,7 @@ describe('the status of an export', () => {
   });
 
   it('distinguishes running, failed and interrupted runs', async () => {
-    const { bench, down } = aFailingBench();
-    down.is = true;
+    const { bench } = aBench();
     await bench.start();
     const { active } = await bench.state();
     const failure = { error: 'RequestRejectedError', message: 'no', at: '2026-11-20T02:00:00Z' };
@@ -113,15 +93,14 @@ describe('the status of an export', () => {
   });
 
   it('shows a run as interrupted if it was interrupted after it had resumed from a failure', async () => {
-    const { bench, down } = aFailingBench();
-    down.is = true;
+    const { bench } = aBench();
     await bench.start();
     await beginRun(bench.deps, { input: {}, execution: 'next' });
     expect((await statusOf(bench)).runs).toMatchObject([{ state: 'interrupted', pages: 1, lastIncident: null }]);
   });
 
   it('finds each run that it lists: those that are published, and an unfinished one', async () => {
-    const { bench, down } = aFailingBench();
+    const { bench, down } = aBench();
     for (const fails of [false, true, false, true]) {
       down.is = fails;
       await bench.start({ restart: true, since: '1970-01-01T00:00:00Z' });
@@ -235,22 +214,6 @@ async function statusIn(bench: Bench, { isRunning = false, freshnessSeconds = nu
   return await readExport(deployed, 0, bench.deps.runtime.now());
 }
 
-/** The service fails with `error` at the second request of each run while `down.is`. */
-function aBench(error: 'RequestRejectedError' | 'CursorRejectedError', options: BenchOptions = {}) {
-  const down = { is: true };
-  const bench = anExportBench({
-    reports: someReports(5),
-    size: 2,
-    limits: { maxCursorRestarts: 0 },
-    script: (request) => {
-      if (down.is && request.cursor !== null) throw new ExportError(error, 'no');
-      return undefined;
-    },
-    ...options,
-  });
-  return { bench, down };
-}
-
 describe('an export without its runs', () => {
   it('has no run before the first one', async () => {
     const bench = anExportBench();
@@ -299,7 +262,11 @@ describe('an export without its runs', () => {
       lastFailure: { error: 'CursorRejectedError', message: 'no', at: '2026-11-20T03:00:00Z' },
     });
     expect(failed.run).not.toBe(before.run);
-    expect((await bench.state()).active).toBeUndefined();
+    const { runs } = await statusOf(bench);
+    expect(runs).toMatchObject([
+      { state: 'abandoned', lastIncident: { kind: 'failed-run', ...failed.lastFailure } },
+      { state: 'completed' },
+    ]);
 
     down.is = false;
     bench.advance(3_600_000);
@@ -309,7 +276,7 @@ describe('an export without its runs', () => {
   });
 
   it('has the run before an unfinished one that an operator has abandoned', async () => {
-    const { bench, down } = aBench('RequestRejectedError');
+    const { bench, down } = aBench();
     await bench.start();
     const abandonUnfinished = async () => {
       const { active } = await bench.state();
@@ -332,7 +299,7 @@ describe('an export without its runs', () => {
   });
 
   it('is stale once the newest completed run is older than allowed, also while another runs', async () => {
-    const { bench, down } = aBench('RequestRejectedError');
+    const { bench, down } = aBench();
     expect(await statusIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: true });
     down.is = false;
     await bench.start();

@@ -284,13 +284,6 @@ describe('the end of a start', () => {
       ['Interrupted: daily (before page 1 was stored)', '  Run again to resume.'],
     ],
     [
-      'interrupted later',
-      seven,
-      { status: 'interrupted' },
-      130,
-      ['Interrupted: daily (after page 7)', '  Run again to resume.'],
-    ],
-    [
       'interrupted with slices',
       sliced,
       { status: 'interrupted' },
@@ -326,13 +319,6 @@ describe('the end of a start', () => {
       [failedAfter7, '  ConfigurationError: the disk is full', '  Run again to resume after page 7.'],
     ],
     [
-      'that threw after the run began',
-      seven,
-      new ExportError('ConfigurationError', 'the disk is full'),
-      1,
-      [failedAfter7, '  ConfigurationError: the disk is full', '  Run again to resume after page 7.'],
-    ],
-    [
       'whose run another execution may have published',
       seven,
       failed({ ...diskFull, error: 'EventBridge.FailedEntry', resumable: false }),
@@ -356,13 +342,5 @@ describe('the end of a start', () => {
     await end('daily', ended);
     expect(await status).toBe(exitStatus);
     expect(linesOf(written.stdout + written.stderr)).toEqual(lines);
-  });
-
-  it('is 0 if a run is in progress that is not followed', async () => {
-    const { startable, end } = someExports(['daily']);
-    const status = startExports(startable, ['daily'], concurrently, aContext().context);
-    await settle();
-    await end('daily', startedEnd('daily'));
-    expect(await status).toBe(0);
   });
 });

@@ -204,20 +204,15 @@
   ];
   const reportsColumn = ['Reports', ({ reports, pages }) => meanText(reports, pages, formatNumber), 'number'];
 
-  const maxDelayedRows = 100;
-
   /**
-   * Tables, and charts that have the time from the start to the end of the run, and the same cursor.
+   * A table, and charts that have the time from the start to the end of the run, and the same cursor.
    * @param {Run} run
    * @param {Point[]} points
    */
   function showPoints(run, points) {
     find('#points').hidden = false;
-    const delayed = points.filter(({ failedAttempts, waited }) => failedAttempts > 0 || waited > 0);
     const columns = run.reports === null ? pointColumns : [...pointColumns, reportsColumn];
-    fillTable(find('#all-pages'), columns, pointsOf(run.groups));
-    fillTable(find('#delayed-pages'), columns, delayed.slice(-maxDelayedRows));
-    Object.assign(find('#delayed'), { hidden: delayed.length === 0, open: delayed.length <= 15 });
+    fillTable(find('#all-pages'), columns, points);
 
     const newest = points[points.length - 1];
     const end = Math.max(lastActiveMs(run), newest.loggedAt);

@@ -12,8 +12,6 @@ export interface RunData extends RunView {
   /** Milliseconds from a request to the response headers, to 0.1%. null if no page has times. */
   readonly latency: { readonly median: number; readonly p95: number; readonly max: number } | null;
   readonly points: Columns;
-  /** The same pages in few points, for a table. */
-  readonly groups: Columns;
 }
 
 /** What a point has of its pages: sums, or the highest value. Times are in milliseconds. */
@@ -44,7 +42,6 @@ export type Columns = Readonly<Record<keyof Point, readonly number[]>>;
 
 /** No more points than a chart has pixels. */
 const maxPoints = 2_000;
-const maxGroups = 12;
 
 /**
  * Reads the page log once, in bounded memory. Calls `onPage` with the size of each page.
@@ -71,9 +68,6 @@ export async function readRunData(
     onPage(entry.bytes);
   }
   const points = [...series.values()].sort((one, other) => one.loggedAt - other.loggedAt);
-  const groups = new Map<number, Point>();
-  const perGroup = Math.ceil(points.length / maxGroups);
-  for (const [index, point] of points.entries()) addTo(groups, Math.floor(index / perGroup), { ...point });
   return {
     ...view,
     folder: store.locate(view.folder),
@@ -82,8 +76,7 @@ export async function readRunData(
       latencies.count === 0
         ? null
         : { median: latencies.percentile(50), p95: latencies.percentile(95), max: latencies.max },
-    points: columnsOf(points),
-    groups: columnsOf([...groups.values()]),
+    points: Object.fromEntries(names.map((name) => [name, points.map((point) => point[name])])) as unknown as Columns,
   };
 }
 
@@ -129,6 +122,3 @@ function addTo(points: Map<number, Point>, key: number, added: Point): void {
     }
   }
 }
-
-const columnsOf = (points: readonly Point[]): Columns =>
-  Object.fromEntries(names.map((name) => [name, points.map((point) => point[name])])) as unknown as Columns;

@@ -9,7 +9,6 @@ import {
   type ViewedExport,
 } from '../../../lib/operator/run-view.ts';
 import { type StatusTableOptions, statusLines, summarizeStatuses } from '../../../lib/operator/output/status-table.ts';
-import { textStyleFor } from '../../../lib/operator/output/terminal.ts';
 import { aRunId, at } from '../../support/builders.ts';
 import { aRunView } from '../run-report/example-runs.ts';
 
@@ -166,11 +165,6 @@ describe('the status of exports on a terminal', () => {
     const entries = [aStatus(), aStatus({ export: 'orders', service: 'globex' })];
     expect(rowsFor(entries).join('\n')).toMatch(/ SERVICE [^]*\norders .* globex /);
     expect(rowsFor([aStatus()])[0]).not.toContain('SERVICE');
-  });
-
-  it('has colors', () => {
-    const style = textStyleFor({ isTTY: true, write: () => true }, {});
-    expect(linesFor(mixed, { style }).join()).toContain('\x1b[31mfailed\x1b[39m');
   });
 });
 
