@@ -204,7 +204,7 @@ describe('runs', () => {
     expect(ended).toMatchObject({ status: 0, stderr: '' });
     expect(lines(ended).map((line) => JSON.parse(line))).toEqual(runs.map(withLocation(out)));
     const [heading, ...rows] = lines(await runOn(out, 'runs', 'daily'));
-    expect(heading).toMatch(/^ *SEQUENCE +RUN +SINCE/);
+    expect(heading).toMatch(/^ *SEQUENCE +RUN +PAGES +REPORTS +BYTES$/);
     expect(rows.map((row) => row.trim().split(/ +/)[1])).toEqual(runs.map(({ run }) => run));
   });
 

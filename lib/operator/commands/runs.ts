@@ -43,7 +43,8 @@ export async function runsCommand(
         runs.push({ ...run, location: store.locate(run.manifest) });
       }
     } finally {
-      const table = () => tableLines(runs, columns, { style: textStyleFor(stdout, env), columns: Infinity });
+      const table = () =>
+        tableLines(runs, columnsOf(bounded), { style: textStyleFor(stdout, env), columns: stdout.columns || 80 });
       const lines = options.json === true ? runs.map((run) => JSON.stringify(run)) : runs.length > 0 ? table() : [];
       for (const line of lines) await print(stdout, `${line}\n`);
     }
@@ -57,18 +58,25 @@ export async function runsCommand(
 /** `location` is the address of the manifest. */
 type ListedRun = RunSummary & { readonly location: string };
 
-const columns: readonly Column<ListedRun>[] = [
-  { heading: 'SEQUENCE', text: ({ sequence }) => String(sequence), alignRight: true },
+/** A bounded run is known by its bounds. */
+const columnsOf = (bounded: boolean): readonly Column<ListedRun>[] => [
+  { heading: 'SEQUENCE', optional: bounded, text: ({ sequence }) => String(sequence), alignRight: true },
   { heading: 'RUN', text: ({ run }) => run },
-  { heading: 'SINCE', text: ({ since }) => since },
-  { heading: 'UNTIL', text: ({ until }) => until ?? '–' },
+  { heading: 'SINCE', optional: !bounded, text: ({ since }) => since },
+  { heading: 'UNTIL', optional: !bounded, text: ({ until }) => until ?? '' },
   { heading: 'PAGES', text: ({ pages }) => pages.toLocaleString('en'), alignRight: true },
-  { heading: 'REPORTS', text: ({ reports }) => reports?.toLocaleString('en') ?? '–', alignRight: true },
-  { heading: 'BYTES', text: (run) => bytes(run.bytes), alignRight: true },
-  { heading: 'COMPLETED', text: ({ completedAt }) => completedAt },
+  {
+    heading: 'REPORTS',
+    optional: bounded,
+    text: ({ reports }) => reports?.toLocaleString('en') ?? '–',
+    alignRight: true,
+  },
+  { heading: 'BYTES', optional: bounded, text: (run) => bytes(run.bytes), alignRight: true },
   {
     heading: 'TOOK',
+    optional: true,
     text: ({ startedAt, completedAt }) => coarseDuration(epochMsOf(completedAt) - epochMsOf(startedAt)),
   },
-  { heading: 'MANIFEST', text: ({ location }) => location },
+  { heading: 'COMPLETED', optional: true, text: ({ completedAt }) => completedAt },
+  { heading: 'MANIFEST', optional: true, text: ({ location }) => location },
 ];

@@ -21,7 +21,7 @@ it('lists bounded runs by their bounds, and never among the others', async () =>
   const context = {
     env,
     stdin: Readable.from([]),
-    stdout: { columns: 300, write: (chunk: string) => (text += chunk) !== '' },
+    stdout: { write: (chunk: string) => (text += chunk) !== '' },
     stderr: { write: () => true },
     signal: new AbortController().signal,
     program: 'report-exporter',
@@ -40,8 +40,8 @@ it('lists bounded runs by their bounds, and never among the others', async () =>
   };
   expect(await list(false)).toHaveLength(2);
   expect(await list(true)).toEqual([
-    expect.stringMatching(/^ *SEQUENCE +RUN +SINCE +UNTIL +PAGES .* MANIFEST$/),
-    expect.stringMatching(/ 2026-01-01T00:00:00Z +2026-02-01T00:00:00Z +1 +0 .*manifest\.json$/),
-    expect.stringMatching(/ 2026-02-01T00:00:00Z +2026-03-01T00:00:00Z +1 +0 .*manifest\.json$/),
+    expect.stringMatching(/^RUN +SINCE +UNTIL +PAGES$/),
+    expect.stringMatching(/^2\d{7}T\S+ +2026-01-01T00:00:00Z +2026-02-01T00:00:00Z +1$/),
+    expect.stringMatching(/^2\d{7}T\S+ +2026-02-01T00:00:00Z +2026-03-01T00:00:00Z +1$/),
   ]);
 });
