@@ -187,7 +187,7 @@ describe('report-exporter local --settings', () => {
       described({ page, auth: { kind: 'oauth2', tokenUrl: `${url}/token`, clientId: 'exporter' } });
     const secret = 'user:a-secret';
     const api = apiSchema.parse(settingsOf('http://127.0.0.1').services.acme.api);
-    const { baseUrl } = await aService({ apiKey: secret, api });
+    const { baseUrl } = await aService({ apiKey: secret, api, pageSize: 2 });
     const { services } = settingsOf(baseUrl);
     services.acme.baseUrl = baseUrl;
     const { out, local } = await aFile({ services, exports: [{ name: 'nightly', size: 2 }] });

@@ -28,7 +28,8 @@ async function runExport({
   await using stack = new AsyncDisposableStack();
   const aws = stack.use(await startLocalAws());
   const reports = inMemoryReports(someReports(5));
-  const service = stack.use(await startSimulator({ vendor: 'SERVICE', apiKey: simulatorApiKey, reports, faults, api }));
+  const options = { vendor: 'SERVICE', apiKey: simulatorApiKey, reports, faults, api, pageSize: 2 };
+  const service = stack.use(await startSimulator(options));
   // Otherwise, nothing may read a secret.
   if (api === undefined) aws.secrets.set('reports/api-key', simulatorApiKey);
   const settings = { service: { baseUrl: service.baseUrl, api }, exports: [{ name: 'reports', size: 2 }] };

@@ -134,7 +134,7 @@ export async function exportInDirectory(name: string, api?: ApiProps): Promise<C
         apiKey,
         port,
         reports: inMemoryReports(reports),
-        ...(api && { api: apiSchema.parse(api) }),
+        ...(api && { api: apiSchema.parse(api), pageSize: 2 }),
       });
       const settings = join(source, 'settings.json');
       const service = { baseUrl: simulator.baseUrl, ...(api === undefined ? { vendor } : { api }) };

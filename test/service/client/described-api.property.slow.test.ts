@@ -1,15 +1,16 @@
-/** The client against the simulator, for any description of an API: each is written from the description, without the other. */
+/** The client and any description of an API: its requests are what the templates make, and it receives every report once. */
 
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import { formatOf } from '../../../lib/settings/api-settings.ts';
+import { type Api, formatOf } from '../../../lib/settings/api-settings.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { Cursor, Instant } from '../../../lib/core/model.ts';
+import type { Cursor, Instant, JsonObject, JsonValue } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import { cases, fc } from '../../support/property.ts';
-import { type DescribedApi, describedApis } from '../../support/service/api-descriptions.ts';
+import { describedApis } from '../../support/service/api-descriptions.ts';
+import { segmentsOf } from '../../support/described-api/described-api.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import * as fault from '../../support/service/faults.ts';
 import type { Fault, FaultScript } from '../../support/service/faults.ts';
@@ -20,86 +21,73 @@ import { fetchPage } from '../../support/builders.ts';
 const apiKey = 'a user:a p4ssw0rd/+="&';
 const types = ['in/voice', 'größe & "co"'] as const;
 const start = Date.UTC(2026, 10, 10);
-const tickMs = 8 * 3_600_000;
+const dayMs = 24 * 3_600_000;
 
-/** Reports of which several have the same date, with text that each format must escape. */
-const reportsAt = (ticks: readonly number[]) =>
-  ticks.map((tick, index) => ({
+/** Reports with text that each format must escape. */
+const someReports = (count: number) =>
+  Array.from({ length: count }, (_, index) => ({
     id: `report-${index}-end`,
-    date: start + tick * tickMs,
+    date: start + index,
     type: types[index % 2],
     xml: `<r id="report-${index}-end" a='"'>\n"Zoë", 日本 🧾 &amp; <b/><![CDATA[,"\r\n]]></r>`,
   }));
 
-const ticks = fc.integer({ min: 0, max: 9 });
+const bounds = fc.integer({ min: start, max: start + 10 * dayMs });
 const scenarios = fc.record({
-  described: describedApis,
-  ticks: fc.oneof(
-    { weight: 4, arbitrary: fc.array(ticks, { minLength: 6, maxLength: 16 }) },
-    { weight: 1, arbitrary: fc.array(ticks, { maxLength: 5 }) },
-  ),
-  since: fc.integer({ min: 0, max: 4 }),
-  until: fc.integer({ min: 3, max: 10 }),
-  size: fc.constantFrom(1, 2, 3, 10),
+  api: describedApis,
+  reports: fc.nat(16),
+  since: bounds,
+  until: bounds,
+  size: fc.constantFrom(undefined, 1, 2, 3, 10),
   type: fc.constantFrom(undefined, undefined, ...types),
   compression: fc.boolean(),
 });
 
 interface Scenario {
-  readonly described: DescribedApi;
-  readonly ticks: readonly number[];
+  readonly api: Api;
+  readonly reports: number;
   readonly since: number;
   readonly until: number;
-  readonly size: number;
+  readonly size: number | undefined;
   readonly type: string | undefined;
   readonly compression: boolean;
 }
 
-function setUp({ described, ticks, since, until, size, type, compression }: Scenario) {
-  const { api, hasSince, hasUntil, hasSize, hasType } = described;
-  const reports = reportsAt(ticks);
-  const sinceMs = start + since * tickMs;
-  const untilMs = start + until * tickMs;
-  const instant = (ms: number) => new Date(ms).toISOString().replace('.000Z', 'Z') as Instant;
-  // In whole days, no less than that is requested.
-  const dayMs = 24 * 3_600_000;
-  const bound = (ms: number, round: (days: number) => number) =>
-    api.dates === 'date' ? round(ms / dayMs) * dayMs : ms;
+const instantAt = (ms: number) => new Date(ms).toISOString().replace('.000Z', 'Z') as Instant;
+
+function setUp({ api, reports: count, since, until, size, type: given, compression }: Scenario) {
+  const reports = someReports(count);
   // A path without the type would be another one.
-  const isTypeRequired = api.request.path.includes('{filter.type}');
-  const wanted = hasType ? (type ?? (isTypeRequired ? types[0] : undefined)) : undefined;
-  const matching = reports
-    .filter(({ date }) => !hasSince || date >= bound(sinceMs, Math.floor))
-    .filter((report) => wanted === undefined || report.type === wanted)
-    .toSorted((one, other) => one.date - other.date);
-  const expected = matching.filter(({ date }) => !hasUntil || date < bound(untilMs, Math.ceil)).map(({ id }) => id);
+  const type = given ?? (api.request.path.includes('{filter.type}') ? types[0] : undefined);
+  const filter: JsonObject = type === undefined ? {} : { type };
   const requestFor = (cursor: Cursor | null): PageRequest => ({
     request: {
       source: 'test',
-      filter: wanted === undefined ? {} : { type: wanted },
+      filter,
       format: formatOf(api),
       container: 'NONE',
-      ...(hasSize && { size }),
+      size,
       api: apiOfRequest({ api }),
     },
-    since: instant(sinceMs),
-    until: instant(untilMs),
-    begunAt: instant(untilMs),
+    since: instantAt(since),
+    until: instantAt(until),
+    begunAt: instantAt(until),
     cursor,
     label: 'the page',
   });
-  const pageSize = hasSize ? size : 100;
+  const { since: from, until: to } = datesIn(api.dates, since, until);
+  const values = { since: from, until: to, size, filter, 'filter.type': type };
+  const pageSize = size ?? 100;
   // Where the last page repeats the cursor, it has no reports.
   const pages =
-    api.next.end !== undefined && 'same' in api.next.end
-      ? undefined
-      : Math.max(1, Math.ceil(expected.length / pageSize));
+    api.next.end !== undefined && 'same' in api.next.end ? undefined : Math.max(1, Math.ceil(count / pageSize));
+  const options = { vendor: 'X', apiKey, api, reports: inMemoryReports(reports), pageSize, compression };
   return {
-    expected,
+    expected: reports.map(({ id }) => id),
     pages,
     requestFor,
-    simulate: (options: Partial<Parameters<typeof startSimulator>[0]> = {}) =>
-      startSimulator({ vendor: 'X', apiKey, api, reports: inMemoryReports(reports), compression, ...options }),
+    expectedRequest: (cursor: Cursor | null) => expectedRequest(api, values, cursor),
+    simulate: (faults?: FaultScript) => startSimulator({ ...options, faults }),
     connect: ({ baseUrl }: Simulator) => {
       const auth =
         api.auth.kind === 'oauth2'
@@ -107,6 +95,67 @@ function setUp({ described, ticks, since, until, size, type, compression }: Scen
           : api.auth;
       return clientFor({ url: baseUrl }, { api: { ...api, auth }, apiKey: fixedApiKey(apiKey) });
     },
+  };
+}
+
+/** The bounds as requests have them: no less is selected than they say. */
+function datesIn(dates: Api['dates'], since: number, until: number) {
+  const unitMs = { iso: 1_000, 'iso-ms': 1, epoch: 1_000, 'epoch-ms': 1, date: dayMs }[dates];
+  const units = { since: Math.floor(since / unitMs), until: Math.ceil(until / unitMs) };
+  if (dates === 'epoch' || dates === 'epoch-ms') return units;
+  const text = (unit: number) => {
+    const whole = new Date(unit * unitMs).toISOString();
+    return dates === 'date' ? whole.slice(0, 10) : dates === 'iso' ? whole.replace('.000Z', 'Z') : whole;
+  };
+  return { since: text(units.since), until: text(units.until) };
+}
+
+/** A template with its values. What has a placeholder without a value is left out. */
+function fill(template: JsonValue, values: Readonly<Record<string, JsonValue | undefined>>): JsonValue | undefined {
+  const placeholder = /\{([A-Za-z][\w.]*)\}/g;
+  if (typeof template === 'string') {
+    const names = Array.from(template.matchAll(placeholder), ([, name = '']) => name);
+    if (names.some((name) => values[name] === undefined)) return undefined;
+    if (template === `{${names[0]}}`) return values[names[0] ?? ''];
+    return template.replaceAll(placeholder, (_, name: string) => `${values[name] as string | number}`);
+  }
+  if (typeof template !== 'object' || template === null) return template;
+  const filled = Object.entries(template).map(([name, inner]) => [name, fill(inner as JsonValue, values)] as const);
+  const present = filled.filter(([, inner]) => inner !== undefined);
+  return Array.isArray(template)
+    ? present.map(([, inner]) => inner as JsonValue)
+    : (Object.fromEntries(present) as JsonObject);
+}
+
+const splitTarget = (target: string) => {
+  const [path = '', search = ''] = target.split(/\?([^]*)/);
+  return { path: path.split('/').map(decodeURIComponent), query: [...new URLSearchParams(search)] };
+};
+
+/** What a request must be, decoded. A link is requested as the service wrote it; a cursor in a header is not part of this. */
+function expectedRequest({ request, next, page }: Api, values: Parameters<typeof fill>[1], cursor: Cursor | null) {
+  const fixed = splitTarget(request.path);
+  const to = cursor === null || next.from === 'link' || next.to === 'url' ? undefined : next.to;
+  const isAlone = to?.alone === true;
+  const query = (isAlone ? {} : fill(request.query ?? {}, values)) as Record<string, JsonValue>;
+  const body = (isAlone ? {} : fill(request.body ?? {}, values)) as Record<string, JsonValue>;
+  if (to !== undefined && 'query' in to) query[to.query] = cursor;
+  if (to !== undefined && 'body' in to) {
+    const [name = '', ...parents] = segmentsOf(to.body).toReversed();
+    const parent = parents.reduceRight((object, key) => (object[key] ??= {}) as typeof body, body);
+    parent[name] = next.from === 'body' && page.format === 'json' ? JSON.parse(cursor ?? '') : cursor;
+  }
+  const texts = Object.entries(query).map(([name, value]) => [name, `${value as string | number}`]);
+  const isLink = cursor !== null && to === undefined;
+  return {
+    method: request.method,
+    target: isLink
+      ? splitTarget(cursor)
+      : {
+          path: fixed.path.map((segment) => fill(segment, values)),
+          query: [...fixed.query.map(([name, text]) => [name, fill(text, values)]), ...texts],
+        },
+    body: request.method === 'GET' ? '' : body,
   };
 }
 
@@ -141,40 +190,45 @@ async function fetchAll(
 }
 
 /** Each makes a response that is no complete page. undefined: not of this description. */
-const breakings: Readonly<Record<string, (described: DescribedApi) => Fault | undefined>> = {
+const breakings: Readonly<Record<string, (api: Api) => Fault | undefined>> = {
   'is an outage': () => fault.errorResponse(500),
   'ends within the body': () => fault.truncated(1),
   'ends within the body, in chunks': () => fault.truncated(1, 'chunked'),
   'ends with the connection, within the body': () => fault.truncated(1, 'close'),
-  'lacks its last bytes': ({ api }) =>
-    api.page.format === 'bytes' ? undefined : { body: (page) => page.subarray(0, -2) },
+  'lacks its last bytes': ({ page: { format } }) =>
+    format === 'bytes' ? undefined : { body: (page) => page.subarray(0, -2) },
   'has another content type': () => fault.withContentType('text/html'),
-  'has its next page twice': ({ api: { next } }): Fault | undefined => {
+  'has its next page twice': ({ next }): Fault | undefined => {
     if (next.from === 'header') return { headers: { 'X-Next': ['one', 'two'] } };
     return next.from === 'link' ? { headers: { link: ['</one>; rel=next', '</two>; rel=next'] } } : undefined;
   },
-  'has a next page of another server': ({ api: { next } }) =>
+  'has a next page of another server': ({ next }) =>
     next.from === 'link' ? { headers: { link: '<http://127.0.0.2/>; rel=next' } } : undefined,
-  'has nothing that contains reports': ({ api: { page } }) =>
+  'has nothing that contains reports': ({ page }) =>
     !('reports' in page) || page.reports === undefined
       ? undefined
       : fault.withBody(page.format === 'json' ? '{"message":"later"}' : '<message/>'),
-  'says that there is an error': ({ api: { page } }) =>
+  'says that there is an error': ({ page }) =>
     !('error' in page) || page.error === undefined
       ? undefined
       : fault.withBody(page.format === 'json' ? '{"problem":"later"}' : '<feed><problem>later</problem></feed>'),
   // On page 1, which has no cursor, it is an error only if that is described.
-  'says that its cursor is not valid': (described) =>
-    !('error' in described.api.page) ? undefined : rejectedCursor(described),
+  'says that its cursor is not valid': (api) => ('error' in api.page ? rejectedCursor(api) : undefined),
 };
 
 /** With status 200, as the description says. */
-function rejectedCursor({ api: { page, next } }: DescribedApi): Fault | undefined {
+function rejectedCursor({ page, next }: Api): Fault | undefined {
   if (next.rejected === undefined) return undefined;
   return fault.withBody(
     page.format === 'json' ? '{"problem":"expired"}' : '<feed><problem>\n expired</problem></feed>',
   );
 }
+
+/** Parameters may have any order. */
+const sorted = <Request extends { readonly target: { readonly query: readonly unknown[] } }>(request: Request) => ({
+  ...request,
+  target: { ...request.target, query: request.target.query.map(String).sort() },
+});
 
 const breakingNames = fc.constantFrom(...Object.keys(breakings));
 
@@ -182,8 +236,8 @@ describe('for any description, reports and request', () => {
   it('the client receives every report once, in order, in the bytes that were sent', async () => {
     await fc.assert(
       fc.asyncProperty(scenarios, async (scenario) => {
-        const { expected, pages: count, requestFor, simulate, connect } = setUp(scenario);
-        const { format, empty } = scenario.described.api.page;
+        const { expected, pages: count, requestFor, expectedRequest, simulate, connect } = setUp(scenario);
+        const { format, empty } = scenario.api.page;
         const hasNoContent = empty !== undefined && 'status' in empty && expected.length === 0;
         // An empty document is no NDJSON.
         fc.pre(format !== 'ndjson' || expected.length > 0 || hasNoContent);
@@ -195,8 +249,15 @@ describe('for any description, reports and request', () => {
         expect(pages.map(({ reports }) => reports)).toEqual(
           pages.map(({ ids }) => (format === 'bytes' && !hasNoContent ? null : ids.length)),
         );
-        if (scenario.compression) return;
         const sent = simulator.exchanges.filter(({ target }) => !target.startsWith('/token'));
+        const requested = sent.map(({ method, target, requestBody }) => ({
+          method,
+          target: splitTarget(target),
+          body: requestBody,
+        }));
+        const cursors = [null, ...pages.slice(0, -1).map(({ cursor }) => cursor)];
+        expect(requested.map(sorted)).toEqual(cursors.map(expectedRequest).map(sorted));
+        if (scenario.compression) return;
         expect(pages.map(({ sha256 }) => sha256)).toEqual(sent.map(({ sha256 }) => sha256));
       }),
       { numRuns: cases(500) },
@@ -207,13 +268,13 @@ describe('for any description, reports and request', () => {
     await fc.assert(
       fc.asyncProperty(scenarios, fc.array(breakingNames, { maxLength: 6 }), async (scenario, names) => {
         const { expected, requestFor, simulate, connect } = setUp(scenario);
-        const { page: described, next: nextPage, auth } = scenario.described.api;
+        const { page: described, next: nextPage, auth } = scenario.api;
         // Of bytes, a page without reports is empty, so that nothing can be cut off, and neither of a response without content.
         const mayBeEmpty = described.format === 'bytes' && nextPage.end !== undefined && 'same' in nextPage.end;
         const hasContent =
           !['ndjson', 'bytes'].includes(described.format) && (described.empty === undefined || 'at' in described.empty);
         fc.pre((expected.length > 0 || hasContent) && !mayBeEmpty);
-        const broken = names.map((name) => breakings[name]?.(scenario.described)).filter((one) => one !== undefined);
+        const broken = names.map((name) => breakings[name]?.(scenario.api)).filter((one) => one !== undefined);
         const ids: string[] = [];
         let cursor: Cursor | null = null;
         do {
@@ -226,7 +287,7 @@ describe('for any description, reports and request', () => {
             isBroken = false;
             return next;
           };
-          await using simulator = await simulate({ faults });
+          await using simulator = await simulate(faults);
           await using client = connect(simulator);
           const isRefused = await fetchIds(client, requestFor(cursor)).then(
             () => false,

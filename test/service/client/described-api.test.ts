@@ -19,11 +19,10 @@
  * | every retry orders a new report (airbyte #15415) | none: asynchronous jobs cannot be described |
  * | memory grows with the stream (airbyte #12863) | test/service/formats/memory.slow.test.ts, test/large |
  * | a time-out of Lambda in mid-ingest (sat-utils/sat-api #73) | test/core/steps/overlapping-invocations.test.ts |
- * | XML with gzip (airbyte discussion #85035) | gzip.property.test.ts, and "compressed" |
+ * | XML with gzip (airbyte discussion #85035) | gzip.property.test.ts, described-api.property.slow.test.ts |
  * | CSV with quoted newlines, a BOM before JSON | test/service/formats/csv.test.ts, json.test.ts |
  */
 
-import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { asCursor, type Instant } from '../../../lib/core/model.ts';
 import { apiSchema } from '../../../lib/settings/api-settings.ts';
@@ -41,6 +40,7 @@ import { fetchPage } from '../../support/builders.ts';
 
 const body = { from: 'body', at: '/next', to: { query: 'cursor' } };
 const link = { from: 'link' };
+const byLink = { next: link };
 const json = { format: 'json', reports: '/data/*' };
 
 const apiOf = (parts: object) =>
@@ -157,7 +157,7 @@ describe('a request', () => {
 
   it('extends the path of the base URL, but not that of a link', async () => {
     expect((await received({}, {}, '/eu/'))?.target).toBe('/eu/logs');
-    expect((await received({ next: link }, { cursor: asCursor('/logs?a=1') }, '/eu'))?.target).toBe('/logs?a=1');
+    expect((await received(byLink, { cursor: asCursor('/logs?a=1') }, '/eu'))?.target).toBe('/logs?a=1');
   });
 
   it.each([
@@ -279,7 +279,10 @@ const xml = (at: string, rest: object = {}) => ({
   page: { format: 'xml', reports: '/r/i' },
 });
 const inBody = (rest: object) => ({ next: { ...body, ...rest } });
+const emptyAtEnd = inBody({ end: { value: '' } });
+const absentOrEmpty = { value: '', absent: true };
 const inHeader = (end?: object) => ({ next: { from: 'header', at: 'X-Next', to: { query: 'cursor' }, end } });
+const inMeta = inBody({ at: '/meta/next' });
 const flagged = inBody({ end: { flag: '/more' } });
 const flaggedLast = inBody({ end: { flag: '/isLast', is: true } });
 const absentPart = inBody({ at: '/paging/next/after', end: { absent: '/paging' } });
@@ -311,20 +314,20 @@ describe('the next page', () => {
     ['has no header', inHeader(), ok, null],
     ['has a header with the last value', inHeader({ value: 'null' }), headed('null'), null],
     ['has a header without a value, which means the end', inHeader({ value: '' }), headed(''), null],
-    ['is at a relative link', { next: link }, linked('<?after=2>; rel="next"'), '/logs?after=2'],
-    ['is at an absolute path', { next: link }, linked('</eu/logs?after=%2C>; rel=next'), '/eu/logs?after=%2C'],
-    ['is at a path with two slashes', { next: link }, linked('<//logs//a>; rel=other, <//a:b>; rel=c'), null],
-    ['has spaces around its relation', { next: link }, linked('<?a> ; rel = "Next"'), '/logs?a'],
-    ['is in a list with empty elements', { next: link }, linked(', <?a>; rel=prev, ,<?b>; rel=next'), '/logs?b'],
-    ['has two relations', { next: link }, linked('<?a>; rel="next https://example.com/next"'), '/logs?a'],
-    ['has a relation with an escape', { next: link }, linked('<?a>; rel="ne\\xt"'), '/logs?a'],
+    ['is at a relative link', byLink, linked('<?after=2>; rel="next"'), '/logs?after=2'],
+    ['is at an absolute path', byLink, linked('</eu/logs?after=%2C>; rel=next'), '/eu/logs?after=%2C'],
+    ['is at a path with two slashes', byLink, linked('<//logs//a>; rel=other, <//a:b>; rel=c'), null],
+    ['has spaces around its relation', byLink, linked('<?a> ; rel = "Next"'), '/logs?a'],
+    ['is in a list with empty elements', byLink, linked(', <?a>; rel=prev, ,<?b>; rel=next'), '/logs?b'],
+    ['has two relations', byLink, linked('<?a>; rel="next https://example.com/next"'), '/logs?a'],
+    ['has a relation with an escape', byLink, linked('<?a>; rel="ne\\xt"'), '/logs?a'],
     [
       'is not at other relations',
-      { next: link },
+      byLink,
       linked('<?a>; rel="next-archive", <?b>; rel=next_page, <?c>; rel="https://example.com/nextest"'),
       null,
     ],
-    ['is not what an anchor says', { next: link }, linked('<?a>; rel=prev; anchor="?next"'), null],
+    ['is not what an anchor says', byLink, linked('<?a>; rel=prev; anchor="?next"'), null],
     [
       'is at a relation that is a URI',
       { next: { ...link, at: 'https://example.com/next' } },
@@ -333,12 +336,12 @@ describe('the next page', () => {
     ],
     [
       'is one of several links, whose values contain commas',
-      { next: link },
+      byLink,
       linked('</1,2>; title="a, <b>; \\"c"; rel=prev , <?b,c>; x; rel="last Next"; title="z",</3>;rel=first'),
       '/logs?b,c',
     ],
-    ['is beside a relation in quotes', { next: link }, linked('<?b>; title="x; rel=prev"; rel=next'), '/logs?b'],
-    ['is not what a title says', { next: link }, linked('<?b>; title="x; rel=next"; rel=prev'), null],
+    ['is beside a relation in quotes', byLink, linked('<?b>; title="x; rel=prev"; rel=next'), '/logs?b'],
+    ['is not what a title says', byLink, linked('<?b>; title="x; rel=next"; rel=prev'), null],
     [
       'is at another relation',
       { next: { ...link, at: 'following' } },
@@ -347,12 +350,11 @@ describe('the next page', () => {
     ],
     [
       'is a link to itself, which core refuses as a cycle',
-      { next: link },
+      byLink,
       linked('<?a>; rel=next'),
       '/logs?a',
       sent('/logs?a'),
     ],
-    ['is in JSON', {}, data('"next":"a\\u0020b\\\\u0041"'), 'a b\\u0041'],
     ['is a number in JSON', {}, data('"next":12345678901234567890'), '12345678901234567890'],
     [
       'is as long as what is stored may be',
@@ -369,10 +371,8 @@ describe('the next page', () => {
     ['is not in the document', {}, data('"other":1'), null],
     ['is null', {}, data('"next":null'), null],
     ['is false, which means the end', inBody({ end: { value: 'false' } }), data('"next":false'), null],
-    ['is empty, which means the end', inBody({ end: { value: '' } }), data('"next":""'), null],
-    ['is absent or empty', inBody({ end: { value: '', absent: true } }), data('"x":1'), null],
-    ['is in an array', inBody({ at: '/links/1' }), data('"links":["a","b"]'), 'b'],
-    ['is not in an array', inBody({ at: '/links/1' }), data('"links":["a"]'), null],
+    ['is empty, which means the end', emptyAtEnd, data('"next":""'), null],
+    ['is absent or empty', inBody({ end: absentOrEmpty }), data('"x":1'), null],
     ['is announced by a flag', flagged, data('"next":"a","more":true'), 'a'],
     ['is not announced by a flag', flagged, data('"next":null,"more":false'), null],
     ['is not announced, and empty', flagged, data('"next":"","more":false'), null],
@@ -413,22 +413,13 @@ describe('the next page', () => {
 
     ['is the URL of the first page', { next: { ...link, end: { same: true } } }, linked('<logs>; rel=next'), null],
     ['is a URL in JSON', inBody({ to: 'url' }), data('"next":"logs?ä=ü&b=%C3%BC"'), '/logs?%C3%A4=%C3%BC&b=%C3%BC'],
-    ['is in XML', xml('/r/next'), item('<next><![CDATA[a&amp;]]>&amp;<!-- x -->&#x62;</next>'), 'a&amp;&b'],
-    ['is in XML with a prefix', xml('/r/next'), { body: '<x:r xmlns:x="u"><x:i/><x:next>a</x:next></x:r>' }, 'a'],
-    ['is not in XML', xml('/r/next'), item('<other/>'), null],
     [
       'is in XML with line breaks around',
       xml('/r/next', { end: { flag: '/r/m' } }),
       item('<m> true</m><next>\n a b\n</next>'),
       'a b',
     ],
-    [
-      'is nothing but a line break',
-      xml('/r/next', { end: { value: '', absent: true } }),
-      item('<next>\n</next>'),
-      null,
-    ],
-    ['is empty in XML', xml('/r/next', { end: { value: '', absent: true } }), item('<next/>'), null],
+    ['is nothing but a line break', xml('/r/next', { end: absentOrEmpty }), item('<next>\n</next>'), null],
     [
       'is a URL in XML',
       atom,
@@ -456,7 +447,7 @@ describe('the next page', () => {
           rawResponse({ ...ok, headers: { 'content-type': 'application/json', link: `<${target}>; rel=next` } }),
         );
       });
-      await using client = clientFor(server, { api: apiOf({ next: link }) });
+      await using client = clientFor(server, { api: apiOf(byLink) });
       const fetched = await fetchPage(client, pageRequest());
       expect(fetched.nextCursor).toBe(path);
       // The next page is requested there, and its links lead on from there.
@@ -469,31 +460,16 @@ describe('the next page', () => {
     ['has an empty header', inHeader(), headed(''), 'is empty'],
     ['has no header, and that is not the end', inHeader({ value: 'null' }), ok, 'not how the last page is described'],
     ['is in a header that is not ASCII', inHeader(), headed('é'), 'not printable ASCII'],
-    ['is at a URL that is not ASCII', { next: link }, linked('<?name=é>; rel=next'), 'not printable ASCII'],
-    ['is at two links', { next: link }, linked('<?a>; rel=next, <?b>; rel="next"'), 'more than one link'],
-    ['is at an empty link', { next: link }, linked('<>; rel=next'), 'is empty'],
-    [
-      'is at another host',
-      { next: link },
-      linked('<http://example.com/logs>; rel=next'),
-      'leads to http://example.com',
-    ],
-    ['is at another host, without a scheme', { next: link }, linked('<//example.com/logs>; rel=next'), 'leads to'],
-    ['is at another host, with backslashes', { next: link }, linked('<\\\\example.com/logs>; rel=next'), 'leads to'],
-    [
-      'is at another port',
-      { next: link },
-      linked('<http://127.0.0.1:1/logs>; rel=next'),
-      'leads to http://127.0.0.1:1',
-    ],
-    [
-      'is at another scheme',
-      { next: link },
-      linked('<https://127.0.0.1/logs>; rel=next'),
-      'leads to https://127.0.0.1',
-    ],
-    ['is at a URL of no server', { next: link }, linked('<javascript:0>; rel=next'), 'leads to null'],
-    ['is no URL', { next: link }, linked('<http://[>; rel=next'), 'not a URL'],
+    ['is at a URL that is not ASCII', byLink, linked('<?name=é>; rel=next'), 'not printable ASCII'],
+    ['is at two links', byLink, linked('<?a>; rel=next, <?b>; rel="next"'), 'more than one link'],
+    ['is at an empty link', byLink, linked('<>; rel=next'), 'is empty'],
+    ['is at another host', byLink, linked('<http://example.com/logs>; rel=next'), 'leads to http://example.com'],
+    ['is at another host, without a scheme', byLink, linked('<//example.com/logs>; rel=next'), 'leads to'],
+    ['is at another host, with backslashes', byLink, linked('<\\\\example.com/logs>; rel=next'), 'leads to'],
+    ['is at another port', byLink, linked('<http://127.0.0.1:1/logs>; rel=next'), 'leads to http://127.0.0.1:1'],
+    ['is at another scheme', byLink, linked('<https://127.0.0.1/logs>; rel=next'), 'leads to https://127.0.0.1'],
+    ['is at a URL of no server', byLink, linked('<javascript:0>; rel=next'), 'leads to null'],
+    ['is no URL', byLink, linked('<http://[>; rel=next'), 'not a URL'],
     ...[
       '?a; rel=next',
       '<?a; rel=next',
@@ -503,7 +479,7 @@ describe('the next page', () => {
       '<?a>; rel=next <?b>',
     ].map((value): [string, object, Parts, string] => [
       `is in an invalid header: ${value}`,
-      { next: link },
+      byLink,
       linked(value),
       'Link is not valid',
     ]),
@@ -523,42 +499,31 @@ describe('the next page', () => {
       '<?a>; rel=next; anchor="/other"',
     ].map((value): [string, object, Parts, string] => [
       `is in a header that may mean it: ${value}`,
-      { next: link },
+      byLink,
       linked(value),
       'the header Link',
     ]),
     [
       'is in an invalid header that takes no longer to read than others',
-      { next: link },
+      byLink,
       linked(`<?a>${'; a= '.repeat(2_000)}"`),
       'Link is not valid',
     ],
     ['contains the key', {}, data(`"next":"x${Buffer.from(trickyApiKey).toString('base64')}"`), 'contains the API key'],
     [
       'is a URL with the key',
-      { next: link },
+      byLink,
       linked(`<?k=${encodeURIComponent(trickyApiKey)}>; rel=next`),
       'contains the API key',
     ],
     ['is empty in JSON', {}, data('"next":""'), 'is empty'],
-    [
-      'is missing, and that is not the end',
-      inBody({ end: { value: '' } }),
-      data('"x":1'),
-      'not how the last page is described',
-    ],
-    [
-      'is null, and that is not the end',
-      inBody({ end: { value: '' } }),
-      data('"next":null'),
-      'not how the last page is described',
-    ],
+    ['is missing, and that is not the end', emptyAtEnd, data('"x":1'), 'not how the last page is described'],
+    ['is null, and that is not the end', emptyAtEnd, data('"next":null'), 'not how the last page is described'],
     ['is a boolean', {}, data('"next":false'), 'is a boolean'],
     ['is an object', {}, data('"next":{"a":1}'), 'is an object'],
-    ['is an array', {}, data('"next":["a"]'), 'is an array'],
     [
       'has no place in the document',
-      inBody({ at: '/meta/next' }),
+      inMeta,
       data('"x":1'),
       'nothing contains /meta/next. If the last page, and no other, is like this, set api.next.end.absent to "/meta"',
     ],
@@ -567,13 +532,6 @@ describe('the next page', () => {
       inBody({ at: '/meta/paging/next' }),
       data('"meta":{}'),
       'set api.next.end.absent to "/meta/paging"',
-    ],
-    ['has null as its place', inBody({ at: '/meta/next' }), data('"meta":null'), 'nothing contains /meta/next'],
-    [
-      'has a list as its place',
-      inBody({ at: '/meta/next' }),
-      data('"meta":[{"next":"a"}]'),
-      'nothing contains /meta/next',
     ],
     ['is not printable', {}, data('"next":"a\\nb"'), 'not printable ASCII'],
     [
@@ -634,7 +592,6 @@ describe('the next page', () => {
     ['has a flag that is missing', flagged, data('"next":"a"'), 'neither true nor false'],
     ['has a flag that is a number', flagged, data('"next":null,"more":0'), 'neither true nor false'],
     ['has no place in XML', xml('/r/l/next'), item(''), 'nothing contains /r/l/next'],
-    ['is empty in XML, and that is not the end', xml('/r/next'), item('<next/>'), 'is empty'],
   ])('is a ContractError if it %s', async (_, parts, response, message, request) => {
     expect(await failureOf(fetchFrom(parts, response, request))).toMatchObject({
       name: 'ContractError',
@@ -644,7 +601,7 @@ describe('the next page', () => {
 
   it.each([
     ['header', inHeader(), 'X-Next: a'],
-    ['link', { next: link }, 'Link: <?a>; rel=next'],
+    ['link', byLink, 'Link: <?a>; rel=next'],
   ])('is a ContractError if it follows the body: %s', async (_, parts, trailer) => {
     const head = rawResponse({
       headers: { 'content-type': 'application/json', trailer: 'x-next, link' },
@@ -676,8 +633,10 @@ const oai = {
     empty: { at: '/OAI-PMH/error/@code', is: 'noRecordsMatch' },
   },
 };
+const withErrors = judged({ error: '/errors' });
 const total = judged({ empty: { at: '/total', is: '0' } });
 const noContent = (parts: object = {}) => ({ next: link, ...parts, page: { ...json, empty: { status: 204 } } });
+const empty204: Parts = { status: 204, body: '' };
 const oaiError = (code: string): Parts => ({ body: `<OAI-PMH><request/><error code="${code}">No.</error></OAI-PMH>` });
 const of = (format: string, rest: object = {}) => ({ next: link, page: { format, ...rest } });
 const pdf = of('bytes', { types: ['application/pdf'] });
@@ -715,14 +674,8 @@ describe('a page', () => {
     ['without reports as the description says', oai, oaiError('noRecordsMatch'), 0, null],
     ['without reports as the description says, with a next page', total, data('"total":0,"next":"a"'), 0, 'a'],
     ['without reports, with blanks around what says so', oai, oaiError(' noRecordsMatch\n'), 0, null],
-    ['without reports and content', noContent(), { status: 204, body: '' }, 0, null],
-    [
-      'without reports and content, with the cursor in the body',
-      noContent({ next: body }),
-      { status: 204, body: '' },
-      0,
-      null,
-    ],
+    ['without reports and content', noContent(), empty204, 0, null],
+    ['without reports and content, with the cursor in the body', noContent({ next: body }), empty204, 0, null],
     [
       'without reports and content, with another end',
       noContent(inHeader({ value: 'null' })),
@@ -733,23 +686,12 @@ describe('a page', () => {
     [
       'of bytes without reports and content',
       of('bytes', { types: ['a/b'], empty: { status: 204 } }),
-      { status: 204, body: '' },
+      empty204,
       0,
       null,
     ],
     ['with null in the place of an error', judged({ error: '/error' }), data('"error":null'), 0, null],
-    ['after a byte order mark', {}, { body: '\uFEFF{"data":[1]}' }, 1, null],
-    [
-      'compressed',
-      {},
-      { body: gzipSync('{"data":[1,2],"next":"a"}'), headers: { 'content-encoding': 'gzip' } },
-      2,
-      'a',
-    ],
     ['of JSON that shows its end', {}, { body: '{"data":[1]}', framing: 'chunked' }, 1, null],
-    ['of NDJSON', of('ndjson'), { ...linked('<?a>; rel=next'), body: '{}\n[]\n' }, 2, '/logs?a'],
-    ['of CSV', of('csv'), { body: 'a,b\n1,"x\ny"\n' }, 1, null],
-    ['of CSV without a row of names', of('csv', { reports: '/*' }), { body: '1,2\n3,4\n' }, 2, null],
     ['of bytes', pdf, { body: '%PDF' }, null, null],
     [
       'of bytes in another charset',
@@ -765,7 +707,6 @@ describe('a page', () => {
       0,
       null,
     ],
-    ['with a key that objects inherit', {}, data('"__proto__":{"next":"a"}'), 0, null],
   ])('%s', async (_, parts, response, reports, next) => {
     const fetched = await fetchFrom(parts, response);
     expect(fetched).toMatchObject({ reports, next });
@@ -794,32 +735,19 @@ describe('a page', () => {
 
   const html = '<!DOCTYPE html><html><body>Log in</body></html>';
   it.each<[string, object, Parts, string, RequestParts?]>([
-    [
-      'an error inside a 200',
-      judged({ error: '/errors' }),
-      data('"errors":"no such field"'),
-      'an error at /errors: no such field',
-    ],
-    [
-      'an error that quotes the key',
-      judged({ error: '/errors' }),
-      data(`"errors":${JSON.stringify(trickyApiKey)}`),
-      'not shown',
-    ],
-    ['errors in a list', judged({ error: '/errors' }), data('"errors":[{"code":1}]'), 'an error at /errors'],
+    ['an error inside a 200', withErrors, data('"errors":"no such field"'), 'an error at /errors: no such field'],
+    ['an error that quotes the key', withErrors, data(`"errors":${JSON.stringify(trickyApiKey)}`), 'not shown'],
+    ['errors in a list', withErrors, data('"errors":[{"code":1}]'), 'an error at /errors'],
     ['another error than that there are no reports', oai, oaiError('badArgument'), 'an error at /OAI-PMH/error: No.'],
     // The page before has announced more.
     ['no reports after the first page', oai, oaiError('noRecordsMatch'), 'an error at /OAI-PMH/error', sent('t')],
     ['no reports, with reports', total, { body: '{"data":[1],"total":0}' }, 'no reports, at /total, but has 1'],
     ['without the list of reports', {}, { body: '{"error":"x"}' }, 'nothing that contains reports: /data/*'],
-    ['with an object for the list', {}, { body: '{"data":{}}' }, 'nothing that contains reports'],
-    ['without what contains the reports in XML', oai, { body: '<OAI-PMH/>' }, 'nothing that contains reports'],
     ['a login page', {}, { body: html }, 'not a JSON document'],
     ['a login page, with its own type', {}, { body: html, headers: { 'content-type': 'text/html' } }, 'content type'],
     ['a login page in place of bytes', pdf, { body: html, headers: { 'content-type': 'text/html' } }, 'content type'],
     ['another charset', {}, { ...ok, headers: { 'content-type': 'application/json; charset=latin1' } }, 'content type'],
     ['without a type', {}, { ...ok, headers: { 'content-type': '' } }, 'content type'],
-    ['gzip that is not declared', {}, { body: gzipSync('{"data":[]}') }, 'not UTF-8'],
     [
       'the key in its first row',
       of('csv'),
@@ -829,9 +757,9 @@ describe('a page', () => {
     ['NDJSON without a length', of('ndjson'), { body: '{}\n', framing: 'close' }, 'would go unnoticed'],
     ['CSV without a length', of('csv'), { body: 'a\n', framing: 'close' }, 'would go unnoticed'],
     ['bytes without a length', pdf, { body: 'x', framing: 'close' }, 'would go unnoticed'],
-    ['no content', pdf, { status: 204, body: '' }, 'status 204'],
-    ['no content, where a document says that there are no reports', oai, { status: 204, body: '' }, 'status 204'],
-    ['no content after the first page', noContent(), { status: 204, body: '' }, 'status 204', sent('/logs?a')],
+    ['no content', pdf, empty204, 'status 204'],
+    ['no content, where a document says that there are no reports', oai, empty204, 'status 204'],
+    ['no content after the first page', noContent(), empty204, 'status 204', sent('/logs?a')],
     [
       'no content, but a next page',
       noContent(),

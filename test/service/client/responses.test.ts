@@ -185,10 +185,25 @@ describe('the cursor header', () => {
       ],
     ],
     ['not ASCII', [['x-service-cursor', '1588888888888,é']]],
+    ['UTF-8', [['x-service-cursor', Buffer.from('café').toString('latin1')]]],
     ['interrupted by a tab', [['x-service-cursor', '1588888888888,\t550e']]],
   ] as const)('fails with ContractError if it is %s', async (_, headers) => {
     const error = await failureFor({ headers });
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('cursor') });
+  });
+
+  it.each([
+    'a\nb',
+    'a\rb',
+    'a\r\nb',
+    'a\r\nx-service-cursor: b',
+    'a\r\n b',
+    'a\0b',
+    'a\x1b[2Jb',
+    'a\x7fb',
+    'c'.repeat(17_000),
+  ])('fails with ContractError if no header may contain it: %j', async (cursor) => {
+    expect((await failureFor({ headers: { 'x-service-cursor': cursor } })).name).toBe('ContractError');
   });
 });
 

@@ -14,18 +14,6 @@ import {
 } from '../../support/service/simulator-client.ts';
 
 describe('docs/service-contract.md, sections 1 and 3: paging', () => {
-  it('§3: returns the first page without a cursor, and the following page for each cursor', async () => {
-    await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(5)) });
-    const pages = await fetchAllPages(simulator, { fields: { size: 2 } });
-    expect(pages.map((page) => page.ids)).toEqual([['r1', 'r2'], ['r3', 'r4'], ['r5']]);
-  });
-
-  it('§1.4: sends no cursor with the last page, even if that page is full', async () => {
-    await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(4)) });
-    const pages = await fetchAllPages(simulator, { fields: { size: 2 } });
-    expect(pages.map((page) => typeof page.cursor)).toEqual(['string', 'undefined']);
-  });
-
   it('§1.4: returns an empty root element and no cursor if no report matches', async () => {
     await using simulator = await startTestSimulator({ reports: inMemoryReports([]) });
     const page = await sendRequest(simulator);
@@ -61,13 +49,6 @@ describe('docs/service-contract.md, section 2.1: the export request', () => {
     await using simulator = await startTestSimulator({ reports: datedReports });
     return (await sendRequest(simulator, { fields: { filter: { date } } })).ids;
   };
-
-  it('filter.date.gte selects the reports dated at or after the instant', async () => {
-    expect(await idsFor({ gte: '2026-11-20T00:00:00Z' })).toEqual(['r0', 'r1', 'r2']);
-    expect(await idsFor({ gte: '2026-11-20T00:00:00.001Z' })).toEqual(['r1', 'r2']);
-    expect(await idsFor({ gte: '2026-11-20T00:00:00.5Z' })).toEqual(['r1', 'r2']);
-    expect(await idsFor({ gte: '2026-11-20T00:00:02Z' })).toEqual([]);
-  });
 
   it('assumption: lt is an exclusive and lte an inclusive upper bound', async () => {
     expect(await idsFor({ gte: '2026-11-20T00:00:00Z', lt: '2026-11-20T00:00:00.500Z' })).toEqual(['r0']);
@@ -218,7 +199,7 @@ describe('docs/service-contract.md, section 2.3: the response', () => {
 
   it('sends all header names, including the cursor’s, in lower case', async () => {
     await using simulator = await startTestSimulator({ vendor: 'AcMe-2' });
-    const { text } = await sendRawRequest(simulator, { body: requestBody({ size: 1 }), keyHeader: 'X-ACME-2-API-KEY' });
+    const text = await sendRawRequest(simulator, { body: requestBody({ size: 1 }), keyHeader: 'X-ACME-2-API-KEY' });
     const [statusLine, ...lines] = (text.split('\r\n\r\n')[0] ?? '').split('\r\n');
     expect(statusLine).toBe('HTTP/1.1 200 OK');
     const names = lines.map((line) => line.split(':')[0] ?? '');
@@ -239,18 +220,6 @@ describe('docs/service-contract.md, section 4.1: the endpoint', () => {
     expect((await sendRequest(simulator, { ...both, fields: { size: 1, cursor: second.cursor } })).ids).toEqual(['r2']);
     expect((await sendRequest(simulator, { ...both, fields: { size: 1, cursor: 'rubbish' } })).ids).toEqual(['r2']);
     expect((await sendRequest(simulator, { ...both, fields: { size: 1, cursor: 7 } })).ids).toEqual(['r2']);
-  });
-
-  it('rules 3 and 4, §8: a page contains at most 100 reports by default', async () => {
-    await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(201)) });
-    expect((await fetchAllPages(simulator)).map((page) => page.ids.length)).toEqual([100, 100, 1]);
-  });
-
-  it.each([1, 2, 9, 10])('rule 5, §8: size %i limits the reports per page', async (size) => {
-    await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(21)) });
-    const lengths = (await fetchAllPages(simulator, { fields: { size } })).map((page) => page.ids.length);
-    expect(lengths).toHaveLength(Math.ceil(21 / size));
-    expect(lengths.slice(0, -1).every((length) => length === size)).toBe(true);
   });
 
   it.each([0, 11, -1, 2.5, '5', null, true, [5]])('rule 5, §8, assumption: rejects size %j with 400', async (size) => {
@@ -336,7 +305,7 @@ describe('docs/service-contract.md, section 5: the key', () => {
   it('is accepted in any case of the header name', async () => {
     await using simulator = await startTestSimulator();
     for (const keyHeader of ['x-service-api-key', 'X-SERVICE-API-KEY', 'x-Service-Api-Key']) {
-      expect((await sendRawRequest(simulator, { keyHeader })).text).toMatch(/^HTTP\/1\.1 200 /);
+      expect(await sendRawRequest(simulator, { keyHeader })).toMatch(/^HTTP\/1\.1 200 /);
     }
   });
 

@@ -1,11 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { generatedReports } from '../../../lib/service/simulator/generated-reports.ts';
-import {
-  countChildren,
-  fetchAllPages,
-  sendRequest,
-  startTestSimulator,
-} from '../../support/service/simulator-client.ts';
+import { createXmlCheck } from '../../../lib/service/xml/well-formedness.ts';
+import { fetchAllPages, sendRequest, startTestSimulator } from '../../support/service/simulator-client.ts';
 
 describe('generated reports', () => {
   const start = Date.UTC(2026, 10, 20);
@@ -85,6 +81,10 @@ describe('generated reports', () => {
     const sizes = pages.map((page) => page.bytes.length / ids(page.text).length);
     for (const size of sizes) expect(size).toBeGreaterThan(300);
     for (const size of sizes) expect(size).toBeLessThan(4_000);
-    for (const page of pages) expect(countChildren(page.text)).toBe(100);
+    for (const { bytes } of pages) {
+      const xmlCheck = createXmlCheck();
+      xmlCheck.push(bytes);
+      expect([xmlCheck.end(), xmlCheck.reports]).toEqual([undefined, 100]);
+    }
   });
 });

@@ -19,8 +19,8 @@ export interface Fault {
   readonly body?: (original: Buffer) => string | Uint8Array;
   /** Replaces headers of the same name (in any case), sent exactly as written here. null removes the header. */
   readonly headers?: Readonly<Record<string, string | readonly string[] | null>>;
-  /** The values of the cursor header, one header line each, in UTF-8. `regular` is undefined on the last page. */
-  readonly cursor?: (regular: string | undefined) => readonly string[];
+  /** The values of the cursor header, one header line each. */
+  readonly cursors?: readonly string[];
   /** Sends no content-length. The body ends with an empty chunk (`chunked`) or with the connection (`close`). */
   readonly framing?: 'chunked' | 'close';
   /** Sends the body in pieces of `bytes` bytes, with a pause after each. */
@@ -47,7 +47,6 @@ interface ScriptInput {
   readonly page: number | undefined;
   /** How often this page was requested with this cursor, including this request. */
   readonly attempt: number;
-  readonly cursor: string | undefined;
 }
 
 export type FaultScript = (input: ScriptInput) => Fault | undefined;
@@ -83,7 +82,7 @@ export const errorResponse = (status: number, message = 'This response is a scri
   status,
   body: () => JSON.stringify({ error: 'scripted', message }),
   headers: { 'content-type': 'application/json', 'content-disposition': null },
-  cursor: () => [],
+  cursors: [],
 });
 
 /** A string is sent as it is (`'2'`: seconds), a Date as an HTTP date. */
@@ -114,7 +113,7 @@ export const withContentType = (contentType: string): Fault => ({ headers: { 'co
 // Faults: well-formed documents that are no pages of reports
 
 /** It would end pagination: its status is 200, and it has no cursor. */
-const insteadOfPage = (document: string): Fault => combineFaults(withBody(document), { cursor: () => [] });
+const insteadOfPage = (document: string): Fault => combineFaults(withBody(document), { cursors: [] });
 export const errorDocument: Fault = insteadOfPage('<error><code>500</code><message>Try again later</message></error>');
 export const htmlAsXml: Fault = insteadOfPage(
   '<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml"><head><title>Maintenance</title></head><body/></html>',

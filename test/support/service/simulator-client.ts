@@ -4,7 +4,7 @@
  */
 
 import { connect } from 'node:net';
-import { SaxesParser } from 'saxes';
+import { buffer } from 'node:stream/consumers';
 import { request } from 'undici';
 import { type InMemoryReport, inMemoryReports } from './in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from './simulator.ts';
@@ -100,45 +100,12 @@ export function errorOf(response: SimulatorResponse): {
   return { status: response.status, ...(JSON.parse(response.text) as { error: string; message: string }) };
 }
 
-/** The number of child elements of the root. Throws if `xml` is not one well-formed document. */
-export function countChildren(xml: string): number {
-  const parser = new SaxesParser();
-  let depth = 0;
-  let children = 0;
-  parser.on('opentag', () => {
-    depth += 1;
-    if (depth === 2) children += 1;
-  });
-  parser.on('closetag', () => {
-    depth -= 1;
-  });
-  parser.write(xml).close();
-  return children;
-}
-
-export interface RawResponse {
-  /** Everything received, one character per byte. */
-  readonly text: string;
-  /** The code of the error that ended the connection; undefined if it was closed regularly. */
-  readonly error: string | undefined;
-}
-
-/** Sends an export request over a plain socket and reads until the server closes the connection. */
+/** Sends an export request over a plain socket. Resolves to all that is received, one character per byte. */
 export async function sendRawRequest(
   simulator: Simulator,
-  {
-    body = requestBody(),
-    headers = [],
-    keyHeader = 'X-SERVICE-API-KEY',
-  }: { body?: string; headers?: string[]; keyHeader?: string } = {},
-): Promise<RawResponse> {
+  { body = requestBody(), keyHeader = 'X-SERVICE-API-KEY' } = {},
+): Promise<string> {
   const socket = connect(simulator.port, '127.0.0.1');
-  const chunks: Buffer[] = [];
-  let error: string | undefined;
-  socket.on('data', (chunk: Buffer) => chunks.push(chunk));
-  socket.on('error', (cause: NodeJS.ErrnoException) => {
-    error = cause.code;
-  });
   const lines = [
     'POST /v1/report/export HTTP/1.1',
     'host: 127.0.0.1',
@@ -146,9 +113,7 @@ export async function sendRawRequest(
     'content-type: application/json',
     `${keyHeader}: ${simulatorApiKey}`,
     `content-length: ${Buffer.byteLength(body)}`,
-    ...headers,
   ];
   socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`);
-  await new Promise((resolve) => socket.on('close', resolve));
-  return { text: Buffer.concat(chunks).toString('latin1'), error };
+  return (await buffer(socket)).toString('latin1');
 }

@@ -1,32 +1,32 @@
 /** The simulator with scripted faults (`faults.ts`), and with a record of its requests and responses. */
 
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ReceivedRequest } from '../../../lib/service/simulator/request.ts';
-import type { Headers, PreparedResponse } from '../../../lib/service/simulator/response.ts';
+import type { Chunks, Headers, PreparedResponse } from '../../../lib/service/simulator/response.ts';
 import * as regular from '../../../lib/service/simulator/simulator.ts';
 import type { Api } from '../../../lib/settings/api-settings.ts';
 import { describedApi } from '../described-api/described-api.ts';
-import { type Delivery, deliver } from './delivery.ts';
 import type { Fault, FaultScript } from './faults.ts';
 
 export interface SimulatorOptions extends Omit<regular.SimulatorOptions, 'send' | 'validate'> {
   /** The API to serve. Default: the Report Export Service. */
   readonly api?: Api | undefined;
+  /** Of that API: the most reports on a page. */
+  readonly pageSize?: number | undefined;
   readonly faults?: FaultScript | undefined;
-  /** Called for each exchange before the response is complete, so a client that has its response finds it recorded. */
-  readonly onExchange?: ((exchange: Exchange) => void) | undefined;
 }
 
 export interface Simulator extends regular.Simulator {
-  /** Oldest first. */
+  /** Oldest first. A client that has its response finds it here. */
   readonly exchanges: readonly Exchange[];
 }
 
 /** One request and its response. Never contains the API key. */
-export interface Exchange extends Delivery {
-  /** Counts the requests to this simulator, from 1. */
-  readonly number: number;
+interface Exchange {
   readonly method: string;
   /** Path and query as received, still percent-encoded. */
   readonly target: string;
@@ -34,20 +34,18 @@ export interface Exchange extends Delivery {
   readonly requestBody: unknown;
   /** The effective cursor: query before body. undefined if none was sent or the request was invalid. */
   readonly cursor: string | undefined;
-
-  /** 0 if the connection was closed before the status line. */
   readonly status: number;
-  readonly headers: Headers;
-  /** The values of the cursor header as sent: one, none on the last page, or those of a fault. */
-  readonly nextCursors: readonly string[];
   /** The IDs of the reports on the page. */
   readonly reportIds: readonly string[];
+  /** Bytes of the body that were sent, and their SHA-256 in lower-case hexadecimal. */
+  readonly bytes: number;
+  readonly sha256: string;
 }
 
 export async function startSimulator({
   faults = () => undefined,
-  onExchange,
   api,
+  pageSize,
   ...options
 }: SimulatorOptions): Promise<Simulator> {
   const cursorHeader = `x-${options.vendor}-cursor`.toLowerCase();
@@ -58,40 +56,88 @@ export async function startSimulator({
     // Most tests look at the bytes that are sent.
     compression: false,
     ...options,
-    validate: api && describedApi(api, options),
+    validate: api && describedApi(api, { ...options, pageSize }),
     async send(response, reply, signal) {
       requests += 1;
-      const number = requests;
-      const { received, cursor, rejection } = reply;
-      const fault = faultInjector.faultFor(number, reply) ?? {};
+      const { received, cursor } = reply;
+      const fault = faultInjector.faultFor(requests, reply) ?? {};
       if (fault.delayMs !== undefined) await sleep(fault.delayMs, undefined, { signal });
       if (fault.until !== undefined) await Promise.race([fault.until, once(signal, 'abort')]);
       const prepared = await applyFault(reply.prepare(), fault, cursorHeader);
-      const nextCursors = prepared.headers
-        .filter(([name]) => name.toLowerCase() === cursorHeader)
-        .map(([, value]) => value);
-      if (reply.isValid) faultInjector.recordCursors(cursor, nextCursors);
+      const next = prepared.headers.find(([name]) => name === cursorHeader)?.[1];
+      if (reply.isValid && next !== undefined) faultInjector.recordCursor(cursor, next);
 
-      const { delivery, finish } = await deliver(response, prepared, fault, signal);
-      const exchange = {
-        number,
-        method: received.method,
-        target: received.target,
+      const { bytes, sha256, finish } = await deliver(response, prepared, fault, signal);
+      const { method, target } = received;
+      const { status, reportIds } = prepared;
+      exchanges.push({
+        method,
+        target,
         requestBody: bodyForRecord(received),
         cursor,
-        status: fault.disconnect?.at === 'start' ? 0 : prepared.status,
-        headers: prepared.headers,
-        nextCursors,
-        reportIds: prepared.reportIds,
-        ...(rejection?.code === 'internal_error' && { error: rejection.cause }),
-        ...delivery,
-      };
-      exchanges.push(exchange);
-      onExchange?.(exchange);
+        status,
+        reportIds,
+        bytes,
+        sha256,
+      });
       await finish();
     },
   });
   return { ...simulator, exchanges };
+}
+
+/** Sends everything except the last chunk, and never throws. `finish` sends the rest, or closes the connection early. */
+async function deliver(response: ServerResponse, prepared: PreparedResponse, fault: Fault, signal: AbortSignal) {
+  const { disconnect, trickle, framing } = fault;
+  const hash = createHash('sha256');
+  let bytes = 0;
+  let last: Uint8Array = Buffer.of();
+  const sent = (finish: () => unknown) => ({ bytes, sha256: hash.digest('hex'), finish });
+  const closeConnection = () =>
+    disconnect?.by === 'reset' ? response.socket?.resetAndDestroy() : response.socket?.destroy();
+  if (disconnect?.at === 'start') return sent(closeConnection);
+
+  async function* allButLast() {
+    for await (const chunk of faultyBody(prepared.body(), fault, signal)) {
+      bytes += chunk.length;
+      hash.update(chunk);
+      yield last;
+      last = chunk;
+    }
+  }
+  try {
+    response.sendDate = false;
+    if (framing === 'close') response.useChunkedEncodingByDefault = false;
+    const lines = framing === 'close' ? [...prepared.headers, ['connection', 'close'] as const] : prepared.headers;
+    // node:http sends header lines in the given order and case only if it receives them as one flat list.
+    response.writeHead(prepared.status, lines.flat());
+    if (trickle !== undefined) response.flushHeaders();
+    await pipeline(allButLast(), response, { end: false });
+  } catch {
+    return sent(() => response.destroy());
+  }
+  if (disconnect === undefined) return sent(() => response.end(last));
+  return sent(async () => {
+    // Until all has left this process, or the connection is closed.
+    await new Promise<void>((resolve) => {
+      response.once('close', resolve).write(last, () => resolve());
+    });
+    closeConnection();
+  });
+}
+
+async function* faultyBody(chunks: Chunks, { disconnect, trickle }: Fault, signal: AbortSignal) {
+  let left = typeof disconnect?.at === 'number' ? disconnect.at : Number.POSITIVE_INFINITY;
+  for await (const chunk of left > 0 ? chunks : []) {
+    const part = chunk.subarray(0, left);
+    left -= part.length;
+    const bytes = trickle?.bytes ?? part.length;
+    for (let start = 0; start < part.length; start += bytes) {
+      yield part.subarray(start, start + bytes);
+      if (trickle !== undefined) await sleep(trickle.everyMs, undefined, { signal });
+    }
+    if (left === 0) return;
+  }
 }
 
 /** The body as JSON if it is JSON, otherwise as text. */
@@ -103,30 +149,24 @@ function bodyForRecord({ body }: ReceivedRequest): unknown {
   }
 }
 
-interface FaultInjector {
-  faultFor(number: number, reply: Pick<regular.Reply, 'cursor' | 'isValid'>): Fault | undefined;
-  /** Records the cursors that were sent with the page that `cursor` selects. */
-  recordCursors(cursor: string | undefined, nextCursors: readonly string[]): void;
-}
-
 /** Tracks the page number that each cursor leads to, and the attempts at each page, because scripts refer to them. */
-function createFaultInjector(script: FaultScript): FaultInjector {
+function createFaultInjector(script: FaultScript) {
   const pageNumbers = new Map<string, number>();
   const attempts = new Map<string | undefined, number>();
   const pageOf = (cursor: string | undefined) => (cursor === undefined ? 1 : pageNumbers.get(cursor));
 
   return {
-    faultFor(number, { cursor, isValid }) {
-      if (!isValid) return script({ request: number, page: undefined, attempt: 1, cursor: undefined });
+    faultFor(request: number, { cursor, isValid }: Pick<regular.Reply, 'cursor' | 'isValid'>) {
+      if (!isValid) return script({ request, page: undefined, attempt: 1 });
       const attempt = (attempts.get(cursor) ?? 0) + 1;
       attempts.set(cursor, attempt);
-      return script({ request: number, page: pageOf(cursor), attempt, cursor });
+      return script({ request, page: pageOf(cursor), attempt });
     },
-    recordCursors(cursor, nextCursors) {
+    /** Records the cursor that was sent with the page that `cursor` selects. */
+    recordCursor(cursor: string | undefined, next: string) {
       const page = pageOf(cursor);
-      if (page === undefined) return;
       // The first page that sends a cursor determines its page number; in a cycle, later pages send it again.
-      for (const next of nextCursors) if (!pageNumbers.has(next)) pageNumbers.set(next, page + 1);
+      if (page !== undefined && !pageNumbers.has(next)) pageNumbers.set(next, page + 1);
     },
   };
 }
@@ -134,11 +174,8 @@ function createFaultInjector(script: FaultScript): FaultInjector {
 /** Applies the parts of `fault` that concern status, headers and body. `cursorHeader` is the regular header's name. */
 async function applyFault(response: PreparedResponse, fault: Fault, cursorHeader: string): Promise<PreparedResponse> {
   const body = fault.body && Buffer.from(fault.body(await readBody(response)));
-  const regularCursor = response.headers.find(([name]) => name === cursorHeader)?.[1];
-  const cursors = fault.cursor?.(regularCursor) ?? (regularCursor === undefined ? [] : [regularCursor]);
   const headers = replaceHeaders(response.headers, {
-    [cursorHeader]: null,
-    ...(cursors.length > 0 && { [cursorHeader]: cursors }),
+    ...(fault.cursors && { [cursorHeader]: fault.cursors }),
     ...(body && { 'content-length': String(body.length) }),
     ...(fault.framing && { 'content-length': null }),
   });
