@@ -7,6 +7,11 @@
  */
 
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 
 const blockBytes = 1024 * 1024;
 const blockCount = 2_048;
@@ -149,4 +154,34 @@ export function digestLargePage(format: Format, partSizes: readonly number[]): L
     }
   }
   return { sha256: whole.digest('hex'), parts };
+}
+
+const tinyPages: Readonly<Record<Format, readonly [contentType: string, body: string]>> = {
+  xml: ['application/xml;charset=UTF-8', '<reports><report id="first"/></reports>'],
+  json: ['application/json', '{"data":[{"id":"first"}],"next":"second"}'],
+};
+
+/** A service of runs with a tiny page and a large one; the path is the format. XML has a content-length, and JSON comes in chunks. */
+export async function startLargePageService() {
+  const server = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://service');
+    const format = pathname.slice(1).replace(/\/.*/, '') as Format;
+    const [contentType, tinyPage] = tinyPages[format];
+    request.resume();
+    response.setHeader('content-type', contentType);
+    if (!searchParams.has('cursor')) {
+      response.setHeader('X-SERVICE-CURSOR', 'second').end(tinyPage);
+      return;
+    }
+    if (format === 'xml') response.setHeader('content-length', largePageBytes);
+    pipeline(Readable.from(largePage(format)), response).catch(() => response.destroy());
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await once(server.close(), 'close');
+    },
+  };
 }

@@ -3,21 +3,23 @@ import { createReadStream } from 'node:fs';
 import { readdir, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ChildScript, startScript } from '../support/process/child-script.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { startS3 } from '../support/aws/local-s3.ts';
+import { startScript } from '../support/process/child-script.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
-import type { S3Record } from './children/discarding-s3.ts';
 import type { LargePageResult } from './children/export-large-page.ts';
-import { digestLargePage, type Format, largePageBytes, reportsInLargePage } from './large-page.ts';
+import {
+  digestLargePage,
+  type Format,
+  largePageBytes,
+  reportsInLargePage,
+  startLargePageService,
+} from './large-page.ts';
 
 const mebibyte = 1024 * 1024;
 const maxGrowth = 256 * mebibyte;
 
-const script = (name: string) => new URL(`children/${name}.ts`, import.meta.url);
-
 describe('a page of 2 GB', () => {
-  let service: ChildScript;
-
   beforeAll(async () => {
     const { bavail, bsize } = await statfs(tmpdir());
     const freeBytes = bavail * bsize;
@@ -28,21 +30,16 @@ describe('a page of 2 GB', () => {
           'Free some space, or set TMPDIR to another directory',
       );
     }
-    service = startScript(script('large-page-service'));
-    await service.waitForLine(/^http/);
   });
-
-  afterAll(() => service.kill());
 
   it('of XML is stored in S3 byte for byte, with at most 256 MB of memory', async () => {
     const format = 'xml';
-    await using s3 = startScript(script('discarding-s3'));
-    const { exported } = await exportLargePage(service, { format, target: await addressOf(s3) });
+    await using s3 = await startS3({ keepsBodies: false });
+    const { exported } = await exportLargePage({ format, target: s3.url });
     printFigures('2 GiB of XML into S3', exported);
 
     expect(exported).toMatchObject({ next: 'finish', spooled: [] });
-    const { requests, objects, unfinishedUploads } = await recordOf(s3);
-    const object = objects[`pages/${exported.logged?.key}`];
+    const object = s3.objects.get(`pages/${exported.logged?.key}`);
     const parts = object?.parts ?? [];
     const { sha256, parts: expectedParts } = digestLargePage(
       format,
@@ -50,27 +47,30 @@ describe('a page of 2 GB', () => {
     );
     const sent = { bytes: largePageBytes, reports: reportsInLargePage(format) };
     expect(exported.logged).toMatchObject({ page: 2, sha256, revision: object?.etag.slice(1, -1), ...sent });
-    expect(object).toMatchObject({
-      bytes: largePageBytes,
+    expect(object?.bytes).toBe(largePageBytes);
+    expect(JSON.parse(object?.headers['x-amz-meta-page'] ?? '')).toMatchObject({
+      page: 2,
+      sha256,
+      ...sent,
+      nextCursor: null,
     });
-    expect(JSON.parse(object?.metadata.page ?? '')).toMatchObject({ page: 2, sha256, ...sent, nextCursor: null });
     expect(parts.map((part) => part.sha256)).toEqual(expectedParts);
     expect(parts.length).toBeGreaterThan(1);
     // The tiny page, and the large one in one upload. Nothing is rejected, repeated or left unfinished.
-    expect(countOf(requests)).toEqual({
+    expect(countOf(s3.requests)).toEqual({
       'HeadObject 404': 1,
       'PutObject 200': 1,
       'CreateMultipartUpload 200': 1,
       'UploadPart 200': parts.length,
       'CompleteMultipartUpload 200': 1,
     });
-    expect(unfinishedUploads).toBe(0);
+    expect(s3.uploads.size).toBe(0);
     expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(maxGrowth);
   });
 
   it('of JSON is stored in a directory byte for byte, with at most 256 MB of memory', async () => {
     await using pages = await temporaryDirectory();
-    const { exported } = await exportLargePage(service, { format: 'json', target: pages.path });
+    const { exported } = await exportLargePage({ format: 'json', target: pages.path });
     printFigures('2 GiB of JSON into a directory', exported);
 
     const { sha256 } = digestLargePage('json', []);
@@ -91,22 +91,13 @@ interface LargePage {
   readonly target: string;
 }
 
-async function exportLargePage(service: ChildScript, { format, target }: LargePage) {
+async function exportLargePage({ format, target }: LargePage) {
+  await using service = await startLargePageService();
   await using temporary = await temporaryDirectory();
-  const serviceUrl = `${await addressOf(service)}/${format}`;
-  await using child = startScript(script('export-large-page'), serviceUrl, format, target, temporary.path);
+  const script = new URL('children/export-large-page.ts', import.meta.url);
+  await using child = startScript(script, `${service.url}/${format}`, format, target, temporary.path);
   expect(await child.ended).toBe(0);
   return { exported: JSON.parse(child.lines.at(-1) ?? '') as LargePageResult };
-}
-
-async function addressOf(child: ChildScript): Promise<string> {
-  await child.waitForLine(/^http/);
-  return child.lines[0] ?? '';
-}
-
-async function recordOf(s3: ChildScript): Promise<S3Record> {
-  const response = await fetch(`${await addressOf(s3)}/`);
-  return (await response.json()) as S3Record;
 }
 
 function countOf(requests: readonly string[]): Record<string, number> {

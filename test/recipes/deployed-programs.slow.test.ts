@@ -5,11 +5,12 @@ import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
-import { buffer } from 'node:stream/consumers';
+import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { createS3 } from '../support/aws/local-s3.ts';
 import { sha256Of } from '../support/builders.ts';
 import { recipe } from '../support/docs/recipes.ts';
 
@@ -38,7 +39,7 @@ const plainPages = [1, 2, 3].map((page) => {
   const key = `${folder}/page-00000${page}.xml`;
   return { body, entry: { page, key, reports: 1, bytes: body.length, sha256: sha256Of(body) } };
 });
-/** The same pages in a run that compresses them. The server keeps objects as text with a character per byte. */
+/** The same pages in a run that compresses them. Bodies are text with a character per byte. */
 const compressedPages = plainPages.map(({ body, entry }) => {
   const object = gzipSync(body);
   const form = { compression: 'gzip', storedBytes: object.length, storedSha256: sha256Of(object) };
@@ -60,60 +61,50 @@ const detail = {
 
 interface Answer {
   readonly status?: number;
-  readonly body?: string;
-  readonly headers?: Record<string, string>;
+  readonly body: string;
+  readonly type?: string;
 }
 /** Answers a request instead of the server, or not. */
-type Interception = (request: string, headers: IncomingMessage['headers'], body: string) => Answer | undefined;
+type Interception = (request: IncomingMessage) => Answer | undefined | Promise<Answer | undefined>;
 
 /** A server with the run in the bucket `source`, and an empty bucket `copies`. */
-async function openServer(intercept: Interception, pages: typeof plainPages | typeof compressedPages = plainPages) {
+async function openServer(
+  intercept: Interception = () => undefined,
+  pages: typeof plainPages | typeof compressedPages = plainPages,
+) {
   const manifest = `{\n  "manifestVersion": 1,\n  "pages": [\n${pages.map(({ entry }) => `    ${JSON.stringify(entry)}`).join(',\n')}\n  ]\n}\n`;
-  const objects = new Map([
-    [`/source/p/${run.manifest}`, manifest],
-    [`/source/p/${folder}/run.json`, JSON.stringify(run)],
-    ...pages.map(({ entry, body }) => [`/source/p/${entry.key}`, body] as const),
-  ]);
   const requests: string[] = [];
+  const s3 = createS3();
   const respond = async (request: IncomingMessage, response: ServerResponse) => {
-    const body = (await buffer(request)).toString('latin1');
-    const { pathname, searchParams } = new URL(request.url ?? '', 'http://localhost');
-    const path = decodeURIComponent(pathname);
-    const name = `${request.method} ${path}`;
-    requests.push(name);
-    const answer = intercept(name, request.headers, body) ?? answerTo(request.method, path, searchParams, body);
-    const { status = 200, body: content = '', headers } = answer;
-    response.writeHead(status, { 'content-length': content.length, ...headers });
-    response.end(request.method === 'HEAD' ? undefined : Buffer.from(content, 'latin1'));
+    requests.push(nameOf(request));
+    const answer = await intercept(request);
+    if (answer === undefined) return await s3.respond(request, response);
+    const { status = 200, body, type = 'application/xml' } = answer;
+    request.resume();
+    response.writeHead(status, { 'content-type': type }).end(body);
   };
   const server = createServer((request, response) => void respond(request, response));
-  const answerTo = (method: string | undefined, path: string, query: URLSearchParams, body: string): Answer => {
-    if (method === 'PUT') {
-      objects.set(path, body);
-      return {};
-    }
-    if (query.has('list-type')) {
-      const start = `${path.replace(/\/$/, '')}/`;
-      const prefix = query.get('prefix') ?? '';
-      const found = [...objects.keys()].flatMap((each) =>
-        each.startsWith(start + prefix)
-          ? [prefix + (each.slice(start.length + prefix.length).match(/^[^/]*\/?/)?.[0] ?? '')]
-          : [],
-      );
-      const elements = [...new Set(found)].map((each) =>
-        each.endsWith('/')
-          ? `<CommonPrefixes><Prefix>${each}</Prefix></CommonPrefixes>`
-          : `<Contents><Key>${each}</Key></Contents>`,
-      );
-      return { body: `<ListBucketResult>${elements.join('')}</ListBucketResult>` };
-    }
-    const stored = objects.get(path);
-    return stored === undefined ? failure(404, 'NoSuchKey') : { body: stored };
+  const put = (path: string, content: string) => {
+    const body = Buffer.from(content, 'latin1');
+    s3.objects.set(path, { body, bytes: body.length, headers: {}, etag: `"${sha256Of(body).slice(0, 32)}"` });
   };
+  put(`source/p/${run.manifest}`, manifest);
+  put(`source/p/${folder}/run.json`, JSON.stringify(run));
+  for (const { entry, body } of pages) put(`source/p/${entry.key}`, body);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => void server.close());
-  return { objects, requests, endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  return {
+    ...s3,
+    put,
+    /** One character per byte. */
+    read: (path: string) => s3.objects.get(path)?.body.toString('latin1'),
+    requests,
+    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+  };
 }
+
+const nameOf = ({ method, url = '' }: IncomingMessage) =>
+  `${method} ${decodeURIComponent(new URL(url, 'http://localhost').pathname)}`;
 
 const failure = (status: number, code: string): Answer => ({
   status,
@@ -147,7 +138,7 @@ async function call(program: string, handler: string, endpoint: string, payload:
 }
 
 it.each(['aws/copy-run.ts', 'aws/send-pages.ts'])('%s rejects an event with an unknown version', async (program) => {
-  const server = await openServer(() => undefined);
+  const server = await openServer();
   await expect(invoke(program, server.endpoint, { ...detail, eventVersion: 2 })).rejects.toThrow(
     'Unknown format: event/eventVersion must be equal to constant',
   );
@@ -157,32 +148,34 @@ it.each(['aws/copy-run.ts', 'aws/send-pages.ts'])('%s rejects an event with an u
 describe('the function that copies runs', () => {
   it('copies a page again after 409 and 503', async () => {
     const failures = [failure(409, 'ConditionalRequestConflict'), failure(503, 'SlowDown')];
-    const server = await openServer((request) => (request === `PUT /copies/${keys[1]}` ? failures.shift() : undefined));
+    const server = await openServer((request) =>
+      nameOf(request) === `PUT /copies/${keys[1]}` ? failures.shift() : undefined,
+    );
     expect(await invoke('aws/copy-run.ts', server.endpoint)).toEqual([run.run]);
     expect(failures).toEqual([]);
-    for (const { entry, body } of plainPages) expect(server.objects.get(`/copies/${entry.key}`)).toBe(body);
-    expect(server.objects.has(`/copies/tables/runs/nightly-${run.run}.json`)).toBe(true);
-    expect(server.objects.has('/copies/nightly/latest.json')).toBe(true);
+    for (const { entry, body } of plainPages) expect(server.read(`copies/${entry.key}`)).toBe(body);
+    expect(server.objects.has(`copies/tables/runs/nightly-${run.run}.json`)).toBe(true);
+    expect(server.objects.has('copies/nightly/latest.json')).toBe(true);
   });
 
   it('copies the pages of slices that the manifest names, and does not read those that are copied', async () => {
-    const server = await openServer(() => undefined, slicedPages);
-    server.objects.set(`/source/p/${folder}/page-0002-000001.xml`, 'of the first attempt');
+    const server = await openServer(undefined, slicedPages);
+    server.put(`source/p/${folder}/page-0002-000001.xml`, 'of the first attempt');
     const [first] = slicedPages;
-    server.objects.set(`/copies/${first?.entry.key}`, first?.body ?? '');
+    server.put(`copies/${first?.entry.key}`, first?.body ?? '');
     expect(await invoke('aws/copy-run.ts', server.endpoint)).toEqual([run.run]);
-    const copied = [...server.objects.keys()].filter((key) => key.startsWith(`/copies/${folder}/page-`));
-    expect(copied.sort()).toEqual(slicedPages.map(({ entry }) => `/copies/${entry.key}`));
+    const copied = [...server.objects.keys()].filter((key) => key.startsWith(`copies/${folder}/page-`));
+    expect(copied.sort()).toEqual(slicedPages.map(({ entry }) => `copies/${entry.key}`));
     const read = slicedPages.filter(({ entry }) => server.requests.includes(`GET /source/p/${entry.key}`));
     expect(read).toEqual(slicedPages.slice(1));
   });
 
   it('copies nothing of a bounded run, whose event is one of the export', async () => {
-    const server = await openServer(() => undefined, slicedPages);
+    const server = await openServer(undefined, slicedPages);
     const bounds = { bounded: true, until: '2026-11-19T12:00:00Z' };
-    server.objects.delete(`/source/p/${folder}/run.json`);
+    server.objects.delete(`source/p/${folder}/run.json`);
     const bounded = JSON.stringify({ ...run, ...bounds, watermark: null });
-    server.objects.set(`/source/p/${folder}/bounded.json`, bounded);
+    server.put(`source/p/${folder}/bounded.json`, bounded);
     const event = { ...detail, result: { ...run, ...bounds, watermark: null } };
     expect(await invoke('aws/copy-run.ts', server.endpoint, event)).toEqual([]);
     expect(server.requests.filter((request) => request.startsWith('PUT'))).toEqual([]);
@@ -190,7 +183,7 @@ describe('the function that copies runs', () => {
 
   it('does not repeat a copy that S3 rejects, and publishes nothing of the run', async () => {
     const server = await openServer((request) =>
-      request === `PUT /copies/${keys[1]}` ? failure(400, 'BadDigest') : undefined,
+      nameOf(request) === `PUT /copies/${keys[1]}` ? failure(400, 'BadDigest') : undefined,
     );
     await expect(invoke('aws/copy-run.ts', server.endpoint)).rejects.toThrow(`Cannot copy ${keys[1]}: BadDigest`);
     expect(server.requests.filter((request) => request === `PUT /copies/${keys[1]}`)).toHaveLength(1);
@@ -204,14 +197,14 @@ describe('the function that processes pages', () => {
     ['pages', plainPages],
     ['compressed pages', compressedPages],
   ] as const)('verifies %s, and has one result for each', async (_, pages) => {
-    const server = await openServer(() => undefined, pages);
+    const server = await openServer(undefined, pages);
     const process = (...entries: readonly object[]) =>
       call('aws/process-pages.ts', 'fromMap', server.endpoint, { Items: entries });
     await process(...pages.map(({ entry }) => entry));
     for (const [index, { entry }] of pages.entries()) {
       const body = plainPages[index]?.body;
       const key = entry.key.replace(/\.gz$/, '');
-      const result = Buffer.from(server.objects.get(`/results/${key}.gz`) ?? '', 'latin1');
+      const result = Buffer.from(server.read(`results/${key}.gz`) ?? '', 'latin1');
       expect(gunzipSync(result).toString()).toBe(body);
     }
     const [first] = pages;
@@ -225,9 +218,9 @@ describe('the function that sends pages to a queue', () => {
   /** A queue that answers the first request with `failed`, and accepts what is sent then. */
   async function openQueue(failed: { readonly SenderFault: boolean; readonly Code: string }) {
     const batches: number[][] = [];
-    const server = await openServer((_, headers, body) => {
-      if (headers['x-amz-target'] !== 'AmazonSQS.SendMessageBatch') return undefined;
-      const { Entries } = JSON.parse(body) as { Entries: { Id: string; MessageBody: string }[] };
+    const server = await openServer(async (request) => {
+      if (request.headers['x-amz-target'] !== 'AmazonSQS.SendMessageBatch') return undefined;
+      const { Entries } = JSON.parse(await text(request)) as { Entries: { Id: string; MessageBody: string }[] };
       batches.push(Entries.map(({ Id }) => Number(Id)));
       const [first, ...others] = Entries;
       const isFirst = batches.length === 1;
@@ -237,8 +230,7 @@ describe('the function that sends pages to a queue', () => {
         MD5OfMessageBody: createHash('md5').update(MessageBody).digest('hex'),
       }));
       const Failed = isFirst ? [{ Id: first?.Id, Message: failed.Code, ...failed }] : [];
-      const type = { 'content-type': 'application/x-amz-json-1.0' };
-      return { body: JSON.stringify({ Successful, Failed }), headers: type };
+      return { body: JSON.stringify({ Successful, Failed }), type: 'application/x-amz-json-1.0' };
     });
     return { batches, endpoint: server.endpoint };
   }

@@ -14,7 +14,8 @@ import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { editStored, type EditedPageLogHarness, type StoredRecord } from '../../contracts/edited-page-log-contract.ts';
 import type { PageLogHarness } from '../../contracts/page-log-contract.ts';
-import type { Endpoint } from '../endpoint.ts';
+import { startDynamoDb } from '../../support/aws/local-aws.ts';
+import { dummyAccount, type Endpoint } from '../endpoint.ts';
 
 export interface DynamoHarness extends Omit<EditedPageLogHarness, 'log'>, PageLogHarness {
   readonly endpoint: string;
@@ -25,6 +26,36 @@ export interface DynamoHarness extends Omit<EditedPageLogHarness, 'log'>, PageLo
 }
 
 const service = 'orders';
+
+/** A client that does not get the response to its first write, which has reached the table. */
+export function clientWithLostResponse(endpoint: string, meanwhile: () => Promise<unknown>): DynamoDBClient {
+  const client = new DynamoDBClient({ endpoint, ...dummyAccount });
+  let isLost = false;
+  client.middlewareStack.add(
+    (next, context) => async (args) => {
+      const response = await next(args);
+      if (context.commandName !== 'PutItemCommand' || isLost) return response;
+      isLost = true;
+      await meanwhile();
+      throw Object.assign(new Error('The response is lost'), { name: 'TimeoutError' });
+    },
+    { step: 'finalizeRequest', priority: 'low' },
+  );
+  return client;
+}
+
+/** The same, on a DynamoDB of its own in this process. */
+export async function localDynamoHarness(): Promise<DynamoHarness> {
+  const server = await startDynamoDb();
+  const harness = await dynamoHarness({ endpoint: server.endpoint, ...dummyAccount });
+  return {
+    ...harness,
+    async cleanup() {
+      await harness.cleanup();
+      await server.close();
+    },
+  };
+}
 
 /** Two page logs of one service on a table that is created for them, and deleted by `cleanup`. */
 export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> {

@@ -18,35 +18,22 @@ import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
-import { startDynamoDb } from '../../support/aws/local-aws.ts';
 import { anExportState, aPageEntry, aRun, collect } from '../../support/builders.ts';
 import { dummyAccount } from '../endpoint.ts';
-import { type DynamoHarness, dynamoHarness } from './dynamodb-harness.ts';
+import { clientWithLostResponse, type DynamoHarness, localDynamoHarness } from './dynamodb-harness.ts';
 
 const at = (now: number) => ({ ...systemRuntime, now: () => now });
 
 // The entries of the long run need more than one response, which holds 1 MB.
-pageLogContract('The DynamoDB page log', createHarness, { manyEntries: 800 });
+pageLogContract('The DynamoDB page log', localDynamoHarness, { manyEntries: 800 });
 
-editedPageLogContract('The DynamoDB page log', createHarness);
-
-async function createHarness(): Promise<DynamoHarness> {
-  const server = await startDynamoDb();
-  const harness = await dynamoHarness({ endpoint: server.endpoint, ...dummyAccount });
-  return {
-    ...harness,
-    async cleanup() {
-      await harness.cleanup();
-      await server.close();
-    },
-  };
-}
+editedPageLogContract('The DynamoDB page log', localDynamoHarness);
 
 describe('the DynamoDB page log', () => {
   let harness: DynamoHarness;
   let log: PageLog;
   beforeAll(async () => {
-    harness = await createHarness();
+    harness = await localDynamoHarness();
     log = harness.log;
   });
   afterAll(async () => await harness.cleanup());
@@ -105,21 +92,9 @@ describe('the DynamoDB page log', () => {
   });
 
   describe('when the response to a write is lost and the SDK retries it', () => {
-    /** A page log that does not get the response to its first write, which has reached the table. */
     function logWithLostResponse(meanwhile: () => Promise<unknown> = async () => {}): PageLog {
       const { endpoint, table, service } = harness;
-      const client = new DynamoDBClient({ endpoint, ...dummyAccount });
-      let isLost = false;
-      client.middlewareStack.add(
-        (next, context) => async (args) => {
-          const response = await next(args);
-          if (context.commandName !== 'PutItemCommand' || isLost) return response;
-          isLost = true;
-          await meanwhile();
-          throw Object.assign(new Error('The response is lost'), { name: 'TimeoutError' });
-        },
-        { step: 'finalizeRequest', priority: 'low' },
-      );
+      const client = clientWithLostResponse(endpoint, meanwhile);
       return createDynamoPageLog({ client, table, service, runtime: systemRuntime });
     }
 

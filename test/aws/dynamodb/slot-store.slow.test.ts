@@ -1,27 +1,19 @@
 /** The slots of a service in DynamoDB: compare-and-set, lost responses, damaged items, and the size of the item. */
 
-import { DynamoDBClient, GetItemCommand, PutItemCommand } from '@aws-sdk/client-dynamodb';
+import { GetItemCommand, PutItemCommand } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Item, slotsKey } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoSlotStore } from '../../../lib/aws/dynamodb/slot-store.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { createPageSlots, type SlotState, type SlotStore } from '../../../lib/core/slots/page-slots.ts';
-import { startDynamoDb } from '../../support/aws/local-aws.ts';
 import { anExportName } from '../../support/builders.ts';
-import { dummyAccount } from '../endpoint.ts';
-import { type DynamoHarness, dynamoHarness } from './dynamodb-harness.ts';
+import { clientWithLostResponse, type DynamoHarness, localDynamoHarness } from './dynamodb-harness.ts';
 
 let harness: DynamoHarness;
-let close: () => Promise<void>;
 beforeAll(async () => {
-  const server = await startDynamoDb();
-  harness = await dynamoHarness({ endpoint: server.endpoint, ...dummyAccount });
-  close = server.close;
+  harness = await localDynamoHarness();
 });
-afterAll(async () => {
-  await harness.cleanup();
-  await close();
-});
+afterAll(async () => await harness.cleanup());
 
 const aState = (overrides: Partial<SlotState> = {}): SlotState => ({
   version: 1,
@@ -82,35 +74,15 @@ describe('the DynamoDB slot store', () => {
     expect(await other.read()).toBeUndefined();
   });
 
-  describe('when the response to a write is lost and the SDK retries it', () => {
-    /** A store that does not get the response to its first write, which has reached the table. */
-    function withLostResponse(service: string, meanwhile: () => Promise<unknown> = async () => {}): SlotStore {
-      const { endpoint, table } = harness;
-      const client = new DynamoDBClient({ endpoint, ...dummyAccount });
-      let isLost = false;
-      client.middlewareStack.add(
-        (next, context) => async (args) => {
-          const response = await next(args);
-          if (context.commandName !== 'PutItemCommand' || isLost) return response;
-          isLost = true;
-          await meanwhile();
-          throw Object.assign(new Error('The response is lost'), { name: 'TimeoutError' });
-        },
-        { step: 'finalizeRequest', priority: 'low' },
-      );
-      return createDynamoSlotStore({ client, table, service, runtime: systemRuntime });
-    }
-
-    it('an export takes one slot, also if another export has written meanwhile', async () => {
-      const { service, store } = aStore();
-      const another = createPageSlots({ store, limit: 2, runtime: systemRuntime });
-      const lossy = withLostResponse(service, () => another.acquire({ leaseMs: 60_000 }));
-      const slot = await createPageSlots({ store: lossy, limit: 2, runtime: systemRuntime }).acquire({
-        leaseMs: 60_000,
-      });
-      expect(slot).toBeDefined();
-      expect((await store.read())?.holders).toHaveLength(2);
-    });
+  it('gives one slot if the response to its write is lost and the SDK retries it, also if another export has written meanwhile', async () => {
+    const { service, store } = aStore();
+    const another = createPageSlots({ store, limit: 2, runtime: systemRuntime });
+    const { endpoint, table } = harness;
+    const client = clientWithLostResponse(endpoint, () => another.acquire({ leaseMs: 60_000 }));
+    const lossy = createDynamoSlotStore({ client, table, service, runtime: systemRuntime });
+    const slots = createPageSlots({ store: lossy, limit: 2, runtime: systemRuntime });
+    expect(await slots.acquire({ leaseMs: 60_000 })).toBeDefined();
+    expect((await store.read())?.holders).toHaveLength(2);
   });
 
   describe('a damaged item', () => {
@@ -167,31 +139,5 @@ describe('the DynamoDB slot store', () => {
       expect(await store.replace(aState({ holders: [] }))).toBe(false);
       expect(await store.read()).toEqual(aState());
     });
-  });
-
-  it('keeps the slots in use, however often others wait', async () => {
-    const { store } = aStore();
-    const slots = createPageSlots({ store, limit: 1, runtime: systemRuntime });
-    await slots.acquire({ leaseMs: 1_000 });
-    for (let call = 0; call < 20; call += 1) {
-      expect(await slots.acquire({ leaseMs: 1 })).toBeUndefined();
-    }
-    expect((await store.read())?.holders).toHaveLength(1);
-  });
-
-  it('gives no more slots than the limit to exports that ask at the same time', async () => {
-    const { store } = aStore();
-    /** Polls for some fifty sleeps, which take no time. */
-    const acquire = async () => {
-      let now = 0;
-      const sleep = async (ms: number) => {
-        now += ms;
-      };
-      const runtime = { ...systemRuntime, monotonicNow: () => now, sleep };
-      return await createPageSlots({ store, limit: 3, runtime }).acquire({ leaseMs: 60_000 });
-    };
-    const acquired = await Promise.all(Array.from({ length: 12 }, acquire));
-    expect(acquired.filter((slot) => slot !== undefined)).toHaveLength(3);
-    expect((await store.read())?.holders).toHaveLength(3);
   });
 });

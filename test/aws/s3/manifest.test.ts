@@ -12,7 +12,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import type { LatestPointer } from '../../../lib/core/model.ts';
 import { aLatest, sha256Of } from '../../support/builders.ts';
-import { aMockedStore, commandsSent, s3Error, theOnlyPut } from './mocked-s3.ts';
+import { aMockedStore, s3Error, theOnlyPut } from './mocked-s3.ts';
 
 async function* stream(...chunks: readonly string[]): AsyncGenerator<string> {
   yield* chunks;
@@ -40,14 +40,6 @@ describe('a manifest', () => {
     await store.putDocument('reports/manifest.json', stream('{}'));
     expect(theOnlyPut(s3).Tagging).toBe('team=finance');
     expect(theOnlyPut(s3).StorageClass).toBeUndefined();
-  });
-
-  it('that exists with the same bytes is left unchanged', async () => {
-    const { s3, store } = aMockedStore();
-    s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
-    s3.on(HeadObjectCommand).resolves({ Metadata: { sha256: sha256Of('{}') }, ContentLength: 2 });
-    await store.putDocument('manifest.json', stream('{}'));
-    expect(commandsSent(s3)).toEqual(['PutObjectCommand', 'HeadObjectCommand']);
   });
 
   const sameManifest = { ContentLength: 2, Metadata: { sha256: sha256Of('{}') } };
@@ -97,13 +89,6 @@ describe('the pointer to the newest manifest', () => {
     expect(putsOf(s3)).toEqual([{ IfMatch: '"seven"', Body: textOf(latest) }]);
   });
 
-  it('is not replaced if its sequence is higher', async () => {
-    const { s3, store } = aMockedStore();
-    s3.on(GetObjectCommand).resolves(pointer(textOf(aLatest({ sequence: 9 })), '"nine"'));
-    await store.putLatest(key, aLatest({ sequence: 8 }), hasBegun);
-    expect(putsOf(s3)).toEqual([]);
-  });
-
   it.each([
     ['PreconditionFailed', 412],
     ['ConditionalRequestConflict', 409],
@@ -126,29 +111,6 @@ describe('the pointer to the newest manifest', () => {
     s3.on(PutObjectCommand).rejectsOnce(notFound).resolves({});
     await store.putLatest(key, latest, hasBegun);
     expect(putsOf(s3).map(({ IfMatch, IfNoneMatch }) => IfMatch ?? IfNoneMatch)).toEqual(['"seven"', '*']);
-  });
-
-  it('is not replaced if its higher sequence is of a run that has begun, which is checked only then', async () => {
-    const { s3, store } = aMockedStore();
-    s3.on(GetObjectCommand).resolves(pointer(textOf(aLatest({ sequence: 9 })), '"nine"'));
-    const checked: number[] = [];
-    const hasBegun = async (sequence: number) => {
-      checked.push(sequence);
-      return sequence === 9;
-    };
-    await store.putLatest(key, aLatest({ sequence: 9 }), hasBegun);
-    expect(checked).toEqual([]);
-    await store.putLatest(key, aLatest({ sequence: 8 }), hasBegun);
-    expect(checked).toEqual([9]);
-    expect(putsOf(s3)).toHaveLength(1);
-  });
-
-  it('is replaced if its sequence is of a run that has never begun', async () => {
-    const { s3, store } = aMockedStore();
-    const latest = aLatest({ sequence: 8 });
-    s3.on(GetObjectCommand).resolves(pointer(textOf(aLatest({ sequence: Number.MAX_SAFE_INTEGER })), '"huge"'));
-    await store.putLatest(key, latest, async (sequence) => sequence <= 8);
-    expect(putsOf(s3)).toEqual([{ IfMatch: '"huge"', Body: textOf(latest) }]);
   });
 
   it('is replaced without being read if it is too large', async () => {
