@@ -3,14 +3,15 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asDocumentRoot, rootOfColumns } from '../../lib/core/document-root.ts';
-import type { RunResult } from '../../lib/core/model.ts';
-import type { ExecutionOutcome } from '../../lib/local/execution.ts';
 import { aFetchedPage, at, type FetchedPage, type FetchedPageParts } from '../support/builders.ts';
 import {
   anExportBench,
-  type Bench,
   type BenchOptions,
+  completed,
+  cutOffAt,
+  failed,
   manifestsOf,
+  pagesIn,
   reportIdsOf,
 } from '../support/export/export-bench.ts';
 import { cursorAt, type Script, someReports } from '../support/export/scripted-service.ts';
@@ -36,31 +37,6 @@ const errorsIf =
   ({ cursor }) =>
     matches(cursor) ? anErrorDocument() : undefined;
 
-function completed(end: ExecutionOutcome): RunResult {
-  if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
-  return end.result;
-}
-
-function failed(end: ExecutionOutcome) {
-  if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
-  return end.failed;
-}
-
-/** A bench whose first start is cut off at `moment`; `resume` ends the outage. */
-function cutOffAt(moment: string, options: BenchOptions = {}) {
-  let isDown = true;
-  const crash = (at: string) => {
-    if (isDown && at === moment) throw new Error('cut off');
-  };
-  return {
-    bench: anExportBench({ ...options, crash }),
-    resume: () => {
-      isDown = false;
-    },
-  };
-}
-
-const pagesIn = ({ store }: Bench) => [...store.objects.values()].filter((text) => text.startsWith('<'));
 const allReports = ['r1', 'r2', 'r3', 'r4', 'r5'];
 const named = (name: string): BenchOptions => ({ definition: { documentRoot: asDocumentRoot(name) } });
 
@@ -122,7 +98,7 @@ describe('a document with another root', () => {
 
   it('is requested again, and the run completes if the next response is a page', async () => {
     const bench = anExportBench({ script: errorsAt(2) });
-    expect(reportIdsOf(bench, completed(await bench.start()).manifest ?? '')).toEqual(allReports);
+    expect(reportIdsOf(bench, completed(await bench.start()).manifest)).toEqual(allReports);
   });
 
   it('is refused with a cursor, too, and so is what is requested with that cursor', async () => {

@@ -65,20 +65,3 @@ describe('one more page of a run', () => {
     });
   });
 });
-
-it('a run of one page costs a fixed number of calls around the page', async () => {
-  expect(await callsOfRun(1, { pagesPerInvocation: 1 })).toEqual({
-    'service.fetch': 1,
-    'store.find': 1,
-    'store.spool': 1,
-    'store.list': 1,
-    // The manifest and the summary of the run.
-    'store.putDocument': 2,
-    'store.putLatest': 1,
-    'log.append': 1,
-    'log.entries': 2,
-    'log.exportState': 5,
-    'log.last': 2,
-    'log.replaceState': 3,
-  });
-});

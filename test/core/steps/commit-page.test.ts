@@ -6,9 +6,8 @@ import type { StoredPage } from '../../../lib/core/model.ts';
 import type { PageLog, PageStore } from '../../../lib/core/ports.ts';
 import { runExecution } from '../../../lib/local/execution.ts';
 import { aFetchedPage, aRunId, withSpools } from '../../support/builders.ts';
-import { anExportBench, type Bench, reportIdsOf } from '../../support/export/export-bench.ts';
+import { anExportBench, type Bench, completed, reportIdsOf } from '../../support/export/export-bench.ts';
 import { cursorAt } from '../../support/export/scripted-service.ts';
-import { manifestKeyOf } from '../../support/builders.ts';
 
 /** An error that is not retried, so it ends the execution. */
 const notRetried = new ExportError('ConfigurationError', 'cut off');
@@ -30,9 +29,8 @@ describe('a page stored but not logged', () => {
   it('is adopted by the next execution, and not fetched again', async () => {
     const bench = anExportBench({ size: 2, crash: crashAfterStoringPage2(notRetried) });
     expect(await run(bench)).toMatchObject({ status: 'failed', failed: { resumable: true } });
-    const end = await run(bench, bench.store, 'another');
-    if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    const result = completed(await run(bench, bench.store, 'another'));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(4)]);
     expect(bench.events).toContainEqual(expect.objectContaining({ event: 'page-adopted', page: 2, totalReports: 4 }));
   });
@@ -43,9 +41,8 @@ describe('a page stored but not logged', () => {
       crash: crashAfterStoringPage2(),
       script: (_, nth) => (nth === 3 ? aFetchedPage({ nextCursor: cursorAt(77) }) : undefined),
     });
-    const end = await run(bench);
-    if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    const result = completed(await run(bench));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(2), cursorAt(4)]);
     expect(bench.events).toContainEqual(expect.objectContaining({ event: 'page-adopted', page: 2, totalReports: 4 }));
   });
@@ -61,9 +58,8 @@ describe('a page stored but not logged', () => {
           return undefined;
         },
       });
-      const end = await run(bench);
-      if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-      expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+      const result = completed(await run(bench));
+      expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
       expect(bench.events.map(({ event }) => event)).not.toContain('run-restarted');
       expect(bench.service.requests).toHaveLength(4);
     },

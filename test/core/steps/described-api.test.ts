@@ -12,11 +12,16 @@ import {
   aPageEntry,
   aRun,
   at,
-  manifestKeyOf,
   sha256Of,
   withSpools,
 } from '../../support/builders.ts';
-import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../../support/export/export-bench.ts';
+import {
+  anExportBench,
+  type Bench,
+  type BenchOptions,
+  completed,
+  reportIdsOf,
+} from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 
 const refusal = {
@@ -49,9 +54,8 @@ describe('a cursor in the body', () => {
   it('leads through the whole run, resumed after each page', async () => {
     const bench = anExportBench({ reports: someReports(9), size: 2 });
     Object.assign(bench.deps, { service: withCursorsInBodies(bench.service) });
-    const end = await bench.start();
-    if (end.status !== 'completed') throw new Error(end.status);
-    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(someReports(9).map(({ id }) => id));
+    const result = completed(await bench.start());
+    expect(reportIdsOf(bench, result.manifest)).toEqual(someReports(9).map(({ id }) => id));
   });
 
   it.each([
@@ -97,10 +101,9 @@ describe('a cursor in the body', () => {
 describe('the requests of a described API', () => {
   it('all have the upper bound of the run, which is when it began', async () => {
     const bench = anExportBench({ reports: someReports(5), size: 2 });
-    const end = await bench.start();
-    if (end.status !== 'completed') throw new Error(end.status);
+    const result = completed(await bench.start());
     const bounds = new Set(bench.service.requests.map(({ until, begunAt }) => until ?? begunAt));
-    expect([...bounds]).toEqual([bench.manifest(manifestKeyOf(end.result)).startedAt]);
+    expect([...bounds]).toEqual([bench.manifest(result.manifest).startedAt]);
   });
 
   it('have none of the reports since the run began, so the watermark is not later', () => {

@@ -6,7 +6,7 @@
 import { describe, expect } from 'vitest';
 import { ExportError, isExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportDefinition, type LoopState } from '../../../lib/core/model.ts';
-import type { PageLog, PageStore, StepDependencies } from '../../../lib/core/ports.ts';
+import type { StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
@@ -34,61 +34,24 @@ const definitionsByName = new Map<string, ExportDefinition>(
   ]),
 );
 
-/** The log and the store, with a record of the exports whose data was read or written. */
-function recordAccess(log: PageLog, store: PageStore) {
-  const accessed = new Set<string>();
-  const ofKey = (key: string) => accessed.add(key.split('/')[0] ?? '');
-  const recordedLog: PageLog = {
-    exportState(name) {
-      accessed.add(name);
-      return log.exportState(name);
-    },
-    replaceState(state) {
-      for (const name of [state.export, state.active?.export ?? state.export]) accessed.add(name);
-      return log.replaceState(state);
-    },
-    append(entry) {
-      accessed.add(entry.export);
-      ofKey(entry.key);
-      return log.append(entry);
-    },
-    last(run) {
-      accessed.add(run.export);
-      return log.last(run);
-    },
-    lastSlice(run) {
-      accessed.add(run.export);
-      return log.lastSlice(run);
-    },
-    entries(run) {
-      accessed.add(run.export);
-      return log.entries(run);
-    },
+/** The same port, with a record of the exports that its calls name: by a key, by the name, or in a record. */
+function recorded<Port extends object>(port: Port, accessed: Set<string>): Port {
+  const record = (argument: unknown): void => {
+    if (typeof argument === 'string') accessed.add(argument.split('/')[0] ?? '');
+    if (typeof argument !== 'object' || argument === null) return;
+    const { export: name, key, manifest, active } = argument as Readonly<Record<string, unknown>>;
+    for (const each of [name, key, manifest, active]) record(each);
   };
-  const recordedStore: PageStore = {
-    find(key) {
-      ofKey(key);
-      return store.find(key);
+  return new Proxy(port, {
+    get(target, property, receiver) {
+      const member: unknown = Reflect.get(target, property, receiver);
+      if (typeof member !== 'function' || property === 'locate') return member;
+      return (...args: unknown[]) => {
+        for (const argument of args) record(argument);
+        return Reflect.apply(member, target, args);
+      };
     },
-    spool(identity) {
-      ofKey(identity.key);
-      return store.spool(identity);
-    },
-    putDocument(key, chunks) {
-      ofKey(key);
-      return store.putDocument(key, chunks);
-    },
-    putLatest(key, latest, hasBegun) {
-      for (const each of [key, latest.manifest]) ofKey(each);
-      return store.putLatest(key, latest, hasBegun);
-    },
-    list(folder) {
-      ofKey(folder);
-      return store.list(folder);
-    },
-    locate: (key) => store.locate(key),
-  };
-  return { accessed, log: recordedLog, store: recordedStore };
+  });
 }
 
 /** Fields of a payload, as they could be if it were mixed up or forged. `run` is replaced by that of an export. */
@@ -117,19 +80,22 @@ describe('the steps of one export', () => {
     'read and write nothing of another export, whatever their input',
     async (operations) => {
       const { deps: common } = anExportBench({ reports: someReports(5), size: 2 });
-      const recorded = recordAccess(createMemoryLog(), createMemoryStore());
+      const accessed = new Set<string>();
+      const log = recorded(createMemoryLog(), accessed);
+      const store = recorded(createMemoryStore(), accessed);
       for (const { step, name, execution, fields, isRunning } of operations) {
-        const states = await Promise.all(names.map((each) => recorded.log.exportState(each)));
+        const states = await Promise.all(names.map((each) => log.exportState(each)));
         const runOf = new Map<unknown, string | undefined>(
           names.map((each, index) => [each, states[index]?.active?.run]),
         );
-        recorded.accessed.clear();
+        accessed.clear();
         const loop = { page: 1, iterations: 0, waits: 0, executionNumber: 1, ...fields };
         const input = { ...loop, export: name, run: runOf.get(fields.run) ?? '20261120T020000Z-000000' };
         const startInput = { ...fields, run: undefined, page: undefined, export: name };
         const deps: StepDependencies = {
           ...common,
-          ...recorded,
+          log,
+          store,
           definition: selectExport(definitionsByName, input),
           executions: { status: async () => (isRunning ? ('running' as const) : ('unknown' as const)) },
         };
@@ -139,7 +105,7 @@ describe('the steps of one export', () => {
           step === 'BeginRun' ? JSON.parse(JSON.stringify(startInput)) : input,
           execution,
         ).catch(expectExportError);
-        expect([...recorded.accessed].filter((each) => each !== name)).toEqual([]);
+        expect([...accessed].filter((each) => each !== name)).toEqual([]);
       }
     },
   );

@@ -8,29 +8,24 @@ import type { ListedObject, PageLog, PageStore } from '../../../lib/core/ports.t
 import { storedEntries } from '../../../lib/core/steps/inventory.ts';
 import { pageKey, pageAt } from '../../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../../lib/core/storage/manifest.ts';
-import { runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
+import { runExecution } from '../../../lib/local/execution.ts';
 import { aCursor, anExportRequest, aPageEntry, aRun, aRunId, at, collect, sha256Of } from '../../support/builders.ts';
-import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import {
+  anExportBench,
+  type Bench,
+  cutOffAt,
+  failed,
+  manifestsIn,
+  pagesIn,
+} from '../../support/export/export-bench.ts';
 import { createMemoryLog, createMemoryStore } from '../../support/export/memory-adapters.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 
-const manifestsIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.endsWith('/manifest.json'));
-const pagesIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.includes('/page-'));
-
-function failure(end: ExecutionOutcome) {
-  if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
-  return end.failed;
-}
-
 /** A bench whose run was interrupted before publication: every page is logged, nothing is published. */
 async function interruptedBeforePublication(): Promise<{ readonly bench: Bench; readonly pages: readonly string[] }> {
-  let down = true;
-  const crash = (moment: string) => {
-    if (down && moment === 'before the manifest is written') throw new Error('cut off');
-  };
-  const bench = anExportBench({ reports: someReports(5), size: 2, crash });
+  const { bench, resume } = cutOffAt('before the manifest is written');
   await bench.start();
-  down = false;
+  resume();
   expect(manifestsIn(bench)).toEqual([]);
   return { bench, pages: pagesIn(bench) };
 }
@@ -133,10 +128,10 @@ describe('a page that is no longer stored as it was logged', () => {
   ])('is named in the error, and nothing is published: %s', async (_, change, expected) => {
     const { bench, pages } = await interruptedBeforePublication();
     change(bench.store.objects, pages);
-    const failed = failure(await bench.start());
-    expect(failed).toMatchObject({ error: 'PageConflictError', resumable: true, pages: 3 });
-    expect(failed.message).toMatch(expected);
-    expect(failed.message).toMatch(/Restore the page and start again, or start with --restart/);
+    const end = failed(await bench.start());
+    expect(end).toMatchObject({ error: 'PageConflictError', resumable: true, pages: 3 });
+    expect(end.message).toMatch(expected);
+    expect(end.message).toMatch(/Restore the page and start again, or start with --restart/);
     expect(manifestsIn(bench)).toEqual([]);
     expect(bench.store.objects.has(`${bench.deps.definition.name}/latest.json`)).toBe(false);
   });
@@ -144,7 +139,7 @@ describe('a page that is no longer stored as it was logged', () => {
   it('does not prevent a new run', async () => {
     const { bench, pages } = await interruptedBeforePublication();
     bench.store.objects.delete(pages[0] ?? '');
-    failure(await bench.start());
+    failed(await bench.start());
     const again = await bench.start({ restart: true });
     if (again.status !== 'completed') throw new Error(JSON.stringify(again));
     expect(manifestsIn(bench)).toEqual([again.result.manifest]);
@@ -156,7 +151,7 @@ describe('a page that is no longer stored as it was logged', () => {
     const [first = ''] = pages;
     const body = bench.store.objects.get(first) ?? '';
     bench.store.objects.delete(first);
-    failure(await bench.start());
+    failed(await bench.start());
     bench.store.objects.set(first, body);
     expect(await bench.start()).toMatchObject({ status: 'completed', result: { reports: 5 } });
   });
@@ -177,15 +172,11 @@ describe('a page that is no longer stored as it was logged', () => {
   });
 
   it('is checked again if the manifest exists already, and the run completes with the same manifest', async () => {
-    let down = true;
-    const crash = (moment: string) => {
-      if (down && moment === 'after the manifest is written') throw new Error('cut off');
-    };
-    const bench = anExportBench({ reports: someReports(5), size: 2, crash });
+    const { bench, resume } = cutOffAt('after the manifest is written');
     await bench.start();
     const [manifest = ''] = manifestsIn(bench);
     const text = bench.store.objects.get(manifest);
-    down = false;
+    resume();
 
     expect(await bench.start()).toMatchObject({ status: 'completed', result: { manifest } });
     expect(bench.store.objects.get(manifest)).toBe(text);

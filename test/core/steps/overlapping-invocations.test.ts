@@ -11,7 +11,7 @@ import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { aFetchedPage, at, collect } from '../../support/builders.ts';
-import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import { anExportBench, type Bench, manifestsIn } from '../../support/export/export-bench.ts';
 import { cursorAt } from '../../support/export/scripted-service.ts';
 
 /** Invokes BeginRun in that execution, and returns the run it is to export. */
@@ -21,15 +21,21 @@ async function begin(bench: Bench, execution: string, input: object = {}): Promi
   return asRunId(begun.run);
 }
 
+const loopOf = (bench: Bench, run: RunId) => ({
+  export: bench.deps.definition.name,
+  run,
+  executionNumber: 1,
+  page: 1,
+  iterations: 0,
+  waits: 0,
+});
+
 /** A run of one page, exported by `execution` and not yet finished. */
-async function exported(bench: Bench, execution: string): Promise<RunId> {
-  const run = await begin(bench, execution);
-  const loop = { export: bench.deps.definition.name, run, executionNumber: 1, page: 1, iterations: 0, waits: 0 };
-  expect(await exportPage(bench.deps, { loop, execution })).toMatchObject({ next: 'finish' });
+async function exported(bench: Bench, execution: string, input: object = {}): Promise<RunId> {
+  const run = await begin(bench, execution, input);
+  expect(await exportPage(bench.deps, { loop: loopOf(bench, run), execution })).toMatchObject({ next: 'finish' });
   return run;
 }
-
-const manifestsIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.endsWith('/manifest.json'));
 
 describe('FinishRun', () => {
   it('finishes the run that it was invoked for, and no other that its execution has begun since', async () => {
@@ -100,7 +106,7 @@ describe('ExportPage', () => {
         aFetchedPage({ body: '<reports/>', reports: 0, nextCursor: cursor === null ? cursorAt(1) : null }),
     });
     const run = await begin(bench, 'one');
-    const first = { export: bench.deps.definition.name, run, executionNumber: 1, page: 1, iterations: 0, waits: 0 };
+    const first = loopOf(bench, run);
     const loop = { ...first, page: 2, iterations: 1 };
     expect(await exportPage(bench.deps, { loop: first, execution: 'one' })).toMatchObject({ next: 'page' });
 
@@ -162,18 +168,9 @@ describe('BeginRun', () => {
   });
 
   describe('of an execution whose run is over', () => {
-    const loopOf = (bench: Bench, run: RunId) => ({
-      export: bench.deps.definition.name,
-      run,
-      executionNumber: 1,
-      page: 1,
-      iterations: 0,
-      waits: 0,
-    });
     /** Exports and publishes the run of a new execution. */
     async function complete(bench: Bench, execution: string, input: object = {}): Promise<void> {
-      const run = await begin(bench, execution, input);
-      await exportPage(bench.deps, { loop: loopOf(bench, run), execution });
+      const run = await exported(bench, execution, input);
       await finishRun(bench.deps, { run, execution });
     }
     const fail = (bench: Bench, execution: string, error: string) =>

@@ -7,10 +7,10 @@ import { describe, expect } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { type LatestPointer } from '../../../lib/core/model.ts';
-import { anExportBench, type Bench, type Manifest, reportIdsOf } from '../../support/export/export-bench.ts';
+import { anExportBench, type Bench, manifestsOf, reportIdsOf } from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 import { cases, fc, test } from '../../support/property.ts';
-import { aFetchedPage, manifestKeyOf } from '../../support/builders.ts';
+import { aFetchedPage } from '../../support/builders.ts';
 
 /** Ends the process: nothing happens after it, not even error handling. */
 class Crash extends Error {}
@@ -28,10 +28,6 @@ const plan = fc.record({
   // Without it, nothing is known of page 1.
   isRootNamed: fc.boolean(),
 });
-
-function manifestsOf({ store }: Bench): Manifest[] {
-  return [...store.objects].filter(([key]) => key.endsWith('/manifest.json')).map(([, text]) => JSON.parse(text));
-}
 
 /** What must hold for every reader at every moment. */
 function expectOnlyWholeRuns(bench: Bench, expected: readonly string[]): void {
@@ -86,14 +82,14 @@ describe('with crashes and retries', () => {
     }
     if (end.status !== 'completed') throw new Error(`never completed: ${JSON.stringify(end)}`);
     expectOnlyWholeRuns(bench, expected);
-    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(expected);
+    expect(reportIdsOf(bench, end.result.manifest)).toEqual(expected);
     expect(end.result).toMatchObject({
       reports: expected.length,
       pages: Math.max(1, Math.ceil(expected.length / given.size)),
     });
     expect(end.result.watermark).toBe('2026-11-20T01:59:59Z');
     const pages = [...bench.store.objects.keys()].filter((key) =>
-      key.startsWith(manifestKeyOf(end.result).replace('manifest.json', 'page-')),
+      key.startsWith((end.result.manifest ?? '').replace('manifest.json', 'page-')),
     );
     expect(pages).toHaveLength(end.result.pages);
   });

@@ -13,22 +13,21 @@ import {
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
-import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { aFetchedPage, anExportRequest, at, sha256Of } from '../../support/builders.ts';
-import { anExportBench, type Bench, executionId, pageAt, reportIdsOf } from '../../support/export/export-bench.ts';
+import {
+  anExportBench,
+  type Bench,
+  completed,
+  cutOffAt,
+  executionId,
+  failed,
+  manifestsIn,
+  pageAt,
+  pagesIn,
+  reportIdsOf,
+} from '../../support/export/export-bench.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAtRequest, type Script, someReports } from '../../support/export/scripted-service.ts';
-import { manifestKeyOf } from '../../support/builders.ts';
-
-function completed(end: ExecutionOutcome): RunResult {
-  if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
-  return end.result;
-}
-
-function failed(end: ExecutionOutcome) {
-  if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
-  return end.failed;
-}
 
 function startedRun({ events }: Bench): RunId {
   const started = events.find(({ event }) => event === 'run-started');
@@ -45,8 +44,8 @@ describe('a run from its first page to its manifest', () => {
     const bench = anExportBench({ reports: someReports(5), size: 2 });
     const result = completed(await bench.start());
 
-    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
-    const manifest = bench.manifest(manifestKeyOf(result));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    const manifest = bench.manifest(result.manifest);
     expect(manifest).toMatchObject({
       manifestVersion: 1,
       run: result.run,
@@ -79,9 +78,7 @@ describe('a run from its first page to its manifest', () => {
     ]);
     const summary = bench.store.objects.get(`${name}/date=2026-11-20/run=${run}/run.json`) ?? '';
     expect(summary).toMatch(/^[^\n]+\n$/);
-    const { serviceStartedAt, serviceCompletedAt, startedAt, completedAt, sequence } = bench.manifest(
-      manifestKeyOf(result),
-    );
+    const { serviceStartedAt, serviceCompletedAt, startedAt, completedAt, sequence } = bench.manifest(result.manifest);
     expect(JSON.parse(summary)).toEqual({
       ...result,
       runVersion: 1,
@@ -99,17 +96,6 @@ describe('a run from its first page to its manifest', () => {
       manifest,
       sequence: (await bench.state()).sequence,
     });
-  });
-
-  it('continues after an empty page that has a cursor', async () => {
-    const bench = anExportBench({
-      reports: someReports(4),
-      script: (_, nth) =>
-        nth === 1 ? aFetchedPage({ body: '<reports/>', reports: 0, nextCursor: cursorAt(0) }) : undefined,
-    });
-    const result = completed(await bench.start());
-    expect(result).toMatchObject({ pages: 3, reports: 4 });
-    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r1', 'r2', 'r3', 'r4']);
   });
 
   it('publishes a run without a single report: one empty page', async () => {
@@ -291,7 +277,7 @@ describe('a run from its first page to its manifest', () => {
     });
     const result = completed(await bench.start());
     expect(result.reports).toBeNull();
-    expect(bench.manifest(manifestKeyOf(result)).totals.reports).toBeNull();
+    expect(bench.manifest(result.manifest).totals.reports).toBeNull();
   });
 
   it('continues in as many executions as it needs, each taking over from exactly the one before', async () => {
@@ -307,22 +293,21 @@ describe('a run from its first page to its manifest', () => {
     expect(second.next.name).toBe(`${bench.deps.definition.name}-${run?.run}-3`);
     const result = completed(await bench.execute(second.next));
     expect(result.run).toBe(run?.run);
-    expect(reportIdsOf(bench, manifestKeyOf(result))).toHaveLength(9);
+    expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);
   });
 });
 
 describe('a run with compressed pages', () => {
   const compressed = { definition: { compression: 'gzip' } } as const;
-  const pagesIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.includes('/page-'));
   const formsOf = (bench: Bench, result: RunResult) => {
-    const { pages, compression } = bench.manifest(manifestKeyOf(result));
+    const { pages, compression } = bench.manifest(result.manifest);
     return [compression, ...pages.map((page) => page.compression)];
   };
 
   it('publishes the size and checksum of each page, and those of its object', async () => {
     const bench = anExportBench({ reports: someReports(5), size: 2, ...compressed });
     const result = completed(await bench.start());
-    const { compression, totals, pages } = bench.manifest(manifestKeyOf(result));
+    const { compression, totals, pages } = bench.manifest(result.manifest);
     expect(compression).toBe('gzip');
     expect(pages).toHaveLength(3);
     for (const { key, ...listed } of pages) {
@@ -337,7 +322,7 @@ describe('a run with compressed pages', () => {
       });
     }
     expect(totals.bytes).toBe(pages.reduce((sum, { bytes }) => sum + bytes, 0));
-    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
   });
 
   it.each([
@@ -363,28 +348,20 @@ describe('a run with compressed pages', () => {
   });
 
   it('logs the form in which another attempt has stored a page', async () => {
-    let crashes = true;
-    const crash = (moment: string) => {
-      if (crashes && moment === 'before the page is logged') throw new Error('cut off');
-    };
-    const bench = anExportBench({ reports: someReports(1), crash, ...compressed });
+    const { bench, resume } = cutOffAt('before the page is logged', { reports: someReports(1), ...compressed });
     await bench.start();
     const [key = ''] = pagesIn(bench);
-    crashes = false;
+    resume();
     const stored = await bench.store.find(key);
-    const [page] = bench.manifest(manifestKeyOf(completed(await bench.start()))).pages;
+    const [page] = bench.manifest(completed(await bench.start()).manifest).pages;
     expect(page).toMatchObject({ storedBytes: stored?.storedBytes, storedSha256: stored?.storedSha256 });
     expect(bench.events.map(({ event }) => event)).toContain('page-adopted');
   });
 
   it('is not published if the object of a page was replaced', async () => {
-    let crashes = true;
-    const crash = (moment: string) => {
-      if (crashes && moment === 'before the manifest is written') throw new Error('cut off');
-    };
-    const bench = anExportBench({ reports: someReports(5), size: 2, crash, ...compressed });
+    const { bench, resume } = cutOffAt('before the manifest is written', compressed);
     await bench.start();
-    crashes = false;
+    resume();
     const second = pagesIn(bench)[1] ?? '';
     bench.store.objects.set(second, `${bench.store.objects.get(second)}x`);
     const { error, message } = failed(await bench.start());
@@ -455,7 +432,7 @@ describe('the watermark', () => {
     const initial = at('2026-11-01T00:03:00Z');
     const bench = anExportBench({ definition: { since: { from: 'watermark', initial, overlapMs: 0 } } });
     const result = completed(await bench.start());
-    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r4', 'r5']);
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r4', 'r5']);
   });
 
   it.each([
@@ -539,8 +516,8 @@ describe('a run that is started again', () => {
     const again = bench.with({ script: () => undefined });
     const result = completed(await again.start());
     expect(again.service.requests.map(({ cursor }) => cursor)).toEqual([cursorAt(4), cursorAt(6)]);
-    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5', 'r6', 'r7']);
-    expect(bench.manifest(manifestKeyOf(result)).startedAt).toBe('2026-11-20T02:00:00Z');
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5', 'r6', 'r7']);
+    expect(bench.manifest(result.manifest).startedAt).toBe('2026-11-20T02:00:00Z');
   });
 
   it('replaces latest.json even after the export state was lost', async () => {
@@ -552,12 +529,6 @@ describe('a run that is started again', () => {
     expect(JSON.parse(bench.store.objects.get(`${bench.deps.definition.name}/latest.json`) ?? '')).toMatchObject({
       manifest,
     });
-  });
-
-  it('shows nothing to readers before it is complete', async () => {
-    const bench = anExportBench({ script: dead(2) });
-    await bench.start();
-    expect([...bench.store.objects.keys()].every((key) => key.includes('/page-'))).toBe(true);
   });
 
   it('is skipped while its execution is running, and changes nothing', async () => {
@@ -607,7 +578,7 @@ describe('a run that is started again', () => {
     bench.running.add(executionId('old'));
     if (old.status !== 'continued') throw new Error('expected the run to continue');
     const result = completed(await bench.start({ restart: true }));
-    expect(reportIdsOf(bench, manifestKeyOf(result))).toHaveLength(9);
+    expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);
     expect(await bench.execute(old.next)).toMatchObject({ status: 'skipped' });
     expect((await bench.state()).lastCompleted?.result).toEqual(result);
   });
@@ -813,12 +784,12 @@ describe('a cursor that the service rejects or repeats', () => {
   it('makes the run start over with the same since and a new run ID', async () => {
     const bench = anExportBench({ script: (_, nth) => (nth === 2 ? rejected() : undefined) });
     const result = completed(await bench.start({ since: '2026-11-01T00:01:00Z' }));
-    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r2', 'r3', 'r4', 'r5']);
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r2', 'r3', 'r4', 'r5']);
     expect(result.since).toBe('2026-11-01T00:01:00Z');
-    expect(bench.manifest(manifestKeyOf(result)).sequence).toBe((await bench.state()).sequence);
+    expect(bench.manifest(result.manifest).sequence).toBe((await bench.state()).sequence);
     const started = startedRun(bench);
     expect(started).not.toBe(result.run);
-    expect([...bench.store.objects.keys()].filter((key) => key.endsWith('manifest.json'))).toEqual([result.manifest]);
+    expect(manifestsIn(bench)).toEqual([result.manifest]);
   });
 
   it('restarts the run once, even if two concurrent invocations meet the same rejection', async () => {
@@ -873,7 +844,7 @@ describe('a cursor that the service rejects or repeats', () => {
     expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: false });
     expect(end.message).toContain('so its pages repeat');
     expect(bench.service.requests.length).toBeLessThanOrEqual(3 * (leadIn + length) + 1);
-    expect([...bench.store.objects.keys()].some((key) => key.endsWith('manifest.json'))).toBe(false);
+    expect(manifestsIn(bench)).toEqual([]);
     // Repeated pages must never be published, so the next start does not resume the run.
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
   });
@@ -891,7 +862,7 @@ describe('a cursor that the service rejects or repeats', () => {
     expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: false, pages: 8 });
     expect(end.message).toContain('Page 6 of run');
     expect(end.message).toContain('was requested with the cursor of page 4, so it contains pages twice');
-    expect([...bench.store.objects.keys()].some((key) => key.endsWith('manifest.json'))).toBe(false);
+    expect(manifestsIn(bench)).toEqual([]);
     expect((await bench.state()).active).toBeUndefined();
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
   });
@@ -942,18 +913,22 @@ describe('a cursor that the service rejects or repeats', () => {
     expect(result.reports).toBe(5);
   });
 
-  it('stops a run at maxPages, and resumes it once maxPages is raised', async () => {
-    const bench = anExportBench({ limits: { maxPages: 2 } });
-    const end = failed(await bench.start());
-    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 2, resumable: true });
-    expect(end.message).toContain('the limit of 2 pages (maxPages)');
-    const unchanged = bench.with({});
-    expect(failed(await unchanged.start())).toMatchObject({ error: 'ConfigurationError', pages: 2 });
-    expect(unchanged.service.requests).toEqual([]);
-    const more = bench.with({ limits: { maxPages: 3 } });
-    expect(completed(await more.start()).pages).toBe(3);
-    expect(more.service.requests).toHaveLength(1);
-  });
+  it.each([1, 25])(
+    'stops a run at maxPages, and resumes it once that is raised (%i pages per invocation)',
+    async (pagesPerInvocation) => {
+      const bench = anExportBench({ limits: { pagesPerInvocation, maxPages: 2 } });
+      const end = failed(await bench.start());
+      expect(end).toMatchObject({ error: 'ConfigurationError', pages: 2, resumable: true });
+      expect(end.message).toContain('the limit of 2 pages (maxPages)');
+      expect(bench.service.requests).toHaveLength(2);
+      const unchanged = bench.with({});
+      expect(failed(await unchanged.start())).toMatchObject({ error: 'ConfigurationError', pages: 2 });
+      expect(unchanged.service.requests).toEqual([]);
+      const more = bench.with({ limits: { pagesPerInvocation, maxPages: 3 } });
+      expect(completed(await more.start()).pages).toBe(3);
+      expect(more.service.requests).toHaveLength(1);
+    },
+  );
 
   it('completes a run of exactly maxPages pages', async () => {
     expect(completed(await anExportBench({ limits: { maxPages: 3 } }).start()).pages).toBe(3);

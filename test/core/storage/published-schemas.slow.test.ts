@@ -14,6 +14,7 @@ import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import type { PublishedName } from '../../../lib/core/storage/published-schemas.ts';
 import { anExportRequest, at } from '../../support/builders.ts';
 import { problemsIn } from '../../support/docs/published-schemas.ts';
+import { fieldsOf, type Path, withField, withoutField } from '../../support/fields.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { execute, executionArn, type Functions } from '../../support/export/function-machine.ts';
 import { aDirectory, jsonOf, run } from '../../support/process/command-line.ts';
@@ -179,27 +180,6 @@ describe('the events of the state machine', () => {
 });
 
 describe('a schema', () => {
-  type Path = readonly (string | number)[];
-  type Parent = Record<string | number, unknown>;
-
-  /** The paths of all fields of `value`, at any depth; of an array, those of its last item. */
-  function pathsIn(value: unknown, path: Path = []): Path[] {
-    if (typeof value !== 'object' || value === null) return [];
-    const entries = Array.isArray(value) ? [[value.length - 1, value.at(-1)] as const] : Object.entries(value);
-    return entries.flatMap(([name, field]) => {
-      const here = [...path, name];
-      return Array.isArray(value) ? pathsIn(field, here) : [here, ...pathsIn(field, here)];
-    });
-  }
-
-  /** A copy of `value`, with `change` applied to the object that contains the field at `path`. */
-  function changed(value: unknown, path: Path, change: (parent: Parent, name: string | number) => void): unknown {
-    const copy = structuredClone(value);
-    const parent = path.slice(0, -1).reduce((object, name) => (object as Parent)[name], copy) as Parent;
-    change(parent, path.at(-1) as string | number);
-    return copy;
-  }
-
   /** Other fields of a filter are defined by the service. */
   const isOurs = (path: Path) =>
     !path.includes('filter') || ['filter', 'filter.date', 'filter.date.gte'].includes(path.join('.'));
@@ -221,11 +201,11 @@ describe('a schema', () => {
     'gte',
   ]);
   /** Every field of every sample. */
-  function cases(name: PublishedName): { value: unknown; path: Path }[] {
+  function cases(name: PublishedName): { value: unknown; path: Path; field: unknown }[] {
     const found = samples[name].flatMap((value) =>
-      pathsIn(value)
-        .filter(isOurs)
-        .map((path) => ({ value, path })),
+      fieldsOf(value)
+        .map(({ path, value: field }) => ({ value, path, field }))
+        .filter(({ path }) => typeof path.at(-1) === 'string' && isOurs(path)),
     );
     if (found.length === 0) throw new Error(`no samples of ${name}: run the whole file`);
     return found;
@@ -234,18 +214,16 @@ describe('a schema', () => {
   it.each(Object.keys(samples) as PublishedName[])('%s rejects a value with a missing field', (name) => {
     const required = cases(name).filter(({ path }) => !optionalFields.has(String(path.at(-1))));
     for (const { value, path } of required) {
-      const broken = changed(value, path, (parent, field) => delete parent[field]);
+      const broken = withoutField(value, path);
       expect(problemsIn(name, broken), `without ${path.join('.')}`).not.toEqual([]);
     }
   });
 
   it.each(Object.keys(samples) as PublishedName[])('%s rejects a value with a field of another type', (name) => {
-    for (const { value, path } of cases(name)) {
+    for (const { value, path, field } of cases(name)) {
       const mayBeEmpty = ['filter', 'filter.date'].includes(path.join('.'));
       for (const wrong of mayBeEmpty ? [[], -1, 1.5, true] : [{}, [], -1, 1.5, true]) {
-        const broken = changed(value, path, (parent, field) => {
-          parent[field] = typeof parent[field] === typeof wrong && wrong === true ? 'true' : wrong;
-        });
+        const broken = withField(value, path, typeof field === 'boolean' && wrong === true ? 'true' : wrong);
         expect(problemsIn(name, broken), `${path.join('.')}: ${JSON.stringify(wrong)}`).not.toEqual([]);
       }
     }
@@ -253,9 +231,7 @@ describe('a schema', () => {
 
   it.each(Object.keys(samples) as PublishedName[])('%s accepts additional fields', (name) => {
     for (const { value, path } of cases(name)) {
-      const newer = changed(value, path, (parent) => {
-        parent.addedLater = { in: ['another', 'version'] };
-      });
+      const newer = withField(value, [...path.slice(0, -1), 'addedLater'], { in: ['another', 'version'] });
       expect(problemsIn(name, newer), `beside ${path.join('.')}`).toEqual([]);
     }
   });

@@ -1,7 +1,7 @@
 /** A test bench: an export with all its dependencies in memory, run by the real state machine. */
 
 import { gunzipSync } from 'node:zlib';
-import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
+import type { ExportDefinition, ExportState, RunLimits, RunResult } from '../../../lib/core/model.ts';
 import type { ExportTarget, Incident } from '../../../lib/target/target.ts';
 import type { ExportEvent, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
@@ -52,7 +52,8 @@ export interface Bench {
   with(options: BenchOptions): Bench;
   /** The state of the export, which must have one. */
   state(): Promise<ExportState>;
-  manifest(key: string): Manifest;
+  /** @throws Error if there is none */
+  manifest(key: string | null): Manifest;
 }
 
 export interface Manifest {
@@ -146,7 +147,7 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
       return state;
     },
     manifest(key) {
-      const text = store.objects.get(key);
+      const text = store.objects.get(key ?? '');
       if (text === undefined) throw new Error(`no manifest at ${key}`);
       return JSON.parse(text);
     },
@@ -154,6 +155,30 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
 }
 
 export { executionId };
+
+export function completed(end: ExecutionOutcome): RunResult {
+  if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
+  return end.result;
+}
+
+export function failed(end: ExecutionOutcome) {
+  if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
+  return end.failed;
+}
+
+/** A bench that is cut off at `moment`, until `resume` ends the outage. */
+export function cutOffAt(moment: string, options: BenchOptions = {}) {
+  let isDown = true;
+  const crash = (at: string) => {
+    if (isDown && at === moment) throw new Error('cut off');
+  };
+  return {
+    bench: anExportBench({ ...options, crash }),
+    resume: () => {
+      isDown = false;
+    },
+  };
+}
 
 /** The export as the operator's commands see it, without a schedule. `lastIncident` is in the history of its execution. */
 export function asExportTarget(bench: Bench, lastIncident?: Incident): ExportTarget {
@@ -184,7 +209,7 @@ export function asExportTarget(bench: Bench, lastIncident?: Incident): ExportTar
 }
 
 /** The IDs of the reports in the manifest's pages, in order. */
-export function reportIdsOf(bench: Bench, manifestKey: string): string[] {
+export function reportIdsOf(bench: Bench, manifestKey: string | null): string[] {
   return bench
     .manifest(manifestKey)
     .pages.flatMap(({ key }) => [...pageAt(bench, key).matchAll(/id="([^"]+)"/g)].map(([, id]) => id ?? ''));
@@ -196,6 +221,12 @@ export function pageAt({ store }: Bench, key: string): string {
   return (key.endsWith('.gz') ? gunzipSync(object) : object).toString('latin1');
 }
 
+/** The keys of stored pages and manifests. */
+export const pagesIn = ({ store }: Pick<Bench, 'store'>) =>
+  [...store.objects.keys()].filter((key) => key.includes('/page-'));
+export const manifestsIn = ({ store }: Pick<Bench, 'store'>) =>
+  [...store.objects.keys()].filter((key) => key.endsWith('/manifest.json'));
+
 /** The manifests of all published runs. */
-export const manifestsOf = ({ store }: Pick<Bench, 'store'>): Manifest[] =>
-  [...store.objects].filter(([key]) => key.endsWith('/manifest.json')).map(([, text]) => JSON.parse(text));
+export const manifestsOf = (bench: Pick<Bench, 'store'>): Manifest[] =>
+  manifestsIn(bench).map((key) => JSON.parse(bench.store.objects.get(key) ?? ''));
