@@ -9,6 +9,7 @@ import type { SettingsFile } from '../../lib/settings/props.ts';
 import { settingsJsonSchema, settingsSchemaName } from '../../lib/api/settings-schema.ts';
 import { jsonSchemaOf, publishedNames } from '../../lib/core/storage/published-schemas.ts';
 import { problemsIn, type SchemaName, schemaFile } from '../support/docs/published-schemas.ts';
+import { fieldsOf, withField } from '../support/fields.ts';
 import { settingsPage } from '../support/docs/settings-page.ts';
 import { settingsProps } from '../support/docs/settings-props.ts';
 
@@ -16,17 +17,17 @@ const names: readonly SchemaName[] = [...publishedNames, settingsSchemaName];
 const schemaOf = (name: SchemaName) => (name === settingsSchemaName ? settingsJsonSchema() : jsonSchemaOf(name));
 
 /** Every field of a JSON Schema, at any depth, with its description. */
-function fieldsOf(schema: unknown, path = ''): { path: string; description: unknown }[] {
+function fieldsOfSchema(schema: unknown, path = ''): { path: string; description: unknown }[] {
   if (typeof schema !== 'object' || schema === null) return [];
   const { properties = {}, items, additionalProperties, anyOf = [], oneOf = [] } = schema as Record<string, never>;
   return [
     ...Object.entries<{ description?: unknown }>(properties).flatMap(([name, field]) => [
       { path: `${path}/${name}`, description: field.description },
-      ...fieldsOf(field, `${path}/${name}`),
+      ...fieldsOfSchema(field, `${path}/${name}`),
     ]),
-    ...fieldsOf(items, `${path}/*`),
-    ...fieldsOf(additionalProperties, `${path}/*`),
-    ...[...(anyOf as unknown[]), ...(oneOf as unknown[])].flatMap((each) => fieldsOf(each, path)),
+    ...fieldsOfSchema(items, `${path}/*`),
+    ...fieldsOfSchema(additionalProperties, `${path}/*`),
+    ...[...(anyOf as unknown[]), ...(oneOf as unknown[])].flatMap((each) => fieldsOfSchema(each, path)),
   ];
 }
 
@@ -52,7 +53,7 @@ describe('docs/schemas', () => {
       title: expect.any(String),
       description: expect.any(String),
     });
-    expect(fieldsOf(schemaOf(name)).filter(({ description }) => typeof description !== 'string')).toEqual([]);
+    expect(fieldsOfSchema(schemaOf(name)).filter(({ description }) => typeof description !== 'string')).toEqual([]);
   });
 
   it.each(names)('%s is accepted by an independent validator, and rejects an empty object', (name) => {
@@ -104,38 +105,17 @@ describe('the schema of the settings file', () => {
     expect(isValid(valid)).toBe(true);
   });
 
-  /** Every field of the settings, at any depth, and every list item. */
-  function pathsOf(value: unknown, path: readonly (string | number)[] = []): (readonly (string | number)[])[] {
-    if (typeof value !== 'object' || value === null) return [path];
-    const toKey = (key: string) => (Array.isArray(value) ? Number(key) : key);
-    return [path, ...Object.entries(value).flatMap(([key, item]) => pathsOf(item, [...path, toKey(key)]))];
-  }
-
-  /** `value` with another value at `path`; undefined removes it. */
-  function changed(value: unknown, [key, ...rest]: readonly (string | number)[], to: unknown): unknown {
-    if (key === undefined) return to;
-    const copy = structuredClone(value) as Record<string | number, unknown>;
-    copy[key] = changed(copy[key], rest, to);
-    return copy;
-  }
-
   /** What only the parser checks. */
   const checkedByCode = new Set(['expression', 'baseUrl']);
-  const mistakes = pathsOf(valid).flatMap((path) => [
+  const fields = [{ path: [], value: valid }, ...fieldsOf(valid)];
+  const mistakes = fields.flatMap(({ path, value }) => [
     ...[null, true, 1.5, [1], { unknown: 1 }].map((to) => ({ path, to })),
     ...(checkedByCode.has(String(path.at(-1))) ? [] : [{ path, to: 'a b' }]),
     ...(path.length === 0 ? [] : [{ path, to: undefined }]),
-    ...(typeof at(valid, path) === 'object' ? [{ path: [...path, 'unknown'], to: 1 }] : []),
+    ...(typeof value === 'object' ? [{ path: [...path, 'unknown'], to: 1 }] : []),
   ]);
   it.each(mistakes)('rejects what the parser rejects: $to at $path', ({ path, to }) => {
-    const value: unknown = JSON.parse(JSON.stringify(changed(valid, path, to)));
+    const value: unknown = JSON.parse(JSON.stringify(path.length === 0 ? to : withField(valid, path, to)));
     expect(problemsIn(settingsSchemaName, value).length === 0).toBe(isValid(value));
   });
-
-  function at(value: unknown, path: readonly (string | number)[]): unknown {
-    return path.reduce<unknown>(
-      (parent, key) => (parent as Record<string | number, unknown> | undefined)?.[key],
-      value,
-    );
-  }
 });

@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { startRawServer } from '../../support/service/raw-server.ts';
 import { clientFor, pageRequest, readPage } from '../../support/service/service-client.ts';
-import { startTlsServer } from '../../support/service/tls-server.ts';
+import { startPrivateService } from '../../support/service/private-service.ts';
 import { fetchPage } from '../../support/builders.ts';
 
 afterEach(() => {
@@ -53,8 +53,11 @@ describe('a new connection', () => {
   };
 
   it.each(['TLSv1.2', 'TLSv1.3'] as const)('resumes the TLS session of the previous one (%s)', async (version) => {
-    await using server = await startTlsServer(closing, { minVersion: version, maxVersion: version });
-    await using client = clientFor(server);
+    await using server = await startPrivateService({
+      listener: closing,
+      tls: { minVersion: version, maxVersion: version },
+    });
+    await using client = clientFor(server, { network: server.network });
     for (let pages = 0; pages < 4; pages += 1) {
       await readPage(fetchPage(client, pageRequest()));
       await nextTurn();

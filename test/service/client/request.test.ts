@@ -3,6 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
+import type { PageRequest } from '../../../lib/core/ports.ts';
 import { apiFor, httpRequest } from '../../../lib/service/client/request.ts';
 import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import { at, fetchPage } from '../../support/builders.ts';
@@ -17,12 +18,23 @@ import {
   trickyApiKey,
 } from '../../support/service/service-client.ts';
 
+/** What a client with these settings sends for these pages, one after the other. */
+async function requestsOf(settings: Parameters<typeof clientFor>[1], ...pages: readonly PageRequest[]) {
+  await using server = await startRawServer(rawResponse());
+  await using client = clientFor(server, settings);
+  for (const page of pages) {
+    await fetchPage(client, page);
+    // undici releases a connection one turn of the event loop after the body ends.
+    await nextTurn();
+  }
+  return server.requests;
+}
+const bodyOf = (request: { readonly body: string } | undefined) => JSON.parse(request?.body ?? '');
+const until = at('2026-11-20T03:00:00Z');
+
 describe('the request', () => {
   it('is a POST of JSON with the API key in the vendor’s header', async () => {
-    await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server, { vendor: 'ACME' });
-    await readPage(fetchPage(client, pageRequest()));
-    const [request] = server.requests;
+    const [request] = await requestsOf({ vendor: 'ACME' }, pageRequest());
     expect(request).toMatchObject({ method: 'POST', target: '/v1/report/export' });
     expect(request?.headers).toMatchObject({
       'content-type': 'application/json',
@@ -34,10 +46,8 @@ describe('the request', () => {
   });
 
   it('names the user agent of the settings', async () => {
-    await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server, { userAgent: 'acme-exporter/2 (finance)' });
-    await readPage(fetchPage(client, pageRequest()));
-    expect(server.requests[0]?.headers['user-agent']).toBe('acme-exporter/2 (finance)');
+    const [request] = await requestsOf({ userAgent: 'acme-exporter/2 (finance)' }, pageRequest());
+    expect(request?.headers['user-agent']).toBe('acme-exporter/2 (finance)');
   });
 
   it.each(['', ' a', 'a ', 'a\r\nX-SERVICE-API-KEY: b', 'a\n', 'a\0', 'ü', 'a'.repeat(257)])(
@@ -49,48 +59,34 @@ describe('the request', () => {
   );
 
   it('has whole seconds, as the contract shows, also if the watermark has milliseconds', async () => {
-    await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server);
-    await readPage(fetchPage(client, { ...pageRequest(), since: at('2026-11-20T02:00:00.999Z') }));
-    expect(JSON.parse(server.requests[0]?.body ?? '').filter).toEqual({ date: { gte: '2026-11-20T02:00:00Z' } });
+    const [request] = await requestsOf({}, { ...pageRequest(), since: at('2026-11-20T02:00:00.999Z') });
+    expect(bodyOf(request).filter).toEqual({ date: { gte: '2026-11-20T02:00:00Z' } });
   });
 
   it.each(['query', 'body'] as const)(
     'has both bounds of a slice on every page, with the cursor in the %s',
     async (cursorIn) => {
-      await using server = await startRawServer(rawResponse());
-      await using client = clientFor(server, { cursorIn, filterUntil: 'date.before' });
       const filter = { kind: 'a', date: { zone: 'UTC' } };
-      for (const cursor of [null, aCursor]) {
-        const until = at('2026-11-20T03:00:00Z');
-        await readPage(fetchPage(client, { ...pageRequest({ filter, cursor }), until }));
-      }
-      const bodies = server.requests.map(({ body }) => JSON.parse(body).filter);
+      const pages = [null, aCursor].map((cursor) => ({ ...pageRequest({ filter, cursor }), until }));
       const date = { zone: 'UTC', gte: '2026-11-20T02:00:00Z', before: '2026-11-20T03:00:00Z' };
-      expect(bodies).toEqual([
-        { kind: 'a', date },
-        { kind: 'a', date },
-      ]);
+      for (const request of await requestsOf({ cursorIn, filterUntil: 'date.before' }, ...pages)) {
+        expect(bodyOf(request).filter).toEqual({ kind: 'a', date });
+      }
     },
   );
 
   it('has no upper bound if the run has none, or the service has no condition for one', async () => {
-    await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server, { filterUntil: 'date.lt' });
-    await readPage(fetchPage(client, pageRequest()));
-    await using other = clientFor(server);
-    await readPage(fetchPage(other, { ...pageRequest(), until: at('2026-11-20T03:00:00Z') }));
-    const filter = { date: { gte: '2026-11-20T02:00:00Z' } };
-    expect(server.requests.map(({ body }) => JSON.parse(body).filter)).toEqual([filter, filter]);
+    const [unbounded] = await requestsOf({ filterUntil: 'date.lt' }, pageRequest());
+    const [unconditional] = await requestsOf({}, { ...pageRequest(), until });
+    for (const request of [unbounded, unconditional]) {
+      expect(bodyOf(request).filter).toEqual({ date: { gte: '2026-11-20T02:00:00Z' } });
+    }
   });
 
   it('contains size and further filter fields only if they are set', async () => {
-    await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server);
-    await readPage(
-      fetchPage(client, pageRequest({ size: 7, filter: { kind: 'a', date: { lt: '2027-01-01T00:00:00Z' } } })),
-    );
-    expect(JSON.parse(server.requests[0]?.body ?? '')).toEqual({
+    const filter = { kind: 'a', date: { lt: '2027-01-01T00:00:00Z' } };
+    const [request] = await requestsOf({}, pageRequest({ size: 7, filter }));
+    expect(bodyOf(request)).toEqual({
       filter: { kind: 'a', date: { lt: '2027-01-01T00:00:00Z', gte: '2026-11-20T02:00:00Z' } },
       format: 'XML',
       container: 'NONE',
@@ -106,37 +102,24 @@ describe('the request', () => {
   });
 
   it('uses one connection for the pages of a run', async () => {
-    await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server);
-    for (let page = 1; page <= 5; page += 1) {
-      await readPage(fetchPage(client, pageRequest()));
-      // undici releases a connection one turn of the event loop after the body ends.
-      await nextTurn();
-    }
-    expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1, 1, 1, 1]);
+    const requests = await requestsOf({}, ...Array.from({ length: 5 }, () => pageRequest()));
+    expect(requests.map(({ connection }) => connection)).toEqual([1, 1, 1, 1, 1]);
   });
 });
 
 describe('the cursor', () => {
+  const pages = [null, aCursor].map((cursor) => pageRequest({ size: 3, cursor }));
+
   it('is sent in the query with its comma as %2C, in an otherwise identical request', async () => {
-    await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server);
-    await readPage(fetchPage(client, pageRequest({ size: 3 })));
-    await readPage(fetchPage(client, pageRequest({ size: 3, cursor: aCursor })));
-    const [first, second] = server.requests;
-    expect(second?.target).toBe('/v1/report/export?cursor=1588888888888%2C550e8400-e29b-41d4-a716-446655440000');
-    expect(second?.body).toBe(first?.body);
-    expect(second?.headers).toEqual(first?.headers);
+    const [first, second] = await requestsOf({}, ...pages);
+    const target = '/v1/report/export?cursor=1588888888888%2C550e8400-e29b-41d4-a716-446655440000';
+    expect(second).toEqual({ ...first, target });
   });
 
   it('is sent in the body unchanged, and not in the query', async () => {
-    await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server, { cursorIn: 'body' });
-    await readPage(fetchPage(client, pageRequest({ size: 3 })));
-    await readPage(fetchPage(client, pageRequest({ size: 3, cursor: aCursor })));
-    const [first, second] = server.requests;
+    const [first, second] = await requestsOf({ cursorIn: 'body' }, ...pages);
     expect(second?.target).toBe('/v1/report/export');
-    expect(JSON.parse(second?.body ?? '')).toEqual({ ...JSON.parse(first?.body ?? ''), cursor: aCursor });
+    expect(bodyOf(second)).toEqual({ ...bodyOf(first), cursor: aCursor });
     expect(second?.body).toContain(`"cursor":"${aCursor}"`);
   });
 

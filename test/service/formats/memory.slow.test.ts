@@ -39,6 +39,11 @@ describe('memory', () => {
     ['XML', 'text', '<r><data>', words, '</data></r>', xml],
     ['XML', 'an attribute', '<r><data a="', words, '"/></r>', xml],
     ['XML', 'a comment', '<r><!--', words, '--></r>', xml],
+    ['XML', 'a CDATA section', '<r><![CDATA[', words, ']]></r>', {}],
+    ['XML', 'an instruction', '<r><?p ', words, '?></r>', {}],
+    ['XML', 'an instruction ahead of the root', '<?p ', words, '?><r/>', {}],
+    ['XML', 'a DTD', '<!DOCTYPE r [<!-- ', words, '-->]><r/>', {}],
+    ['XML', 'blanks in a tag', '<r', ' ', '/>', {}],
     ['XML', 'reports', '<r><data>', '<next a="1">two</next>', '</data></r>', xml],
   ] as const)('of the %s check does not grow with %s', (format, _, opening, filling, closing, options) => {
     const check = checks[format]({ paths: [], present: (name) => name, ...options });
@@ -47,8 +52,19 @@ describe('memory', () => {
     check.push(Buffer.from(opening));
     for (let sent = 0; sent < 16 * mebibyte; sent += piece.length) check.push(piece);
     // Nothing is closed yet, so anything that is buffered is held now.
-    expect(heapUsed() - before).toBeLessThan(mebibyte);
+    expect(heapUsed() - before).toBeLessThan(2 * mebibyte);
     check.push(Buffer.from(closing));
+    expect(check.end()).toBeUndefined();
+  });
+
+  it('of the XML check does not grow with the attributes of an open element', () => {
+    const check = createXmlFormatCheck({ paths: [], present: String });
+    const value = 'x'.repeat(64 * 1024);
+    const before = heapUsed();
+    check.push(Buffer.from('<r'));
+    for (let number = 0; number < 256; number += 1) check.push(Buffer.from(` a${number}="${value}"`));
+    expect(heapUsed() - before).toBeLessThan(2 * mebibyte);
+    check.push(Buffer.from('/>'));
     expect(check.end()).toBeUndefined();
   });
 });

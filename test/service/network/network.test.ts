@@ -230,7 +230,7 @@ describe('with a private certificate authority, the client', () => {
     expect(error.message).toMatch(/\b(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_VERIFY_LEAF_SIGNATURE)\b.*set tls\.ca/);
     expect(service.requests).toEqual([]);
 
-    await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
+    await using client = clientFor(service, { network: service.network });
     expect(await readPage(fetchPage(client, pageRequest()))).toBe(twoReports);
   });
 
@@ -245,7 +245,7 @@ describe('with a private certificate authority, the client', () => {
 
   it('rejects a certificate of the service that has expired, whose error code it keeps', async () => {
     await using service = await startPrivateService({ until: new Date(Date.now() - 1_000) });
-    await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
+    await using client = clientFor(service, { network: service.network });
     const error = await failureOf(fetchPage(client, pageRequest()));
     const code = 'CERT_HAS_EXPIRED';
     expect(error).toMatchObject({ message: expect.stringContaining(code), cause: { code } });
@@ -335,7 +335,7 @@ describe('with a client certificate, the client', () => {
 
   it('names the certificate if the connection is reset right after the handshake', async () => {
     await using service = await startPrivateService({ listener: () => service.reset() });
-    await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
+    await using client = clientFor(service, { network: service.network });
     const error = await failureOf(fetchPage(client, pageRequest()));
     expect(error).toMatchObject({ name: 'ServiceUnreachableError', cause: { code: 'ECONNRESET' } });
     expect(error.message).toMatch(remedy);
@@ -350,7 +350,7 @@ describe('with a client certificate, the client', () => {
         else request.socket.destroy();
       },
     });
-    await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
+    await using client = clientFor(service, { network: service.network });
     await readPage(fetchPage(client, pageRequest()));
     await nextTurn();
     const error = await failureOf(fetchPage(client, pageRequest()));

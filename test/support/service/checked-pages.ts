@@ -1,5 +1,6 @@
 /** Documents as a format check sees them, whole or in pieces. */
 
+import { SaxesParser } from 'saxes';
 import type { CheckOptions, CreateCheck, PathValue } from '../../../lib/service/formats/format-check.ts';
 
 export interface Checked {
@@ -39,4 +40,22 @@ export function cut(bytes: Buffer, seeds: readonly number[]): readonly Buffer[] 
 export function damage(document: string, seed: number, replacement: string): string {
   const position = seed % (document.length + 1);
   return document.slice(0, position) + replacement + document.slice(position + (seed % 3));
+}
+
+/** The verdict of saxes on the whole document, without the fast path and without dropping buffers. */
+export function isAcceptedBySaxes(whole: string): boolean {
+  const parser = new SaxesParser();
+  let isAccepted = true;
+  let hasDoctype = false;
+  parser.on('doctype', () => {
+    hasDoctype = true;
+  });
+  parser.on('xmldecl', ({ encoding = 'utf-8' }) => {
+    isAccepted &&= encoding.toLowerCase() === 'utf-8';
+  });
+  parser.on('error', ({ message }) => {
+    isAccepted &&= hasDoctype && message.endsWith('undefined entity.');
+  });
+  parser.write(whole).close();
+  return isAccepted;
 }

@@ -34,30 +34,6 @@ const goodXml = fc
   .tuple(prologs, reports)
   .map(([prolog, inside]): Buffer => Buffer.from(`${prolog}<reports>${inside.join('')}</reports>\n`));
 
-type Mutation = (xml: Buffer) => Buffer;
-
-const flipped = fc.tuple(anyFraction, fc.nat(255)).map(([part, code]): Mutation => (xml) => {
-  const changed = Buffer.from(xml);
-  if (xml.length > 0) changed[Math.min(offsetAt(xml, part), xml.length - 1)] = code;
-  return changed;
-});
-const insertions = ['<a>', '</a>', '&x;', ']]>', '<!DOCTYPE r [<!ENTITY x "y">]>', '\xef\xbb\xbf'];
-const inserted = fc
-  .tuple(anyFraction, fc.oneof(junk, fc.constantFrom(...insertions)))
-  .map(([part, text]): Mutation => (xml) => {
-    const cut = offsetAt(xml, part);
-    return Buffer.concat([xml.subarray(0, cut), Buffer.from(text, 'latin1'), xml.subarray(cut)]);
-  });
-const truncated = anyFraction.map(
-  (part): Mutation =>
-    (xml) =>
-      xml.subarray(0, offsetAt(xml, part)),
-);
-
-const mutatedXml = fc
-  .tuple(goodXml, fc.array(fc.oneof(flipped, inserted, truncated), { minLength: 1, maxLength: 3 }))
-  .map(([xml, mutations]) => mutations.reduce((left, mutation) => mutation(left), xml));
-
 /** Deeper than the maximum nesting of a page. */
 export const tooDeep = '<a>'.repeat(1_001);
 
@@ -84,7 +60,7 @@ export function bodies(key: string): fc.Arbitrary<Buffer> {
     ),
   );
   const bad = fc.oneof(
-    { weight: 4, arbitrary: mutatedXml },
+    { weight: 4, arbitrary: fc.tuple(goodXml, anyFraction).map(([xml, part]) => xml.subarray(0, offsetAt(xml, part))) },
     { weight: 2, arbitrary: fc.constantFrom(`You sent ${key}`, `<r>${key}<r>`).map((text) => Buffer.from(text)) },
     { weight: 2, arbitrary: fc.constantFrom('<r>Grüße</r>', '<r>\xff</r>').map((text) => Buffer.from(text, 'latin1')) },
     fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),

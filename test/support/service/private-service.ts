@@ -5,6 +5,7 @@ import type { RequestListener } from 'node:http';
 import { createServer, type ServerOptions } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import type { NetworkSource } from '../../../lib/service/network/network.ts';
 import { type CertificateAuthority, createAuthority } from './certificates.ts';
 import { twoReports } from './raw-server.ts';
 
@@ -16,6 +17,8 @@ export interface PrivateService extends AsyncDisposable {
   /** The same port, by the name that only a proxy can resolve. */
   readonly namedUrl: string;
   readonly authority: CertificateAuthority;
+  /** With which a client trusts it. */
+  readonly network: NetworkSource;
   /** The headers of each request, and the common name of the client certificate that it came with. */
   readonly requests: readonly {
     readonly headers: NodeJS.Dict<string | string[]>;
@@ -59,6 +62,7 @@ export async function startPrivateService(options: PrivateServiceOptions = {}): 
     url: `https://127.0.0.1:${port}`,
     namedUrl: `https://${privateHost}:${port}`,
     authority,
+    network: { get: async () => ({ ca: authority.cert }), refresh: async () => ({ ca: authority.cert }) },
     requests,
     resumed,
     reset() {
