@@ -13,6 +13,12 @@ const reasons: Readonly<Record<string, string>> = {
   ELOOP: 'is a symbolic link that leads to itself',
 };
 
+/** The predicate of a sentence whose subject is the file: `does not exist`. */
+export function whyUnreadable(error: unknown): string {
+  const code = codeOf(error) || 'unknown error';
+  return reasons[code] ?? `cannot be read (${code})`;
+}
+
 /**
  * The text of a file, without a byte order mark, with which some editors begin it.
  * @throws ConfigurationError whose message begins with `subject`, which names the file. It does not quote the file
@@ -23,8 +29,7 @@ export function readTextFile(path: string, subject: string): string {
     // Opening a pipe waits for its writer and blocks the process, which would not even react to signals.
     if (stats.isFile() || stats.isDirectory()) return readFileSync(path, 'utf8').replace(/^\uFEFF/, '');
   } catch (error) {
-    const code = codeOf(error) || 'unknown error';
-    throw new ExportError('ConfigurationError', `${subject} ${reasons[code] ?? `cannot be read (${code})`}`);
+    throw new ExportError('ConfigurationError', `${subject} ${whyUnreadable(error)}`);
   }
   const remedy = 'is a pipe or a device, not a regular file. Write its content to a file first';
   throw new ExportError('ConfigurationError', `${subject} ${remedy}`);

@@ -6,7 +6,6 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { problemOfVariable } from '../../lib/local/service.ts';
 import type { LocalExport } from '../../lib/local/settings.ts';
-import type { ServiceSettings } from '../../lib/settings/settings.ts';
 import { readAgain, readExports, type SettingOptions } from '../../lib/operator/local-settings.ts';
 import { anyValue, jsonText, mutationsOf } from '../support/mutations.ts';
 import { cases, fc, test } from '../support/property.ts';
@@ -160,9 +159,7 @@ describe('a problem with a secret', () => {
     ['bearer', 'token'],
     ['oauth2', 'client secret'],
   ] as const)('says what %s authentication needs', (kind, secret) => {
-    const api = { auth: { kind } } as ServiceSettings['api'];
-    const service = { baseUrl: 'https://a.example', api };
-    expect(findSecretProblem({ service, apiKeyEnv: 'KEY' }, {})).toContain(`set it to the service's ${secret}`);
+    expect(problemOfVariable('KEY', {}, kind)).toContain(`set it to the service's ${secret}`);
   });
 
   it.each(['AKIAIOSFODNN7EXAMPLE', 'QWERTZUIOPASDFGHJKLY', '4F9A_77C2', 'SK_9F8A7B6C5D', 'sk_live_4242'])(

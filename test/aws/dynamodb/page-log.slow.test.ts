@@ -19,7 +19,6 @@ import { instantOf } from '../../../lib/core/timestamps.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { anExportState, aPageEntry, aRun, collect } from '../../support/builders.ts';
-import { dummyAccount } from '../endpoint.ts';
 import { clientWithLostResponse, type DynamoHarness, localDynamoHarness } from './dynamodb-harness.ts';
 
 const at = (now: number) => ({ ...systemRuntime, now: () => now });
