@@ -31,7 +31,6 @@ interface HealthCheckOptions {
   readonly runtime: Runtime;
 }
 
-/** So many exports are checked at the same time. */
 const concurrency = 8;
 
 /** Checks the target, the export `exportName` or all exports, and then the service of each, but no service twice. */

@@ -11,23 +11,16 @@ import type { StartRequest } from '../target/target.ts';
 import { parseWholeNumber, readWholeNumber } from './arguments.ts';
 
 /** What a run is started with, as the argument parser returns it. */
-export interface RunOptions {
-  readonly since?: string;
-  readonly until?: string;
-  readonly each?: string;
-  readonly again?: boolean;
-  readonly parallel?: string;
-  readonly slice?: string;
-  readonly restart?: boolean;
-}
+export type RunOptions = Readonly<
+  Partial<Record<'since' | 'until' | 'each' | 'parallel' | 'slice', string> & Record<'again' | 'restart', boolean>>
+>;
 
 /** Adds what is wrong to `problems`, as BeginRun does: here no execution has to be started for it. */
 export function readStartRequest(
   { since, until, each, again, parallel, slice, restart }: RunOptions,
   problems: string[],
 ): StartRequest {
-  // Absent fields must be missing from the start input, not undefined.
-  const request = withoutUndefined({
+  const request = {
     since: since && fullInstant(since),
     until: until && fullInstant(until),
     each,
@@ -35,7 +28,7 @@ export function readStartRequest(
     parallel: parallel === undefined ? undefined : parseWholeNumber(parallel),
     slice,
     restart,
-  });
+  };
   const { data, error } = startInputSchema.safeParse(request);
   for (const issue of error?.issues ?? []) {
     const problem = describeProblem(issue).replaceAll(/\b(since|until)\b/g, '--$1');
@@ -44,14 +37,11 @@ export function readStartRequest(
   if (data?.since !== undefined && isInFuture(data.since, systemRuntime.now())) {
     problems.push('--since: must not be in the future: it has no reports yet');
   }
-  return withoutUndefined({ ...data, slice });
+  return { ...data, slice };
 }
 
 /** A date is its first moment in UTC. */
 const fullInstant = (text: string): string => (/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text);
-
-const withoutUndefined = (fields: object): object =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
 /** The bounds of a bounded run. Adds to `problems` if there is only one. */
 export function readBounds(options: Pick<RunOptions, 'since' | 'until'>, problems: string[]): Bounds | undefined {

@@ -56,16 +56,12 @@ async function* readContent(
 ): AsyncGenerator<Uint8Array> {
   const location = store.locate(page.key);
   const chunks = await store.read(page.key);
-  if (chunks === undefined) throw pageConflict(`${location} does not exist`, verifyCommand);
   try {
+    if (chunks === undefined) throw new DifferentContentError('does not exist');
     yield* readPage(page, chunks);
   } catch (cause) {
     if (!(cause instanceof DifferentContentError)) throw cause;
-    throw pageConflict(`${location} ${cause.message}`, verifyCommand, cause);
+    const message = `${location} ${cause.message}. To check the whole run: ${verifyCommand}`;
+    throw new ExportError('PageConflictError', message, { cause });
   }
-}
-
-function pageConflict(problem: string, verifyCommand: string, cause?: unknown): ExportError {
-  const message = `${problem}. To check the whole run: ${verifyCommand}`;
-  return new ExportError('PageConflictError', message, { cause });
 }

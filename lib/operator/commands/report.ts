@@ -7,7 +7,6 @@ import { instantOf } from '../../core/timestamps.ts';
 import { readWholeNumber } from '../arguments.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
-import type { ListedExport } from '../run-report/render-page.ts';
 import { writeAllReports, writeReport } from '../run-report/write-reports.ts';
 
 export interface ReportOptions extends TargetOptions {
@@ -50,24 +49,15 @@ export async function reportCommand(
           })
         : await writeReport(await openExport(target, exportName), options, { origin, onPage });
     end();
-    const result = 'exports' in written ? { file: written.file, exports: written.exports.map(summarize) } : written;
-    const unreadable = 'exports' in result ? result.exports.flatMap(errorsOf) : [];
+    const exports = 'exports' in written ? written.exports : [];
+    const unreadable = exports.flatMap((each) => each.unreadable.map((found) => ({ ...found, export: each.export })));
+    for (const { export: name, run, error } of unreadable) {
+      const what = run === null ? `export ${name}` : `run ${run} of export ${name}`;
+      stderr.write(`Error: cannot read ${what}: ${error.name}: ${error.message}\n`);
+    }
     const status = unreadable.length === 0 ? 'ok' : 'failed';
-    for (const error of unreadable) stderr.write(`Error: ${error}\n`);
-    stdout.write(options.json === true ? `${JSON.stringify({ status, ...result })}\n` : `${result.file}\n`);
-    if (options.open === true) await open(result.file);
+    stdout.write(options.json === true ? `${JSON.stringify({ status, ...written })}\n` : `${written.file}\n`);
+    if (options.open === true) await open(written.file);
     return exitStatuses[status];
   });
 }
-
-/** `unreadable` are the runs without a page; null stands for all of the export. */
-function summarize({ name, error, runs }: ListedExport) {
-  const unreadable = runs.flatMap(({ run, page }) => ('error' in page ? [{ run, error: page.error }] : []));
-  return { export: name, runs: runs.length, unreadable: error === null ? unreadable : [{ run: null, error }] };
-}
-
-const errorsOf = ({ export: name, unreadable }: ReturnType<typeof summarize>): readonly string[] =>
-  unreadable.map(({ run, error }) => {
-    const what = run === null ? `export ${name}` : `run ${run} of export ${name}`;
-    return `cannot read ${what}: ${error.name}: ${error.message}`;
-  });

@@ -39,11 +39,6 @@ export function coarseDuration(ms: number): string {
   return `${count} ${unit}${unit === 'day' ? 's' : ''}`;
 }
 
-/** `3 min ago`, `in 10 h`. */
-export function relativeTime(atMs: number, nowMs: number): string {
-  return atMs <= nowMs ? `${coarseDuration(nowMs - atMs)} ago` : `in ${coarseDuration(atMs - nowMs)}`;
-}
-
 /** `0.4 s`, `8 s`: a delay that lies ahead. */
 export function delay(seconds: number): string {
   return `${seconds < 1 ? seconds.toFixed(1) : Math.round(seconds)} s`;

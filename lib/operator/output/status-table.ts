@@ -15,7 +15,7 @@ import {
   type RunView,
   type ViewedExport,
 } from '../run-view.ts';
-import { bytes, coarseDuration, plural, relativeTime, sliceCounts } from './format.ts';
+import { bytes, coarseDuration, plural, sliceCounts } from './format.ts';
 import { type Column, countKinds, type TableOptions, tableLines } from './table.ts';
 import { ellipsize, type Style, wrapText } from './terminal.ts';
 
@@ -64,7 +64,7 @@ const stateStyles: Readonly<Record<Category | RunState, Style>> = {
   never: 'dim',
 };
 
-const ago = (instant: Instant, now: number): string => relativeTime(epochMsOf(instant), now);
+const ago = (instant: Instant, now: number): string => `${coarseDuration(now - epochMsOf(instant))} ago`;
 const number = (count: number | null): string => count?.toLocaleString('en') ?? '–';
 
 const runColumns = (now: number): readonly Column<RunView>[] => [

@@ -38,8 +38,6 @@ export interface ListedExport {
   readonly state: Category;
   /** Such as when it was completed, and why it needs attention. */
   readonly facts: readonly string[];
-  /** Why it cannot be read; null if it can. */
-  readonly error: UnreadableExport['error'] | null;
   /** Newest first. */
   readonly runs: readonly ListedRun[];
 }
@@ -58,22 +56,18 @@ export const renderPage = (data: PageData): string =>
     ),
   );
 
-let cachedShell: string | undefined;
-
 /** The page without data. */
 function shell(): string {
-  if (cachedShell !== undefined) return cachedShell;
   const hashes: Record<'script' | 'style', string[]> = { script: [], style: [] };
   const element = (name: 'script' | 'style', file: string) => {
     const text = readAsset(file);
     hashes[name].push(`'sha256-${createHash('sha256').update(text).digest('base64')}'`);
     return `<${name}>${text}</${name}>`;
   };
-  cachedShell = readAsset('page.html')
+  return readAsset('page.html')
     .replaceAll(/<link rel="stylesheet" href="(.*)" \/>/g, (_, file) => element('style', file))
     .replaceAll(/<script src="(.*)"><\/script>/g, (_, file) => element('script', file))
     .replaceAll(/(style|script)-src 'self'/g, (_, name: 'script' | 'style') => `${name}-src ${hashes[name].join(' ')}`);
-  return cachedShell;
 }
 
 function readAsset(file: string): string {

@@ -64,25 +64,29 @@ export async function writeAllReports(target: Target, exportName: string | undef
   const now = epochMsOf(origin.createdAt);
   const opened = exportName === undefined ? await target.openAll() : [await target.open(exportName)];
   writing(directory, () => createDirectory(directory));
-  const views = await readExports(opened, maxRuns, now);
-  const pages = new Map<RunView, ListedRun['page']>();
-  for (const [index, view] of views.entries()) {
-    for (const run of runsOf(view)) {
-      pages.set(run, await writeRun(opened[index] as ExportTarget, run, options));
+  const targets = new Map(opened.map((each) => ['error' in each ? each.export : each.name, each]));
+  const listed: ListedExport[] = [];
+  const exports = [];
+  for (const view of sortExports(await readExports(opened, maxRuns, now))) {
+    const runs: ListedRun[] = [];
+    for (const run of 'error' in view ? [] : (view.runs ?? [])) {
+      const page = await writeRun(targets.get(view.export) as ExportTarget, run, options);
+      runs.push({ ...run, page });
       signal.throwIfAborted();
     }
+    listed.push({ name: view.export, state: categoryOf(view), facts: factsOf(view, now), runs });
+    const unreadable = runs.flatMap(({ run, page }) => ('error' in page ? [{ run, error: page.error }] : []));
+    exports.push({
+      export: view.export,
+      runs: runs.length,
+      /** The runs without a page; null stands for all of the export. */
+      unreadable: 'error' in view ? [{ run: null, error: view.error }] : unreadable,
+    });
   }
-  const exports = sortExports(views).map((view): ListedExport => {
-    const runs = runsOf(view).map((run) => ({ ...run, page: pages.get(run) as ListedRun['page'] }));
-    const error = 'error' in view ? view.error : null;
-    return { name: view.export, state: categoryOf(view), facts: factsOf(view, now), error, runs };
-  });
   const file = join(directory, indexFile);
-  writePage(file, renderPage({ ...origin, exports }));
+  writePage(file, renderPage({ ...origin, exports: listed }));
   return { file, exports };
 }
-
-const runsOf = (view: ViewedExport): readonly RunView[] => ('error' in view ? [] : (view.runs ?? []));
 
 async function writeRun(
   target: ExportTarget,

@@ -97,33 +97,13 @@ const linesFor = (entries: readonly ViewedExport[], options: Partial<StatusTable
 /** The lines of the exports, without those above and below. */
 const rowsFor = (entries: readonly ViewedExport[]) => linesFor(entries).slice(2, 3 + entries.length);
 
-describe('the order', () => {
-  it('begins with what needs attention: unreadable, failed, interrupted, stale; then running, completed and never run', () => {
-    expect(sortExports(mixed).map((entry) => entry.export)).toEqual([
-      'g-unreadable',
-      'f-failed',
-      'i-failed',
-      'e-interrupted',
-      'd-stale',
-      'j-running-stale',
-      'c-running',
-      'a-completed',
-      'h-completed',
-      'b-never',
-    ]);
-    expect(mixed.filter(needsAttention).map((entry) => entry.export)).toEqual([
-      'd-stale',
-      'e-interrupted',
-      'f-failed',
-      'g-unreadable',
-      'i-failed',
-      'j-running-stale',
-    ]);
-  });
+it('says which exports need attention', () => {
+  const names = mixed.filter(needsAttention).map((entry) => entry.export);
+  expect(names.map((name) => name[0]).join('')).toBe('defgij');
 });
 
 describe('the status of exports on a terminal', () => {
-  it('has a line per export, with why it needs attention, and a summary', () => {
+  it('has a summary, and a line per export with why it needs attention: those that do come first', () => {
     expect(linesFor(mixed)).toEqual([
       '10 exports: 1 unreadable, 2 failed, 1 interrupted, 2 stale, 1 running, 2 completed, 1 never completed',
       '',

@@ -186,6 +186,6 @@ export function anIndex(exports: readonly Partial<ListedExport>[] = [{}]): Index
   const facts = ['completed 2026-11-20T08:33:00Z', 'watermark 2026-11-20T08:30:00Z', 'schedule cron(30 8 * * ? *) UTC'];
   return {
     ...origin,
-    exports: exports.map((listed) => ({ name: 'nightly', state: 'completed', facts, error: null, runs, ...listed })),
+    exports: exports.map((listed) => ({ name: 'nightly', state: 'completed', facts, runs, ...listed })),
   };
 }
