@@ -9,39 +9,20 @@ import { probePage } from '../target/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target/target.ts';
 import { bytes, plural } from './output/format.ts';
 
-export interface PlannedRequest {
-  readonly method: string;
-  readonly url: string;
-  /** The API key is replaced by its source. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** null: there is none. */
-  readonly body: unknown;
-}
+export type PlannedRequest = ReturnType<typeof plannedRequest>;
 
-export interface RequestedPage {
-  readonly request: PlannedRequest;
-  readonly contentType: string;
-  readonly bytes: number;
-  /** null: the format is not counted. */
-  readonly reports: number | null;
-  readonly documentRoot: string | null;
-  readonly serviceTime: string | null;
-  readonly latencyMs: number;
-  /** Where the next page is, and what is there: null on the last page. */
-  readonly next: { readonly at: string; readonly cursor: string | null };
-}
-
+/** In `headers`, the API key is replaced by its source. `body` is null if there is none. */
 export function plannedRequest(
   { address, settings, keySource }: Pick<DeployedService, 'address' | 'settings' | 'keySource'>,
   page: PageRequest,
-): PlannedRequest {
+) {
   const base = URL.parse(address) ?? new URL('http://simulator');
   const { method, path, headers, body } = httpRequest(base, apiFor(settings, page.request), page, settings);
   return {
     method,
     url: `${base.origin}${path}`,
     headers: { ...headers, ...shownCredentials(authOf(settings), `(${keySource})`) },
-    body: body === undefined ? null : JSON.parse(body),
+    body: body === undefined ? null : (JSON.parse(body) as unknown),
   };
 }
 
@@ -53,7 +34,7 @@ export async function* requestPages(
   { definition, service, log }: Pick<ExportTarget, 'definition' | 'service' | 'log'>,
   first: PageRequest,
   notify: (text: string) => void,
-): AsyncGenerator<RequestedPage> {
+) {
   await using client = await service.connect(notify);
   const { from, at } = apiFor(service.settings, first.request).next;
   let root = await rootOfFirstProbe(definition, log);
@@ -65,10 +46,12 @@ export async function* requestPages(
       request: plannedRequest(service, page),
       contentType,
       bytes: probed.bytes,
+      /** null: the format is not counted. */
       reports,
       documentRoot: documentRoot === null ? null : describeRoot(documentRoot, documentRootText()),
       serviceTime,
       latencyMs: timing.latencyMs,
+      /** Where the next page is, and what is there: null on the last page. */
       next: { at: from === 'link' ? `link with the relation ${at}` : `${from} ${at}`, cursor: nextCursor },
     };
     if (nextCursor === null) return;
@@ -76,6 +59,8 @@ export async function* requestPages(
     page = { ...page, cursor: nextCursor, label: `the page after ${first.label}` };
   }
 }
+
+export type RequestedPage = ReturnType<typeof requestPages> extends AsyncGenerator<infer Page> ? Page : never;
 
 /** Indented, as the details of a plan. */
 export function requestLines({ method, url, headers, body }: PlannedRequest): string[] {

@@ -19,10 +19,7 @@ describe('an execution', () => {
   it.each([
     ['RUNNING', 'running'],
     ['PENDING_REDRIVE', 'running'],
-    ['SUCCEEDED', 'ended'],
     ['FAILED', 'ended'],
-    ['TIMED_OUT', 'ended'],
-    ['ABORTED', 'ended'],
   ] as const)('with status %s is %s', async (status, expected) => {
     const { stepFunctions, executions } = aMockedClient();
     stepFunctions.on(DescribeExecutionCommand, { executionArn: execution }).resolves({ status });

@@ -70,7 +70,7 @@ export function serviceOutput({ name, output }: AService): ServiceOutput {
   };
 }
 
-export function serviceMetadata({
+function serviceMetadata({
   name,
   exports,
   schedules = {},
