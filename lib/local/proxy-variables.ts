@@ -8,25 +8,26 @@ import { ExportError } from '../core/errors.ts';
 import type { Proxy } from '../service/network/network.ts';
 import { isLoopback } from '../settings/fields.ts';
 
+/** By precedence. */
+const variables = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'] as const;
+
 /** @throws ConfigurationError, without the value, which may contain a password */
 export function proxyFromVariables(baseUrl: string, env: NodeJS.ProcessEnv): Proxy | undefined {
   const url = new URL(baseUrl);
   if (isLoopback(url.hostname) || url.hostname.endsWith('.localhost')) return undefined;
-  const name = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'].find((each) => env[each] !== undefined);
-  const value = name === undefined ? '' : (env[name] ?? '').trim();
-  if (name === undefined || value === '' || isExcluded(url, env.no_proxy ?? env.NO_PROXY ?? '')) return undefined;
+  const name = variables.find((each) => env[each] !== undefined);
+  const value = name && env[name]?.trim();
+  if (!name || !value || isExcluded(url, env.no_proxy ?? env.NO_PROXY ?? '')) return undefined;
   return parseProxy(value, name);
 }
 
 /** The credentials for `origin` in the variables, which can have them for a proxy that a setting names. */
 export function proxyCredentialsFor(origin: string, env: NodeJS.ProcessEnv): Proxy['credentials'] {
-  for (const name of ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY']) {
-    const value = (env[name] ?? '').trim();
-    if (parseUrl(value)?.origin !== origin) continue;
-    const { credentials } = parseProxy(value, name);
-    if (credentials !== undefined) return credentials;
-  }
-  return undefined;
+  return variables
+    .map((name) => ({ name, value: (env[name] ?? '').trim() }))
+    .filter(({ value }) => parseUrl(value)?.origin === origin)
+    .map(({ name, value }) => parseProxy(value, name).credentials)
+    .find((credentials) => credentials !== undefined);
 }
 
 /** As in curl, the scheme may be missing. Without it, `user:` would pass for one. */
@@ -35,16 +36,10 @@ const parseUrl = (value: string): URL | null =>
 
 function parseProxy(value: string, name: string): Proxy {
   const url = parseUrl(value);
-  const problem =
-    url === null
-      ? 'is not a URL'
-      : /^https?:$/.test(url.protocol)
-        ? undefined
-        : 'names a proxy of another kind than HTTP';
-  if (url === null || problem !== undefined) {
+  if (url === null || !/^https?:$/.test(url.protocol)) {
     throw new ExportError(
       'ConfigurationError',
-      `The environment variable ${name} ${problem}. Set it to the URL of an HTTP proxy, such as http://proxy.example.com:3128, or remove it`,
+      `The environment variable ${name} is not the URL of an HTTP proxy. Set it to one, such as http://proxy.example.com:3128, or remove it`,
     );
   }
   const { origin, username, password } = url;

@@ -93,10 +93,10 @@ describe('the proxy', () => {
   });
 
   it.each([
-    ['user:hunter2-secret@:3128', 'is not a URL'],
-    ['user:hunter2-secret://b@proxy.example:3128', 'is not a URL'],
-    ['socks5://user:hunter2-secret@proxy.example', 'names a proxy of another kind than HTTP'],
-    ['http://user:hunter2-secret@', 'is not a URL'],
+    ['user:hunter2-secret@:3128', 'is not the URL of an HTTP proxy'],
+    ['user:hunter2-secret://b@proxy.example:3128', 'is not the URL of an HTTP proxy'],
+    ['socks5://user:hunter2-secret@proxy.example', 'is not the URL of an HTTP proxy'],
+    ['http://user:hunter2-secret@', 'is not the URL of an HTTP proxy'],
     ['http://user:hunter2-%secret@proxy.example', 'has credentials that are not percent-encoded'],
   ])('cannot be %s, which no message quotes', async (value, problem) => {
     const error = await networkOf({ HTTPS_PROXY: value }).catch((reason: unknown) => reason);
