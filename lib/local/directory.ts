@@ -27,13 +27,13 @@ import { pageLogIn } from './sqlite/page-log.ts';
 import { noteFailedStart, runNotesIn } from './sqlite/run-notes.ts';
 
 /** This machine, and the directory that runs write to. */
-export interface LocalOptions {
+interface LocalDirectory {
   readonly out: string;
   readonly env: NodeJS.ProcessEnv;
   readonly runtime: Runtime;
 }
 
-export interface LocalDeploymentOptions extends LocalOptions {
+export interface LocalDeploymentOptions extends LocalDirectory {
   /** Reads an export from its settings file again. Absent: the settings of its last run count. @throws ConfigurationError */
   readonly readSettings?: (source: SettingsSource, exportName: string) => Promise<LocalExport>;
 }
@@ -126,7 +126,7 @@ async function readAgain(
  * @throws ConfigurationError if the directory cannot be used
  */
 export async function startLocalExport(
-  options: LocalOptions,
+  options: LocalDirectory,
   settings: LocalExport,
   request: StartRequest,
   startOptions: StartOptions,
@@ -140,7 +140,7 @@ const maxMessageLength = 1_000;
 
 /** If no regular run begins, the reason is noted for `status`. */
 async function startRun(
-  options: LocalOptions,
+  options: LocalDirectory,
   { settings, origin, toSave }: CurrentSettings,
   startInput: StartRequest,
   { notify, emit, onRetry, signal, maxAttempts }: StartOptions,
@@ -204,7 +204,7 @@ const pagesPerInvocation = 1_000;
 /** What settings say about an export on this machine, whether or not it has run. */
 export function describeLocalExport(
   settings: LocalExport,
-  { env, runtime }: Omit<LocalOptions, 'out'>,
+  { env, runtime }: Omit<LocalDirectory, 'out'>,
 ): Pick<ExportTarget, 'name' | 'definition' | 'service' | 'serviceName'> {
   const service = localService(settings, env, runtime);
   const { address: serviceName } = service;

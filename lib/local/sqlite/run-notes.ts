@@ -11,8 +11,6 @@ import { readVersioned } from '../../settings/deployed-settings.ts';
 import type { SavedSettings } from '../settings.ts';
 import { openStateFile, type StateFile } from './state-file.ts';
 
-export type RunNotes = ReturnType<typeof runNotesIn>;
-
 export function runNotesIn({ file, all, run }: StateFile) {
   // Notes are written while pages arrive, on the thread that receives them. The page log's next write makes them durable.
   const exportNames = () => all('SELECT export FROM exports ORDER BY export').map(({ export: name }) => String(name));
