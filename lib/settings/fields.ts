@@ -100,9 +100,6 @@ export type Valid<Settings> = Extract<Settings, Scalar> | ValidObject<Exclude<Se
 export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 
-/** The items of a list; none of any other value. */
-export const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
-
 /** Of a URL. A request to it does not leave this machine. */
 export const isLoopback = (hostname: string): boolean => /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/.test(hostname);
 

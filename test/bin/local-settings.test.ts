@@ -190,15 +190,6 @@ describe('report-exporter local --settings', () => {
     expect(await runInProcess(['verify', '--out', out, '--json'], env)).toMatchObject({ status: 0 });
   });
 
-  it('has the limits of the file', async () => {
-    const { baseUrl } = await aService();
-    const services = { acme: { baseUrl, vendor: 'ACME', maxPageBytes: 20 } };
-    const { local } = await aFile({ services, exports: [{ name: 'nightly' }] });
-    const ended = await runInProcess([...local, '--json'], env);
-    expect(ended.status).toBe(1);
-    expect(jsonOf(ended).error?.message).toMatch(/^Report service sent \d+ bytes for page 1 .*maxPageBytes is 20/);
-  });
-
   it('reports every problem of the file and of the options at once, and exits with 2', async () => {
     const { file, local } = await aFile({
       services: { acme: { vendor: 'ACME', apiKeyEnv: 'sk-live/1' } },

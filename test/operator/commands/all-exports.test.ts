@@ -104,19 +104,13 @@ describe('verify', () => {
       '',
     ]);
   });
-
-  it('takes no name and no run with --all', async () => {
-    const ended = await runInProcess(['verify', 'daily', '--all', '--run', '20261120T020000Z-1f3a5c']);
-    expect(ended).toMatchObject({
-      status: 2,
-      stderr: expect.stringMatching(/--all: verifies every[^]*--run: selects/),
-    });
-  });
 });
 
-describe('plan --all', () => {
-  it('takes no name', async () => {
-    const ended = await runInProcess(['plan', 'daily', '--all']);
-    expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining('--all: plans every export') });
-  });
+it.each([
+  ['verify', /--all: verifies every[^]*--run: selects/],
+  ['plan', /--all: plans every/],
+])('%s takes no name with --all', async (command, message) => {
+  const run = command === 'verify' ? ['--run', '20261120T020000Z-1f3a5c'] : [];
+  const ended = await runInProcess([command, 'daily', '--all', ...run]);
+  expect(ended).toMatchObject({ status: 2, stderr: expect.stringMatching(message) });
 });
