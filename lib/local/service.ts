@@ -22,7 +22,8 @@ export function localService(
 ): DeployedService {
   const { baseUrl, ...given } = service;
   // The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"), and a root element of its own.
-  const settings = baseUrl === undefined ? { filterUntil: 'date.lt', ...given, rootElement: undefined } : given;
+  const settings =
+    baseUrl === undefined ? { ...given, filterUntil: given.filterUntil ?? 'date.lt', rootElement: undefined } : given;
   const { maxConcurrentPages } = settings;
   // The client takes long to load, and commands that only read do not need it.
   const clientOf = async (address: string, key: string, network: NetworkSource) => {
