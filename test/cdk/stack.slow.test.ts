@@ -285,17 +285,6 @@ describe('the outputs', () => {
 });
 
 describe('the template', () => {
-  it('has no circular dependency between resources, which only a deployment would report', () => {
-    const dependencies = new Map(Object.keys(resourcesOf(template)).map((id) => [id, dependenciesOf(template, id)]));
-    const creatable = new Set<string>();
-    for (let before = -1; before < creatable.size;) {
-      before = creatable.size;
-      for (const [id, others] of dependencies)
-        if (others.every((other) => creatable.has(other) || !dependencies.has(other))) creatable.add(id);
-    }
-    expect([...dependencies.keys()].filter((id) => !creatable.has(id))).toEqual([]);
-  });
-
   it('holds 227 scheduled exports: CloudFormation accepts 500 resources', () => {
     const scheduled = (length: number) => Array.from({ length }, (_, n) => ({ name: `n-${n}`, schedule: aSchedule() }));
     const count = (exports: number) =>

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { statfs } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -8,7 +10,6 @@ import { startScript } from '../support/process/child-script.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 import type { MemorySample, LongRunResult } from './children/export-long-run.ts';
 import { bodyOf, cursorTo, reportsOn } from './numbered-pages.ts';
-import { findScratchDirectory } from './scratch-directory.ts';
 
 /** What holds of a quarter of a million holds of a million, which takes four times as long: LONG_RUN_PAGES=1000000. */
 const pages = Number(process.env.LONG_RUN_PAGES ?? 250_000);
@@ -113,4 +114,23 @@ function printFigures({ memory, executions, maxResidentBytes }: LongRunResult): 
     );
   }
   process.stdout.write(`peak ${inMebibytes(maxResidentBytes)} resident, in ${executions} executions\n`);
+}
+
+/** About 1,100 bytes per page in the log and 260 in the manifest, and SQLite's journal. */
+const requiredBytes = 2_048 * mebibyte;
+
+/**
+ * Where the page log and the manifest are written: into memory if the machine has a file system there, since a million commits to a
+ * disk take half an hour and power loss is not tested here. @throws Error if no directory has enough space
+ */
+async function findScratchDirectory(): Promise<string> {
+  const candidates = ['/dev/shm', tmpdir()];
+  for (const directory of candidates) {
+    const { bavail, bsize } = await statfs(directory).catch(() => ({ bavail: 0, bsize: 0 }));
+    if (bavail * bsize >= requiredBytes) return directory;
+  }
+  throw new Error(
+    `The page log of a million pages needs ${requiredBytes / mebibyte} MiB in ${candidates.join(' or ')}. ` +
+      'Free some space, or set TMPDIR to another directory',
+  );
 }

@@ -23,7 +23,6 @@ import type { Manifest } from '../support/export/export-bench.ts';
 import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
 import { clientFor } from '../support/service/service-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
-import { manifestKeyOf } from '../support/builders.ts';
 import { createSqlitePageLog, directoryStore } from '../support/export/directory-store.ts';
 
 /** Each could be mistaken for something else by one of the encodings on its way. */
@@ -157,7 +156,7 @@ async function exportAll(storage: Storage, cursorIn: 'query' | 'body') {
   }
   if (end.status !== 'completed') throw new Error(JSON.stringify(end));
   const entries = await collect(storage.log.entries({ export: definition.name, run: end.result.run }));
-  const manifest = JSON.parse(await storage.read(manifestKeyOf(end.result))) as Manifest;
+  const manifest = JSON.parse(await storage.read(end.result.manifest ?? '')) as Manifest;
   return { entries, manifest, received: service.received };
 }
 

@@ -160,12 +160,6 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
   });
 }
 
-/** The manifest's key of a run that was published. */
-export function manifestKeyOf({ manifest }: Pick<RunResult, 'manifest'>): string {
-  if (manifest === null) throw new Error('the run was not published');
-  return manifest;
-}
-
 /** That of `anExportRequest`. */
 export function aWatermark(overrides: Partial<Watermark> = {}): Watermark {
   const { source, filter, api } = anExportRequest();

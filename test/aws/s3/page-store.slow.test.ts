@@ -262,12 +262,6 @@ describe('storing a page', () => {
     });
   });
 
-  it('leaves the encryption to the bucket without a key', async () => {
-    const { s3, store } = aMockedStore();
-    await putPage(store, aPageIdentity(), aFetchedPage());
-    expect(Object.keys(theOnlyPut(s3)).filter((name) => /SSE|Encryption|BucketKey/.test(name))).toEqual([]);
-  });
-
   it('uploads a larger page in parts of 8 MiB, and completes them with If-None-Match', async () => {
     const { s3, store } = aMockedStore({ objects: { storageClass: 'GLACIER_IR', tags: { team: 'finance' } } });
     s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
@@ -310,18 +304,6 @@ describe('storing a page', () => {
         })),
       },
     });
-  });
-
-  it('uploads parts of another size if the store is created with one', async () => {
-    const { s3, store } = aMockedStore({ partBytes: 5 * 1024 * 1024 });
-    s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
-    s3.on(UploadPartCommand).callsFake(({ PartNumber }) => ({ ETag: `"${PartNumber}"` }));
-    s3.on(CompleteMultipartUploadCommand).resolves({});
-
-    await putPage(store, aPageIdentity(), aFetchedPage({ body: megabytes(7) }));
-
-    const sizes = s3.commandCalls(UploadPartCommand).map(({ args: [{ input }] }) => (input.Body as Buffer).length);
-    expect(sizes.map((size) => size / 1024 / 1024).sort((a, b) => b - a)).toEqual([5, 2]);
   });
 });
 
@@ -490,13 +472,6 @@ describe('a page that exists', () => {
 
     await expect(putPage(store, identity, aFetchedPage())).rejects.toBe(conflict);
     expect(s3.commandCalls(PutObjectCommand)).toHaveLength(6);
-  });
-
-  it('is found without reading its body', async () => {
-    const { s3, store } = aMockedStore();
-    s3.on(HeadObjectCommand, { Bucket: 'bucket', Key: `all/reports/${storedPage.key}` }).resolves(existing);
-    expect(await store.find(storedPage.key)).toEqual(storedPage);
-    expect(commandsSent(s3)).toEqual(['HeadObjectCommand']);
   });
 
   it.each([

@@ -18,12 +18,6 @@ describe('the watermark', () => {
     expect(watermarkAfter(anExportState(), anExportDefinition(), run, [first])).toBe(expected);
   });
 
-  it('is at most the start of the run, by our own clock, if the first page was adopted', () => {
-    const run = aRun({ startedAt: at('2026-11-20T02:00:00Z') });
-    const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:01Z'), timing: null });
-    expect(watermarkAfter(anExportState(), anExportDefinition(), run, [first])).toBe('2026-11-20T02:00:00Z');
-  });
-
   it('is the earliest of when the run began and of all first pages of its slices, less the lag', () => {
     const slices = { count: 3, lengthMs: 3_600_000, parallel: 3 };
     const run = aRun({ startedAt: at('2026-11-20T02:00:00Z'), slices });
@@ -70,9 +64,12 @@ describe('the watermark', () => {
     expect(watermarkAfter(anExportState(), definition, run, [aPageEntry()])).toBeUndefined();
   });
 
-  it('is our own clock at the start of the run if the service sends no Date', () => {
+  it.each([
+    ['the first page was adopted', at('2026-11-20T02:00:01Z')],
+    ['the service sends no Date', null],
+  ])('is our own clock at the start of the run if %s', (_, serviceTime) => {
     const run = aRun({ startedAt: at('2026-11-20T02:00:00Z') });
-    const first = aPageEntry({ serviceTime: null, timing: null });
+    const first = aPageEntry({ serviceTime, timing: null });
     expect(watermarkAfter(anExportState(), anExportDefinition(), run, [first])).toBe(run.startedAt);
   });
 });

@@ -26,7 +26,6 @@ import {
   pagesIn,
   reportIdsOf,
 } from '../../support/export/export-bench.ts';
-import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAtRequest, type Script, someReports } from '../../support/export/scripted-service.ts';
 
 function startedRun({ events }: Bench): RunId {
@@ -520,17 +519,6 @@ describe('a run that is started again', () => {
     expect(bench.manifest(result.manifest).startedAt).toBe('2026-11-20T02:00:00Z');
   });
 
-  it('replaces latest.json even after the export state was lost', async () => {
-    const bench = anExportBench();
-    for (let runs = 0; runs < 5; runs += 1) await bench.start();
-    bench.advance(60_000);
-    const withoutState = bench.with({ log: createMemoryLog() });
-    const { manifest } = completed(await withoutState.start());
-    expect(JSON.parse(bench.store.objects.get(`${bench.deps.definition.name}/latest.json`) ?? '')).toMatchObject({
-      manifest,
-    });
-  });
-
   it('is skipped while its execution is running, and changes nothing', async () => {
     const bench = anExportBench({ script: dead(1) });
     await bench.start();
@@ -773,6 +761,19 @@ describe('waits and retries', () => {
     expect(failed(await bench.start())).toMatchObject({ error: name, message: 'the real cause' });
     expect(bench.service.requests).toHaveLength(attempts);
     expect((await bench.state()).active?.lastFailure).toMatchObject({ error: name, message: 'the real cause' });
+  });
+
+  it('records a long message without half a surrogate pair at its end', async () => {
+    const message = `${'x'.repeat(999)}🜁 and so on`;
+    const bench = anExportBench({
+      script: () => {
+        throw new ExportError('RequestRejectedError', message);
+      },
+    });
+    await bench.start();
+    const recorded = (await bench.state()).active?.lastFailure?.message ?? '';
+    expect(recorded.isWellFormed()).toBe(true);
+    expect(recorded).toBe(`${'x'.repeat(999)}\ufffd`);
   });
 });
 

@@ -129,16 +129,6 @@ describe('the list of runs', () => {
     expect(reads.filter((key) => key.endsWith('/run.json'))).toHaveLength(3);
   });
 
-  it('has a run that began before midnight by a slow clock, after one that began after midnight', async () => {
-    const midnight = noon + 12 * hourMs;
-    const { name, store } = anExport([
-      { sequence: 4, startedMs: midnight - hourMs },
-      { sequence: 5, startedMs: midnight + 1_000 },
-      { sequence: 6, startedMs: midnight - 1_000 },
-    ]);
-    expect(await sequencesOf(store, name, 5)).toEqual([6]);
-  });
-
   it('has the newest run, although a clock was ahead by a year for two days', async () => {
     const { name, store } = anExport([
       ...[1, 2, 3].map((sequence) => ({ sequence, startedMs: noon + sequence * 24 * hourMs })),

@@ -73,27 +73,8 @@ describe('a body', () => {
   const body = gzipSync(document);
   const empty = gzipSync('');
 
-  it.each<[string, Buffer[]]>([
-    ['in one chunk', [body]],
-    ['byte by byte', cut(body, ...Array.from(body.keys()).slice(1))],
-    ['in chunks of which some are empty', [Buffer.alloc(0), ...cut(body, 5, 5, 30), Buffer.alloc(0)]],
-  ])('is decoded %s', async (_, chunks) => {
-    expect((await decoded(...chunks)).toString()).toBe(document);
-  });
-
   it('may be empty', async () => {
     expect(await decoded(empty)).toHaveLength(0);
-  });
-
-  it.each<[string, Buffer]>([
-    ['without its last byte', body.subarray(0, -1)],
-    ['without its last 8 bytes', body.subarray(0, -8)],
-    ['without its second half', body.subarray(0, body.length / 2)],
-    ['of three bytes', body.subarray(0, 3)],
-    ['of no byte', body.subarray(0, 0)],
-  ])('is unavailable %s', async (_, bytes) => {
-    await expect(decoded(bytes)).rejects.toMatchObject(truncated);
-    await expect(decoded(...cut(bytes, bytes.length >> 1))).rejects.toMatchObject(truncated);
   });
 
   it.each<[string, Buffer]>([
