@@ -119,7 +119,7 @@ export const reportsInLargePage = (format: Format): number =>
   Array.from({ length: blockCount }, (_, index) => blockAt(format, index).reports).reduce((sum, each) => sum + each);
 
 /** The bytes of the page in order; each block is a copy. */
-export function* largePage(format: Format): Generator<Buffer> {
+function* largePage(format: Format): Generator<Buffer> {
   for (let index = 0; index < blockCount; index += 1) {
     const { bytes, numberOffset } = blockAt(format, index);
     const block = Buffer.from(bytes);

@@ -133,4 +133,3 @@ interface StateRow extends StoredRecord {
 interface EntryRow extends StoredRecord {
   readonly page: number;
 }
-

@@ -113,7 +113,7 @@ export function validateRequest(received: ReceivedRequest, keyHeader: string, ap
 }
 
 /** The body, as text in UTF-8. @throws Rejection if it is too long, or not of the media type `type` */
-export function receivedBody({ headers, body }: ReceivedRequest, type: string): string {
+function receivedBody({ headers, body }: ReceivedRequest, type: string): string {
   if (body === undefined) throw new Rejection('body_too_large', `The body exceeds ${maxBodyBytes} bytes`);
   const [received = ''] = (headers['content-type'] ?? '').split(';');
   if (received.trim().toLowerCase() !== type) {
@@ -132,7 +132,7 @@ export function isSameSecret(a: string, b: string): boolean {
   return timingSafeEqual(digest(a), digest(b));
 }
 
-export function parseJson(text: string, reviver?: Parameters<typeof JSON.parse>[1]): unknown {
+function parseJson(text: string, reviver?: Parameters<typeof JSON.parse>[1]): unknown {
   try {
     return JSON.parse(text, reviver);
   } catch (cause) {
