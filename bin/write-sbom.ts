@@ -6,7 +6,7 @@
 import { execFileSync } from 'node:child_process';
 
 interface BillOfMaterials {
-  readonly metadata: { readonly component: { readonly 'bom-ref': string } };
+  readonly metadata: { readonly component: { readonly 'bom-ref': string; readonly name: string } };
   readonly components: readonly {
     readonly 'bom-ref': string;
     readonly properties: readonly { readonly name: string }[];
@@ -24,4 +24,7 @@ const references = new Set([bom.metadata.component, ...components].map((each) =>
 const dependencies = bom.dependencies
   .filter(({ ref }) => references.has(ref))
   .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((each) => references.has(each)) }));
-process.stdout.write(`${JSON.stringify({ ...bom, components, dependencies }, undefined, 2)}\n`);
+// npm names it after its folder.
+const component = { ...bom.metadata.component, name: bom.metadata.component['bom-ref'].replace(/@[^@]*$/, '') };
+const metadata = { ...bom.metadata, component };
+process.stdout.write(`${JSON.stringify({ ...bom, metadata, components, dependencies }, undefined, 2)}\n`);

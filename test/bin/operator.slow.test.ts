@@ -127,7 +127,7 @@ describe('verify', () => {
         expect.objectContaining({
           check: 'runs',
           state: 'problem',
-          message: expect.stringContaining(`run ${id} was published, but its manifest`),
+          message: `run ${id} is damaged: its manifest is missing or was changed`,
           remedy: expect.stringContaining(`verify daily --run ${id} --out ${out}`),
         }),
       ]),

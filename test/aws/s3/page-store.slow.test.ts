@@ -311,12 +311,15 @@ it('uploads two pages in parts at the same time, because each takes memory, and 
   const { s3, store } = aMockedStore({ partBytes: 5 * 1024 * 1024 });
   let uploads = 0;
   let most = 0;
+  const twoHaveBegun = Promise.withResolvers<void>();
   s3.on(CreateMultipartUploadCommand).callsFake(async () => {
     uploads += 1;
     most = Math.max(most, uploads);
+    if (uploads === 2) twoHaveBegun.resolve();
     return { UploadId: 'upload' };
   });
-  s3.on(UploadPartCommand).callsFake(({ PartNumber, Body }) => {
+  s3.on(UploadPartCommand).callsFake(async ({ PartNumber, Body }) => {
+    await twoHaveBegun.promise;
     if ((Body as Buffer).length === 1024 * 1024) throw s3Error('SlowDown', 503);
     return { ETag: `"${PartNumber}"` };
   });
