@@ -70,13 +70,14 @@ const someFields = fc.record(
 const operation = fc.record({
   step: fc.constantFrom(...steps),
   name: fc.constantFrom(...names),
-  execution: fc.constantFrom(...executions),
-  fields: someFields,
+  // One of them mostly, so that runs are exported and published, too.
+  execution: fc.oneof({ weight: 8, arbitrary: fc.constant(executions[0]) }, fc.constantFrom(...executions)),
+  fields: fc.tuple(someFields, fc.nat(3)).map(([fields, choice]) => (choice === 0 ? fields : ({} as typeof fields))),
   isRunning: fc.boolean(),
 });
 
 describe('the steps of one export', () => {
-  test.prop([fc.array(operation, { minLength: 1, maxLength: 25 })], { numRuns: cases(300) })(
+  test.prop([fc.array(operation, { minLength: 1, maxLength: 40, size: 'max' })], { numRuns: cases(300) })(
     'read and write nothing of another export, whatever their input',
     async (operations) => {
       const { deps: common } = anExportBench({ reports: someReports(5), size: 2 });
@@ -90,8 +91,10 @@ describe('the steps of one export', () => {
         );
         accessed.clear();
         const loop = { page: 1, iterations: 0, waits: 0, executionNumber: 1, ...fields };
-        const input = { ...loop, export: name, run: runOf.get(fields.run) ?? '20261120T020000Z-000000' };
-        const startInput = { ...fields, run: undefined, page: undefined, export: name };
+        const input = { ...loop, export: name, run: runOf.get(fields.run ?? name) ?? '20261120T020000Z-000000' };
+        // With the other fields, hardly a run would begin.
+        const { since, restart, continues } = fields;
+        const startInput = { export: name, since, restart, ...(isRunning && { continues }) };
         const deps: StepDependencies = {
           ...common,
           log,
