@@ -109,15 +109,15 @@ export function validateRequest(received: ReceivedRequest, keyHeader: string, ap
   const url = URL.parse(target, 'http://127.0.0.1');
   if (url?.pathname !== exportPath) throw new Rejection('not_found', `The only path is ${exportPath}`);
   if (method !== 'POST') throw new Rejection('method_not_allowed', 'The only method is POST', { allow: 'POST' });
-  return parseExportRequest(url.searchParams, parseJson(receivedBody(received, 'application/json')));
+  return parseExportRequest(url.searchParams, parseJson(receivedBody(received)));
 }
 
-/** The body, as text in UTF-8. @throws Rejection if it is too long, or not of the media type `type` */
-function receivedBody({ headers, body }: ReceivedRequest, type: string): string {
+/** The body, as text in UTF-8. @throws Rejection if it is too long, or not JSON by its media type */
+function receivedBody({ headers, body }: ReceivedRequest): string {
   if (body === undefined) throw new Rejection('body_too_large', `The body exceeds ${maxBodyBytes} bytes`);
   const [received = ''] = (headers['content-type'] ?? '').split(';');
-  if (received.trim().toLowerCase() !== type) {
-    throw new Rejection('unsupported_media_type', `The content-type must be ${type}`);
+  if (received.trim().toLowerCase() !== 'application/json') {
+    throw new Rejection('unsupported_media_type', 'The content-type must be application/json');
   }
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(body);
@@ -132,9 +132,9 @@ export function isSameSecret(a: string, b: string): boolean {
   return timingSafeEqual(digest(a), digest(b));
 }
 
-function parseJson(text: string, reviver?: Parameters<typeof JSON.parse>[1]): unknown {
+function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text, reviver);
+    return JSON.parse(text);
   } catch (cause) {
     throw new Rejection('invalid_json', 'The body is not valid JSON in UTF-8', { cause });
   }
