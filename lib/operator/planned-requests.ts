@@ -11,7 +11,7 @@ import { bytes, plural } from './output/format.ts';
 
 export type PlannedRequest = ReturnType<typeof plannedRequest>;
 
-/** In `headers`, the API key is replaced by its source. `body` is null if there is none. */
+/** In `headers`, the API key is replaced by its source. `body` is that of JSON, or the text of a form; null if there is none. */
 export function plannedRequest(
   { address, settings, keySource }: Pick<DeployedService, 'address' | 'settings' | 'keySource'>,
   page: PageRequest,
@@ -22,7 +22,7 @@ export function plannedRequest(
     method,
     url: `${base.origin}${path}`,
     headers: { ...headers, ...shownCredentials(authOf(settings), `(${keySource})`) },
-    body: body === undefined ? null : (JSON.parse(body) as unknown),
+    body: body === undefined || headers['content-type'] !== 'application/json' ? (body ?? null) : (JSON.parse(body) as unknown),
   };
 }
 
@@ -91,14 +91,14 @@ export function notesOn(
   [first, second]: readonly RequestedPage[],
 ): readonly string[] {
   const { request, next } = apiFor(service.settings, definition.request);
-  const templates = JSON.stringify([request.path, request.query, request.body]);
+  const templates = JSON.stringify([request.path, request.query, request.body, request.form]);
   const hasSince = templates.includes('{since}') || templates.includes('{filter}');
   const notes = {
     'no request has {since}: every run exports everything': !hasSince,
     'slices and runs with an upper bound are not possible: requests have none':
       definition.dates.upperBound === undefined,
     'a run requests the next page once a page has arrived, not its headers alone: the body has it':
-      next.from === 'body',
+      next.from === 'body' || next.from === 'report',
     'the first page has no reports: try an earlier --since': first?.reports === 0,
     'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found':
       second === undefined,

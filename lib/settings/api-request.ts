@@ -56,8 +56,15 @@ function findParameterProblem(name: string, value: string): string | undefined {
 export const parametersIn = (path: string): readonly (readonly [name: string, value: string])[] =>
   path.includes('?') ? [...new URLSearchParams(path.slice(path.indexOf('?')))] : [];
 
+/** Whether the body is a request of GraphQL: its `query` has braces, which are no placeholders. */
+export const isGraphql = ({ query, variables }: JsonObject): boolean =>
+  typeof query === 'string' && typeof variables === 'object' && variables !== null;
+
+/** The texts and values in a body that may have placeholders. */
+const templatesIn = (body: JsonObject) => scalarsIn(isGraphql(body) ? { ...body, query: null } : body, []);
+
 function findBodyProblems(body: JsonObject): readonly SettingsProblem[] {
-  return scalarsIn(body, []).flatMap(({ path, value }) => {
+  return templatesIn(body).flatMap(({ path, value }) => {
     const isCounted = isOffsetPath(path) && /^\d+$/.test(String(value));
     const message = isCounted ? noOffsets : typeof value === 'string' ? findTemplateProblem(value, true) : undefined;
     return message === undefined ? [] : [{ path, message }];
@@ -73,6 +80,15 @@ function scalarsIn(value: JsonValue, path: Path): readonly { readonly path: Path
     : Object.entries(value);
   return entries.flatMap(([key, item]) => scalarsIn(item, [...path, key]));
 }
+
+const parametersSchema = z.record(z.string(), template).check(
+  withoutProblems((parameters) =>
+    Object.entries(parameters).flatMap(([name, value]) => {
+      const message = findParameterProblem(name, value);
+      return message === undefined ? [] : [{ path: [name], message }];
+    }),
+  ),
+);
 
 export const requestSchema = z
   .strictObject({
@@ -92,20 +108,18 @@ export const requestSchema = z
     ),
     query: optionalField(
       'The query, by name. A parameter whose placeholder has no value is left out.',
-      z.record(z.string(), template).check(
-        withoutProblems((query) =>
-          Object.entries(query).flatMap(([name, value]) => {
-            const message = findParameterProblem(name, value);
-            return message === undefined ? [] : [{ path: [name], message }];
-          }),
-        ),
-      ),
+      parametersSchema,
       { example: { since: '{since}', until: '{until}', limit: '{size}' } },
     ),
     body: optionalField(
-      'The JSON body of a POST. A field whose placeholder has no value is left out.',
+      'The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of GraphQL, whose braces are no placeholders.',
       jsonObject(findBodyProblems),
       { example: { from: '{since}', type: '{filter.type}' } },
+    ),
+    form: optionalField(
+      'In place of `body`: the fields of a form, by name. A field whose placeholder has no value is left out.',
+      parametersSchema,
+      { example: { oldest: '{since}', latest: '{until}' } },
     ),
   })
   .check(
@@ -113,8 +127,19 @@ export const requestSchema = z
       path: ['body'],
       error: 'needs the method POST: servers ignore the body of a GET',
     }),
+    z.refine(({ method, form }) => method === 'POST' || form === undefined, {
+      path: ['form'],
+      error: 'needs the method POST: servers ignore the body of a GET',
+    }),
+    z.refine(({ body, form }) => body === undefined || form === undefined, {
+      path: ['form'],
+      error: 'takes the place of body: set only one of them',
+    }),
   );
 
 /** Whether a request has the placeholder in its path, its query or its body. */
-export const uses = ({ request }: { readonly request?: object | undefined }, name: string): boolean =>
-  scalarsIn((request ?? {}) as JsonObject, []).some(({ value }) => placeholdersIn(String(value)).includes(name));
+export const uses = ({ request }: { readonly request?: object | undefined }, name: string): boolean => {
+  const { body, ...rest } = (request ?? {}) as { readonly body?: JsonObject };
+  const templates = [...templatesIn(body ?? {}), ...scalarsIn(rest, [])];
+  return templates.some(({ value }) => placeholdersIn(String(value)).includes(name));
+};

@@ -94,14 +94,17 @@ const pathText = z
   .check(z.minLength(1, 'must not be empty'), z.maxLength(1_000, 'must have at most 1,000 characters'));
 
 const from = <Place extends string>(place: Place) =>
-  field('Where a response has the next page: in a header, in the header `Link`, or in the body.', z.literal(place));
+  field(
+    'Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report.',
+    z.literal(place),
+  );
 
 const alone = optionalField(
-  'Whether a request with a cursor sends nothing else: neither `query` nor `body`. Without it, false.',
+  'Whether a request with a cursor sends nothing else: neither `query`, `body` nor `form`. Without it, false.',
   flag(),
 );
 const to = field(
-  'Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service.',
+  'Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service.',
   oneFormOf(
     [
       z.literal('url'),
@@ -129,8 +132,18 @@ const to = field(
         ),
         alone,
       }),
+      z.strictObject({
+        form: field(
+          'The name of the field of `request.form`.',
+          text(/^[\x21-\x7e]{1,100}$/, 'must be printable ASCII, without spaces').check(
+            z.refine((name) => !isOffset(name), noOffsets),
+          ),
+          { example: 'cursor' },
+        ),
+        alone,
+      }),
     ],
-    'must have one of query, header and body, for a cursor, or be "url"',
+    'must have one of query, header, body and form, for a cursor, or be "url"',
   ),
 );
 
@@ -155,10 +168,37 @@ const end = optionalField(
           { example: '/has_more' },
         ),
         is: optionalField('The value of the flag on the last page. Without it, false.', flag()),
+        decides: optionalField(
+          'Whether the flag alone decides, because the last page has a next page, too. Weaker than a flag and a next page that must agree. Without it, false.',
+          flag(),
+        ),
+      }),
+      z.strictObject({
+        without: field(
+          'The path of another field, which all pages but the last have: it decides alone, whatever is at the place of the next page.',
+          pathText,
+          { example: '/paging/next' },
+        ),
+        absent: z.optional(absent),
+      }),
+      z.strictObject({
+        link: field(
+          'A parameter of the link with its value on the last page, which has a link, too. Every link must have the parameter.',
+          z
+            .record(z.string(), z.string())
+            .check(z.refine((parameters) => Object.keys(parameters).length === 1, 'must have one parameter')),
+          { example: { results: 'false' } },
+        ),
+      }),
+      z.strictObject({
+        empty: field(
+          'It has no reports: for a cursor in the last report only, and weaker than a flag. A short page is not the last one.',
+          z.literal(true, 'must be true'),
+        ),
       }),
       z.strictObject({ same: field('It is the cursor of the request.', z.literal(true, 'must be true')) }),
     ],
-    `must have one of absent, value, flag or same, or absent beside value. An end by a short or an empty page is refused: a page may be short by mistake, and the rest would be missing unnoticed. ${vendorAdvice}`,
+    `must have one of absent, value, flag, without, link, empty or same, or absent beside value or without. An end by a short page is refused: a page may be short by mistake, and the rest would be missing unnoticed. ${vendorAdvice}`,
   ),
 );
 
@@ -200,15 +240,23 @@ const nextSchema = oneKindOf(
       end,
       rejected,
     }),
+    z.strictObject({
+      from: from('report'),
+      at: field('The path of a field in each report: the cursor is that of the last report of the page.', pathText, {
+        example: '/id',
+      }),
+      to,
+      end,
+      rejected,
+    }),
   ],
   (place) => (/offset|page|number|skip|count/i.test(place) ? noOffsets : undefined),
 );
 
-const noSelection =
-  'must not have brackets: in JSON, a value of a list can only be selected by its index, such as /links/0/url';
 /** Names have no prefix, as `formats/xml.ts` compares them: with one, nothing would ever be found. */
 const xmlPath = /^(\/[^/@[\]:=\s"']+(\[@[^/@[\]:=\s"']+=("[^"\]/]*"|'[^'\]/]*'|[^"'\]/]*)\])?)+(\/@[^/@[\]:=\s"']+)?$/;
-const jsonPointer = /^(\/([^~/]|~[01])*)+$/;
+/** A JSON Pointer, one of whose names may select an item of its list by a field: `/link[relation=next]/url`. */
+const jsonPath = /^(?!.*\[.*\[)(\/([^~/[\]]|~[01])*(\[([^~/[\]="']|~[01])+=("[^"\]/]*"|'[^'\]/]*'|[^"'\]/]*)\])?)+$/;
 
 /** What a format is called in the content type of its pages. */
 const mediaTypes = {
@@ -359,6 +407,7 @@ export function pathsOf({ next = {}, page = {} }: Pick<Valid<Api>, 'next' | 'pag
     [['next', 'at'], next.from === 'body' && next.at],
     [['next', 'end', 'absent'], next.end?.absent],
     [['next', 'end', 'flag'], next.end?.flag],
+    [['next', 'end', 'without'], next.end?.without],
     [['next', 'rejected', 'at'], next.rejected?.at],
     [['page', 'error'], page.error],
     [['page', 'empty', 'at'], page.empty?.at],
@@ -373,7 +422,10 @@ export function findContradictions({ request, next = {}, page = {} }: Valid<Api>
   const to = typeof next.to === 'object' ? next.to : {};
   const sent = [...Object.keys(request?.query ?? {}), to.query];
   const absentPart = place === 'body' && at !== undefined && typeof end?.absent === 'string' ? end.absent : undefined;
-  const hasPart = absentPart === undefined || `${at}/`.startsWith(`${absentPart}/`);
+  const hasPart = [at, end?.without ?? at].every(
+    (path) => absentPart === undefined || isWithin(path ?? '', absentPart),
+  );
+  const isInBody = place === 'body' || place === 'report';
   const isInside = place === 'body' && at !== undefined && isInReport(at, page);
   return findBroken([
     [
@@ -382,6 +434,16 @@ export function findContradictions({ request, next = {}, page = {} }: Valid<Api>
       `must not be ${place === 'link' ? 'link' : 'url'} for POST: a URL replaces path and query, and says nothing of the body`,
     ],
     [['next', 'to', 'body'], to.body !== undefined && request?.method === 'GET', 'needs the method POST'],
+    [
+      ['next', 'to', 'body'],
+      to.body !== undefined && request?.form !== undefined,
+      'must be form: the request has no JSON body',
+    ],
+    [
+      ['next', 'to', 'form'],
+      to.form !== undefined && request !== undefined && request.form === undefined,
+      'needs request.form',
+    ],
     [
       ['request'],
       uses({ request }, 'until') && !uses({ request }, 'since'),
@@ -393,24 +455,56 @@ export function findContradictions({ request, next = {}, page = {} }: Valid<Api>
       `must not have ${name}, which is sent, too`,
     ]),
     ...pathsOf({ next, page }).map(({ name, value }): Rule => {
-      const isElsewhere = name[1] === 'end' && place !== 'body';
+      const isElsewhere = name[1] === 'end' && !isInBody;
       const ofPath = pageFormat && findPathProblem(value, pageFormat);
       const message = isElsewhere ? 'needs from: body, as only a body has paths' : ofPath;
       return [name, message !== undefined, message ?? ''];
     }),
     [
+      ['next', 'from'],
+      place === 'report' && pageFormat !== 'json' && pageFormat !== 'xml',
+      'needs the page format json or xml',
+    ],
+    [
+      ['page', 'reports'],
+      place === 'report' && pageFormat === 'xml' && reports === undefined,
+      'is required with next.from: report',
+    ],
+    [
+      ['next', 'at'],
+      place === 'report' && !isFieldOfReport(at ?? '', page),
+      'must be the path of a field in a report, such as /id',
+    ],
+    [['next', 'to'], place === 'report' && next.to === 'url', 'must not be url: the last report has a cursor'],
+    [
+      ['next', 'end'],
+      place === 'report' && end?.flag === undefined && end?.empty === undefined,
+      'must be a flag or {"empty": true}: every last report has the field, also that of the last page',
+    ],
+    [
+      ['next', 'end', 'empty'],
+      end?.empty !== undefined && place !== 'report',
+      `needs from: report. Elsewhere, an empty page does not show that it is the last. ${vendorAdvice}`,
+    ],
+    [['next', 'end', 'link'], end?.link !== undefined && place !== 'link', 'needs from: link'],
+    [
+      ['next', 'end', 'without'],
+      end?.without !== undefined && isWithin(at ?? '', end.without),
+      'must be another field than next.at, and not contain it: that the next page is absent is described by absent',
+    ],
+    [
       ['next', 'rejected'],
-      rejected !== undefined && place !== 'body' && end !== undefined && end.absent === undefined,
+      rejected !== undefined && !isInBody && end !== undefined && end.absent === undefined,
       'needs absent in next.end: a response without a next page in its headers would be an error before its body is read',
     ],
     [
       ['next', 'end', 'absent'],
       !hasPart,
-      'must be next.at or what contains it: that anything else is absent does not say that there is no next page',
+      'must be next.at or what contains it, and next.end.without: that anything else is absent does not say that there is no next page',
     ],
     [
       ['next', 'end', 'absent'],
-      hasPart && reports?.startsWith(`${absentPart}/`) === true,
+      hasPart && absentPart !== undefined && isWithin(reports ?? '', absentPart),
       'must not contain the reports, which every page has',
     ],
     [
@@ -431,6 +525,10 @@ export function findContradictions({ request, next = {}, page = {} }: Valid<Api>
   ]);
 }
 
+/** Whether the path leads to what is at `part`, or into it. */
+const isWithin = (path: string, part: string): boolean =>
+  path.startsWith(part) && /^([/[]|$)/.test(path.slice(part.length));
+
 function findPathProblem(path: string, pageFormat: Api['page']['format']): string | undefined {
   if (pageFormat === 'xml') {
     return xmlPath.test(path)
@@ -438,13 +536,19 @@ function findPathProblem(path: string, pageFormat: Api['page']['format']): strin
       : 'must be a path of elements without prefixes, such as /feed/link[@rel=next]/@href';
   }
   if (pageFormat !== 'json') return `has no meaning in ${pageFormat}, which has no paths`;
-  if (!jsonPointer.test(path)) return 'must be a JSON Pointer, such as /meta/next';
-  return /[[\]]/.test(path) ? noSelection : undefined;
+  return jsonPath.test(path)
+    ? undefined
+    : 'must be a JSON Pointer, such as /meta/next, in which one list may have a selection, such as /link[relation=next]/url';
 }
+
+const isFieldOfReport = (at: string, { format: pageFormat, reports }: Valid<Api['page']>): boolean =>
+  pageFormat === 'xml'
+    ? xmlPath.test(`${reports ?? '/a'}${at}`) && !at.includes('[')
+    : jsonPath.test(at) && !/[[*]|^\/$/.test(at);
 
 /** Whether a path leads to a report, or into one. Without `reports`, the reports of XML are the child elements of the root. */
 function isInReport(path: string, { format: pageFormat, reports }: Valid<Api['page']>): boolean {
-  if (pageFormat === 'json') return reports !== undefined && `${path}/`.startsWith(reports.replace(/\*$/, ''));
+  if (pageFormat === 'json') return reports !== undefined && isWithin(path, reports.replace(/\/\*$/, ''));
   if (pageFormat !== 'xml') return false;
   const names = namesOf(path);
   const reportNames = namesOf(reports ?? '/*/*');

@@ -233,11 +233,17 @@ export interface RequestProps {
    */
   readonly query?: Readonly<Record<string, string>> | undefined;
   /**
-   * The JSON body of a POST. A field whose placeholder has no value is left out.
+   * The JSON body of a POST. A field whose placeholder has no value is left out. Beside `variables`, `query` is that of GraphQL, whose braces are no placeholders.
    *
    * @example {'from':'{since}','type':'{filter.type}'}
    */
   readonly body?: JsonObject | undefined;
+  /**
+   * In place of `body`: the fields of a form, by name. A field whose placeholder has no value is left out.
+   *
+   * @example {'oldest':'{since}','latest':'{until}'}
+   */
+  readonly form?: Readonly<Record<string, string>> | undefined;
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
@@ -305,11 +311,11 @@ export interface AuthOauth2Props {
 }
 
 /** Where the next page is, and how it is requested. */
-export type NextProps = NextHeaderProps | NextLinkProps | NextBodyProps;
+export type NextProps = NextHeaderProps | NextLinkProps | NextBodyProps | NextReportProps;
 
 /** Where the next page is, and how it is requested. */
 export interface NextHeaderProps {
-  /** Where a response has the next page: in a header, in the header `Link`, or in the body. */
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report. */
   readonly from: 'header';
   /**
    * The name of the header.
@@ -317,7 +323,7 @@ export interface NextHeaderProps {
    * @example 'X-Cursor'
    */
   readonly at: string;
-  /** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+  /** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
   readonly to: ToProps;
   /**
    * How the last page says that it is the last.
@@ -329,10 +335,10 @@ export interface NextHeaderProps {
   readonly rejected?: RejectedProps | undefined;
 }
 
-/** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
-export type ToProps = 'url' | ToQueryProps | ToHeaderProps | ToBodyProps;
+/** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
+export type ToProps = 'url' | ToQueryProps | ToHeaderProps | ToBodyProps | ToFormProps;
 
-/** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+/** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
 export interface ToQueryProps {
   /**
    * The name of the parameter. One of this name in `request.query` is that of the first page.
@@ -341,14 +347,14 @@ export interface ToQueryProps {
    */
   readonly query: string;
   /**
-   * Whether a request with a cursor sends nothing else: neither `query` nor `body`.
+   * Whether a request with a cursor sends nothing else: neither `query`, `body` nor `form`.
    *
    * @default - false
    */
   readonly alone?: boolean | undefined;
 }
 
-/** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+/** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
 export interface ToHeaderProps {
   /**
    * The name of the header.
@@ -357,14 +363,14 @@ export interface ToHeaderProps {
    */
   readonly header: string;
   /**
-   * Whether a request with a cursor sends nothing else: neither `query` nor `body`.
+   * Whether a request with a cursor sends nothing else: neither `query`, `body` nor `form`.
    *
    * @default - false
    */
   readonly alone?: boolean | undefined;
 }
 
-/** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+/** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
 export interface ToBodyProps {
   /**
    * The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.
@@ -373,7 +379,23 @@ export interface ToBodyProps {
    */
   readonly body: string;
   /**
-   * Whether a request with a cursor sends nothing else: neither `query` nor `body`.
+   * Whether a request with a cursor sends nothing else: neither `query`, `body` nor `form`.
+   *
+   * @default - false
+   */
+  readonly alone?: boolean | undefined;
+}
+
+/** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
+export interface ToFormProps {
+  /**
+   * The name of the field of `request.form`.
+   *
+   * @example 'cursor'
+   */
+  readonly form: string;
+  /**
+   * Whether a request with a cursor sends nothing else: neither `query`, `body` nor `form`.
    *
    * @default - false
    */
@@ -381,7 +403,7 @@ export interface ToBodyProps {
 }
 
 /** How the last page says that it is the last. */
-export type EndProps = EndAbsentProps | EndValueProps | EndFlagProps | EndSameProps;
+export type EndProps = EndAbsentProps | EndValueProps | EndFlagProps | EndWithoutProps | EndLinkProps | EndEmptyProps | EndSameProps;
 
 /** How the last page says that it is the last. */
 export interface EndAbsentProps {
@@ -419,6 +441,44 @@ export interface EndFlagProps {
    * @default - false
    */
   readonly is?: boolean | undefined;
+  /**
+   * Whether the flag alone decides, because the last page has a next page, too. Weaker than a flag and a next page that must agree.
+   *
+   * @default - false
+   */
+  readonly decides?: boolean | undefined;
+}
+
+/** How the last page says that it is the last. */
+export interface EndWithoutProps {
+  /**
+   * The path of another field, which all pages but the last have: it decides alone, whatever is at the place of the next page.
+   *
+   * @example '/paging/next'
+   */
+  readonly without: string;
+  /**
+   * There is none: no header, no field, or null in JSON; or the path of what the last page lacks, if that contains the field.
+   *
+   * @example '/paging'
+   */
+  readonly absent?: true | string | undefined;
+}
+
+/** How the last page says that it is the last. */
+export interface EndLinkProps {
+  /**
+   * A parameter of the link with its value on the last page, which has a link, too. Every link must have the parameter.
+   *
+   * @example {'results':'false'}
+   */
+  readonly link: Readonly<Record<string, string>>;
+}
+
+/** How the last page says that it is the last. */
+export interface EndEmptyProps {
+  /** It has no reports: for a cursor in the last report only, and weaker than a flag. A short page is not the last one. */
+  readonly empty: true;
 }
 
 /** How the last page says that it is the last. */
@@ -445,7 +505,7 @@ export interface RejectedProps {
 
 /** Where the next page is, and how it is requested. */
 export interface NextLinkProps {
-  /** Where a response has the next page: in a header, in the header `Link`, or in the body. */
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report. */
   readonly from: 'link';
   /**
    * The relation of the link to the next page.
@@ -465,7 +525,7 @@ export interface NextLinkProps {
 
 /** Where the next page is, and how it is requested. */
 export interface NextBodyProps {
-  /** Where a response has the next page: in a header, in the header `Link`, or in the body. */
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report. */
   readonly from: 'body';
   /**
    * The path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as `/feed/link[@rel=next]/@href`.
@@ -473,7 +533,29 @@ export interface NextBodyProps {
    * @example '/meta/next'
    */
   readonly at: string;
-  /** Where the next request sends what is there: a cursor, in its query, a header or its body; or `url`: it is the URL of the next page, which must have the origin of the service. */
+  /** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
+  readonly to: ToProps;
+  /**
+   * How the last page says that it is the last.
+   *
+   * @default - it has no next page at this place
+   */
+  readonly end?: EndProps | undefined;
+  /** How a response with status 200 says that the cursor has expired. The run then starts over. */
+  readonly rejected?: RejectedProps | undefined;
+}
+
+/** Where the next page is, and how it is requested. */
+export interface NextReportProps {
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report. */
+  readonly from: 'report';
+  /**
+   * The path of a field in each report: the cursor is that of the last report of the page.
+   *
+   * @example '/id'
+   */
+  readonly at: string;
+  /** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
   readonly to: ToProps;
   /**
    * How the last page says that it is the last.

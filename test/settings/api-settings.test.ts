@@ -99,6 +99,45 @@ const described = {
     next: { from: 'body', at: '/nextCursorMark', to: { query: 'cursorMark' }, end: { same: true } },
     page: { format: 'json', reports: '/response/docs/*' },
   },
+  'a flag that decides although a cursor is there, in GraphQL': {
+    request: {
+      method: 'POST',
+      path: '/graphql',
+      body: { query: '{ events(since: $since) { nodes {id} } }', variables: { since: '{since}', after: null } },
+    },
+    auth: { kind: 'bearer' },
+    next: {
+      ...body,
+      at: '/data/events/pageInfo/endCursor',
+      to: { body: '/variables/after' },
+      end: { flag: '/data/events/pageInfo/hasNextPage', decides: true },
+    },
+    page: { format: 'json', reports: '/data/events/nodes/*', error: '/errors' },
+  },
+  'another field that decides, and an item that is selected': {
+    request: { path: '/posts' },
+    auth: { kind: 'bearer' },
+    next: { ...body, at: '/paging/all[rel=next]/after', end: { without: '/paging/next', absent: '/paging' } },
+    page: json,
+  },
+  'a parameter of a link': {
+    request: { path: '/events' },
+    auth: { kind: 'bearer' },
+    next: { from: 'link', end: { link: { results: 'false' } } },
+    page: json,
+  },
+  'the last report, and a form': {
+    request: { method: 'POST', path: '/charges', form: { since: '{since}', limit: '{size}' } },
+    auth: { kind: 'bearer' },
+    next: { from: 'report', at: '/id', to: { form: 'starting_after' }, end: { flag: '/has_more' } },
+    page: json,
+  },
+  'the last report, and an empty page': {
+    request: { path: '/feed' },
+    auth: { kind: 'bearer' },
+    next: { from: 'report', at: '/@id', to: { query: 'after' }, end: { empty: true } },
+    page: xml,
+  },
 } as const;
 const base = described['JSON with a cursor'];
 const feed = described['a URL in XML'];
@@ -125,14 +164,16 @@ describe('a description', () => {
       'BIN',
       'XML',
       'XML',
-      'JSON',
-      'JSON',
-      'JSON',
+      ...Array.from({ length: 7 }, () => 'JSON'),
+      'XML',
     ]);
     const bounds = parsed.map((api) => requestDates({ api }).upperBound);
-    expect(bounds).toEqual(['{until}', ...Array.from({ length: 8 }, () => undefined), '{until}']);
+    expect(bounds.flatMap((bound, index) => (bound === undefined ? [] : [[index, bound]]))).toEqual([
+      [0, '{until}'],
+      [9, '{until}'],
+    ]);
     expect(new Set(parsed.map((one) => apiOfRequest({ api: one }).pagination))).toEqual(
-      new Set(['body cursor', 'link url', 'header cursor', 'body url']),
+      new Set(['body cursor', 'link url', 'header cursor', 'body url', 'report cursor']),
     );
   });
 
@@ -168,7 +209,7 @@ describe('a description', () => {
     ],
     ['next.from: offsets and page numbers are refused', next({ from: 'page' })],
     [
-      'next.end: must have one of absent, value, flag or same, or absent beside value. An end by a short or an empty page is refused',
+      'next.end: must have one of absent, value, flag, without, link, empty or same, or absent beside value or without. An end by a short page is refused',
       next({ end: 'short' }),
     ],
     ['next.at: is in a report, so that a short page would count as the last one', next({ at: '/data/99/id' })],
@@ -226,7 +267,7 @@ describe('a description', () => {
     ['next.end.value: must be a string', next({ end: { value: null, absent: true } })],
     ['next.at: must be a relation, such as next', { ...base, next: { from: 'link', at: 'rel="next"' } }],
     ['next.to: has no meaning for link', { ...base, next: { from: 'link', to: body.to } }],
-    ['next.to: is required, and must have one of query, header and body', next({ to: undefined })],
+    ['next.to: is required, and must have one of query, header, body and form', next({ to: undefined })],
     ['next.from: must not be link for POST', { ...base, request: post, next: { from: 'link' } }],
     [
       'next.end.flag: needs from: body, as only a body has paths',
@@ -274,7 +315,46 @@ describe('a description', () => {
       { ...described['a link'], page: { format: 'csv', columns: 'id,text\r\n' } },
     ],
     ['next.at: must be a JSON Pointer, such as /meta/next', next({ at: 'meta.next' })],
-    ['next.at: must not have brackets', next({ at: '/link[relation=next]/url' })],
+    ['next.at: must be a JSON Pointer, such as /meta/next, in which one', next({ at: '/a[b=c]/d[e=f]' })],
+    ['next.at: must be a JSON Pointer, such as /meta/next, in which one', next({ at: '/a[0]/d' })],
+    ['next.at: is in a report', next({ at: '/data[last=true]/id' })],
+    ['next.end.decides: has no meaning beside absent', next({ end: { absent: true, decides: true } })],
+    ['next.end.without: must be another field than next.at', next({ end: { without: '/meta' } })],
+    ['next.end.absent: must be next.at or what contains it, and', next({ end: { without: '/a/b', absent: '/meta' } })],
+    ['next.end.link: needs from: link', next({ end: { link: { results: 'false' } } })],
+    ['next.end.link: must have one parameter', { ...base, next: { from: 'link', end: { link: {} } } }],
+    ['next.end.without: needs from: body', { ...base, next: { from: 'link', end: { without: '/a' } } }],
+    ['next.end.empty: needs from: report', next({ end: { empty: true } })],
+    ['next.end: must be a flag or {"empty": true}', next({ from: 'report', at: '/id' })],
+    ['next.end: must be a flag or {"empty": true}', next({ from: 'report', at: '/id', end: { absent: true } })],
+    [
+      'next.at: must be the path of a field in a report',
+      next({ from: 'report', at: '/data/*/id', end: { empty: true } }),
+    ],
+    [
+      'next.at: must be the path of a field in a report',
+      inXml({ from: 'report', at: '/id[@a=b]', end: { empty: true } }),
+    ],
+    ['next.to: must not be url', next({ from: 'report', at: '/id', to: 'url', end: { empty: true } })],
+    ['page.reports: is required with next.from: report', inXml({ from: 'report' }, { reports: undefined })],
+    [
+      'next.from: needs the page format json or xml',
+      { ...described['a link'], next: { from: 'report', at: '/id', to: body.to, end: { empty: true } } },
+    ],
+    ['request.form: needs the method POST', request({ form: {} })],
+    ['request.form: takes the place of body', { ...base, request: { ...post, form: {} } }],
+    [
+      'request.form.page: offsets and page numbers',
+      { ...base, request: { method: 'POST', path: '/', form: { page: '1' } } },
+    ],
+    ['request.form.a: {from} is unknown', { ...base, request: { method: 'POST', path: '/', form: { a: '{from}' } } }],
+    ['next.to.form: needs request.form', next({ to: { form: 'cursor' } })],
+    [
+      'next.to.body: must be form',
+      { ...base, request: { method: 'POST', path: '/', form: {} }, next: { ...body, to: { body: '/cursor' } } },
+    ],
+    ['request.body.query: {id} is unknown', inBody({ query: '{id}' })],
+    ['request.body.variables.a: {id} is unknown', inBody({ query: '{id}', variables: { a: '{id}' } })],
     ['page.reports: must be the JSON Pointer of a list', page({ reports: '/data[0]/*' })],
     ['page.error: must be a JSON Pointer', page({ error: '/~2' })],
     ['next.at: must be a path of elements', inXml({ at: '/feed//link' })],
@@ -383,15 +463,34 @@ describe('any description', () => {
 
   const step = fc.tuple(
     fc.constantFrom('a', 'ü', '*', '@b', '~1', '0', 'b:c', ''),
-    fc.constantFrom('', '', '[@a=x y]', '[@a="x"]', "[@a='x']", '[@a="]', `[@a='x"]`, '[@a:b=x]', '[@a=]', '[1]'),
+    fc.constantFrom(
+      '',
+      '',
+      '[@a=x y]',
+      '[@a="x"]',
+      "[@a='x']",
+      '[@a="]',
+      `[@a='x"]`,
+      '[@a:b=x]',
+      '[@a=]',
+      '[a=x]',
+      "[a='x']",
+      '[~1=]',
+      '[1]',
+    ),
   );
   const paths = fc.array(step, { maxLength: 4 }).map((steps) => steps.map((parts) => `/${parts.join('')}`).join(''));
 
   it('has paths that the check of its pages understands', async () => {
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(base, feed), paths, async (description, path) => {
-        for (const parts of [{ error: path }, { reports: path }]) {
-          const { data } = parse({ ...description, page: { ...description.page, ...parts } });
+        for (const parts of [{ error: path }, { reports: path }, {}]) {
+          const next = { from: 'report', at: path, to: body.to, end: { empty: true } };
+          const { data } = parse({
+            ...description,
+            ...(Object.keys(parts).length === 0 && { next }),
+            page: { ...description.page, ...parts },
+          });
           const createCheck = data && (await loadPageCheck(data));
           expect(() => createCheck?.(String)).not.toThrow();
         }

@@ -25,7 +25,7 @@ export interface RequestedPage {
 
 type Next = Api['next'];
 type End = AnyOf<NonNullable<Next['end']>>;
-type Document = Pick<FormatCheck, 'value'>;
+type Document = Pick<FormatCheck, 'value' | 'reports' | 'inLastReport'>;
 
 /** What a response has at `next.at`. Without `text`: nothing. */
 interface Found {
@@ -36,14 +36,14 @@ interface Found {
   readonly type?: PathValue['type'];
 }
 
-/** `header` is the name of the header that has it; `inHeaders` and `inBody` find it. */
+/** `header` is the name of the header that has it; `inHeaders` and `inBody` find it. Undefined: the page says that it is the last. */
 type Codec<Kind extends Next> =
   | {
       readonly header: (next: Kind) => string;
-      readonly inHeaders: (context: ErrorContext, next: Kind, headers: Headers) => Found;
+      readonly inHeaders: (context: ErrorContext, next: Kind, headers: Headers) => Found | undefined;
     }
   | {
-      /** Undefined: a document that says that there are no reports need not have a place for it. */
+      /** Undefined also for a document that says that there are no reports: it need not have a place for it. */
       readonly inBody: (page: RequestedPage, next: Kind, check: Document, isEmpty: boolean) => Found | undefined;
     };
 
@@ -68,11 +68,24 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
    *     link: </api/v1/logs?after=17>; rel="next"
    *     {"from": "link"}
    *
+   *     link: </api/0/events/?cursor=0:100:0>; rel="next"; results="false"
+   *     {"from": "link", "end": {"link": {"results": "false"}}}
+   *
    * Refused: a header that cannot be read, more than one link with the relation, and one that a reader may or may not take for it.
    */
   link: {
     header: () => 'link',
-    inHeaders: (context, { at }, headers) => ({ text: linkTo(context, at, allValues(headers.link)), what: 'link' }),
+    inHeaders(context, { at, end: described }, headers) {
+      const link = linkTo(context, at, allValues(headers.link));
+      const found = { text: link?.target, what: 'link' };
+      const end: End = described ?? {};
+      const [parameter] = Object.entries(end.link ?? {});
+      if (link === undefined || parameter === undefined) return found;
+      const [name, last] = parameter;
+      const value = link.parameters.get(name.toLowerCase());
+      if (value === undefined) throw contractError(context, `the link to ${at} has no parameter ${name}`);
+      return value === last ? undefined : found;
+    },
   },
   /**
    *     {"data": […], "meta": {"next": "Zmlyc3Q"}}
@@ -81,12 +94,23 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
    *     <ListBucketResult>…<NextContinuationToken>1/j</NextContinuationToken></ListBucketResult>
    *     {"from": "body", "at": "/ListBucketResult/NextContinuationToken", "to": {"query": "continuation-token"}}
    *
+   *     {"data": […], "pageInfo": {"hasNextPage": false, "endCursor": "Y3Vyc29y"}}
+   *     {"from": "body", "at": "/pageInfo/endCursor", "to": …, "end": {"flag": "/pageInfo/hasNextPage", "decides": true}}
+   *
+   *     {"data": […], "paging": {"cursors": {"after": "QVFI"}, "next": "https://…"}}
+   *     {"from": "body", "at": "/paging/cursors/after", "to": …, "end": {"without": "/paging/next"}}
+   *
    * Refused: an object, a boolean, a body without a place for it, and a flag that contradicts it.
    */
   body: {
-    inBody({ context, api }, { at, end: described }, check, isEmpty) {
+    inBody(page, { at, end: described }, check, isEmpty) {
+      const { context, api } = page;
       const end: End = described ?? {};
       const value = check.value(at);
+      const isThere = hasValue(value);
+      const more = saysMore(page, end, check, isEmpty && !isThere);
+      const isDescribed = end.flag !== undefined || end.without !== undefined;
+      if (isDescribed && more !== true && (end.flag === undefined || end.decides === true)) return undefined;
       const found = { text: textIn(api.page, value), what: `value at ${at}`, type: value.type };
       const none = { ...found, text: undefined };
       if (value.type === 'object' || value.type === 'array')
@@ -94,20 +118,13 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
       // Sent back as text, `false` would select the first page again, or nothing.
       if (value.type === 'boolean' && found.text !== end.value)
         throw contractError(context, `the value at ${at} is a boolean, and no cursor`);
-      const isThere = hasValue(value);
-      if (end.flag !== undefined) {
-        const flag = textIn(api.page, check.value(end.flag));
-        const isLast = flag === String(end.is ?? false);
-        if (isEmpty && !isThere && flag !== String(!(end.is ?? false))) return undefined;
-        if (flag !== 'true' && flag !== 'false') {
-          throw contractError(context, `the flag at ${end.flag} is neither true nor false`);
-        }
+      if (isDescribed) {
         const hasNext = isThere && found.text !== '';
-        if (hasNext === isLast) {
-          const problem = `the flag at ${end.flag} is ${flag}, but there is ${hasNext ? 'a' : 'no'} next page at ${at}`;
-          throw contractError(context, problem);
-        }
-        return hasNext ? found : undefined;
+        if (more === undefined || (!more && !hasNext)) return undefined;
+        if (more && hasNext) return found;
+        const what =
+          end.flag === undefined ? `it has ${end.without}` : `the flag at ${end.flag} is ${more !== (end.is ?? false)}`;
+        throw contractError(context, `${what}, but there is ${hasNext ? 'a' : 'no'} next page at ${at}`);
       }
       /** What is absent on the last page: the value itself, or what contains it. */
       const absent = typeof end.absent === 'string' ? end.absent : at;
@@ -117,6 +134,27 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
       if (!part.parent) throw contractError(context, withoutPlace(api, end, check, absent));
       if (isPartThere && !isThere) throw contractError(context, `it has ${absent}, but no next page at ${at}`);
       return isThere ? found : none;
+    },
+  },
+  /**
+   *     {"data": [{"id": "ch_1"}, {"id": "ch_2"}], "has_more": true}
+   *     {"from": "report", "at": "/id", "to": {"query": "starting_after"}, "end": {"flag": "/has_more"}}
+   *
+   * Refused: a last report without the field, and a page without reports of which the flag says that it is not the last.
+   */
+  report: {
+    inBody(page, { at, end: described }, check, isEmpty) {
+      const { context, api } = page;
+      const end: End = described ?? {};
+      const hasReports = !isEmpty && check.reports !== 0;
+      const more = end.empty === true ? hasReports : saysMore(page, end, check, isEmpty);
+      if (more !== true) return undefined;
+      if (!hasReports) throw contractError(context, 'it says that there are more reports, but has none');
+      const value = check.inLastReport ?? { parent: false };
+      const text = textIn(api.page, value);
+      if (text === undefined || value.type === 'boolean')
+        throw contractError(context, `the last report has no text or number at ${at}, which is the cursor`);
+      return { text, what: `value at ${at} in the last report`, type: value.type };
     },
   },
 };
@@ -134,7 +172,9 @@ export function nextCursorInHeaders(
 ): Cursor | null | undefined {
   const { context, api } = page;
   const codec = codecOf(api.next);
-  return 'inHeaders' in codec ? toCursor(page, codec.inHeaders(context, api.next, headers), mayBeAbsent) : undefined;
+  if (!('inHeaders' in codec)) return undefined;
+  const found = codec.inHeaders(context, api.next, headers);
+  return found === undefined ? null : toCursor(page, found, mayBeAbsent);
 }
 
 /** @throws ContractError if a response without content, which says that there are no reports, has a next page */
@@ -158,6 +198,31 @@ export function nextCursorInBody(page: RequestedPage, check: Document, isEmpty: 
   const codec = codecOf(page.api.next);
   const found = 'inBody' in codec ? codec.inBody(page, page.api.next, check, isEmpty) : undefined;
   return found === undefined ? null : toCursor(page, found);
+}
+
+/**
+ * Whether a field other than the next page says that there is one. Undefined: no such field is described, or it is absent and
+ * `mayBeAbsent`.
+ */
+function saysMore(
+  { context, api }: RequestedPage,
+  end: End,
+  check: Document,
+  mayBeAbsent: boolean,
+): boolean | undefined {
+  const { flag, is = false, without, absent } = end;
+  if (flag !== undefined) {
+    const text = textIn(api.page, check.value(flag));
+    if (text === 'true' || text === 'false') return text !== String(is);
+    if (mayBeAbsent) return undefined;
+    throw contractError(context, `the flag at ${flag} is neither true nor false`);
+  }
+  if (without === undefined) return undefined;
+  const field = check.value(without);
+  if (hasValue(field)) return true;
+  const part = typeof absent === 'string' ? check.value(absent) : field;
+  if (mayBeAbsent || field.parent || (!hasValue(part) && part.parent)) return false;
+  throw contractError(context, withoutPlace(api, end, check, without));
 }
 
 const hasValue = ({ type }: PathValue): boolean => type !== undefined && type !== 'null';
@@ -187,7 +252,7 @@ function toCursor(page: RequestedPage, { text, what, type }: Found, mayBeAbsent 
   if (text === '') throw contractError(context, `the ${what} is empty`);
   if (containsKey(text, context.keys)) throw contractError(context, 'the cursor contains the API key');
   // Node.js decodes headers as Latin-1, so that a URL with other characters would become another URL.
-  if (api.next.from !== 'body' && !isPrintableAscii(text))
+  if ('inHeaders' in codecOf(api.next) && !isPrintableAscii(text))
     throw contractError(context, `the ${what} is not printable ASCII`);
   const cursor = isUrl(api)
     ? localPath(page, text, what)
@@ -218,13 +283,19 @@ function localPath({ context, requested }: RequestedPage, value: string, what: s
 
 const pathOf = ({ pathname, search }: URL): string => `${pathname}${search}`;
 
+interface Link {
+  readonly target: string;
+  /** By lower-case name. */
+  readonly parameters: ReadonlyMap<string, string>;
+}
+
 /**
- * The target of the only link with the relation `relation` in a header `Link` (RFC 8288); undefined if there is none. A header that
+ * The only link with the relation `relation` in a header `Link` (RFC 8288); undefined if there is none. A header that
  * cannot be read is an error, and so is a link that a reader may or may not take for it: one with an anchor (it leads on from
  * another resource), or with a relation such as `'next'` or `https://example.com/next`.
  */
-function linkTo(context: ErrorContext, relation: string, header: string): string | undefined {
-  const targets: string[] = [];
+function linkTo(context: ErrorContext, relation: string, header: string): Link | undefined {
+  const links: Link[] = [];
   const wanted = relation.toLowerCase();
   let position = 0;
   // In steps, each of which is over after a single pass: a pattern of all links takes exponential time for some headers.
@@ -239,14 +310,14 @@ function linkTo(context: ErrorContext, relation: string, header: string): string
     // A list may have empty elements (RFC 9110, section 5.6.1).
     const target = read(/[\s,]*<([^>]*)>/y)?.[1];
     const relations: (readonly string[])[] = [];
-    const names = new Set<string>();
+    const parameters = new Map<string, string>();
     for (
       let match;
       (match = read(/\s*;\s*([\w!#$&+.^`|~-]+\*?)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*)))?/y)) !== null;
     ) {
       const [, name = '', quoted, token = ''] = match;
-      names.add(name.toLowerCase());
       const value = quoted?.replaceAll(/\\(.)/g, '$1') ?? token;
+      parameters.set(name.toLowerCase(), value);
       if (name.toLowerCase() === 'rel') relations.push(value.toLowerCase().split(/\s+/));
     }
     if (target === undefined || read(/\s*(?:,|$)/y) === null)
@@ -255,18 +326,18 @@ function linkTo(context: ErrorContext, relation: string, header: string): string
     const [first = [], ...others] = relations;
     const isWanted = first.includes(wanted);
     const isUnclear =
-      names.has('rel*') ||
+      parameters.has('rel*') ||
       (isWanted
-        ? names.has('anchor')
+        ? parameters.has('anchor')
         : others.flat().includes(wanted) || relations.flat().some((one) => resembles(one, wanted)));
     if (isUnclear) {
       const shown = presentable(header.slice(start, position).replace(/,$/, '').trim(), context.keys, 150);
       throw contractError(context, `the header Link has a link that may lead to ${relation}, or not: ${shown}`);
     }
-    if (isWanted) targets.push(target);
+    if (isWanted) links.push({ target, parameters });
   }
-  if (targets.length > 1) throw contractError(context, `there is more than one link to ${relation}`);
-  return targets[0];
+  if (links.length > 1) throw contractError(context, `there is more than one link to ${relation}`);
+  return links[0];
 }
 
 /** Whether it is the wanted relation in quotes, in a list, or at the end of a URI. */

@@ -8,7 +8,7 @@ import { filterBefore, filterOf } from '../../core/filter.ts';
 import type { Cursor, ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
 import type { PageRequest } from '../../core/ports.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
-import { placeholdersIn } from '../../settings/api-request.ts';
+import { isGraphql, placeholdersIn } from '../../settings/api-request.ts';
 import { type Api, isUrl, mediaTypesOf, unitOfDates } from '../../settings/api-settings.ts';
 import type { AnyOf } from '../../settings/fields.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
@@ -54,20 +54,24 @@ function contractApi(
 /** The request in undici's form, without origin, signal, and the header that authenticates it. */
 export function httpRequest(base: URL, api: RequestedApi, request: PageRequest, settings: RequestSettings) {
   const first = firstRequest(base.pathname, api, request);
-  const { path, query, headers, body } = request.cursor === null ? first : withCursor(api, first, request.cursor);
+  const { path, query, headers, body, form } = request.cursor === null ? first : withCursor(api, first, request.cursor);
   // The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2).
   const search = query.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join('&');
+  const type = form !== undefined ? 'application/x-www-form-urlencoded' : body && 'application/json';
   return {
     method: api.request.method,
     path: search === '' ? path : `${path}${path.includes('?') ? '&' : '?'}${search}`,
     headers: {
       ...commonHeaders(settings),
       ...(settings.api === undefined ? {} : { accept: mediaTypesOf(api.page).join(', '), 'cache-control': 'no-cache' }),
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(type === undefined ? {} : { 'content-type': type }),
       'accept-encoding': settings.compression ? 'gzip' : 'identity',
       ...headers,
     },
-    body: body && JSON.stringify(body),
+    body:
+      form === undefined
+        ? body && JSON.stringify(body)
+        : new URLSearchParams(form.map(([...field]) => field)).toString(),
   };
 }
 
@@ -75,24 +79,30 @@ export function httpRequest(base: URL, api: RequestedApi, request: PageRequest, 
 interface RequestParts {
   /** With the fixed part of the query. */
   readonly path: string;
-  readonly query: readonly (readonly [name: string, value: string])[];
+  readonly query: readonly Parameter[];
   readonly headers: Readonly<Record<string, string>>;
-  /** Undefined: GET. */
+  /** Undefined: GET, or a form. */
   readonly body?: JsonObject;
+  readonly form?: readonly Parameter[];
 }
+
+type Parameter = readonly [name: string, value: string];
 
 /** The request for the first page of a run (docs/service-contract.md, section 4.1, rule 6). */
 function firstRequest(basePath: string, api: RequestedApi, request: PageRequest): RequestParts {
-  const { path, query = {}, method, body = {} } = api.request;
+  const { path, query, method, body = {}, form } = api.request;
   const values = valuesOf(api, request);
-  return {
-    path: `${basePath.replace(/\/+$/, '')}${render(path, values, encodeURIComponent) ?? missing(path)}`,
-    query: Object.entries(query).flatMap(([name, text]) => {
+  const parameters = (templates: Readonly<Record<string, string>> = {}): readonly Parameter[] =>
+    Object.entries(templates).flatMap(([name, text]) => {
       const value = render(text, values);
       return value === undefined ? [] : [[name, value] as const];
-    }),
+    });
+  return {
+    path: `${basePath.replace(/\/+$/, '')}${render(path, values, encodeURIComponent) ?? missing(path)}`,
+    query: parameters(query),
     headers: {},
-    body: method === 'GET' ? undefined : ((fill(body, values) ?? {}) as JsonObject),
+    body: method === 'GET' || form !== undefined ? undefined : ((fillBody(body, values) ?? {}) as JsonObject),
+    form: form && parameters(form),
   };
 }
 
@@ -104,11 +114,14 @@ const targetOf = ({ to }: AnyOf<Api['next']>): CursorTarget => (typeof to === 'o
 function withCursor(api: Api, first: RequestParts, cursor: Cursor): RequestParts {
   // The path and query of a link, as the service wrote them.
   if (isUrl(api)) return { ...first, path: cursor, query: [] };
-  const { query, header, body = '', alone = false } = targetOf(api.next);
-  const parts = alone ? { ...first, query: [], body: first.body && {} } : first;
-  if (query !== undefined) {
-    return { ...parts, query: [...parts.query.filter(([name]) => name !== query), [query, cursor]] };
-  }
+  const { query, header, form, body = '', alone = false } = targetOf(api.next);
+  const parts = alone ? { ...first, query: [], body: first.body && {}, form: first.form && [] } : first;
+  const replace = (parameters: readonly Parameter[], name: string): readonly Parameter[] => [
+    ...parameters.filter(([each]) => each !== name),
+    [name, cursor],
+  ];
+  if (query !== undefined) return { ...parts, query: replace(parts.query, query) };
+  if (form !== undefined) return { ...parts, form: replace(parts.form ?? [], form) };
   if (header !== undefined) return { ...parts, headers: { [header]: cursor } };
   const value = isJsonText(api) ? (JSON as JsonWithRawValues).rawJSON(cursor) : cursor;
   return { ...parts, body: withValueAt(parts.body, keysOf(body), value) as JsonObject };
@@ -116,8 +129,9 @@ function withCursor(api: Api, first: RequestParts, cursor: Cursor): RequestParts
 
 /** What the request for the first page has in the place of a cursor: `*`, for example. */
 export function firstCursor(api: RequestedApi, request: PageRequest): string | undefined {
-  const { query, body } = firstRequest('', api, request);
+  const { query, body, form = [] } = firstRequest('', api, request);
   const target = targetOf(api.next);
+  if (target.form !== undefined) return form.find(([name]) => name === target.form)?.[1];
   if (target.body === undefined) return query.find(([name]) => name === target.query)?.[1];
   const value = keysOf(target.body).reduce<unknown>(
     (parent, key) => (typeof parent === 'object' ? (parent as JsonObject | null)?.[key] : undefined),
@@ -128,7 +142,7 @@ export function firstCursor(api: RequestedApi, request: PageRequest): string | u
 
 /** A cursor from JSON is the text of a JSON value, so that a number with twenty digits is sent back as it was received. */
 export const isJsonText = ({ next, page }: Pick<Api, 'next' | 'page'>): boolean =>
-  next.from === 'body' && page.format === 'json' && targetOf(next).body !== undefined;
+  (next.from === 'body' || next.from === 'report') && page.format === 'json' && targetOf(next).body !== undefined;
 
 /** Node.js has it, but TypeScript does not know it yet. */
 type JsonWithRawValues = JSON & { rawJSON(text: string): unknown };
@@ -208,6 +222,12 @@ function missing(template: string): never {
   const message = `api.request: ${template} needs a value for each of its placeholders. Set it in the export`;
   throw new ExportError('ConfigurationError', message);
 }
+
+/** The query of GraphQL has braces of its own. */
+const fillBody = (body: JsonObject, values: Values): JsonValue | undefined =>
+  isGraphql(body)
+    ? { ...(fill({ ...body, query: '' }, values) as JsonObject), query: body.query ?? '' }
+    : fill(body, values);
 
 /** `template` with its placeholders replaced. A field without a value is left out. */
 function fill(template: JsonValue, values: Values): JsonValue | undefined {

@@ -18,6 +18,8 @@ export interface FormatCheck {
   readonly rootName: string | null;
   /** What stands at one of the paths that were asked for. */
   value(path: string): PathValue;
+  /** What stands in the last report; `parent` says whether there is one. Absent: the format cannot tell. */
+  readonly inLastReport?: PathValue;
 }
 
 export interface PathValue {
@@ -34,6 +36,8 @@ export interface CheckOptions {
   readonly paths: readonly string[];
   /** Where the reports stand, in the same syntax. undefined: by the format's own rule. */
   readonly reports?: string;
+  /** Where a value stands in each report, of which `inLastReport` returns the last one. It needs `reports`. */
+  readonly inLastReport?: string | undefined;
   /** How a problem quotes a name from the page. */
   readonly present: (name: string) => string;
 }
@@ -44,7 +48,7 @@ export type CreateCheck = (options: CheckOptions) => FormatCheck;
 export const maxValueLength = 64 * 1024;
 
 /** What a format does with the text of a page. */
-interface TextReader extends Pick<FormatCheck, 'reports'> {
+interface TextReader extends Pick<FormatCheck, 'reports' | 'inLastReport'> {
   /** Returns a problem in the text, or undefined. */
   read(text: string): string | undefined;
   /** The text is over, and not empty. Returns a problem of the text as a whole, or undefined. */
@@ -101,5 +105,8 @@ export function checkText(reader: TextReader): FormatCheck {
       return reader.rootName ?? null;
     },
     value: (path) => reader.value?.(path) ?? { parent: false },
+    get inLastReport() {
+      return reader.inLastReport;
+    },
   };
 }

@@ -39,7 +39,8 @@ export async function loadPageCheck({ page, next }: Api): Promise<CreatePageChec
   const createCheck = await load();
   const paths = [...new Set(pathsOf({ page, next }).map(({ value }) => value))];
   const { reports }: AnyOf<Api['page']> = page;
-  return (present) => Object.assign(createCheck({ paths, reports, present }), { document });
+  const inLastReport = next.from === 'report' ? next.at : undefined;
+  return (present) => Object.assign(createCheck({ paths, reports, inLastReport, present }), { document });
 }
 
 /** XML that is indented has white space around its values. */

@@ -5,6 +5,7 @@
  *
  * has two reports at `/data/*`, its next cursor at `/meta/next` and an end flag at `/meta/more`. Paths are JSON
  * Pointers (RFC 6901). `reports` is the pointer of an array, followed by `/*`; without it, reports are not counted.
+ * A path may select the item of an array by a field: `/link[rel=next]/url`.
  *
  * A byte order mark is accepted, as RFC 8259 allows. So are duplicate keys and halves of surrogate pairs (`\ud800`),
  * except at the paths: their meaning depends on who reads them.
@@ -23,15 +24,31 @@ const maxDepth = 1_000;
 interface Node {
   readonly path: string;
   readonly children: Map<string, Node>;
+  /** Of an array: what is read of each item, whatever its index. */
+  readonly items: ItemRule[];
+  /** Of an item that such rules read: called at its end. Returns a problem, or undefined. */
+  accept?: () => string | undefined;
   /** Set when the value is found. */
   type?: ValueType;
   text?: string;
 }
 
-export const createJsonCheck: CreateCheck = ({ paths, reports }) => {
+/** What is read of an item of an array, into a copy of `part`. */
+interface ItemRule {
+  readonly part: Node;
+  /** A further field of the item that is read. */
+  readonly key?: string;
+  /** The item is complete. Returns a problem, or undefined. */
+  readonly accept: (item: Node) => string | undefined;
+}
+
+export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport }) => {
   const root = newNode('');
   for (const path of paths) addNode(root, path);
   const container = reports === undefined ? undefined : addNode(root, containerPath(reports));
+  const lastReport = newNode('');
+  const valueOfLast = inLastReport === undefined ? undefined : addNode(lastReport, inLastReport);
+  if (valueOfLast !== undefined) container?.items.push({ part: lastReport, accept: copyTo(lastReport) });
   const reader = createJsonReader({ root, container });
 
   return checkText({
@@ -41,10 +58,15 @@ export const createJsonCheck: CreateCheck = ({ paths, reports }) => {
     },
     value(path) {
       const { type, text } = addNode(root, path);
+      const selection = path.lastIndexOf('[');
+      if (selection >= 0) return { parent: addNode(root, path.slice(0, selection)).type === 'array', type, text };
       const slash = path.lastIndexOf('/');
       const parent = addNode(root, path.slice(0, slash)).type;
       const isIndex = parent === 'array' && /^\d+$/.test(path.slice(slash + 1));
       return { parent: path === '' || parent === 'object' || isIndex, type, text };
+    },
+    get inLastReport() {
+      return { parent: lastReport.type === 'object', type: valueOfLast?.type, text: valueOfLast?.text };
     },
   });
 };
@@ -73,10 +95,10 @@ export function createJsonReader({ root, container, many = false }: ReaderOption
   let value: Node | undefined;
 
   const childOf = (frame: (typeof frames)[number]): Node | undefined => {
-    const { children } = frame.node;
+    const { children, items } = frame.node;
     // A text for each index of a list of a million grew the heap by 80 MiB.
-    if (children.size === 0) return undefined;
-    return children.get(frame.isArray ? String(frame.nextIndex++) : frame.key);
+    const child = children.size === 0 ? undefined : children.get(frame.isArray ? String(frame.nextIndex++) : frame.key);
+    return frame.isArray && items.length > 0 ? startItem(items, child) : child;
   };
   /** The node of a value that starts here. */
   const startValue = (type: ValueType): Node | undefined => {
@@ -100,13 +122,17 @@ export function createJsonReader({ root, container, many = false }: ReaderOption
     const node = startValue(type);
     depth += 1;
     if (depth > maxDepth) problem ??= `nested deeper than ${maxDepth} levels`;
-    if (node === undefined || (node.children.size === 0 && node !== container)) skipped += 1;
+    const isRead = node !== undefined && (node.children.size > 0 || node.items.length > 0 || node === container);
+    if (!isRead) skipped += 1;
     else frames.push({ node, isArray: type === 'array', nextIndex: 0, key: '' });
   };
   const endContainer = (): void => {
     depth -= 1;
-    if (skipped > 0) skipped -= 1;
-    else frames.pop();
+    if (skipped > 0) {
+      skipped -= 1;
+      return;
+    }
+    problem ??= frames.pop()?.node.accept?.();
   };
   const readChunk = (chunk: string): void => {
     // A longer key is none of those that lead to a value.
@@ -117,6 +143,7 @@ export function createJsonReader({ root, container, many = false }: ReaderOption
   };
   const endValue = (): void => {
     if (value?.text?.isWellFormed() === false) problem ??= `half a surrogate pair in the value at ${value.path}`;
+    problem ??= value?.accept?.();
     value = undefined;
   };
 
@@ -191,7 +218,61 @@ export function createJsonReader({ root, container, many = false }: ReaderOption
 }
 
 export function newNode(path: string): Node {
-  return { path, children: new Map() };
+  return { path, children: new Map(), items: [] };
+}
+
+/** Reads an item into a copy of all that is asked of it: by the rules, and at its index. */
+function startItem(items: readonly ItemRule[], atIndex: Node | undefined): Node {
+  const rules = atIndex === undefined ? items : [...items, { part: atIndex, accept: copyTo(atIndex) }];
+  const item = newNode('');
+  for (const { part, key } of rules) {
+    addChildren(item, part);
+    if (key !== undefined && !item.children.has(key)) item.children.set(key, newNode(`${part.path}/${key}`));
+  }
+  item.accept = () => {
+    for (const { accept } of rules) {
+      const problem = accept(item);
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  };
+  return item;
+}
+
+function addChildren(node: Node, { children }: Node): void {
+  for (const [key, child] of children) {
+    const added = node.children.get(key) ?? newNode(child.path);
+    node.children.set(key, added);
+    addChildren(added, child);
+  }
+}
+
+/** Copies what was found in an item. */
+const copyTo =
+  (node: Node) =>
+  (item: Node): undefined => {
+    node.type = item.type;
+    node.text = item.text;
+    for (const [key, child] of node.children) copyTo(child)(item.children.get(key) ?? newNode(''));
+  };
+
+/** The only item whose field `key` is `value`. */
+function selectItem(selected: Node, key: string, value: string): ItemRule {
+  const firstMissing = ({ type, path, children }: Node): string | undefined =>
+    type === undefined
+      ? path
+      : children
+          .values()
+          .map(firstMissing)
+          .find((missing) => missing !== undefined);
+  const accept = (item: Node): string | undefined => {
+    if (item.children.get(key)?.text !== value) return undefined;
+    if (selected.type !== undefined) return `there are two values at ${selected.path}`;
+    copyTo(selected)(item);
+    const missing = firstMissing(selected);
+    return missing === undefined ? undefined : `there is no value at ${missing}`;
+  };
+  return { part: selected, key, accept };
 }
 
 /** @throws Error if `reports` does not end with `/*` */
@@ -205,14 +286,28 @@ function addNode(root: Node, path: string): Node {
   if (path !== '' && !path.startsWith('/')) throw new Error(`${path} is not a JSON Pointer`);
   let node = root;
   for (const segment of path.split('/').slice(1)) {
-    const key = segment.replaceAll('~1', '/').replaceAll('~0', '~');
-    const child = node.children.get(key) ?? newNode(`${node.path}/${segment}`);
+    const [, name = segment, field, ...values] = /^([^[]*)\[([^=]+)=(?:"(.*)"|'(.*)'|(.*))\]$/.exec(segment) ?? [];
+    const key = unescape(name);
+    const child = node.children.get(key) ?? newNode(`${node.path}/${name}`);
     node.children.set(key, child);
-    node = child;
+    node =
+      field === undefined ? child : addSelection(child, unescape(field), values.find((one) => one !== undefined) ?? '');
   }
   return node;
 }
 
-function longestKey({ children }: Node): number {
-  return Math.max(0, ...Array.from(children, ([key, child]) => Math.max(key.length, longestKey(child))));
+const unescape = (name: string): string => name.replaceAll('~1', '/').replaceAll('~0', '~');
+
+function addSelection(array: Node, key: string, value: string): Node {
+  const path = `${array.path}[${key}=${value}]`;
+  const known = array.items.find(({ part }) => part.path === path);
+  if (known !== undefined) return known.part;
+  const selected = newNode(path);
+  array.items.push(selectItem(selected, key, value));
+  return selected;
+}
+
+function longestKey({ children, items }: Node): number {
+  const below = Array.from(children, ([key, child]) => Math.max(key.length, longestKey(child)));
+  return Math.max(0, ...below, ...items.map(({ part, key = '' }) => Math.max(key.length, longestKey(part))));
 }

@@ -21,13 +21,14 @@
  */
 
 import { createXmlCheck, type XmlListener } from '../xml/well-formedness.ts';
-import { type CreateCheck, maxValueLength } from './format-check.ts';
+import { type CreateCheck, maxValueLength, type PathValue } from './format-check.ts';
 
-export const createXmlFormatCheck: CreateCheck = ({ paths, reports, present }) => {
+export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport, present }) => {
   const targets = new Map(paths.map((path) => [path, newTarget(path)]));
   const counted = reports === undefined ? undefined : newTarget(reports);
-  const all = [...targets.values()].concat(counted ?? []);
-  const check = createXmlCheck(present, all.length === 0 ? undefined : followPaths(all, counted));
+  const last = inLastReport === undefined ? undefined : newTarget(`${reports}${inLastReport}`);
+  const all = [...targets.values()].concat(counted ?? [], last ?? []);
+  const check = createXmlCheck(present, all.length === 0 ? undefined : followPaths(all, counted, last));
 
   return {
     push: (chunk) => check.push(chunk),
@@ -39,13 +40,17 @@ export const createXmlFormatCheck: CreateCheck = ({ paths, reports, present }) =
     get rootName() {
       return check.rootName;
     },
-    value(path) {
-      const target = targets.get(path);
-      const parent = target?.hasParent ?? false;
-      return target === undefined || target.count === 0 ? { parent } : { parent, type: 'string', text: target.text };
+    value: (path) => valueOf(targets.get(path)),
+    get inLastReport() {
+      return { ...valueOf(last), parent: (counted?.count ?? 0) > 0 };
     },
   };
 };
+
+function valueOf(target: Target | undefined): PathValue {
+  const parent = target?.hasParent ?? false;
+  return target === undefined || target.count === 0 ? { parent } : { parent, type: 'string', text: target.text };
+}
 
 interface Step {
   readonly name: string;
@@ -89,8 +94,11 @@ function newTarget(path: string): Target {
   return { path, steps, attribute, ...found };
 }
 
-/** Of `counted`, elements are counted; of all other targets, there must not be more than one. */
-function followPaths(targets: readonly Target[], counted: Target | undefined): XmlListener {
+/**
+ * Of `counted`, elements are counted; of all other targets, there must not be more than one, and of `last` only that in the last
+ * element of `counted` stays.
+ */
+function followPaths(targets: readonly Target[], counted: Target | undefined, last: Target | undefined): XmlListener {
   let depth = 0;
   /** Those that the element of the tag that is being read may belong to. */
   let candidates: Target[] = [];
@@ -108,6 +116,7 @@ function followPaths(targets: readonly Target[], counted: Target | undefined): X
     target.matched = depth;
     if (depth >= steps.length - 1) target.hasParent = true;
     if (depth < steps.length) return undefined;
+    if (target === counted && last !== undefined) Object.assign(last, { count: 0, text: '' });
     if (attribute === undefined) {
       if (target !== counted) reading = [...reading, target];
       return find(target, '');

@@ -7,7 +7,7 @@
  * | thread | test |
  * |---|---|
  * | no initial cursor, page one only (dlt #4428) | "has no place in the document", "without the list of reports" |
- * | a cursor on the last page (dlt #3358) | "contradicts the flag: a cursor, but false" |
+ * | a cursor on the last page (dlt #3358) | "contradicts the flag: a cursor, but false", "is there on the last page, which has a flag" |
  * | an empty page in the middle (meltano/sdk #2980) | "without reports, but with a next page" |
  * | a short page (airbyte #9136), rows skipped by an offset (airbyte #21500) | test/settings/api-settings.test.ts, "is refused with" |
  * | A-B-A (botocore #3778), an endless next link (airbyte #4447) | test/core/steps/repeated-cursors.property.test.ts, whole-run.test.ts |
@@ -246,6 +246,41 @@ describe('a request', () => {
     expect([method, headers?.['content-type'], sent]).toEqual(['POST', 'application/json', expected]);
   });
 
+  const form = {
+    request: { method: 'POST', path: '/logs', form: { since: '{since}', q: '{filter.q}', size: '{size}' } },
+  };
+  it.each([
+    ['with its values', form, { filter: { q: 'a b&ü' } }, 'since=2026-11-20T02%3A00%3A00Z&q=a+b%26%C3%BC'],
+    [
+      'with the cursor',
+      { ...form, next: { ...body, to: { form: 'since' } } },
+      { cursor: asCursor('c+/=') },
+      'since=c%2B%2F%3D',
+    ],
+    [
+      'with the cursor alone',
+      { ...form, next: { ...body, to: { form: 'cursor', alone: true } } },
+      { cursor: asCursor('c') },
+      'cursor=c',
+    ],
+  ])('in a form, %s', async (_, parts, request, expected) => {
+    const { method, body: sent, headers } = (await received(parts, request)) ?? {};
+    expect([method, headers?.['content-type'], sent]).toEqual(['POST', 'application/x-www-form-urlencoded', expected]);
+  });
+
+  it('of GraphQL has the braces of its query, and the values of its variables', async () => {
+    const query = 'query ($n: Int) { issues(first: $n) { nodes {id} pageInfo { hasNextPage } } }';
+    const parts = { ...post({ query, variables: { n: '{size}', from: '{since}', after: null } }), dates: 'iso' };
+    const next = { ...body, to: { body: '/variables/after' } };
+    const first = await received({ ...parts, next }, { size: 5 });
+    expect(JSON.parse(first?.body ?? '')).toEqual({
+      query,
+      variables: { n: 5, from: '2026-11-20T02:00:00Z', after: null },
+    });
+    const second = await received({ ...parts, next }, { cursor: asCursor('"c"') });
+    expect(JSON.parse(second?.body ?? '')).toMatchObject({ query, variables: { after: 'c' } });
+  });
+
   it('has the cursor in a header, and says what it accepts', async () => {
     const cursor = asCursor('c'.repeat(12_000));
     const page = { ...json, types: ['application/vnd.a+json', 'application/json'] };
@@ -285,6 +320,18 @@ const inHeader = (end?: object) => ({ next: { from: 'header', at: 'X-Next', to: 
 const inMeta = inBody({ at: '/meta/next' });
 const flagged = inBody({ end: { flag: '/more' } });
 const flaggedLast = inBody({ end: { flag: '/isLast', is: true } });
+const connection = inBody({ at: '/info/cursor', end: { flag: '/info/more', decides: true } });
+const streamed = inBody({ end: { flag: '/isLast', is: true, decides: true } });
+const without = inBody({ at: '/paging/cursors/after', end: { without: '/paging/next', absent: '/paging' } });
+const withoutMore = inBody({ end: { without: '/meta/more' } });
+const sentry = { next: { ...link, end: { link: { results: 'false' } } } };
+const selected = inBody({ at: '/link[relation=next]/url', to: 'url' });
+const halLinks = inBody({ at: "/_links/all[rel='next']/token", end: { absent: true, value: 'none' } });
+const lastReport = (end: object, at = '/id') => ({ next: { from: 'report', at, to: { query: 'after' }, end } });
+const stripe = lastReport({ flag: '/has_more' });
+const keyset = lastReport({ empty: true });
+const lastElement = (at: string) => ({ ...lastReport({ empty: true }, at), page: { format: 'xml', reports: '/r/i' } });
+const reports = (items: string, rest = ''): Parts => ({ body: `{"data":[${items}]${rest}}` });
 const absentPart = inBody({ at: '/paging/next/after', end: { absent: '/paging' } });
 const absentElement = xml('/r/paging/next', { end: { absent: '/r/paging' } });
 const rejecting = {
@@ -378,6 +425,67 @@ describe('the next page', () => {
     ['is not announced, and empty', flagged, data('"next":"","more":false'), null],
     ['is announced by a flag that is true at the end', flaggedLast, data('"next":"a","isLast":false'), 'a'],
     ['is not announced by a flag that is true at the end', flaggedLast, data('"isLast":true'), null],
+    ['is decided by the flag alone', connection, data('"info":{"cursor":"a","more":true}'), 'a'],
+    ['is there on the last page, which has a flag', connection, data('"info":{"cursor":"a","more":false}'), null],
+    ['is null on the last page, which has a flag', connection, data('"info":{"cursor":null,"more":false}'), null],
+    ['is an object on the last page, which has a flag', streamed, data('"next":{},"isLast":true'), null],
+    ['is there beside a flag that is true at the end', streamed, data('"next":"a","isLast":false'), 'a'],
+    [
+      'is announced by another field',
+      without,
+      data('"paging":{"cursors":{"after":"a"},"next":"https://example.com"}'),
+      'a',
+    ],
+    ['is there on the last page, which lacks another field', without, data('"paging":{"cursors":{"after":"a"}}'), null],
+    ['is not there, like all that contains the other field', without, data('"x":1'), null],
+    ['is not announced by a field that is null', withoutMore, data('"next":"a","meta":{"more":null}'), null],
+    ['is announced by a parameter of the link', sentry, linked('<?a>; Results="true"; rel=next'), '/logs?a'],
+    [
+      'is not announced by a parameter of the link',
+      sentry,
+      linked('<?p>; rel=previous; results="true", <?a>; rel=next; results="false"; cursor="0:1:0"'),
+      null,
+    ],
+    [
+      'is in a selected item',
+      selected,
+      data('"link":[{"relation":"self","url":"?s"},{"url":"?a","relation":"next"}]'),
+      '/logs?a',
+    ],
+    ['is in no item', selected, data('"link":[{"relation":"self","url":"?s"},{"url":"?x"},"next",[1]]'), null],
+    ['is in an item, in which it is null', selected, data('"link":[{"relation":"next","url":null}]'), null],
+    [
+      'is in an item that has more, and means the end',
+      halLinks,
+      data('"_links":{"all":[{"rel":{"rel":"next"}},{"x":[{"rel":"next"}],"rel":"next","token":"none"}]}'),
+      null,
+    ],
+    ['is in the last report', stripe, reports('{"id":"a"},{"id":"b","sub":{"id":"c"}}', ',"has_more":true'), 'b'],
+    ['is in the last report of the last page', stripe, reports('{"id":"a"}', ',"has_more":false'), null],
+    ['is in no report, of the last page', stripe, reports('', ',"has_more":false'), null],
+    [
+      'is in the last report, after the flag',
+      stripe,
+      { body: '{"has_more":true,"data":[{"id":7},{"id":12345678901234567890}]}' },
+      '12345678901234567890',
+    ],
+    ['is in the last report, and a page without any is the last', keyset, reports('{"id":"a"},{"id":"b"}'), 'b'],
+    ['is in no report', keyset, reports(''), null],
+    ['is inside the last report', lastReport({ empty: true }, '/a/~1b'), reports('{"a":{"/b":"x"}}'), 'x'],
+    [
+      'is in the last report, and keeps its type for the body',
+      { ...post({}), next: { ...lastReport({ empty: true }).next, to: { body: '/after' } } },
+      reports('{"id":"é"}'),
+      String.raw`"\u00e9"`,
+    ],
+    [
+      'is in the last element',
+      lastElement('/id'),
+      { body: '<r><i><id>1</id></i><id>3</id><i><id>2</id></i></r>' },
+      '2',
+    ],
+    ['is an attribute of the last element', lastElement('/@id'), { body: '<r><i id="1"/><i id="2"/></r>' }, '2'],
+    ['is in no element', lastElement('/id'), { body: '<r/>' }, null],
     ['is not there, like all that contains it', absentPart, data('"x":1'), null],
     ['has null in the place of all that contains it', absentPart, data('"paging":null'), null],
     ['is in a part that may be absent', absentPart, data('"paging":{"next":{"after":"a"}}'), 'a'],
@@ -589,6 +697,52 @@ describe('the next page', () => {
       data('"x":1'),
       'nothing contains /a/b',
     ],
+    [
+      'is missing, and the flag decides',
+      connection,
+      data('"info":{"more":true}'),
+      'is true, but there is no next page',
+    ],
+    ['has a flag that decides, and is missing', connection, data('"info":{"cursor":"a"}'), 'neither true nor false'],
+    ['has a flag that decides, and is text', streamed, data('"next":"a","isLast":"no"'), 'neither true nor false'],
+    [
+      'is missing beside the field that announces it',
+      without,
+      data('"paging":{"cursors":{},"next":"x"}'),
+      'it has /paging/next, but there is no next page at /paging/cursors/after',
+    ],
+    ['has no place for the field that announces it', withoutMore, data('"next":"a"'), 'nothing contains /meta/more'],
+    ['lacks the parameter of the link', sentry, linked('<?a>; rel=next'), 'has no parameter results'],
+    ['has no link, whose parameter says the end', sentry, ok, 'not how the last page is described'],
+    [
+      'is in two items',
+      selected,
+      data('"link":[{"relation":"next","url":"?a"},{"relation":"next","url":"?a"}]'),
+      'two values',
+    ],
+    ['is missing in its item', selected, data('"link":[{"relation":"next"}]'), 'no value at /link[relation=next]/url'],
+    ['is in no list', selected, data('"link":{"relation":"next","url":"?a"}'), 'nothing contains /link'],
+    ['is twice in its item', selected, data('"link":[{"relation":"next","url":"?a","url":"?b"}]'), 'two values'],
+    [
+      'is missing in the last report',
+      stripe,
+      reports('{"id":"a"},{}', ',"has_more":true'),
+      'the last report has no text',
+    ],
+    ['is a boolean in the last report', keyset, reports('{"id":true}'), 'the last report has no text'],
+    ['is an object in the last report', keyset, reports('{"id":"a"},{"id":{"id":"b"}}'), 'the last report has no text'],
+    ['is twice in the last report', keyset, reports('{"id":"a","id":"b"}'), 'two values'],
+    ['is in a report that is no object', keyset, reports('{"id":"a"},"b"'), 'the last report has no text'],
+    ['is in no report, but the flag says more', stripe, reports('', ',"has_more":true'), 'has none'],
+    ['has a flag that is missing, beside reports', stripe, reports('{"id":"a"}'), 'neither true nor false'],
+    [
+      'is missing in the last element',
+      lastElement('/id'),
+      { body: '<r><i><id>1</id></i><i/></r>' },
+      'the last report has no',
+    ],
+    ['is twice in the last element', lastElement('/id'), { body: '<r><i><id>1</id><id>2</id></i></r>' }, 'two values'],
+    ['is nowhere, in no page', keyset, { body: '{"error":1}' }, 'nothing that contains reports'],
     ['has a flag that is missing', flagged, data('"next":"a"'), 'neither true nor false'],
     ['has a flag that is a number', flagged, data('"next":null,"more":0'), 'neither true nor false'],
     ['has no place in XML', xml('/r/l/next'), item(''), 'nothing contains /r/l/next'],
