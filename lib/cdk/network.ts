@@ -52,7 +52,7 @@ function createSecurityGroup(
     allowAllOutbound: false,
   });
   const httpsPort = 443;
-  const tokenUrls = api?.auth.kind === 'oauth2' ? [api.auth.tokenUrl] : [];
+  const tokenUrls = api !== undefined && 'tokenUrl' in api.auth ? [api.auth.tokenUrl] : [];
   const targets = proxyUrl === undefined ? [baseUrl, ...tokenUrls] : [proxyUrl];
   const ports = targets.map((target) => {
     const { port, protocol } = new URL(target);

@@ -36,6 +36,7 @@ import {
   type SettingsProblem,
   text,
   type Valid,
+  withoutProblems,
 } from './fields.ts';
 import { headerNamePattern, isConnectionHeader, isCredentialHeader } from './network-settings.ts';
 
@@ -54,9 +55,28 @@ const tokenUrlSchema = checkedText((address) => httpsUrl(address, 'https://login
 
 const authKind = <Kind extends string>(kind: Kind) =>
   field(
-    'How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials).',
+    'How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens.',
     z.literal(kind),
   );
+const tokenUrl = field('Where tokens are requested.', tokenUrlSchema, {
+  example: 'https://login.example.com/oauth2/token',
+});
+const scope = optionalField(
+  'The scopes of the tokens, separated by spaces. Without it, those that the server chooses.',
+  printable(2000),
+  { example: 'reports.read' },
+);
+const parameters = optionalField(
+  'Further fields of the request for a token, such as `audience` or `resource`. They are not secret.',
+  z.record(z.string(), printable(2000)).check(
+    withoutProblems((fields) =>
+      Object.keys(fields)
+        .filter((name) => /secret|password|token$|assertion/i.test(name))
+        .map((name) => ({ path: [name], message: 'must not be set: it is a secret, which settings do not contain' })),
+    ),
+  ),
+  { example: { audience: 'https://api.example.com' } },
+);
 const authSchema = oneKindOf(
   'kind',
   [
@@ -70,15 +90,30 @@ const authSchema = oneKindOf(
     z.strictObject({ kind: authKind('bearer') }),
     z.strictObject({
       kind: authKind('oauth2'),
-      tokenUrl: field('Where tokens are requested.', tokenUrlSchema, {
-        example: 'https://login.example.com/oauth2/token',
-      }),
+      tokenUrl,
       clientId: field('The ID of the client.', printable(500), { example: 'report-exporter' }),
-      scope: optionalField(
-        'The scopes of the tokens, separated by spaces. Without it, those that the server chooses.',
-        printable(2000),
-        { example: 'reports.read' },
+      clientAuthentication: optionalField(
+        'Whether the client ID and its secret are sent by HTTP Basic, or in the body. Without it, `basic`.',
+        z.enum(['basic', 'body'], 'must be basic or body'),
       ),
+      scope,
+      parameters,
+    }),
+    z.strictObject({
+      kind: authKind('jwt'),
+      tokenUrl,
+      issuer: field('The claim `iss`: who signs.', printable(500), {
+        example: 'exporter@project.iam.gserviceaccount.com',
+      }),
+      subject: optionalField('The claim `sub`: the user in whose name. Without it, none.', printable(500)),
+      audience: optionalField('The claim `aud`. Without it, `tokenUrl`.', printable(500)),
+      algorithm: optionalField(
+        'How the assertion is signed. Without it, `RS256`.',
+        z.enum(['RS256', 'PS256', 'ES256'], 'must be RS256, PS256 or ES256'),
+      ),
+      keyId: optionalField('The ID of the key, in the header `kid`. Without it, none.', printable(500)),
+      scope,
+      parameters,
     }),
   ],
   (kind) =>

@@ -247,17 +247,17 @@ export interface RequestProps {
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
-export type AuthProps = AuthNoneProps | AuthHeaderProps | AuthBasicProps | AuthBearerProps | AuthOauth2Props;
+export type AuthProps = AuthNoneProps | AuthHeaderProps | AuthBasicProps | AuthBearerProps | AuthOauth2Props | AuthJwtProps;
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthNoneProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'none';
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthHeaderProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'header';
   /**
    * The name of the header.
@@ -275,19 +275,19 @@ export interface AuthHeaderProps {
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthBasicProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'basic';
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthBearerProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'bearer';
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthOauth2Props {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials). */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'oauth2';
   /**
    * Where tokens are requested.
@@ -302,12 +302,79 @@ export interface AuthOauth2Props {
    */
   readonly clientId: string;
   /**
+   * Whether the client ID and its secret are sent by HTTP Basic, or in the body.
+   *
+   * @default 'basic'
+   */
+  readonly clientAuthentication?: 'basic' | 'body' | undefined;
+  /**
    * The scopes of the tokens, separated by spaces.
    *
    * @default - those that the server chooses
    * @example 'reports.read'
    */
   readonly scope?: string | undefined;
+  /**
+   * Further fields of the request for a token, such as `audience` or `resource`. They are not secret.
+   *
+   * @example {'audience':'https://api.example.com'}
+   */
+  readonly parameters?: Readonly<Record<string, string>> | undefined;
+}
+
+/** How requests are authenticated. The key itself is never in the settings. */
+export interface AuthJwtProps {
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  readonly kind: 'jwt';
+  /**
+   * Where tokens are requested.
+   *
+   * @example 'https://login.example.com/oauth2/token'
+   */
+  readonly tokenUrl: string;
+  /**
+   * The claim `iss`: who signs.
+   *
+   * @example 'exporter@project.iam.gserviceaccount.com'
+   */
+  readonly issuer: string;
+  /**
+   * The claim `sub`: the user in whose name.
+   *
+   * @default - none
+   */
+  readonly subject?: string | undefined;
+  /**
+   * The claim `aud`.
+   *
+   * @default 'tokenUrl'
+   */
+  readonly audience?: string | undefined;
+  /**
+   * How the assertion is signed.
+   *
+   * @default 'RS256'
+   */
+  readonly algorithm?: 'RS256' | 'PS256' | 'ES256' | undefined;
+  /**
+   * The ID of the key, in the header `kid`.
+   *
+   * @default - none
+   */
+  readonly keyId?: string | undefined;
+  /**
+   * The scopes of the tokens, separated by spaces.
+   *
+   * @default - those that the server chooses
+   * @example 'reports.read'
+   */
+  readonly scope?: string | undefined;
+  /**
+   * Further fields of the request for a token, such as `audience` or `resource`. They are not secret.
+   *
+   * @example {'audience':'https://api.example.com'}
+   */
+  readonly parameters?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Where the next page is, and how it is requested. */

@@ -27,20 +27,28 @@ export function assertValidApiKey(key: string): void {
   throw new ExportError('ConfigurationError', message);
 }
 
-/** What the secret of each kind of authentication is called. Passwords and client secrets may contain spaces. */
+/** What the secret of each kind of authentication is called, and what it consists of. Passwords and client secrets may contain spaces. */
 const secrets = {
-  header: { name: 'API key', mayContainSpaces: false },
-  basic: { name: 'user and password, as user:password', mayContainSpaces: true },
-  bearer: { name: 'token', mayContainSpaces: false },
-  oauth2: { name: 'client secret', mayContainSpaces: true },
+  header: { name: 'API key', pattern: /^[\x21-\x7e]+$/, other: 'spaces or characters that an API key cannot have' },
+  basic: {
+    name: 'user and password, as user:password',
+    pattern: /^[\x20-\x7e]+$/,
+    other: 'characters that it cannot have',
+  },
+  bearer: { name: 'token', pattern: /^[\x21-\x7e]+$/, other: 'spaces or characters that it cannot have' },
+  oauth2: { name: 'client secret', pattern: /^[\x20-\x7e]+$/, other: 'characters that it cannot have' },
+  jwt: {
+    name: 'private key',
+    pattern: /-----BEGIN PRIVATE KEY-----/,
+    other: 'no private key in PEM form: -----BEGIN PRIVATE KEY-----',
+  },
 };
 
 /** Why a secret cannot be used, without showing any of it; undefined if it can be. */
 export function problemOfSecret(secret: string | undefined, kind: keyof typeof secrets): string | undefined {
-  const { name, mayContainSpaces } = secrets[kind];
+  const { name, pattern, other } = secrets[kind];
   if (secret === undefined || secret === '') return `is not set; set it to the service's ${name}`;
-  if ((mayContainSpaces ? /^[\x20-\x7e]+$/ : /^[\x21-\x7e]+$/).test(secret)) return undefined;
-  return `contains ${mayContainSpaces ? '' : 'spaces or '}characters that ${kind === 'header' ? 'an API key' : 'it'} cannot have`;
+  return pattern.test(secret) ? undefined : `contains ${other}`;
 }
 
 /** A rotation involves two keys. The limit is for sources that return a different key for each request. */

@@ -33,6 +33,7 @@ export function credentialHeaders(auth: Auth, secret: string, encodeBasic = user
       return { authorization: `Basic ${encodeBasic(secret)}` };
     case 'bearer':
     case 'oauth2':
+    case 'jwt':
       return { authorization: `Bearer ${secret}` };
   }
 }
@@ -45,7 +46,7 @@ function userAndPassword(secret: string): string {
 
 /** The same header for a person, with `source` in place of the secret. */
 export const shownCredentials = (auth: Auth, source: string): Headers =>
-  credentialHeaders(auth, auth.kind === 'oauth2' ? `(access token from ${auth.tokenUrl})` : source, (text) => text);
+  credentialHeaders(auth, 'tokenUrl' in auth ? `(access token from ${auth.tokenUrl})` : source, (text) => text);
 
 /** What of the secret must not be shown: of basic authentication, also the password alone. */
 export const partsOfSecret = ({ kind }: Auth, secret: string): readonly string[] =>
@@ -69,18 +70,66 @@ function isToken(value: unknown): value is TokenResponse {
 const marginMs = 60_000;
 const maxResponseBytes = 64 * 1024;
 
+type TokenAuth = Extract<Auth, { readonly tokenUrl: string }>;
+interface TokenRequest {
+  readonly form: Readonly<Record<string, string>>;
+  readonly headers?: Headers;
+}
+
+/** How a secret is exchanged for a token: one entry per kind. */
+const grants: {
+  readonly [Kind in TokenAuth['kind']]: (
+    auth: Extract<TokenAuth, { readonly kind: Kind }>,
+    secret: string,
+    now: number,
+  ) => TokenRequest | Promise<TokenRequest>;
+} = {
+  /**
+   * RFC 6749, section 4.4, client credentials:
+   *
+   *     POST /oauth2/token with grant_type=client_credentials&scope=reports.read
+   *     {"access_token": "eyJh…", "token_type": "Bearer", "expires_in": 3600}
+   */
+  oauth2({ clientId, clientAuthentication, scope }, secret) {
+    const form = { grant_type: 'client_credentials', ...(scope !== undefined && { scope }) };
+    if (clientAuthentication === 'body') return { form: { ...form, client_id: clientId, client_secret: secret } };
+    const client = [clientId, secret].map(formEncoded).join(':');
+    return { form, headers: { authorization: `Basic ${Buffer.from(client).toString('base64')}` } };
+  },
+  /** RFC 7523, section 2.1: `grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=eyJh…`, signed with the secret. */
+  async jwt({ issuer, subject, audience, algorithm = 'RS256', keyId, scope, tokenUrl }, secret, now) {
+    // Only a function that needs it loads it.
+    const { importPKCS8, SignJWT } = await import('jose');
+    const seconds = Math.floor(now / 1_000);
+    const claims = { iss: issuer, sub: subject, aud: audience ?? tokenUrl, scope };
+    const key = await importPKCS8(pemOf(secret), algorithm).catch(() => {
+      const message = `The secret is no private key for ${algorithm}. Store it in PEM form: -----BEGIN PRIVATE KEY-----`;
+      throw new ExportError('ConfigurationError', message);
+    });
+    const assertion = await new SignJWT(claims)
+      .setProtectedHeader({ alg: algorithm, typ: 'JWT', ...(keyId !== undefined && { kid: keyId }) })
+      .setIssuedAt(seconds)
+      .setExpirationTime(seconds + assertionSeconds)
+      .sign(key);
+    return { form: { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion } };
+  },
+};
+
+/** Some servers accept five minutes at most. */
+const assertionSeconds = 180;
+
+/** In an environment variable and in JSON, line breaks are often written as `\n`. */
+const pemOf = (secret: string): string => secret.replaceAll(String.raw`\n`, '\n');
+
 /**
- * The access token as the key of requests. The secret is exchanged for it (RFC 6749, section 4.4, client credentials):
- *
- *     POST /oauth2/token with grant_type=client_credentials&scope=reports.read
- *     {"access_token": "eyJh…", "token_type": "Bearer", "expires_in": 3600}
+ * The access token as the key of requests. The secret is exchanged for it, as `grants` says.
  *
  * It lives in memory only, is shared by all requests of a client, and is replaced before it expires. `refresh` reads the client secret
  * again, and requests another token. At most one token is requested at a time.
  * @throws what `ReportService.fetch` throws; ConfigurationError if the server rejects the client
  */
 export function createTokenSource(
-  auth: Extract<Auth, { readonly kind: 'oauth2' }>,
+  auth: TokenAuth,
   clientSecret: ApiKeySource,
   connection: ExchangeOptions & { readonly recentKeys: RecentKeys; readonly userAgent: HeaderSettings['userAgent'] },
 ): ApiKeySource & { destroy(): Promise<void> } {
@@ -109,7 +158,7 @@ export function createTokenSource(
     }
     if (!isSuccess(response.statusCode)) {
       throw await statusError(exchange.context, response, clock, {
-        credentials: 'client secret',
+        credentials: auth.kind === 'jwt' ? 'private key' : 'client secret',
         sentCursor: false,
         method: 'POST',
         path: base.pathname,
@@ -129,11 +178,12 @@ export function createTokenSource(
   }
 
   async function send(exchange: Exchange, secret: string): Promise<Response> {
-    assertValidApiKey(secret);
+    if (auth.kind === 'oauth2') assertValidApiKey(secret);
     recentKeys.add(secret);
-    const client = [auth.clientId, secret].map(formEncoded).join(':');
-    const form = new URLSearchParams({ grant_type: 'client_credentials' });
-    if (auth.scope !== undefined) form.set('scope', auth.scope);
+    const grant = grants[auth.kind] as (auth: TokenAuth, secret: string, now: number) => Promise<TokenRequest>;
+    const { form, headers } = await grant(auth, secret, clock.now());
+    if (form.assertion !== undefined) recentKeys.add(form.assertion);
+    const body = new URLSearchParams({ ...form, ...auth.parameters }).toString();
     return await exchange.send(() => ({
       method: 'POST',
       path: `${base.pathname}${base.search}`,
@@ -142,9 +192,9 @@ export function createTokenSource(
         accept: 'application/json',
         'accept-encoding': 'identity',
         'content-type': 'application/x-www-form-urlencoded',
-        authorization: `Basic ${Buffer.from(client).toString('base64')}`,
+        ...headers,
       },
-      body: form.toString(),
+      body,
     }));
   }
 

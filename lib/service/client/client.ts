@@ -76,7 +76,7 @@ export function serviceClient(
   const exchanges = createExchanges({ name: 'Report service', base, setting: 'baseUrl' }, connection);
   const { userAgent } = settings;
   const tokens =
-    auth.kind === 'oauth2' ? createTokenSource(auth, apiKey, { ...connection, recentKeys, userAgent }) : undefined;
+    'tokenUrl' in auth ? createTokenSource(auth, apiKey, { ...connection, recentKeys, userAgent }) : undefined;
   const keys = tokens ?? apiKey;
 
   async function fetch(request: PageRequest, options: FetchOptions): Promise<ReceivedPage> {

@@ -27,7 +27,7 @@ import { readHttpDate, singleValue } from './response-headers.ts';
 
 export interface Requested {
   /** What the request proves its right with: for a token, the client secret. */
-  readonly credentials: Api['auth']['kind'] | 'client secret';
+  readonly credentials: Api['auth']['kind'] | 'client secret' | 'private key';
   readonly sentCursor: boolean;
   readonly method: string;
   /** Without its query. */
@@ -66,7 +66,7 @@ function explain(
   retryAfterSeconds: number | undefined,
 ): readonly [name: ErrorName, explanation: string] {
   const { base } = context.server;
-  if (isKeyRejected(status) || (status === 400 && credentials === 'client secret')) {
+  if (isKeyRejected(status) || (status === 400 && (credentials === 'client secret' || credentials === 'private key'))) {
     return ['ConfigurationError', rejectedCredentials[credentials]];
   }
   if (status === 429 || (status === 503 && retryAfterSeconds !== undefined)) {
@@ -103,7 +103,10 @@ const rejectedCredentials: Readonly<Record<Requested['credentials'], string>> = 
   basic: 'user and password were rejected, even after a refresh. Check them',
   bearer: 'the token was rejected, even after a refresh. Check the token',
   oauth2: 'the access token was rejected, and so was a new one. Check scope, and what the client may do',
+  jwt: 'the access token was rejected, and so was a new one. Check scope and subject, and what the issuer may do',
   'client secret': 'it rejects the client. Check auth.clientId, auth.scope and the client secret',
+  'private key':
+    'it rejects the assertion. Check auth.issuer, auth.subject, auth.audience, auth.scope and the private key',
 };
 
 /**

@@ -1,9 +1,12 @@
-/** Client credentials, against the authorization server oidc-provider. */
+/** Client credentials, against the authorization server oidc-provider; and assertions that jose checks. */
 
+import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { createServer as createTlsServer } from 'node:https';
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { jwtVerify } from 'jose';
 import Provider from 'oidc-provider';
 import { describe, expect, it, vi } from 'vitest';
 import type { NetworkSource, ServiceNetwork } from '../../../lib/service/network/network.ts';
@@ -42,10 +45,16 @@ async function serve(listener: RequestListener) {
 async function start({
   isValid,
   answerToken,
-}: { isValid?: (token: string) => boolean; answerToken?: RequestListener } = {}) {
+  method,
+}: {
+  isValid?: (token: string) => boolean;
+  answerToken?: RequestListener;
+  method?: 'client_secret_post';
+} = {}) {
   let provider: Provider | undefined;
   const tokenRequests: IncomingMessage[] = [];
   const tokens: string[] = [];
+  const resources: string[] = [];
   const login = await serve((request, response) => {
     tokenRequests.push(request);
     if (answerToken !== undefined) answerToken(request, response);
@@ -58,12 +67,23 @@ async function start({
       {
         client_id: 'the exporter',
         client_secret: clientSecret,
+        ...(method !== undefined && { token_endpoint_auth_method: method }),
         grant_types: ['client_credentials'],
         redirect_uris: [],
         response_types: [],
       },
     ],
-    features: { clientCredentials: { enabled: true }, devInteractions: { enabled: false } },
+    features: {
+      clientCredentials: { enabled: true },
+      devInteractions: { enabled: false },
+      resourceIndicators: {
+        enabled: true,
+        getResourceServerInfo(_context: unknown, resource: string) {
+          resources.push(resource);
+          return { scope: 'reports.read', accessTokenFormat: 'opaque' };
+        },
+      },
+    },
     scopes: ['reports.read'],
     ttl: { ClientCredentials: 600 },
   });
@@ -89,6 +109,7 @@ async function start({
     service,
     tokenRequests,
     tokens,
+    resources,
     async [Symbol.asyncDispose]() {
       await service[Symbol.asyncDispose]();
       await login[Symbol.asyncDispose]();
@@ -149,6 +170,16 @@ describe('client credentials', () => {
     });
     await readPage(fetchPage(client, request));
     expect(bench.tokenRequests).toHaveLength(2);
+  });
+
+  it('can be sent in the body, with further fields', async () => {
+    await using bench = await start({ method: 'client_secret_post' });
+    const auth = { ...bench.api.auth, clientAuthentication: 'body', parameters: { resource: 'urn:reports' } } as const;
+    const api = { ...bench.api, auth } as Api;
+    await using client = clientFor(bench.service, { api, apiKey: secretsOf(clientSecret) });
+    await readPage(fetchPage(client, request));
+    expect(bench.tokenRequests.map(({ headers }) => headers.authorization)).toEqual([undefined]);
+    expect(bench.resources).toEqual(['urn:reports']);
   });
 
   it('are wrong if the server rejects them all: a ConfigurationError without them', async () => {
@@ -275,6 +306,107 @@ describe('client credentials', () => {
         /^Authorization server .* refused the connection \(ECONNREFUSED\) for an access token\. .*auth\.tokenUrl/,
       ),
     });
+  });
+});
+
+describe('an assertion', () => {
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', {
+    modulusLength: 2048,
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+  });
+  const audience = 'https://login.example.com/token';
+  const now = Date.parse('2026-11-20T02:00:00Z');
+
+  /** A server that grants a token for a valid assertion, as RFC 7523 says. */
+  async function startServer() {
+    const accepted: unknown[] = [];
+    const bench = await start({
+      isValid: (token) => token === 'a-token',
+      answerToken: (received, response) => {
+        void (async () => {
+          const form = new URLSearchParams(await text(received));
+          const verified = await jwtVerify(form.get('assertion') ?? '', createPublicKey(publicKey), {
+            audience,
+            currentDate: new Date(now),
+          }).catch(() => undefined);
+          const isGranted = verified !== undefined && form.get('grant_type')?.endsWith(':jwt-bearer');
+          if (verified !== undefined) accepted.push([verified.protectedHeader, verified.payload]);
+          if (isGranted !== true) response.writeHead(400, { 'content-type': 'application/json' });
+          const { assertion } = Object.fromEntries(form);
+          response.end(
+            isGranted === true
+              ? '{"access_token":"a-token","token_type":"Bearer","expires_in":3600}'
+              : JSON.stringify({ error: 'invalid_grant', error_description: `${assertion} is not valid` }),
+          );
+        })();
+      },
+    });
+    return { ...bench, accepted };
+  }
+  const jwtApi = (api: Api, rest: object = {}): Api => {
+    const { tokenUrl } = api.auth as { readonly tokenUrl: string };
+    const auth = { kind: 'jwt', tokenUrl, issuer: 'me@example.com', audience, scope: 'read', keyId: 'k1', ...rest };
+    return { ...api, auth } as Api;
+  };
+
+  it.each([
+    ['as it is', privateKey],
+    ['with line breaks as in JSON', privateKey.replaceAll('\n', String.raw`\n`)],
+  ])('is signed with the secret, %s, and exchanged for one token', async (_, secret) => {
+    await using bench = await startServer();
+    const api = jwtApi(bench.api);
+    await using client = clientFor(bench.service, { api, apiKey: secretsOf(secret), now: () => now });
+    await readPage(fetchPage(client, request));
+    await readPage(fetchPage(client, request));
+    const seconds = now / 1_000;
+    expect(bench.accepted).toEqual([
+      [
+        { alg: 'RS256', typ: 'JWT', kid: 'k1' },
+        { iss: 'me@example.com', aud: audience, scope: 'read', iat: seconds, exp: seconds + 180 },
+      ],
+    ]);
+  });
+
+  it('is signed again if the server rejects it and the key has been rotated', async () => {
+    const { privateKey: former } = generateKeyPairSync('rsa', {
+      modulusLength: 2048,
+      privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+      publicKeyEncoding: { type: 'spki', format: 'pem' },
+    });
+    await using bench = await startServer();
+    const apiKey = secretsOf(former, privateKey);
+    await using client = clientFor(bench.service, { api: jwtApi(bench.api), apiKey, now: () => now });
+    await readPage(fetchPage(client, request));
+    expect(bench.tokenRequests).toHaveLength(2);
+  });
+
+  it('is not shown when the server quotes it, and neither is the key', async () => {
+    await using bench = await startServer();
+    const api = jwtApi(bench.api, { audience: 'urn:other' });
+    await using client = clientFor(bench.service, { api, apiKey: secretsOf(privateKey), now: () => now });
+    const error = await failureOf(fetchPage(client, request));
+    expect(error).toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/rejects the assertion\. Check auth\.issuer.*Response: \[not shown/),
+    });
+    expect(error.message).not.toContain('eyJ');
+    expectNoKey(error, privateKey);
+  });
+
+  it.each([
+    ['RS256', 'not a key'],
+    ['ES256', privateKey],
+  ])('needs a private key for %s', async (algorithm, secret) => {
+    await using bench = await startServer();
+    const api = jwtApi(bench.api, { algorithm });
+    await using client = clientFor(bench.service, { api, apiKey: secretsOf(secret) });
+    const error = await failureOf(fetchPage(client, request));
+    expect(error).toMatchObject({
+      name: 'ConfigurationError',
+      message: `The secret is no private key for ${algorithm}. Store it in PEM form: -----BEGIN PRIVATE KEY-----`,
+    });
+    expect(bench.tokenRequests).toEqual([]);
   });
 });
 
