@@ -43,7 +43,7 @@ describe('a description in the docs', () => {
     const [settingsOfExport] = exports as [(typeof exports)[number]];
     const { api } = settings;
     const tokenUrlAt = (baseUrl: string, auth: Api['auth']) =>
-      auth.kind === 'oauth2' ? { tokenUrl: `${baseUrl}${new URL(auth.tokenUrl).pathname}` } : {};
+      'tokenUrl' in auth ? { tokenUrl: `${baseUrl}${new URL(auth.tokenUrl).pathname}` } : {};
     const filter = settingsOfExport.filter as { readonly type?: string } | undefined;
     await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, api, reports: reportsOf(filter?.type) });
     const reached = api && { ...api, auth: { ...api.auth, ...tokenUrlAt(simulator.baseUrl, api.auth) } };

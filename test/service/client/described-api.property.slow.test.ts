@@ -78,9 +78,9 @@ function setUp({ api, reports: count, since, until, size, type: given, compressi
   const { since: from, until: to } = datesIn(api.dates, since, until);
   const values = { since: from, until: to, size, filter, 'filter.type': type };
   const pageSize = size ?? 100;
-  // Where the last page repeats the cursor, it has no reports.
-  const pages =
-    api.next.end !== undefined && 'same' in api.next.end ? undefined : Math.max(1, Math.ceil(count / pageSize));
+  // Where the last page repeats the cursor, or is the one without reports, there is one more.
+  const end = api.next.end ?? {};
+  const pages = 'same' in end || 'empty' in end ? undefined : Math.max(1, Math.ceil(count / pageSize));
   const options = { vendor: 'X', apiKey, api, reports: inMemoryReports(reports), pageSize, compression };
   return {
     expected: reports.map(({ id }) => id),
@@ -90,7 +90,7 @@ function setUp({ api, reports: count, since, until, size, type: given, compressi
     simulate: (faults?: FaultScript) => startSimulator({ ...options, faults }),
     connect: ({ baseUrl }: Simulator) => {
       const auth =
-        api.auth.kind === 'oauth2'
+        'tokenUrl' in api.auth
           ? { ...api.auth, tokenUrl: api.auth.tokenUrl.replace(/^https:..[^/]+/, baseUrl) }
           : api.auth;
       return clientFor({ url: baseUrl }, { api: { ...api, auth }, apiKey: fixedApiKey(apiKey) });
@@ -139,11 +139,14 @@ function expectedRequest({ request, next, page }: Api, values: Parameters<typeof
   const isAlone = to?.alone === true;
   const query = (isAlone ? {} : fill(request.query ?? {}, values)) as Record<string, JsonValue>;
   const body = (isAlone ? {} : fill(request.body ?? {}, values)) as Record<string, JsonValue>;
+  const form = (isAlone ? {} : fill(request.form ?? {}, values)) as Record<string, JsonValue>;
   if (to !== undefined && 'query' in to) query[to.query] = cursor;
+  if (to !== undefined && 'form' in to) form[to.form] = cursor;
   if (to !== undefined && 'body' in to) {
     const [name = '', ...parents] = segmentsOf(to.body).toReversed();
     const parent = parents.reduceRight((object, key) => (object[key] ??= {}) as typeof body, body);
-    parent[name] = next.from === 'body' && page.format === 'json' ? JSON.parse(cursor ?? '') : cursor;
+    parent[name] =
+      (next.from === 'body' || next.from === 'report') && page.format === 'json' ? JSON.parse(cursor ?? '') : cursor;
   }
   const texts = Object.entries(query).map(([name, value]) => [name, `${value as string | number}`]);
   const isLink = cursor !== null && to === undefined;
@@ -155,7 +158,12 @@ function expectedRequest({ request, next, page }: Api, values: Parameters<typeof
           path: fixed.path.map((segment) => fill(segment, values)),
           query: [...fixed.query.map(([name, text]) => [name, fill(text, values)]), ...texts],
         },
-    body: request.method === 'GET' ? '' : body,
+    body:
+      request.method === 'GET'
+        ? ''
+        : request.form === undefined
+          ? body
+          : new URLSearchParams(Object.entries(form).map(([name, value]) => [name, String(value)])).toString(),
   };
 }
 

@@ -28,7 +28,7 @@ interface ApiOptions {
 
 /** All reports match. */
 export function describedApi(api: Api, { apiKey, reports, pageSize = 100 }: ApiOptions): Validate {
-  const tokenPath = api.auth.kind === 'oauth2' ? new URL(api.auth.tokenUrl).pathname : undefined;
+  const tokenPath = 'tokenUrl' in api.auth ? new URL(api.auth.tokenUrl).pathname : undefined;
   const { empty } = api.page;
   return (received, at) => {
     if (received.target === tokenPath) return { cursor: undefined, isForPage: false, answer: issueToken };
@@ -38,21 +38,23 @@ export function describedApi(api: Api, { apiKey, reports, pageSize = 100 }: ApiO
       cursor: cursor === undefined ? undefined : String(cursor),
       isForPage: true,
       answer() {
-        const start = cursor === undefined ? 0 : positionOf(api, cursor);
         const all = [...reports.from({ date: 0, ordinal: 0 }, at)];
+        const start = cursor === undefined ? 0 : positionOf(api, cursor, all);
         const page = all.slice(start, start + pageSize);
         const end = start + page.length;
         if (page.length === 0 && cursor === undefined && empty !== undefined) {
           if ('status' in empty) return { status: 204, headers: [], body: () => [], reportIds: [] };
           return respond(api, { reports: [], next: undefined, hasNext: false, instead: empty });
         }
+        const { same, decides, without, link, empty: endsEmpty, value: last } = endOf(api);
         // Where an end is a cursor that stays the same, every page has one, and the last page, which has no reports, that of its request.
-        const isSame = endOf(api).same === true;
-        const first = isSame && page.length === 0 && cursor === undefined ? initialCursor(api) : undefined;
-        const token = first ?? (end < all.length || isSame ? cursorAt(api, end) : undefined);
+        const first = same === true && page.length === 0 && cursor === undefined ? initialCursor(api) : undefined;
+        const hasNext = same === true || (endsEmpty === true ? page.length > 0 : end < all.length);
+        const keepsCursor = decides ?? (without !== undefined || link !== undefined);
+        const token = first ?? (hasNext || keepsCursor ? cursorAt(api, end) : undefined);
         const value = token !== undefined && isUrl(api) ? linkTo(received, String(token), end) : token;
-        const content = { reports: page, next: value ?? endOf(api).value, hasNext: value !== undefined };
-        return respond(api, content, nextHeaders(api, content.next, end));
+        const content = { reports: page, next: value ?? last, hasNext };
+        return respond(api, content, nextHeaders(api, content, end));
       },
     };
   };
@@ -80,6 +82,7 @@ function assertAuthorized(auth: AnyOf<Api['auth']>, { headers }: ReceivedRequest
     basic: `Basic ${Buffer.from(apiKey).toString('base64')}`,
     bearer: `Bearer ${apiKey}`,
     oauth2: `Bearer ${accessToken}`,
+    jwt: `Bearer ${accessToken}`,
   }[kind];
   if (kind !== 'none' && !isSameSecret(String(headers[name.toLowerCase()]), expected)) {
     throw new Rejection('unauthorized', `The header ${name} is missing, or its key is invalid`);
@@ -108,7 +111,9 @@ function cursorIn(api: Api, { target, headers, body }: ReceivedRequest): PageVal
       ? query.get(to.query)
       : to.header !== undefined
         ? headers[to.header.toLowerCase()]
-        : valueAt(parseBody(body), segmentsOf(to.body ?? ''));
+        : to.form !== undefined
+          ? new URLSearchParams(body?.toString()).get(to.form)
+          : valueAt(parseBody(body), segmentsOf(to.body ?? ''));
   return sent === null || sent === initialCursor(api) ? undefined : (sent as PageValue | undefined);
 }
 
@@ -121,8 +126,9 @@ const parseBody = (body: Buffer | undefined): JsonObject =>
 
 /** What the template has in the place of the cursor: a first request says so with it. */
 function initialCursor(api: Api): PageValue | undefined {
-  const { query, body } = targetOf(api);
+  const { query, body, form } = targetOf(api);
   if (query !== undefined) return api.request.query?.[query];
+  if (form !== undefined) return api.request.form?.[form];
   return body === undefined ? undefined : (valueAt(api.request.body ?? {}, segmentsOf(body)) as PageValue | undefined);
 }
 
@@ -149,7 +155,12 @@ function cursorAt(api: Api, position: number): PageValue {
   return `${position % 3 === 1 ? odd : '+/='}${digits}`;
 }
 
-function positionOf(api: Api, cursor: PageValue): number {
+function positionOf(api: Api, cursor: PageValue, all: readonly Report[]): number {
+  if (api.next.from === 'report') {
+    const index = all.findIndex(({ id }) => id === cursor);
+    if (index < 0) throw new Rejection('invalid_cursor', `No report has the ID ${cursor}`);
+    return index + 1;
+  }
   const position = Number(String(cursor).slice(-6));
   const expected = Number.isNaN(position) ? undefined : cursorAt(api, position);
   const isSame = typeof cursor === 'string' ? cursor === String(expected) : cursor === expected;
@@ -165,10 +176,14 @@ function linkTo({ target, headers }: ReceivedRequest, token: string, position: n
   return [`http://${headers.host ?? ''}${path}${query}`, `${path}${query}`, query][position % 3] ?? query;
 }
 
-function nextHeaders({ next: { from, at } }: Api, value: PageValue | undefined, position: number): Headers {
-  if (from === 'body') return [];
+function nextHeaders(api: Api, { next: value, hasNext }: PageContent, position: number): Headers {
+  const { from, at } = api.next;
+  if (from === 'body' || from === 'report') return [];
   if (from === 'header') return value === undefined ? [] : [[at, String(value)]];
-  const link = value === undefined ? [] : [`<${value}>; rel="${at}"`];
+  const parameters = Object.entries(endOf(api).link ?? {}).map(
+    ([name, last]) => `; ${name}=${hasNext ? 'more' : last}`,
+  );
+  const link = value === undefined ? [] : [`<${value}>${parameters.join('')}; rel="${at}"`];
   // A reader of commas alone, or of `rel=` anywhere, finds another link.
   const others = [`</help?a=1,2>; title="a, b; rel=${at}"; rel="help"`, '</>; rel=index'];
   const links = [link, [...link, ...others], [...others, ...link]][position % 3] ?? link;
@@ -229,13 +244,19 @@ async function textOf(report: Report): Promise<string> {
 type Placed = readonly [path: string, value: PageValue | null | undefined];
 
 function placedIn(api: Api, { next: value, hasNext, reports }: PageContent): readonly Placed[] {
-  const { absent, flag, is = false } = endOf(api);
-  const place = value === undefined && typeof absent === 'string' ? absent : api.next.at;
+  const { absent, flag, is = false, without } = endOf(api);
+  const isAbsent = value === undefined || (without !== undefined && !hasNext && reports.length % 3 === 0);
+  const isPartAbsent = isAbsent && typeof absent === 'string';
   // In JSON, null is as good as no field.
   const nothing = api.page.format === 'json' && reports.length % 2 === 0 ? null : undefined;
   return [
     ...(flag === undefined ? [] : [[flag, hasNext !== is] as const]),
-    ...(api.next.from === 'body' && place !== undefined ? [[place, value ?? nothing] as const] : []),
+    ...(without === undefined || isPartAbsent ? [] : [[without, hasNext ? 'more' : nothing] as const]),
+    ...(api.next.from !== 'body'
+      ? []
+      : isPartAbsent
+        ? [[absent, nothing] as const]
+        : [[api.next.at, value ?? nothing] as const]),
   ];
 }
 
@@ -245,8 +266,14 @@ function jsonDocument(reports: string | undefined, items: readonly object[], pla
   const put = (segments: readonly string[], value: unknown): void => {
     const [name = '', ...parents] = segments.toReversed();
     const parent = parents.reduceRight((object, segment) => {
-      object[segment] ??= Object.create(null);
-      return object[segment] as Record<string, unknown>;
+      const [, list = segment, field, selected] = /^([^[]*)\[(.*)=(.*)\]$/.exec(segment) ?? [];
+      object[list] ??= field === undefined ? Object.create(null) : [{ [field]: 'other', [name]: 'not this' }, 'x'];
+      const child = object[list] as Record<string, unknown>;
+      if (field === undefined) return child;
+      // The only item that is selected, if it has a value: before or after the field by which it is.
+      const item = value === undefined ? {} : { [name]: value, [field]: selected };
+      (child as unknown as unknown[]).push(item);
+      return item;
     }, root);
     if (value !== undefined) parent[name] = value;
   };

@@ -25,14 +25,23 @@ const names = {
 const escapePointer = (name: string) => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
 const jsonPaths = fc
-  .record({ list: names.list, next: names.next, outer: names.outer, isNested: fc.boolean(), isDeep: fc.boolean() })
-  .map(({ list, next, outer, isNested, isDeep }) => {
+  .record({
+    list: names.list,
+    next: names.next,
+    outer: names.outer,
+    isNested: fc.boolean(),
+    isDeep: fc.boolean(),
+    isSelected: fc.boolean(),
+  })
+  .map(({ list, next, outer, isNested, isDeep, isSelected }) => {
     const around = isNested ? escapePointer(outer) : '';
     return {
       reports: `${isDeep ? '/results' : ''}${escapePointer(list)}/*`,
-      next: `${around}${escapePointer(next)}`,
+      next: `${around}${isSelected ? '/links[rel=next]' : ''}${escapePointer(next)}`,
+      without: `${around}/further`,
+      report: '/id',
       flag: `${around}/more`,
-      absent: isNested ? around : `${around}${escapePointer(next)}`,
+      absent: isNested ? around : isSelected ? '/links' : escapePointer(next),
       error: '/problem',
       empty: '/message/code',
     };
@@ -53,6 +62,8 @@ const xmlPaths = fc
   })
   .map((paths) => ({
     ...paths,
+    without: '/feed/further',
+    report: paths.reports.endsWith('*') ? '/@id' : '/r/@id',
     // What contains it, unless that is the root.
     absent: paths.next.replace(/(?<=\/feed\/.*)\/[^/]*$/, ''),
     error: '/feed/problem',
@@ -70,13 +81,25 @@ const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
 
 const choices = fc.record({
   format: fc.constantFrom('xml', 'json', 'ndjson', 'csv', 'bytes'),
-  from: fc.constantFrom('header', 'link', 'body', 'body'),
+  from: fc.constantFrom('header', 'link', 'body', 'body', 'body', 'report'),
   isUrl: fc.boolean(),
   method: fc.constantFrom('GET', 'POST'),
-  to: fc.constantFrom('query', 'header', 'body', 'body'),
+  to: fc.constantFrom('query', 'header', 'body', 'body', 'form'),
   hasInitial: fc.boolean(),
   alone: fc.constantFrom(undefined, true, false),
-  end: fc.constantFrom(undefined, 'absent', 'part', 'value', 'either', 'flag', 'last flag', 'same'),
+  end: fc.constantFrom(
+    undefined,
+    'absent',
+    'part',
+    'value',
+    'either',
+    'flag',
+    'last flag',
+    'deciding',
+    'without',
+    'link',
+    'same',
+  ),
   fixedQuery: fc.constantFrom('', '?verb=List%20Records', '?v=1&of={type}'),
   hasError: fc.boolean(),
   empty: fc.constantFrom(undefined, 'value', 'status'),
@@ -93,11 +116,12 @@ const choices = fc.record({
 export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
   const { format, templates: at } = choice;
   const hasPaths = format === 'xml' || format === 'json';
-  const from = choice.from === 'body' && !hasPaths ? 'header' : choice.from;
-  const isUrl = from === 'link' || choice.isUrl;
+  const from = (choice.from === 'body' || choice.from === 'report') && !hasPaths ? 'header' : choice.from;
+  const isReport = from === 'report';
+  const isUrl = from === 'link' || (choice.isUrl && !isReport);
   const method = isUrl ? 'GET' : choice.method;
   const isPost = method === 'POST';
-  const to = choice.to === 'body' && !isPost ? 'query' : choice.to;
+  const to = (choice.to === 'body' || choice.to === 'form') && !isPost ? 'query' : choice.to;
   const paths = format === 'xml' ? choice.xml : choice.json;
   // The last page of such an API has no report, which is no NDJSON.
   const isSame = choice.end === 'same' && format !== 'ndjson';
@@ -106,14 +130,21 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
     part: from === 'body' ? { absent: paths.absent } : undefined,
     value: { value: 'null' },
     either: { absent: true, value: '' },
-    flag: from === 'body' ? { flag: paths.flag } : undefined,
-    'last flag': from === 'body' ? { flag: paths.flag, is: true } : undefined,
-    same: isSame ? { same: true } : undefined,
+    flag: from === 'body' || isReport ? { flag: paths.flag } : undefined,
+    'last flag': from === 'body' || isReport ? { flag: paths.flag, is: true } : undefined,
+    deciding: from === 'body' ? { flag: paths.flag, decides: true } : undefined,
+    without:
+      from === 'body'
+        ? { without: paths.without, ...(paths.without.startsWith(`${paths.absent}/`) && { absent: paths.absent }) }
+        : undefined,
+    link: from === 'link' ? { link: { results: 'false' } } : undefined,
+    same: isSame && !isReport ? { same: true } : undefined,
     none: undefined,
   }[choice.end ?? 'none'];
+  const reportEnd = end !== undefined && 'flag' in end ? end : { empty: true };
   // An upper bound needs a lower one.
   const since = at.since === 'none' && at.until !== 'none' && at.until !== 'text' ? 'query' : at.since;
-  const isReadToItsEnd = from === 'body' || end === undefined || 'absent' in end;
+  const isReadToItsEnd = from === 'body' || isReport || end === undefined || 'absent' in end;
   const hasRejected = hasPaths && choice.hasReports && choice.hasRejected && isReadToItsEnd;
   const place = (where: string) => (where === 'body' && !isPost ? 'query' : where);
 
@@ -137,12 +168,18 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
   };
   const hasTypeInPath = at.type === 'path';
   const path = `/v1${since === 'path' ? '/after-{since}' : ''}/reports${hasTypeInPath ? '/{filter.type}' : ''}`;
+  const form = {
+    ...(place(since) === 'body' && { since: times[0] }),
+    ...(place(at.until) === 'body' && { until: times[2] }),
+    ...(place(at.size) === 'body' && { limit: 'n={size}' }),
+    ...(choice.hasInitial && { cursor: '*' }),
+  };
   return apiSchema.parse({
     request: {
       method,
       path: `${path}${choice.fixedQuery.replace('{type}', hasTypeInPath ? '{filter.type}' : 'x')}`,
       query,
-      ...(isPost && { body }),
+      ...(isPost && (to === 'form' && !isUrl ? { form } : { body })),
     },
     dates: choice.dates,
     auth: choice.auth,
@@ -150,25 +187,30 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
       from,
       ...(from === 'header' && { at: 'X-Next' }),
       ...(from === 'body' && { at: paths.next }),
+      ...(isReport && { at: paths.report }),
       ...(from !== 'link' && {
         to: isUrl
           ? 'url'
           : {
               ...(to === 'query' && { query: 'cursor' }),
               ...(to === 'header' && { header: 'X-Continue' }),
+              ...(to === 'form' && { form: 'cursor' }),
               ...(to === 'body' && { body: bodyPlace(choice.hasInitial, at.size) }),
               ...(choice.alone !== undefined && { alone: choice.alone }),
             },
       }),
-      ...(end !== undefined && { end }),
+      ...(isReport ? { end: reportEnd } : end !== undefined && { end }),
       ...(hasRejected && { rejected: { at: paths.error, is: 'expired' } }),
     },
     page: {
       format,
       ...((choice.types !== undefined || format === 'bytes') && { types: choice.types ?? ['application/pdf'] }),
       ...(hasPaths &&
-        (format === 'json' || choice.hasReports || from === 'body') && {
-          reports: format === 'json' && from !== 'body' && !choice.hasReports ? '/*' : paths.reports,
+        (format === 'json' || choice.hasReports || from === 'body' || isReport) && {
+          reports:
+            format === 'json' && from !== 'body' && !(isReport && 'flag' in reportEnd) && !choice.hasReports
+              ? '/*'
+              : paths.reports,
         }),
       ...(hasPaths && choice.hasReports && choice.hasError && { error: paths.error }),
       ...(hasPaths && choice.hasReports && choice.empty === 'value' && { empty: { at: paths.empty, is: 'nothing' } }),
