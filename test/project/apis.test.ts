@@ -1,5 +1,6 @@
 /** The descriptions in docs/apis are valid, and describe APIs that can be exported: the simulator serves each of them. */
 
+import { generateKeyPairSync } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -18,6 +19,11 @@ const folder = join(import.meta.dirname, '../../docs/apis');
 const files = readdirSync(folder);
 const page = readFileSync(join(folder, '../apis.md'), 'utf8');
 const apiKey = 'user:S3cr3t-key-of-the-service';
+const { privateKey } = generateKeyPairSync('rsa', {
+  modulusLength: 2048,
+  privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  publicKeyEncoding: { type: 'spki', format: 'pem' },
+});
 
 /** Over three days, so that dates in any form select all of them. */
 const reportsOf = (type: string | undefined) =>
@@ -49,7 +55,12 @@ describe('a description in the docs', () => {
     const reached = api && { ...api, auth: { ...api.auth, ...tokenUrlAt(simulator.baseUrl, api.auth) } };
     await using client = clientFor(
       { url: simulator.baseUrl },
-      { ...settings, baseUrl: simulator.baseUrl, api: reached, apiKey: fixedApiKey(apiKey) },
+      {
+        ...settings,
+        baseUrl: simulator.baseUrl,
+        api: reached,
+        apiKey: fixedApiKey(api?.auth.kind === 'jwt' ? privateKey : apiKey),
+      },
     );
     const { request } = exportDefinition(settingsOfExport, 'simulator', settings);
     const bounds = { since: '2026-11-01T00:00:00Z' as Instant, until: '2026-11-20T00:00:00Z' as Instant };
