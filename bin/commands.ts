@@ -54,6 +54,7 @@ export const optionTable = {
   after: ['--after <sequence>', 'only the runs with a higher sequence', '0'],
   bounded: ['--bounded', 'list bounded runs instead, by date'],
   request: ['--request', 'send the first request and the one after it, and show what is found'],
+  toEnd: ['--to-end', 'send the requests of all pages up to the last one, and show how it ends; stores nothing'],
   boundedSince: ['--since <instant>', 'with --until: the bounded run that begins here'],
   boundedUntil: ['--until <instant>', 'where it ends'],
   yes: ['--yes', 'abandon it; without it, the command only says what it would abandon'],
@@ -182,15 +183,16 @@ Examples:
   plan: {
     argument: someExports,
     description: 'show what the next start would request, and why',
-    options: [...target, 'settings', 'all', 'request', ...start],
+    options: [...target, 'settings', 'all', 'request', 'toEnd', ...start],
     help: `
 Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
-here, also for a stack, and shows how many reports a page has, and which next page was found where. With --settings, it plans exports
-that have not run yet.
+here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages do not show the last
+one: --to-end requests all pages of the period. With --settings, it plans exports that have not run yet.
 
 Examples:
   $ report-exporter plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
-  $ report-exporter plan audit --settings report-exporter.json --request`,
+  $ report-exporter plan audit --settings report-exporter.json --request
+  $ report-exporter plan audit --settings report-exporter.json --to-end --since 2026-11-20`,
     load: async () => (await import('../lib/operator/commands/plan.ts')).planCommand,
   },
 

@@ -1,5 +1,6 @@
 /** The next request of a planned run, for a person to read; and what the service responds to it. */
 
+import { ExportError } from '../core/errors.ts';
 import { describeRoot, rootOfFirstProbe } from '../core/document-root.ts';
 import type { PageRequest } from '../core/ports.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
@@ -7,7 +8,7 @@ import { shownCredentials } from '../service/client/auth.ts';
 import { apiFor, authOf, httpRequest } from '../service/client/request.ts';
 import { probePage } from '../target/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target/target.ts';
-import { bytes, plural } from './output/format.ts';
+import { bytes, plural, totals } from './output/format.ts';
 
 export type PlannedRequest = ReturnType<typeof plannedRequest>;
 
@@ -22,24 +23,32 @@ export function plannedRequest(
     method,
     url: `${base.origin}${path}`,
     headers: { ...headers, ...shownCredentials(authOf(settings), `(${keySource})`) },
-    body: body === undefined || headers['content-type'] !== 'application/json' ? (body ?? null) : (JSON.parse(body) as unknown),
+    body:
+      body === undefined || headers['content-type'] !== 'application/json'
+        ? (body ?? null)
+        : (JSON.parse(body) as unknown),
   };
 }
 
 /** One page may be the only one; the second shows that its cursor is accepted. */
-const maxPages = 2;
+const shownPages = 2;
 
-/** Requests the page and the one after it, if there is one. Stores nothing. @throws as `probePage` does */
+/**
+ * Requests the page and the one after it, if there is one; with `toEnd`, all pages up to the last one. Stores nothing.
+ * @throws as `probePage` does; RepeatedCursorError if a cursor comes again
+ */
 export async function* requestPages(
   { definition, service, log }: Pick<ExportTarget, 'definition' | 'service' | 'log'>,
   first: PageRequest,
   notify: (text: string) => void,
+  toEnd = false,
 ) {
   await using client = await service.connect(notify);
-  const { from, at } = apiFor(service.settings, first.request).next;
+  const { from, at, end } = apiFor(service.settings, first.request).next;
   let root = await rootOfFirstProbe(definition, log);
   let page = first;
-  for (let count = 1; count <= maxPages; count += 1) {
+  const cursors = new Set<string>();
+  for (let count = 1; toEnd || count <= shownPages; count += 1) {
     const probed = await probePage(client, page, root);
     const { contentType, reports, serviceTime, nextCursor, documentRoot, documentRootText, timing } = probed.received;
     yield {
@@ -51,16 +60,43 @@ export async function* requestPages(
       documentRoot: documentRoot === null ? null : describeRoot(documentRoot, documentRootText()),
       serviceTime,
       latencyMs: timing.latencyMs,
-      /** Where the next page is, and what is there: null on the last page. */
-      next: { at: from === 'link' ? `link with the relation ${at}` : `${from} ${at}`, cursor: nextCursor },
+      /** Where the next page is, what is there (null on the last page), and how the description says that there is none. */
+      next: { at: from === 'link' ? `link with the relation ${at}` : `${from} ${at}`, cursor: nextCursor, end },
     };
     if (nextCursor === null) return;
-    ({ root } = probed);
-    page = { ...page, cursor: nextCursor, label: `the page after ${first.label}` };
+    if (cursors.size < cursors.add(nextCursor).size) {
+      ({ root } = probed);
+      page = { ...page, cursor: nextCursor, label: `page ${count + 1}` };
+      continue;
+    }
+    const cursor = truncate(toPrintable(nextCursor), 100);
+    throw new ExportError(
+      'RepeatedCursorError',
+      `Page ${count} has a cursor that an earlier page had: ${cursor}. Check next.at and next.to`,
+    );
   }
 }
 
 export type RequestedPage = ReturnType<typeof requestPages> extends AsyncGenerator<infer Page> ? Page : never;
+
+/** How a walk over all pages went. */
+export interface Walk {
+  readonly pages: number;
+  /** null: they are not counted. */
+  readonly reports: number | null;
+  readonly bytes: number;
+  /** undefined: it has not ended. */
+  readonly last: RequestedPage | undefined;
+}
+
+export const emptyWalk: Walk = { pages: 0, reports: 0, bytes: 0, last: undefined };
+
+export const addToWalk = ({ pages, reports, bytes: size }: Walk, page: RequestedPage): Walk => ({
+  pages: pages + 1,
+  reports: reports === null || page.reports === null ? null : reports + page.reports,
+  bytes: size + page.bytes,
+  last: page.next.cursor === null ? page : undefined,
+});
 
 /** Indented, as the details of a plan. */
 export function requestLines({ method, url, headers, body }: PlannedRequest): string[] {
@@ -71,18 +107,27 @@ export function requestLines({ method, url, headers, body }: PlannedRequest): st
   ];
 }
 
+/** `9.1 kB · 10 reports`. */
+export const contentText = ({ reports, bytes: size }: Pick<RequestedPage, 'reports' | 'bytes'>): string =>
+  `${bytes(size)} · ${reports === null ? 'reports are not counted' : plural(reports, 'report')}`;
+
 export function responseLines(page: RequestedPage): string[] {
-  const { contentType, bytes: size, reports, documentRoot, latencyMs, serviceTime, next } = page;
+  const { contentType, documentRoot, latencyMs, serviceTime, next } = page;
   const content = [
     truncate(toPrintable(contentType), 100),
-    bytes(size),
-    reports === null ? 'reports are not counted' : plural(reports, 'report'),
+    contentText(page),
     documentRoot,
     `after ${latencyMs} ms`,
     serviceTime === null ? null : `at ${serviceTime}`,
   ];
   const found = next.cursor === null ? 'none: this is the last page' : truncate(toPrintable(next.cursor), 100);
   return [`  response ${content.filter((text) => text !== null).join(' · ')}`, `  next     ${next.at}: ${found}`];
+}
+
+/** What a walk found. `last` is the page at which it ended. */
+export function walkLine(walk: Walk, last: RequestedPage): string {
+  const { at, end } = last.next;
+  return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${end === undefined ? `it has no ${at}` : JSON.stringify(end)}`;
 }
 
 /** Advice for a person who describes an API. */

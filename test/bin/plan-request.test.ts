@@ -62,6 +62,39 @@ describe('report-exporter plan --request', () => {
     expect(readdirSync(directory)).toEqual(['settings.json']);
   });
 
+  it('requests all pages with --to-end, stores nothing, and shows how it ended; a cursor that comes again is an error', async () => {
+    let pages = 5;
+    await using server = await startRawServer((socket, { target }) => {
+      const page = Number(/cursor=(\d+)/.exec(target)?.[1] ?? 1);
+      const next = page < pages ? `"${(page % 4) + 1}"` : 'null';
+      socket.end(
+        rawResponse({
+          headers: { 'content-type': 'application/json' },
+          body: `{"events":[{},{}],"paging":{"next":${next}}}`,
+        }),
+      );
+    });
+    const { directory, file } = await aFile({ baseUrl: server.url });
+    const words = ['plan', '--to-end', '--settings', file, '--since', '2026-11-01T00:00:00Z'];
+    pages = 4;
+    const ended = await runInProcess(words, env);
+    expect(ended).toMatchObject({ status: 0 });
+    expect(ended.stdout.match(/ {2}request /g)).toHaveLength(2);
+    expect(ended.stderr).toMatch(/^events: page 3 · .* · 2 reports\nevents: page 4 · .*\n$/);
+    expect(ended.stdout).toMatch(
+      / end {6}4 pages, 8 reports, .* Page 4 is the last one: it has no body \/paging\/next\n/,
+    );
+    expect(server.requests).toHaveLength(4);
+    expect(readdirSync(directory)).toEqual(['settings.json']);
+
+    pages = 5;
+    const endless = await runInProcess([...words, '--json'], env);
+    expect(endless).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('Page 5 has a cursor that an earlier page had: 2'),
+    });
+  });
+
   it('shows the request above the error of the service', async () => {
     await using server = await startRawServer(
       rawResponse({ status: 403, headers: { 'content-type': 'text/plain' }, body: 'no scope' }),

@@ -29,6 +29,9 @@ import { scheduleText } from '../output/status-table.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { type Plan, planRun } from '../plan-run.ts';
 import {
+  addToWalk,
+  contentText,
+  emptyWalk,
   notesOn,
   type PlannedRequest,
   plannedRequest,
@@ -36,6 +39,8 @@ import {
   requestLines,
   requestPages,
   responseLines,
+  type Walk,
+  walkLine,
 } from '../planned-requests.ts';
 import { readStartRequest, type RunOptions } from '../run-options.ts';
 
@@ -46,6 +51,8 @@ export interface PlanOptions extends TargetOptions, RunOptions {
   readonly all?: boolean;
   /** Send the next request. */
   readonly request?: boolean;
+  /** Send those for all pages of the period. */
+  readonly toEnd?: boolean;
 }
 
 export async function planCommand(
@@ -147,6 +154,8 @@ interface PlannedExport {
   readonly request: PlannedRequest | null;
   /** Only with `--request`: the pages, and what a person who describes an API should know. */
   readonly pages?: readonly RequestedPage[];
+  /** Only with `--to-end`. */
+  readonly walk?: Walk;
   readonly notes?: readonly string[];
 }
 
@@ -155,27 +164,30 @@ type Row = PlannedExport | UnreadableExport | (PlannedExport & UnreadableExport)
 /** Yields what is known so far: the last one is complete. */
 async function* planExport(
   planned: ExportToPlan,
-  { start, request: sends = false }: { readonly start: StartRequest; readonly request?: boolean },
+  { start, request = false, toEnd = false }: Pick<PlanOptions, 'request' | 'toEnd'> & { readonly start: StartRequest },
   notify: (text: string) => void,
 ): AsyncGenerator<PlannedExport> {
   const { name, settings, service } = planned;
   if (settings?.problem !== undefined) throw settings.problem;
   const schedule = await planned.readSchedule();
   const { next, ...plan } = { next: undefined, ...(await planRun({ ...planned, runtime: systemRuntime }, start)) };
-  const request = next === undefined ? null : plannedRequest(service, next);
-  const known = { export: name, settings: settings?.file ?? null, schedule, plan: plan as Plan, request };
+  const sent = next === undefined ? null : plannedRequest(service, next);
+  const known = { export: name, settings: settings?.file ?? null, schedule, plan: plan as Plan, request: sent };
   yield known;
-  if (!sends || next === undefined) return;
+  if (!(request || toEnd) || next === undefined) return;
   const pages: RequestedPage[] = [];
-  for await (const page of requestPages(planned, next, notify)) {
-    pages.push(page);
-    yield { ...known, pages };
+  let walk = toEnd ? emptyWalk : undefined;
+  for await (const page of requestPages(planned, next, notify, toEnd)) {
+    walk = walk && addToWalk(walk, page);
+    if (pages.length < 2) pages.push(page);
+    else notify(`${name}: page ${walk?.pages} · ${contentText(page)}`);
+    yield { ...known, pages, walk };
   }
-  yield { ...known, pages, notes: notesOn(planned, pages) };
+  yield { ...known, pages, walk, notes: notesOn(planned, pages) };
 }
 
 function planLines(planned: PlannedExport, startCommand: string, style: TextStyle): readonly string[] {
-  const { export: name, settings, schedule, plan, request, pages = [], notes } = planned;
+  const { export: name, settings, schedule, plan, request, pages = [], walk, notes } = planned;
   const when = describeSchedule(schedule, startCommand);
   if (!('run' in plan)) {
     const outcome = plan.act === 'skip' ? 'be skipped' : 'fail';
@@ -198,6 +210,7 @@ function planLines(planned: PlannedExport, startCommand: string, style: TextStyl
     ...detailLines(details),
     ...(request === null || pages.length > 0 ? [] : requestLines(request)),
     ...pages.flatMap((found) => [...requestLines(found.request), ...responseLines(found)]),
+    ...(walk?.last === undefined ? [] : [walkLine(walk, walk.last)]),
     ...(notes === undefined ? [] : [...notes.map((note) => `${style('yellow', '!')} ${note}`), 'Nothing was stored.']),
   ];
 }

@@ -163,7 +163,7 @@ function expectedRequest({ request, next, page }: Api, values: Parameters<typeof
         ? ''
         : request.form === undefined
           ? body
-          : new URLSearchParams(Object.entries(form).map(([name, value]) => [name, String(value)])).toString(),
+          : new URLSearchParams(form as Record<string, string>).toString(),
   };
 }
 
