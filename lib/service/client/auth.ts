@@ -99,7 +99,7 @@ const grants: {
   /** RFC 7523, section 2.1: `grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=eyJh…`, signed with the secret. */
   async jwt({ issuer, subject, audience, algorithm = 'RS256', keyId, scope, tokenUrl }, secret, now) {
     // Only a function that needs it loads it.
-    const { importPKCS8, SignJWT } = await import('jose');
+    const [{ importPKCS8 }, { SignJWT }] = await Promise.all([import('jose/key/import'), import('jose/jwt/sign')]);
     const seconds = Math.floor(now / 1_000);
     const claims = { iss: issuer, sub: subject, aud: audience ?? tokenUrl, scope };
     const key = await importPKCS8(pemOf(secret), algorithm).catch(() => {
