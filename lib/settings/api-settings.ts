@@ -24,6 +24,7 @@ import {
   vendorAdvice,
 } from './api-request.ts';
 import {
+  type AnyOf,
   checkedText,
   field,
   findBroken,
@@ -134,6 +135,7 @@ const from = <Place extends string>(place: Place) =>
     z.literal(place),
   );
 
+const parameterName = text(/^[\x21-\x7e]{1,100}$/, 'must be printable ASCII, without spaces');
 const alone = optionalField(
   'Whether a request with a cursor sends nothing else: neither `query`, `body` nor `form`. Without it, false.',
   flag(),
@@ -146,9 +148,7 @@ const to = field(
       z.strictObject({
         query: field(
           'The name of the parameter. One of this name in `request.query` is that of the first page.',
-          text(/^[\x21-\x7e]{1,100}$/, 'must be printable ASCII, without spaces').check(
-            z.refine((name) => !isOffset(name), noOffsets),
-          ),
+          parameterName,
           { example: 'cursor' },
         ),
         alone,
@@ -160,21 +160,13 @@ const to = field(
       z.strictObject({
         body: field(
           'The JSON Pointer of a field of the body. It receives the JSON value that the response had, or text.',
-          text(/^(\/([^~/]|~[01])+)+$/, 'must be a JSON Pointer, such as /cursor').check(
-            z.refine((pointer) => !isOffsetPath(pointer.split('/').slice(1)), noOffsets),
-          ),
+          text(/^(\/([^~/]|~[01])+)+$/, 'must be a JSON Pointer, such as /cursor'),
           { example: '/cursor' },
         ),
         alone,
       }),
       z.strictObject({
-        form: field(
-          'The name of the field of `request.form`.',
-          text(/^[\x21-\x7e]{1,100}$/, 'must be printable ASCII, without spaces').check(
-            z.refine((name) => !isOffset(name), noOffsets),
-          ),
-          { example: 'cursor' },
-        ),
+        form: field('The name of the field of `request.form`.', parameterName, { example: 'cursor' }),
         alone,
       }),
     ],
@@ -435,6 +427,12 @@ export type Api = z.infer<typeof apiSchema>;
 /** Whether a response has the URL of the next page, not a cursor. */
 export const isUrl = ({ next }: { readonly next: { readonly from?: string; readonly to?: unknown } }): boolean =>
   next.from === 'link' || next.to === 'url';
+
+/** Whether the cursor is sent in a place with the name of an offset. Some APIs call a cursor so; a number there counts reports. */
+export function isSentAsOffset({ to }: AnyOf<Api['next']>): boolean {
+  const { query, body = '', form }: AnyOf<Exclude<typeof to, 'url' | undefined>> = typeof to === 'object' ? to : {};
+  return isOffset(query ?? form ?? '') || isOffsetPath(body.split('/').slice(1));
+}
 
 /** The paths of a description, at which the check of a page finds values, and the fields that have them. */
 export function pathsOf({ next = {}, page = {} }: Pick<Valid<Api>, 'next' | 'page'>) {

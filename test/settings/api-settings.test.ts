@@ -203,10 +203,6 @@ describe('a description', () => {
     ['request.path: page: offsets and page numbers', request({ path: '/logs?page=1' })],
     ['request.query.page[number]: offsets and page', query({ 'page[number]': '1' })],
     ['request.body.a.0.b.skip: offsets and page numbers', inBody({ a: [{ b: { skip: 0 } }] })],
-    [
-      'next.to.body: offsets and page numbers are refused',
-      { ...base, request: post, next: { ...body, to: { body: '/page/number' } } },
-    ],
     ['next.from: offsets and page numbers are refused', next({ from: 'page' })],
     [
       'next.end: must have one of absent, value, flag, without, link, empty or same, or absent beside value or without. An end by a short page is refused',

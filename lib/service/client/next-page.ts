@@ -4,7 +4,7 @@
  */
 
 import { asCursor, type Cursor, maxCursorLength } from '../../core/model.ts';
-import { type Api, isUrl } from '../../settings/api-settings.ts';
+import { type Api, isSentAsOffset, isUrl } from '../../settings/api-settings.ts';
 import type { AnyOf } from '../../settings/fields.ts';
 import type { FormatCheck, PathValue } from '../formats/format-check.ts';
 import { textIn } from '../formats/formats.ts';
@@ -251,6 +251,11 @@ function toCursor(page: RequestedPage, { text, what, type }: Found, mayBeAbsent 
   if (text === last) return null;
   if (text === '') throw contractError(context, `the ${what} is empty`);
   if (containsKey(text, context.keys)) throw contractError(context, 'the cursor contains the API key');
+  if (/^\d+$/.test(text) && isSentAsOffset(api.next))
+    throw contractError(
+      context,
+      `the ${what} is a number, and is sent as an offset. When data changes during a run, pages shift`,
+    );
   // Node.js decodes headers as Latin-1, so that a URL with other characters would become another URL.
   if ('inHeaders' in codecOf(api.next) && !isPrintableAscii(text))
     throw contractError(context, `the ${what} is not printable ASCII`);

@@ -425,6 +425,12 @@ describe('the next page', () => {
     ['is not announced, and empty', flagged, data('"next":"","more":false'), null],
     ['is announced by a flag that is true at the end', flaggedLast, data('"next":"a","isLast":false'), 'a'],
     ['is not announced by a flag that is true at the end', flaggedLast, data('"isLast":true'), null],
+    [
+      'is a cursor that the API calls an offset',
+      inBody({ to: { query: 'offset' } }),
+      data('"next":"itr1/rec2"'),
+      'itr1/rec2',
+    ],
     ['is decided by the flag alone', connection, data('"info":{"cursor":"a","more":true}'), 'a'],
     ['is there on the last page, which has a flag', connection, data('"info":{"cursor":"a","more":false}'), null],
     ['is null on the last page, which has a flag', connection, data('"info":{"cursor":null,"more":false}'), null],
