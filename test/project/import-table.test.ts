@@ -21,7 +21,7 @@ const importTable: Readonly<Record<string, Module>> = {
   'lib/settings': { modules: ['lib/core'], packages: ['zod', '@humanwhocodes/momoa'] },
   'lib/service': {
     modules: ['lib/core', 'lib/settings'],
-    packages: ['undici', 'saxes', 'stream-json', 'stream-chain'],
+    packages: ['jose', 'undici', 'saxes', 'stream-json', 'stream-chain'],
   },
   'lib/target': { modules: ['lib/core', 'lib/settings'], packages: ['zod'] },
   'lib/local': {
