@@ -168,7 +168,7 @@ async function checkRuns({ target, view, command, runtime }: Viewed): Promise<Ou
   }
   const [newest] = view.runs ?? [];
   if (newest === undefined) return ok('none yet');
-  const message = `run ${newest.run} is ${newest.state}${reasonOf(newest)}`;
+  const message = `run ${newest.run} ${predicateOf(newest.state)}${reasonOf(newest)}`;
   if (newest.state === 'damaged') {
     const remedy = `for details: ${command('verify', `--run ${newest.run} `)}`;
     return { state: 'problem', message: `${message}: its manifest is missing or was changed`, remedy };
@@ -183,13 +183,16 @@ function checkBounded({ view: { bounded }, command }: Viewed): Outcome | undefin
   const shown = unfinished.find(isTroubled) ?? unfinished[0];
   if (shown === undefined) return undefined;
   const { since, until, state } = shown;
-  const message = `${plural(unfinished.length, 'unfinished run')}; ${since} to ${until} is ${state}${reasonOf(shown)}`;
+  const message = `${plural(unfinished.length, 'unfinished run')}; ${since} to ${until} ${predicateOf(state)}${reasonOf(shown)}`;
   return isTroubled(shown) ? warning(message, `for details: ${command('status')}`) : ok(message);
 }
 
 /** A run that failed, was interrupted or was abandoned, or has set slices aside. */
 const isTroubled = ({ state, slices }: RunView): boolean =>
   ['failed', 'interrupted', 'abandoned'].includes(state) || (slices?.setAside.length ?? 0) > 0;
+
+const predicateOf = (state: RunView['state']): string =>
+  state === 'failed' ? 'has failed' : state === 'interrupted' ? 'was interrupted' : `is ${state}`;
 
 function reasonOf({ state, lastIncident, slices }: RunView): string {
   const isOver = state !== 'running' && lastIncident !== null;

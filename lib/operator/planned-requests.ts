@@ -34,7 +34,8 @@ export function plannedRequest(
 const shownPages = 2;
 
 /**
- * Requests the page and the one after it, if there is one; with `toEnd`, all pages up to the last one. Stores nothing.
+ * Requests the page and the one after it, if there is one; with `toEnd`, all pages up to the last one. Stores nothing. Yields each request
+ * before it is sent, and again with its response.
  * @throws as `probePage` does; RepeatedCursorError if a cursor comes again
  */
 export async function* requestPages(
@@ -49,10 +50,12 @@ export async function* requestPages(
   let page = first;
   const cursors = new Set<string>();
   for (let count = 1; toEnd || count <= shownPages; count += 1) {
+    const request = plannedRequest(service, page);
+    yield { request };
     const probed = await probePage(client, page, root);
     const { contentType, reports, serviceTime, nextCursor, documentRoot, documentRootText, timing } = probed.received;
     yield {
-      request: plannedRequest(service, page),
+      request,
       contentType,
       bytes: probed.bytes,
       /** null: the format is not counted. */
@@ -77,7 +80,10 @@ export async function* requestPages(
   }
 }
 
-export type RequestedPage = ReturnType<typeof requestPages> extends AsyncGenerator<infer Page> ? Page : never;
+export type RequestedPage = Extract<
+  ReturnType<typeof requestPages> extends AsyncGenerator<infer Page> ? Page : never,
+  { readonly next: object }
+>;
 
 /** How a walk over all pages went. */
 export interface Walk {

@@ -2,6 +2,8 @@
 
 import { toPrintable } from '../core/sanitize.ts';
 import type { RunEnd } from '../target/target.ts';
+import { stepNames } from '../core/state-machine/definition.ts';
+import { findRetrier } from '../core/state-machine/retry-policy.ts';
 import { exitStatuses } from './context.ts';
 import { plural, sliceCounts, totals } from './output/format.ts';
 import type { ObservedRun } from './output/progress.ts';
@@ -140,7 +142,7 @@ function failedText(
   }
   const isFinal = run !== null && !resumable;
   const advice = [
-    ...(retries === 0 ? [] : [`Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}.`]),
+    ...(retries === 0 || !isRetried(error) ? [] : [`Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}.`]),
     // Where the message names a restart, a resumed run may fail again.
     ...(resumable && !message.includes('--restart')
       ? [json.pages === 0 ? 'Run again to resume.' : `Run again to resume ${placeIn(json)}.`]
@@ -154,6 +156,10 @@ function failedText(
     hint: resumable || isFinal || json.run === null ? undefined : hints.watch,
   };
 }
+
+/** A permanent error may follow others that were retried. */
+const isRetried = (error: string): boolean =>
+  stepNames.some((step) => (findRetrier(error, step)?.MaxAttempts ?? 0) > 0);
 
 /** How far the run has come: pages are numbered within a slice. */
 const placeIn = ({ pages, slices }: RunJson): string =>

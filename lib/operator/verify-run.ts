@@ -362,7 +362,6 @@ function verifyHeader(
     // Of export, run and date.
     key: manifest,
     startedAt: startOf(header.run),
-    filter: header.api === undefined ? { date: { gte: secondOf(since) } } : {},
     totals,
     ...(known.length === slices.length ? serviceTimes({ slices: known }) : {}),
     sliceCount: slices.length,
@@ -374,6 +373,10 @@ function verifyHeader(
         ...slice.totals,
       })),
   };
+  const lowerBound = header.filter.date?.gte;
+  if (header.api === undefined && lowerBound !== secondOf(since)) {
+    findings.report(null, `${store.locate(manifest)}: its since, ${since}, is not that of its filter, ${lowerBound}`);
+  }
   const stated = {
     ...header,
     key: manifestKey(header),
@@ -413,9 +416,9 @@ async function verifyPointer(
   const pointer = await readLatestPointer(store, exportName);
   if (pointer === undefined) return findings.report(null, `${address} is missing`);
   const isNewer = pointer.sequence > sequence && pointer.run !== run;
-  if (isNewer || differences(pointer, { run, sequence, manifest }).length === 0) return;
-  findings.report(
-    null,
-    `${address} points to run ${pointer.run} at ${pointer.manifest}, not to this run or a newer one`,
-  );
+  const wrong = differences(pointer, { run, sequence, manifest });
+  if (isNewer || wrong.length === 0) return;
+  const ofThisRun = `this run with the ${wrong.join(', ')}`;
+  const what = pointer.run === run ? ofThisRun : `run ${pointer.run}, not to this run or a newer one`;
+  findings.report(null, `${address} points to ${what}`);
 }

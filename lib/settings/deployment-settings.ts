@@ -370,10 +370,11 @@ function findSharedVariables(
   all: readonly (readonly [name: string, service: Valid<ServiceEntry>])[],
 ): SettingsProblem[] {
   const services = all.flatMap(([name, { apiKeyEnv, baseUrl, api }]) => {
-    const address = api?.auth?.tokenUrl ?? baseUrl;
+    // What is not valid by itself is reported elsewhere.
+    const url = URL.parse(api?.auth?.tokenUrl ?? baseUrl ?? '');
     const isNamed = apiKeyEnv === defaultApiKeyEnv;
-    if ((apiKeyEnv !== undefined && !isNamed) || !needsSecret({ api }) || address === undefined) return [];
-    return [{ path: ['services', name], isNamed, origin: new URL(address).origin }];
+    if ((apiKeyEnv !== undefined && !isNamed) || !needsSecret({ api }) || url === null) return [];
+    return [{ path: ['services', name], isNamed, origin: url.origin }];
   });
   return services.flatMap(({ path, isNamed, origin }, index) => {
     if (isNamed) return [];

@@ -113,7 +113,12 @@ describe('verify', () => {
         expect(ended.stdout).not.toContain(id);
       }
     };
-    await expectMissing(['verify'], ['verify', '--run', id], ['runs'], ['pages', '--run', id]);
+    await expectMissing(['runs'], ['pages', '--run', id]);
+    const verified = await runOn(out, 'verify', '--json');
+    expect([verified.status, parseJson(verified)]).toMatchObject([
+      1,
+      { status: 'failed', run: id, findings: [{ page: null, message: expect.stringContaining(missing) }] },
+    ]);
     expect(lines(await runOn(out, 'status', 'daily')).find((line) => line.includes(id))).toMatch(/ damaged /);
     const doctor = await runOn(out, 'doctor', '--json');
     expect(doctor.status).toBe(1);
@@ -133,7 +138,7 @@ describe('verify', () => {
       ]),
     });
     await runOn(out, 'start');
-    await expectMissing(['verify', '--run', id]);
+    expect((await runOn(out, 'verify', '--run', id)).status).toBe(1);
   });
 
   it('verifies the unfinished run if none is published, and rejects what is no run', async () => {

@@ -106,6 +106,21 @@ describe('report-exporter plan --request', () => {
     expect(ended.status).toBe(2);
   });
 
+  it('shows the second request if that is the one that fails', async () => {
+    await using server = await startRawServer((socket, { target }) => {
+      const headers = { 'content-type': 'application/json' };
+      socket.end(
+        target.includes('cursor=')
+          ? rawResponse({ status: 400, headers, body: '{"message":"no such parameter"}' })
+          : rawResponse({ headers, body: '{"events":[{}],"paging":{"next":"second"}}' }),
+      );
+    });
+    const { file } = await aFile({ baseUrl: server.url });
+    const ended = await runInProcess(['plan', '--request', '--settings', file], env);
+    expect(ended).toMatchObject({ status: 1, stderr: expect.stringContaining('no such parameter') });
+    expect(ended.stdout).toMatch(/ {2}next {5}body .*: second\n {2}request {2}GET .*&cursor=second\n/);
+  });
+
   it('says what a run would miss', async () => {
     const headers = { 'content-type': 'application/json' };
     await using server = await startRawServer(rawResponse({ headers, body: '{"events":[{}],"paging":{"next":null}}' }));

@@ -41,7 +41,7 @@ describe('doctor', () => {
     expect(await check(bench, 'bounded')).toMatchObject([
       {
         state: 'warning',
-        message: `1 unfinished run; ${bounds.since} to ${bounds.until} is failed: RequestRejectedError: no`,
+        message: `1 unfinished run; ${bounds.since} to ${bounds.until} has failed: RequestRejectedError: no`,
         remedy: `for details: report-exporter status ${name} --out .`,
       },
     ]);

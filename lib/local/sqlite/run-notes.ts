@@ -9,6 +9,7 @@ import type { RunFailure } from '../../core/model.ts';
 import { ExportError } from '../../core/errors.ts';
 import { readVersioned } from '../../settings/deployed-settings.ts';
 import type { SavedSettings } from '../settings.ts';
+import { fileSystemError } from '../durable-fs.ts';
 import { openStateFile, type StateFile } from './state-file.ts';
 
 export function runNotesIn({ file, all, run }: StateFile) {
@@ -41,7 +42,7 @@ export function runNotesIn({ file, all, run }: StateFile) {
     assertDistinctName(exportName: string): void {
       const out = dirname(file);
       // The folders, too: a directory whose state was moved away keeps them.
-      const other = [...exportNames(), ...readdirSync(out)].find(
+      const other = [...exportNames(), ...namesIn(out)].find(
         (existing) => existing !== exportName && existing.toLowerCase() === exportName.toLowerCase(),
       );
       if (other === undefined) return;
@@ -87,5 +88,13 @@ export function noteFailedStart(file: string, exportName: string, failure: RunFa
     notes.saveFailedStart(exportName, failure, settings);
   } catch {
     // Such as a directory that is not writable.
+  }
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory);
+  } catch (cause) {
+    throw fileSystemError('list', directory, cause);
   }
 }

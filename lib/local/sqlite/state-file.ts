@@ -153,9 +153,17 @@ function readRows(file: string, sql: string, values: readonly SQLInputValue[]): 
       const rows = isEmpty ? [] : database.prepare(sql).all(...values);
       if (revision === undefined || revisionOf(file) === revision) return rows;
     } catch (error) {
-      if (revisionOf(file) === revision) throw isExportError(error) ? error : sqliteError(file, error);
+      if (revisionOf(file) === revision) throw isExportError(error) ? error : readError(file, error);
     }
   }
+}
+
+/** After a writer was killed, a reader must be able to create one of SQLite's files. */
+function readError(file: string, cause: unknown): ExportError {
+  if (!existsSync(`${file}-wal`) || existsSync(`${file}-shm`)) return sqliteError(file, cause);
+  const reason = `was not closed by its last writer, and cannot be read without ${file}-shm, which this user may not create`;
+  const remedy = 'Run the command as a user who may write to its directory, or on a copy of the directory';
+  return new ExportError('ConfigurationError', `${file} ${reason}. ${remedy}`, { cause });
 }
 
 /** Differs whenever the file has other content. Undefined while a writer may have it open, or if one was killed. */

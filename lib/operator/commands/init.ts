@@ -45,7 +45,7 @@ export async function initCommand(
       // With the feature flags of CDK that the package is developed with.
       'cdk.json': `${JSON.stringify({ app: 'node app.js', context: readCdkContext(options) }, null, 2)}\n`,
       // A path outside the project would exist on this machine only.
-      ...(tarball && { [tarball.name]: tarball.content }),
+      ...(tarball && tarball.path !== join(folder, tarball.name) && { [tarball.name]: tarball.content }),
     });
     const created = `${toPrintable(String(directory))} (${plural(names.length, 'file')})`;
     const lines = [
@@ -84,8 +84,8 @@ function readArguments(
 interface PackageSource {
   /** The version, as a package.json has it. */
   readonly version: string;
-  /** A file that is copied into the project. */
-  readonly tarball?: { readonly name: string; readonly content: Buffer };
+  /** A file that is copied into the project, unless it is there. */
+  readonly tarball?: { readonly path: string; readonly name: string; readonly content: Buffer };
 }
 
 const isPath = (specifier: string): boolean => /^\.{0,2}[/\\]|\.tgz$/.test(specifier) && !/^\w+:/.test(specifier);
@@ -100,7 +100,8 @@ function findPackage({ package: chosen, packageFolder }: InitOptions): PackageSo
   }
   if (!isPath(chosen)) return { version: chosen };
   try {
-    return { version: `file:${basename(chosen)}`, tarball: { name: basename(chosen), content: readFileSync(chosen) } };
+    const name = basename(chosen);
+    return { version: `file:${name}`, tarball: { path: resolve(chosen), name, content: readFileSync(chosen) } };
   } catch (error) {
     throw invalid(`${chosen} ${whyUnreadable(error)}. Pack a checkout with npm pack`);
   }

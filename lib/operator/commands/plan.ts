@@ -154,6 +154,8 @@ interface PlannedExport {
   readonly request: PlannedRequest | null;
   /** Only with `--request`: the pages, and what a person who describes an API should know. */
   readonly pages?: readonly RequestedPage[];
+  /** The request that failed. */
+  readonly unanswered?: PlannedRequest;
   /** Only with `--to-end`. */
   readonly walk?: Walk;
   readonly notes?: readonly string[];
@@ -178,6 +180,10 @@ async function* planExport(
   const pages: RequestedPage[] = [];
   let walk = toEnd ? emptyWalk : undefined;
   for await (const page of requestPages(planned, next, notify, toEnd)) {
+    if (page.next === undefined) {
+      yield { ...known, pages, walk, unanswered: page.request };
+      continue;
+    }
     walk = walk && addToWalk(walk, page);
     if (pages.length < 2) pages.push(page);
     else notify(`${name}: page ${walk?.pages} · ${contentText(page)}`);
@@ -187,7 +193,7 @@ async function* planExport(
 }
 
 function planLines(planned: PlannedExport, startCommand: string, style: TextStyle): readonly string[] {
-  const { export: name, settings, schedule, plan, request, pages = [], walk, notes } = planned;
+  const { export: name, settings, schedule, plan, request, pages = [], unanswered, walk, notes } = planned;
   const when = describeSchedule(schedule, startCommand);
   if (!('run' in plan)) {
     const outcome = plan.act === 'skip' ? 'be skipped' : 'fail';
@@ -208,8 +214,9 @@ function planLines(planned: PlannedExport, startCommand: string, style: TextStyl
   return [
     `The next start of ${name} ${run === null ? `begins a new ${bounded ? 'bounded ' : ''}run${abandoned}` : `resumes run ${run}`}`,
     ...detailLines(details),
-    ...(request === null || pages.length > 0 ? [] : requestLines(request)),
+    ...(request === null || pages.length > 0 || unanswered !== undefined ? [] : requestLines(request)),
     ...pages.flatMap((found) => [...requestLines(found.request), ...responseLines(found)]),
+    ...(unanswered === undefined ? [] : requestLines(unanswered)),
     ...(walk?.last === undefined ? [] : [walkLine(walk, walk.last)]),
     ...(notes === undefined ? [] : [...notes.map((note) => `${style('yellow', '!')} ${note}`), 'Nothing was stored.']),
   ];

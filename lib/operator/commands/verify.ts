@@ -1,7 +1,7 @@
 /** `report-exporter verify`: reads runs again, from the manifest to the last byte, and reports what has changed. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { RunId } from '../../core/model.ts';
+import { type RunId, zeroTotals } from '../../core/model.ts';
 import { manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import {
   findManifest,
@@ -92,8 +92,8 @@ async function verifyOne(
 
 /**
  * Verifies the run `runId`, or else the newest published run, or else the unfinished one. Undefined: there is no run yet.
- * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one; PageConflictError if it was published,
- *   and its manifest is missing or was changed
+ * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one; PageConflictError if its manifest was
+ *   changed
  */
 async function verifyExport(
   target: ExportTarget,
@@ -113,7 +113,8 @@ async function verifyExport(
   const { active, lastCompleted } = stateOfRun(await readStates(target), run) ?? {};
   if (active?.run === run) return await verifyRun(deps, active);
   if (lastCompleted?.result.run === run && lastCompleted.result.manifest !== null) {
-    throw missingManifest(store.locate(manifest));
+    const findings = [{ page: null, message: missingManifest(store.locate(manifest)).message }];
+    return { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
   }
   return await verifyRun(deps, await openPublishedRun(store, name, run));
 }

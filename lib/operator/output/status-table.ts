@@ -139,8 +139,9 @@ const placeText = ({ pages, slices }: Pick<RunView, 'pages' | 'slices'>): string
 export const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
 
 const maxErrorLength = 300;
+/** Not shortened if it says what to do before the next start. */
 const shortError = ({ error, message }: Pick<RunFailure, 'error' | 'message'>): string =>
-  truncate(errorText(error, message), maxErrorLength);
+  message.includes('--restart') ? errorText(error, message) : truncate(errorText(error, message), maxErrorLength);
 
 /** A text, which is wrapped between words; or a command, which is not, so that it can be copied. */
 interface Detail {

@@ -285,6 +285,11 @@ describe('the settings of several services', () => {
     ['the same name and the default', here, { ...there, ...shared }, 'eu'],
     ['a variable that is named for both', { ...here, ...shared }, { ...there, ...shared }],
     ['variables of their own', here, { ...there, apiKeyEnv: 'US_KEY' }],
+    [
+      'no variable of an authorization whose address is none: that is another problem',
+      here,
+      { ...there, api: { auth: { kind: 'oauth', tokenUrl: 'x' } } },
+    ],
     ['the same service', here, { baseUrl: 'https://a.example/v2' }],
     ['a service without a secret', here, { ...there, api: { auth: { kind: 'none' } } }],
     [

@@ -66,7 +66,7 @@ describe('verify', () => {
     await rm(manifest);
     expect(await runInProcess(words, env)).toMatchObject({
       status: 1,
-      stderr: expect.stringContaining(`The manifest ${manifest} is missing, although its run was published. Restore`),
+      stdout: expect.stringContaining(`The manifest ${manifest} is missing, although its run was published. Restore`),
     });
   });
 

@@ -163,5 +163,9 @@ describe('the package of a new project', () => {
     expect(created.stdout).toContain('(7 files)');
     expect(created.stdout).toContain('  Commit packed.tgz, too: the project installs report-exporter from it.\n');
     expect(await readFile(join(project, 'packed.tgz'), 'utf8')).toBe('packed');
+
+    const there = await aDirectory();
+    await writeFile(join(there, 'packed.tgz'), 'packed');
+    expect(await runInProcess(['init', there, '--package', join(there, 'packed.tgz')])).toMatchObject({ status: 0 });
   });
 });
