@@ -6,16 +6,17 @@ import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { readFileSync, writeFileSync } from 'node:fs';
+import type * as Graphql from 'graphql';
+import type * as GraphqlHttp from 'graphql-http/lib/use/http';
+import type * as Relay from 'graphql-relay';
 import { expect, it } from 'vitest';
 import { aDirectory, readManifest, runInProcess } from '../../support/process/command-line.ts';
 
 // graphql-relay has CommonJS only, and all three must share one instance of graphql.
 const require = createRequire(import.meta.url);
-const { GraphQLNonNull, GraphQLObjectType, GraphQLSchema, GraphQLString } =
-  require('graphql') as typeof import('graphql');
-const { createHandler } = require('graphql-http/lib/use/http') as typeof import('graphql-http/lib/use/http');
-const { connectionArgs, connectionDefinitions, connectionFromArray } =
-  require('graphql-relay') as typeof import('graphql-relay');
+const { GraphQLNonNull, GraphQLObjectType, GraphQLSchema, GraphQLString } = require('graphql') as typeof Graphql;
+const { createHandler } = require('graphql-http/lib/use/http') as typeof GraphqlHttp;
+const { connectionArgs, connectionDefinitions, connectionFromArray } = require('graphql-relay') as typeof Relay;
 
 const all = Array.from({ length: 25 }, (_, index) => ({
   id: `E-${String(index).padStart(2, '0')}`,
