@@ -28,12 +28,13 @@ function pathsOf(schemaOfPath: Schema, path = ''): string[] {
   return [...nested, ...more.flatMap((schema) => pathsOf(schema as Schema, path))];
 }
 
-// Each entry names a secret, a field of one, a variable, a file or a KMS key. None is the secret itself.
+// Each entry names a secret, a field of one, a key, a variable, a file or a KMS key. None is the secret itself.
 describe('the settings', () => {
   it('have no place for a secret', () => {
     const names = pathsOf(settingsJsonSchema() as Schema).map((path) => path.split('.').slice(2).join('.'));
     expect([...new Set(names.filter((name) => sensitive.test(name)))].sort()).toMatchInlineSnapshot(`
       [
+        "api.auth.keyId",
         "api.auth.tokenUrl",
         "apiKeyEnv",
         "apiKeySecret",
