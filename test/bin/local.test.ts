@@ -7,7 +7,6 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
 import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
 
 /** The address of a service that has ended. */
@@ -182,20 +181,6 @@ describe('report-exporter local', () => {
     const deployed = await runInProcess(['start', '--stack', 'Reports', '--max-attempts', '3']);
     const stderr = expect.stringContaining('--max-attempts: applies to local runs');
     expect(deployed).toMatchObject({ status: 2, stderr });
-  });
-
-  it('does not say that it gave up after an error that is not retried', async () => {
-    let requests = 0;
-    await using server = await startRawServer((socket) => {
-      requests += 1;
-      socket.end(rawResponse({ status: requests === 1 ? 503 : 401, body: '' }));
-    });
-    const ended = await runInProcess(['local', '--out', await aDirectory(), '--base-url', server.url], {
-      REPORT_EXPORT_API_KEY: 'a-key-of-32-characters-0123456789',
-    });
-    expect(ended).toMatchObject({ status: 1, stderr: expect.stringContaining('ConfigurationError') });
-    expect(ended.stderr).toContain('Retrying');
-    expect(ended.stderr).not.toContain('Gave up');
   });
 
   it('refuses a name that differs from that of another export only in case', async () => {

@@ -82,4 +82,15 @@ describe('a run whose service does not recover', () => {
     expect(written.match(/attempt .* of \d+/g)).toEqual(attempts);
     expect(written).toContain('\n  Gave up after 3 retries. Run again to resume');
   });
+
+  it('are not said to be used up by an error that is not retried', async () => {
+    const service = scriptedService(someReports(9), () => {
+      const isFirst = service.requests.length === 1;
+      throw new ExportError(isFirst ? 'ServiceUnavailableError' : 'ConfigurationError', 'failed');
+    });
+    const written = await follow(service);
+    expect(written).toContain('Retrying');
+    expect(written).toContain('ConfigurationError: failed');
+    expect(written).not.toContain('Gave up');
+  });
 });
