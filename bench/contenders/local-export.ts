@@ -9,6 +9,8 @@ import { readFile } from 'node:fs/promises';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Instant } from '../../lib/core/model.ts';
 import { startLocalExport } from '../../lib/local/directory.ts';
+// Loaded on demand, as commands that only read do not need them. The times of all contenders start when everything is loaded.
+import '../../lib/service/client/client.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
 import { startMeasurement } from '../harness/processes.ts';
 
