@@ -138,8 +138,8 @@ const certificateSettings =
   'On AWS, check the secret in tls.clientCertificateSecret; on this machine, the files in tls.clientCertificate and tls.clientKey';
 
 /**
- * What is known of a TLS connection that was closed before it brought data. In TLS 1.3, a server rejects a client certificate when the client has completed
- * its side of the handshake, and has begun to send the request.
+ * A TLS connection that was closed before it brought data. In TLS 1.3, a server rejects a client certificate when the client has
+ * completed its side of the handshake, and has begun to send the request.
  */
 const closedHandshake = (code: string): Explanation => ({
   problem: `closed the connection during or right after the TLS handshake (${code})`,

@@ -18,7 +18,7 @@ export interface FormatCheck {
   readonly rootName: string | null;
   /** What stands at one of the paths that were asked for. */
   value(path: string): PathValue;
-  /** What stands in the last report; `parent` says whether there is one. Absent: the format cannot tell. */
+  /** The value in the last report; `parent` says whether there is one. Absent: the format cannot tell. */
   readonly inLastReport?: PathValue;
 }
 
@@ -36,7 +36,7 @@ export interface CheckOptions {
   readonly paths: readonly string[];
   /** Where the reports stand, in the same syntax. undefined: by the format's own rule. */
   readonly reports?: string;
-  /** Where a value stands in each report, of which `inLastReport` returns the last one. It needs `reports`. */
+  /** The path of a value in each report, of which `inLastReport` returns the last one. It needs `reports`. */
   readonly inLastReport?: string | undefined;
   /** How a problem quotes a name from the page. */
   readonly present: (name: string) => string;

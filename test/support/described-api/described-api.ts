@@ -195,7 +195,7 @@ function nextHeaders(api: Api, { next: value, hasNext }: PageContent, position: 
 
 interface PageContent {
   readonly reports: readonly Report[];
-  /** What stands in the place of the next page, also at the end; undefined: nothing. */
+  /** The value in the place of the next page, also at the end; undefined: none. */
   readonly next: PageValue | undefined;
   readonly hasNext: boolean;
   /** A document that is no page: no report matches at all. */
