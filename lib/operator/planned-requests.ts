@@ -6,6 +6,8 @@ import type { PageRequest } from '../core/ports.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import { shownCredentials } from '../service/client/auth.ts';
 import { apiFor, authOf, httpRequest } from '../service/client/request.ts';
+import type { Api } from '../settings/api-settings.ts';
+import type { AnyOf } from '../settings/fields.ts';
 import { probePage } from '../target/probe-service.ts';
 import type { ExportTarget, DeployedService } from '../target/target.ts';
 import { bytes, plural, totals } from './output/format.ts';
@@ -45,7 +47,7 @@ export async function* requestPages(
   toEnd = false,
 ) {
   await using client = await service.connect(notify);
-  const { from, at, end } = apiFor(service.settings, first.request).next;
+  const { from, at = '', end }: AnyOf<Api['next']> = apiFor(service.settings, first.request).next;
   let root = await rootOfFirstProbe(definition, log);
   let page = first;
   const cursors = new Set<string>();
@@ -64,7 +66,7 @@ export async function* requestPages(
       serviceTime,
       latencyMs: timing.latencyMs,
       /** Where the next page is, what is there (null on the last page), and how the description says that there is none. */
-      next: { at: from === 'link' ? `link with the relation ${at}` : `${from} ${at}`, cursor: nextCursor, end },
+      next: { at: from === 'link' ? `link with the relation ${at}` : `${from} ${at}`.trim(), cursor: nextCursor, end },
     };
     if (nextCursor === null) return;
     if (cursors.size < cursors.add(nextCursor).size) {
@@ -133,7 +135,8 @@ export function responseLines(page: RequestedPage): string[] {
 /** What a walk found. `last` is the page at which it ended. */
 export function walkLine(walk: Walk, last: RequestedPage): string {
   const { at, end } = last.next;
-  return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${end === undefined ? `it has no ${at}` : JSON.stringify(end)}`;
+  const reason = at === 'count' ? 'its reports complete the total' : `it has no ${at}`;
+  return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${end === undefined ? reason : JSON.stringify(end)}`;
 }
 
 /** Advice for a person who describes an API. */
@@ -149,7 +152,7 @@ export function notesOn(
     'slices and runs with an upper bound are not possible: requests have none':
       definition.dates.upperBound === undefined,
     'a run requests the next page once a page has arrived, not its headers alone: the body has it':
-      next.from === 'body' || next.from === 'report',
+      next.from !== 'header' && next.from !== 'link',
     'the first page has no reports: try an earlier --since': first?.reports === 0,
     'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found':
       second === undefined,

@@ -15,7 +15,8 @@ export const placeholdersIn = (template: string): readonly string[] =>
   [...template.matchAll(placeholderPattern)].map(([, name = '']) => name);
 
 export const vendorAdvice = 'Ask the vendor for a cursor, which the response contains and the next request sends back';
-export const noOffsets = `offsets and page numbers are refused: when data changes during a run, pages shift, and reports are missed or repeated unnoticed. ${vendorAdvice}`;
+export const countAdvice =
+  'offsets and page numbers are described by next.from: count. It needs a total in every response, as pages shift when data changes';
 export const noKeyInUrl = 'a key in the URL is refused: URLs are logged everywhere. Ask the vendor for a header';
 
 /** Also what is nearly a placeholder: `{ since }`, `${since}` or `{{since}}`, which would be sent as it is. */
@@ -30,7 +31,7 @@ function findTemplateProblem(template: string, inBody: boolean): string | undefi
       if (inBody && template === '{filter}') continue;
       return '{filter} is an object, so it can only be a whole value in the body. {filter.NAME} is one of its fields';
     }
-    if (/^(offset|page|pageNumber|skip|start)$/i.test(name)) return `{${name}}: ${noOffsets}`;
+    if (/^(offset|page|pageNumber|skip|start)$/i.test(name)) return `{${name}}: ${countAdvice}`;
     if (/(key|token|secret|password)$/i.test(name)) return `{${name}}: ${noKeyInUrl}, and describe it in auth`;
     return `{${name}} is unknown; there are ${placeholders}. The cursor is described in next`;
   }
@@ -49,7 +50,7 @@ export const isOffsetPath = (path: Path): boolean =>
 
 function findParameterProblem(name: string, value: string): string | undefined {
   if (keyName.test(name)) return noKeyInUrl;
-  return isOffset(name) && placeholdersIn(value).length === 0 ? noOffsets : undefined;
+  return isOffset(name) && placeholdersIn(value).length === 0 ? countAdvice : undefined;
 }
 
 /** The parameters in the query of a path. */
@@ -66,7 +67,7 @@ const templatesIn = (body: JsonObject) => scalarsIn(isGraphql(body) ? { ...body,
 function findBodyProblems(body: JsonObject): readonly SettingsProblem[] {
   return templatesIn(body).flatMap(({ path, value }) => {
     const isCounted = isOffsetPath(path) && /^\d+$/.test(String(value));
-    const message = isCounted ? noOffsets : typeof value === 'string' ? findTemplateProblem(value, true) : undefined;
+    const message = isCounted ? countAdvice : typeof value === 'string' ? findTemplateProblem(value, true) : undefined;
     return message === undefined ? [] : [{ path, message }];
   });
 }

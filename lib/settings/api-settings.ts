@@ -16,8 +16,8 @@ import * as z from 'zod/mini';
 import {
   isOffset,
   isOffsetPath,
+  countAdvice,
   noKeyInUrl,
-  noOffsets,
   parametersIn,
   requestSchema,
   uses,
@@ -131,7 +131,7 @@ const pathText = z
 
 const from = <Place extends string>(place: Place) =>
   field(
-    'Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report.',
+    'Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`).',
     z.literal(place),
   );
 
@@ -276,8 +276,31 @@ const nextSchema = oneKindOf(
       end,
       rejected,
     }),
+    z.strictObject({
+      from: from('count'),
+      to,
+      first: field(
+        'The number of the first page, which its request sends, too.',
+        z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
+      ),
+      step: field(
+        'What is added for the next page; `reports` adds the number of reports of the page, for an offset.',
+        z._default(z.union([z.int().check(z.minimum(1)), z.literal('reports')], 'must be 1 or more, or "reports"'), 1),
+      ),
+      total: field(
+        'Where every page has the number of all reports: a path in the body, or a header.',
+        oneFormOf(
+          [
+            pathText,
+            z.strictObject({ header: field('The name of the header.', headerName, { example: 'X-Total-Count' }) }),
+          ],
+          'must be a path, or have header',
+        ),
+        { example: '/total' },
+      ),
+    }),
   ],
-  (place) => (/offset|page|number|skip|count/i.test(place) ? noOffsets : undefined),
+  (place) => (/offset|page|number|skip/i.test(place) ? countAdvice : undefined),
 );
 
 /** Names have no prefix, as `formats/xml.ts` compares them: with one, nothing would ever be found. */
@@ -424,12 +447,17 @@ export const apiSchema = z.strictObject({
 /** With the defaults of all fields. */
 export type Api = z.infer<typeof apiSchema>;
 
+/** How the last page says that it is the last. Counted pages have no such place: their total says it. */
+export const endOf = ({ next }: Pick<Api, 'next'>): AnyOf<NonNullable<AnyOf<Api['next']>['end']>> =>
+  'end' in next ? (next.end ?? {}) : {};
+
 /** Whether a response has the URL of the next page, not a cursor. */
 export const isUrl = ({ next }: { readonly next: { readonly from?: string; readonly to?: unknown } }): boolean =>
   next.from === 'link' || next.to === 'url';
 
 /** Whether the cursor is sent in a place with the name of an offset. Some APIs call a cursor so; a number there counts reports. */
-export function isSentAsOffset({ to }: AnyOf<Api['next']>): boolean {
+export function isSentAsOffset({ from: place, to }: AnyOf<Api['next']>): boolean {
+  if (place === 'count') return false;
   const { query, body = '', form }: AnyOf<Exclude<typeof to, 'url' | undefined>> = typeof to === 'object' ? to : {};
   return isOffset(query ?? form ?? '') || isOffsetPath(body.split('/').slice(1));
 }
@@ -442,6 +470,7 @@ export function pathsOf({ next = {}, page = {} }: Pick<Valid<Api>, 'next' | 'pag
     [['next', 'end', 'flag'], next.end?.flag],
     [['next', 'end', 'without'], next.end?.without],
     [['next', 'rejected', 'at'], next.rejected?.at],
+    [['next', 'total'], typeof next.total === 'string' && next.total],
     [['page', 'error'], page.error],
     [['page', 'empty', 'at'], page.empty?.at],
   ];
@@ -459,6 +488,8 @@ export function findContradictions({ request, next = {}, page = {} }: Valid<Api>
     (path) => absentPart === undefined || isWithin(path ?? '', absentPart),
   );
   const isInBody = place === 'body' || place === 'report';
+  const isCounted = place === 'count';
+  const needsReports = place === 'report' || isCounted;
   const isInside = place === 'body' && at !== undefined && isInReport(at, page);
   return findBroken([
     [
@@ -500,15 +531,26 @@ export function findContradictions({ request, next = {}, page = {} }: Valid<Api>
     ],
     [
       ['page', 'reports'],
-      place === 'report' && pageFormat === 'xml' && reports === undefined,
-      'is required with next.from: report',
+      needsReports && pageFormat === 'xml' && reports === undefined,
+      `is required with next.from: ${place}`,
+    ],
+    [['page', 'format'], isCounted && pageFormat === 'bytes', 'must be one whose reports are counted, not bytes'],
+    [
+      ['request'],
+      isCounted && request !== undefined && !uses({ request }, 'until'),
+      'must have {since} and {until} with next.from: count: pages shift while reports are added to their period',
+    ],
+    [
+      ['next', 'to', 'alone'],
+      isCounted && to.alone === true,
+      'must not be set: every counted page has the same request',
     ],
     [
       ['next', 'at'],
       place === 'report' && !isFieldOfReport(at ?? '', page),
       'must be the path of a field in a report, such as /id',
     ],
-    [['next', 'to'], place === 'report' && next.to === 'url', 'must not be url: the last report has a cursor'],
+    [['next', 'to'], needsReports && next.to === 'url', 'must not be url: there is none in a report, or in a number'],
     [
       ['next', 'end'],
       place === 'report' && end?.flag === undefined && end?.empty === undefined,

@@ -378,11 +378,11 @@ export interface AuthJwtProps {
 }
 
 /** Where the next page is, and how it is requested. */
-export type NextProps = NextHeaderProps | NextLinkProps | NextBodyProps | NextReportProps;
+export type NextProps = NextHeaderProps | NextLinkProps | NextBodyProps | NextReportProps | NextCountProps;
 
 /** Where the next page is, and how it is requested. */
 export interface NextHeaderProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report. */
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`). */
   readonly from: 'header';
   /**
    * The name of the header.
@@ -572,7 +572,7 @@ export interface RejectedProps {
 
 /** Where the next page is, and how it is requested. */
 export interface NextLinkProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report. */
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`). */
   readonly from: 'link';
   /**
    * The relation of the link to the next page.
@@ -592,7 +592,7 @@ export interface NextLinkProps {
 
 /** Where the next page is, and how it is requested. */
 export interface NextBodyProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report. */
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`). */
   readonly from: 'body';
   /**
    * The path in the body: a JSON Pointer, such as `/meta/next`, or elements of XML, such as `/feed/link[@rel=next]/@href`.
@@ -614,7 +614,7 @@ export interface NextBodyProps {
 
 /** Where the next page is, and how it is requested. */
 export interface NextReportProps {
-  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report. */
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`). */
   readonly from: 'report';
   /**
    * The path of a field in each report: the cursor is that of the last report of the page.
@@ -632,6 +632,45 @@ export interface NextReportProps {
   readonly end?: EndProps | undefined;
   /** How a response with status 200 says that the cursor has expired. The run then starts over. */
   readonly rejected?: RejectedProps | undefined;
+}
+
+/** Where the next page is, and how it is requested. */
+export interface NextCountProps {
+  /** Where a response has the next page: in a header, in the header `Link`, in the body, or in the last report; or pages are counted (`count`). */
+  readonly from: 'count';
+  /** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
+  readonly to: ToProps;
+  /**
+   * The number of the first page, which its request sends, too.
+   *
+   * @default 1
+   */
+  readonly first?: number | undefined;
+  /**
+   * What is added for the next page; `reports` adds the number of reports of the page, for an offset.
+   *
+   * @default 1
+   */
+  readonly step?: number | 'reports' | undefined;
+  /**
+   * Where every page has the number of all reports: a path in the body, or a header.
+   *
+   * @example '/total'
+   */
+  readonly total: TotalProps;
+}
+
+/** Where every page has the number of all reports: a path in the body, or a header. */
+export type TotalProps = string | TotalHeaderProps;
+
+/** Where every page has the number of all reports: a path in the body, or a header. */
+export interface TotalHeaderProps {
+  /**
+   * The name of the header.
+   *
+   * @example 'X-Total-Count'
+   */
+  readonly header: string;
 }
 
 /** What a page is. */
@@ -913,7 +952,7 @@ export interface ExportProps {
    */
   readonly pagesPerInvocation?: number | undefined;
   /**
-   * How often a run starts over because the service rejected its cursor. Unit: restarts.
+   * How often a run starts over because the service rejected its cursor, or because counted pages have shifted. Unit: restarts.
    *
    * @default 1
    */

@@ -249,7 +249,7 @@ const exportFields = {
     page: 'costs.md#pages',
   }),
   maxCursorRestarts: field(
-    'How often a run starts over because the service rejected its cursor.',
+    'How often a run starts over because the service rejected its cursor, or because counted pages have shifted.',
     z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
     { unit: 'restarts' },
   ),
@@ -342,6 +342,11 @@ function findSliceProblems(
   const ofLength = length === undefined ? undefined : findDateProblem(dates, length);
   return findBroken([
     [['since', 'lag'], isUnbounded && lag > 0, unbounded],
+    [
+      ['since', 'lag'],
+      service.api?.next?.from === 'count' && lag === 0,
+      'is required with next.from: count: how long after its date a report may still appear, as pages shift then. For example PT1H',
+    ],
     [['slices', 'parallel'], isUnbounded && parallel > 1, unbounded],
     [['slices', 'length'], isUnbounded && length !== undefined, unbounded],
     [
@@ -423,7 +428,7 @@ export function apiOfRequest({
   const { request, dates, auth, next, page } = api;
   const selection = { headers: sentHeaders, request, dates, auth };
   return {
-    pagination: `${next.from} ${isUrl(api) ? 'url' : 'cursor'}`,
+    pagination: next.from === 'count' ? 'counted' : `${next.from} ${isUrl(api) ? 'url' : 'cursor'}`,
     sha256: checksumOf({ ...selection, next, page }),
     requestSha256: checksumOf(selection),
   };

@@ -152,7 +152,7 @@ describe('report-exporter plan --request', () => {
     expect(ended.status).toBe(2);
     expect(ended.stderr).toMatch(/settings\.json:1 services\.acme\.api\.auth\.kind: a key in the URL is refused/);
     expect(ended.stderr).toMatch(
-      /settings\.json:1 services\.acme\.api\.next\.from: offsets and page numbers are refused/,
+      /settings\.json:1 services\.acme\.api\.next\.from: offsets and page numbers are described by/,
     );
     expect(await runInProcess(['plan', '--settings', file, '--out', '.'])).toMatchObject({
       status: 2,

@@ -138,9 +138,22 @@ const described = {
     next: { from: 'report', at: '/@id', to: { query: 'after' }, end: { empty: true } },
     page: xml,
   },
+  'pages that are counted': {
+    request: { path: '/logs', query: { since: '{since}', until: '{until}' } },
+    auth: { kind: 'bearer' },
+    next: { from: 'count', to: { query: 'page' }, total: '/total' },
+    page: json,
+  },
+  'rows that are skipped, and a total in a header': {
+    request: { path: '/logs', query: { since: '{since}', until: '{until}', limit: '{size}' } },
+    auth: { kind: 'bearer' },
+    next: { from: 'count', to: { query: 'skip' }, first: 0, step: 'reports', total: { header: 'X-Total-Count' } },
+    page: { format: 'csv' },
+  },
 } as const;
 const base = described['JSON with a cursor'];
 const feed = described['a URL in XML'];
+const counted = described['pages that are counted'];
 
 /** The parsed description, and what is wrong with it. */
 function parse(description: unknown) {
@@ -166,14 +179,18 @@ describe('a description', () => {
       'XML',
       ...Array.from({ length: 7 }, () => 'JSON'),
       'XML',
+      'JSON',
+      'CSV',
     ]);
     const bounds = parsed.map((api) => requestDates({ api }).upperBound);
     expect(bounds.flatMap((bound, index) => (bound === undefined ? [] : [[index, bound]]))).toEqual([
       [0, '{until}'],
       [9, '{until}'],
+      [15, '{until}'],
+      [16, '{until}'],
     ]);
     expect(new Set(parsed.map((one) => apiOfRequest({ api: one }).pagination))).toEqual(
-      new Set(['body cursor', 'link url', 'header cursor', 'body url', 'report cursor']),
+      new Set(['body cursor', 'link url', 'header cursor', 'body url', 'report cursor', 'counted']),
     );
   });
 
@@ -198,12 +215,34 @@ describe('a description', () => {
   });
 
   it.each<[problem: string, description: unknown]>([
-    ['request.query.start: {offset}: offsets and page numbers are refused', query({ start: '{offset}' })],
+    [
+      'request.query.start: {offset}: offsets and page numbers are described by next.from: count',
+      query({ start: '{offset}' }),
+    ],
     ['request.query.offset: offsets and page numbers', query({ offset: '0' })],
     ['request.path: page: offsets and page numbers', request({ path: '/logs?page=1' })],
     ['request.query.page[number]: offsets and page', query({ 'page[number]': '1' })],
     ['request.body.a.0.b.skip: offsets and page numbers', inBody({ a: [{ b: { skip: 0 } }] })],
-    ['next.from: offsets and page numbers are refused', next({ from: 'page' })],
+    ['next.from: offsets and page numbers are described by next.from: count', next({ from: 'page' })],
+    ...(
+      [
+        ['next.to: must not be url', { to: 'url' }],
+        ['next.to.alone: must not be set', { to: { query: 'page', alone: true } }],
+        ['next.end: has no meaning for count', { end: { absent: true } }],
+        ['next.total: is required', { total: undefined }],
+        ['next.total: must be a JSON Pointer', { total: 'total' }],
+        ['next.total: must be a path, or have header', { total: 5 }],
+        ['next.first: must not be negative', { first: -1 }],
+        ['next.step: must be 1 or more, or "reports"', { step: '{size}' }],
+      ] as const
+    ).map(([problem, parts]) => [problem, { ...counted, next: { ...counted.next, ...parts } }] as [string, unknown]),
+    ['request: must have {since} and {until}', { ...counted, request: { path: '/logs' } }],
+    ['page.format: must be one whose reports are counted', { ...counted, page: { format: 'bytes', types: ['a/b'] } }],
+    ['next.total: has no meaning in csv, which has no paths', { ...counted, page: { format: 'csv' } }],
+    [
+      'page.reports: is required with next.from: count',
+      { ...counted, next: { ...counted.next, total: '/r/n' }, page: { ...xml, reports: undefined } },
+    ],
     [
       'next.end: must have one of absent, value, flag, without, link, empty or same, or absent beside value or without. An end by a short page is refused',
       next({ end: 'short' }),

@@ -180,7 +180,7 @@ export function serviceClient(
     const isEmpty = check !== undefined && saysEmpty(page, check);
     const nextCursor =
       announcedCursor === undefined && check !== undefined
-        ? nextCursorInBody(page, check, isEmpty)
+        ? nextCursorInBody(page, check, isEmpty, headers)
         : (announcedCursor ?? null);
     if (announcedCursor === undefined) onNextCursor?.(nextCursor);
     const { rootName = null, reports = null } = check ?? {};

@@ -9,7 +9,7 @@ import type { AnyOf } from '../../settings/fields.ts';
 import type { FormatCheck, PathValue } from '../formats/format-check.ts';
 import { textIn } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/redact.ts';
-import { contractError, type ErrorContext } from './errors.ts';
+import { contractError, type ErrorContext, failure } from './errors.ts';
 import { isJsonText } from './request.ts';
 import { allValues, type Headers, isPrintableAscii, singleValue } from './response-headers.ts';
 
@@ -24,7 +24,7 @@ export interface RequestedPage {
 }
 
 type Next = Api['next'];
-type End = AnyOf<NonNullable<Next['end']>>;
+type End = AnyOf<NonNullable<AnyOf<Next>['end']>>;
 type Document = Pick<FormatCheck, 'value' | 'reports' | 'inLastReport'>;
 
 /** What a response has at `next.at`. Without `text`: nothing. */
@@ -44,7 +44,13 @@ type Codec<Kind extends Next> =
     }
   | {
       /** Undefined also for a document that says that there are no reports: it need not have a place for it. */
-      readonly inBody: (page: RequestedPage, next: Kind, check: Document, isEmpty: boolean) => Found | undefined;
+      readonly inBody: (
+        page: RequestedPage,
+        next: Kind,
+        check: Document,
+        isEmpty: boolean,
+        headers: Headers,
+      ) => Found | undefined;
     };
 
 const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly from: From }>> } = {
@@ -157,7 +163,49 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
       return { text, what: `value at ${at} in the last report`, type: value.type };
     },
   },
+  /**
+   *     {"data": [{"id": 1}, {"id": 2}], "total": 5}
+   *     {"from": "count", "to": {"query": "page"}, "total": "/total"}
+   *
+   *     X-Total-Count: 5
+   *     {"from": "count", "to": {"query": "offset"}, "first": 0, "step": "reports", "total": {"header": "X-Total-Count"}}
+   *
+   * The last page is the one with which the reports sum to the total. Refused: a page without a total. The walk starts over if the total is
+   * not that of the first page, if a page has no reports, or if the sum exceeds the total.
+   */
+  count: {
+    inBody({ context, api, isFirst, sent = '' }, { first, step, total: place }, check, isEmpty, headers) {
+      const text =
+        typeof place === 'string'
+          ? textIn(api.page, check.value(place))
+          : singleValue(headers[place.header.toLowerCase()]);
+      const where = typeof place === 'string' ? `at ${place}` : `in the header ${place.header}`;
+      if (isEmpty && text === undefined) return undefined;
+      if (text === undefined || !/^\d{1,15}$/.test(text)) throw contractError(context, `it has no total ${where}`);
+      const total = Number(text);
+      const before = isFirst ? { position: first, reports: 0, total } : countedOf(sent);
+      const reports = isEmpty ? 0 : (check.reports ?? 0);
+      const sum = before.reports + reports;
+      if (total === before.total && sum === total) return undefined;
+      const isShifted = total !== before.total || reports === 0 || sum > total;
+      if (isShifted && isFirst)
+        throw contractError(context, `it has ${reports} reports, but the total ${where} is ${total}`);
+      if (isShifted) {
+        const counted = `the pages to this one have ${sum} reports, and the total ${where} is ${total}`;
+        const message = `The pages of ${context.server.name} have shifted: ${counted}, after ${before.total} on page 1`;
+        throw failure(context, 'CursorRejectedError', message);
+      }
+      const position = before.position + (step === 'reports' ? reports : step);
+      return { text: `${position} (${sum} of ${total})`, what: 'number of the next page' };
+    },
+  },
 };
+
+/** What the cursor of a counted page says: its number, how many reports are on the pages before, and the total on page 1. */
+function countedOf(cursor: string) {
+  const [position = Number.NaN, reports = 0, total = 0] = (cursor.match(/\d+/g) ?? []).map(Number);
+  return { position, reports, total };
+}
 
 const codecOf = (next: Next) => codecs[next.from] as Codec<Next>;
 
@@ -194,9 +242,14 @@ export function nextHeader({ next }: Api): string {
  * The same of a body that has been read to its end.
  * @throws ContractError also if the body has no place for it, or if a flag contradicts it
  */
-export function nextCursorInBody(page: RequestedPage, check: Document, isEmpty: boolean): Cursor | null {
+export function nextCursorInBody(
+  page: RequestedPage,
+  check: Document,
+  isEmpty: boolean,
+  headers: Headers,
+): Cursor | null {
   const codec = codecOf(page.api.next);
-  const found = 'inBody' in codec ? codec.inBody(page, page.api.next, check, isEmpty) : undefined;
+  const found = 'inBody' in codec ? codec.inBody(page, page.api.next, check, isEmpty, headers) : undefined;
   return found === undefined ? null : toCursor(page, found);
 }
 
@@ -240,7 +293,8 @@ function withoutPlace({ page }: Api, end: End, check: Document, path: string): s
 
 function toCursor(page: RequestedPage, { text, what, type }: Found, mayBeAbsent = false): Cursor | null {
   const { context, api, sent } = page;
-  const { absent, value: last, flag, same }: End = api.next.end ?? { absent: true };
+  const { end }: AnyOf<Next> = api.next;
+  const { absent, value: last, flag, same }: End = end ?? { absent: true };
   if (text === undefined) {
     if (absent !== undefined || mayBeAbsent) return null;
     throw contractError(

@@ -13,7 +13,7 @@ import type { RequestedPage } from './next-page.ts';
  */
 export function saysEmpty({ context, api, isFirst }: RequestedPage, document: PageCheck): boolean {
   const { format, reports, error: errorPath, empty }: AnyOf<Api['page']> = api.page;
-  const { rejected } = api.next;
+  const { rejected }: AnyOf<Api['next']> = api.next;
   const isAt = ({ at, is }: { readonly at: string; readonly is: string }) =>
     textIn(api.page, document.value(at)) === is;
   // The name is stored with the page.

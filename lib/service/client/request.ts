@@ -5,7 +5,7 @@
 
 import { ExportError } from '../../core/errors.ts';
 import { filterBefore, filterOf } from '../../core/filter.ts';
-import type { Cursor, ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
+import type { ExportRequest, Instant, JsonObject, JsonValue } from '../../core/model.ts';
 import type { PageRequest } from '../../core/ports.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { isGraphql, placeholdersIn } from '../../settings/api-request.ts';
@@ -54,7 +54,8 @@ function contractApi(
 /** The request in undici's form, without origin, signal, and the header that authenticates it. */
 export function httpRequest(base: URL, api: RequestedApi, request: PageRequest, settings: RequestSettings) {
   const first = firstRequest(base.pathname, api, request);
-  const { path, query, headers, body, form } = request.cursor === null ? first : withCursor(api, first, request.cursor);
+  const cursor = sentCursor(api, request);
+  const { path, query, headers, body, form } = cursor === null ? first : withCursor(api, first, cursor);
   // The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2).
   const search = query.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join('&');
   const type = form !== undefined ? 'application/x-www-form-urlencoded' : body && 'application/json';
@@ -110,8 +111,12 @@ type CursorTarget = AnyOf<Exclude<AnyOf<Api['next']>['to'], 'url' | undefined>>;
 
 const targetOf = ({ to }: AnyOf<Api['next']>): CursorTarget => (typeof to === 'object' ? to : {});
 
+/** What a request sends of its cursor: of counted pages, the number, also of the first one. */
+const sentCursor = ({ next }: Api, { cursor }: Pick<PageRequest, 'cursor'>): string | null =>
+  next.from === 'count' ? String(cursor === null ? next.first : Number.parseInt(cursor, 10)) : cursor;
+
 /** The request for the page of a cursor, from `first`, that for the first page. */
-function withCursor(api: Api, first: RequestParts, cursor: Cursor): RequestParts {
+function withCursor(api: Api, first: RequestParts, cursor: string): RequestParts {
   // The path and query of a link, as the service wrote them.
   if (isUrl(api)) return { ...first, path: cursor, query: [] };
   const { query, header, form, body = '', alone = false } = targetOf(api.next);
@@ -141,8 +146,10 @@ export function firstCursor(api: RequestedApi, request: PageRequest): string | u
 }
 
 /** A cursor from JSON is the text of a JSON value, so that a number with twenty digits is sent back as it was received. */
-export const isJsonText = ({ next, page }: Pick<Api, 'next' | 'page'>): boolean =>
-  (next.from === 'body' || next.from === 'report') && page.format === 'json' && targetOf(next).body !== undefined;
+export const isJsonText = ({ next, page }: Pick<Api, 'next' | 'page'>): boolean => {
+  const isInJson = (next.from === 'body' || next.from === 'report') && page.format === 'json';
+  return (isInJson || next.from === 'count') && targetOf(next).body !== undefined;
+};
 
 /** Node.js has it, but TypeScript does not know it yet. */
 type JsonWithRawValues = JSON & { rawJSON(text: string): unknown };

@@ -3,18 +3,19 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import { type Api, formatOf } from '../../../lib/settings/api-settings.ts';
+import { type Api, apiSchema, endOf, formatOf } from '../../../lib/settings/api-settings.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
-import { ExportError } from '../../../lib/core/errors.ts';
+import { ExportError, isExportError } from '../../../lib/core/errors.ts';
 import type { Cursor, Instant, JsonObject, JsonValue } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
+import type { ReportSource } from '../../../lib/service/simulator/report-source.ts';
 import { cases, fc } from '../../support/property.ts';
 import { describedApis } from '../../support/service/api-descriptions.ts';
 import { segmentsOf } from '../../support/described-api/described-api.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import * as fault from '../../support/service/faults.ts';
 import type { Fault, FaultScript } from '../../support/service/faults.ts';
-import { clientFor } from '../../support/service/service-client.ts';
+import { clientFor, pageRequest } from '../../support/service/service-client.ts';
 import { type Simulator, startSimulator } from '../../support/service/simulator.ts';
 import { fetchPage } from '../../support/builders.ts';
 
@@ -24,13 +25,13 @@ const start = Date.UTC(2026, 10, 10);
 const dayMs = 24 * 3_600_000;
 
 /** Reports with text that each format must escape. */
-const someReports = (count: number) =>
-  Array.from({ length: count }, (_, index) => ({
-    id: `report-${index}-end`,
-    date: start + index,
-    type: types[index % 2],
-    xml: `<r id="report-${index}-end" a='"'>\n"Zoë", 日本 🧾 &amp; <b/><![CDATA[,"\r\n]]></r>`,
-  }));
+const aReport = (index: number) => ({
+  id: `report-${index}-end`,
+  date: start + index,
+  type: types[index % 2],
+  xml: `<r id="report-${index}-end" a='"'>\n"Zoë", 日本 🧾 &amp; <b/><![CDATA[,"\r\n]]></r>`,
+});
+const someReports = (count: number) => Array.from({ length: count }, (_, index) => aReport(index));
 
 const bounds = fc.integer({ min: start, max: start + 10 * dayMs });
 const scenarios = fc.record({
@@ -79,7 +80,7 @@ function setUp({ api, reports: count, since, until, size, type: given, compressi
   const values = { since: from, until: to, size, filter, 'filter.type': type };
   const pageSize = size ?? 100;
   // Where the last page repeats the cursor, or is the one without reports, there is one more.
-  const end = api.next.end ?? {};
+  const end = endOf(api);
   const pages = 'same' in end || 'empty' in end ? undefined : Math.max(1, Math.ceil(count / pageSize));
   const options = { vendor: 'X', apiKey, api, reports: inMemoryReports(reports), pageSize, compression };
   return {
@@ -135,18 +136,20 @@ const splitTarget = (target: string) => {
 /** What a request must be, decoded. A link is requested as the service wrote it; a cursor in a header is not part of this. */
 function expectedRequest({ request, next, page }: Api, values: Parameters<typeof fill>[1], cursor: Cursor | null) {
   const fixed = splitTarget(request.path);
-  const to = cursor === null || next.from === 'link' || next.to === 'url' ? undefined : next.to;
+  const isCounted = next.from === 'count';
+  const value = isCounted ? String(cursor === null ? next.first : cursor.split(' ')[0]) : cursor;
+  const to = value === null || next.from === 'link' || next.to === 'url' ? undefined : next.to;
   const isAlone = to?.alone === true;
   const query = (isAlone ? {} : fill(request.query ?? {}, values)) as Record<string, JsonValue>;
   const body = (isAlone ? {} : fill(request.body ?? {}, values)) as Record<string, JsonValue>;
   const form = (isAlone ? {} : fill(request.form ?? {}, values)) as Record<string, JsonValue>;
-  if (to !== undefined && 'query' in to) query[to.query] = cursor;
-  if (to !== undefined && 'form' in to) form[to.form] = cursor;
+  if (to !== undefined && 'query' in to) query[to.query] = value;
+  if (to !== undefined && 'form' in to) form[to.form] = value;
   if (to !== undefined && 'body' in to) {
     const [name = '', ...parents] = segmentsOf(to.body).toReversed();
     const parent = parents.reduceRight((object, key) => (object[key] ??= {}) as typeof body, body);
     parent[name] =
-      (next.from === 'body' || next.from === 'report') && page.format === 'json' ? JSON.parse(cursor ?? '') : cursor;
+      isCounted || (['body', 'report'].includes(next.from) && page.format === 'json') ? JSON.parse(value ?? '') : value;
   }
   const texts = Object.entries(query).map(([name, value]) => [name, `${value as string | number}`]);
   const isLink = cursor !== null && to === undefined;
@@ -226,7 +229,7 @@ const breakings: Readonly<Record<string, (api: Api) => Fault | undefined>> = {
 
 /** With status 200, as the description says. */
 function rejectedCursor({ page, next }: Api): Fault | undefined {
-  if (next.rejected === undefined) return undefined;
+  if (!('rejected' in next) || next.rejected === undefined) return undefined;
   return fault.withBody(
     page.format === 'json' ? '{"problem":"expired"}' : '<feed><problem>\n expired</problem></feed>',
   );
@@ -276,9 +279,9 @@ describe('for any description, reports and request', () => {
     await fc.assert(
       fc.asyncProperty(scenarios, fc.array(breakingNames, { maxLength: 6 }), async (scenario, names) => {
         const { expected, requestFor, simulate, connect } = setUp(scenario);
-        const { page: described, next: nextPage, auth } = scenario.api;
+        const { page: described, auth } = scenario.api;
         // Of bytes, a page without reports is empty, so that nothing can be cut off, and neither of a response without content.
-        const mayBeEmpty = described.format === 'bytes' && nextPage.end !== undefined && 'same' in nextPage.end;
+        const mayBeEmpty = described.format === 'bytes' && endOf(scenario.api).same === true;
         const hasContent =
           !['ndjson', 'bytes'].includes(described.format) && (described.empty === undefined || 'at' in described.empty);
         fc.pre((expected.length > 0 || hasContent) && !mayBeEmpty);
@@ -310,5 +313,82 @@ describe('for any description, reports and request', () => {
       }),
       { numRuns: cases(500) },
     );
+  });
+});
+
+const counted = apiSchema.parse({
+  request: { path: '/reports', query: { from: '{since}', to: '{until}' } },
+  auth: { kind: 'none' },
+  next: { from: 'count', to: { query: 'page' }, total: '/total' },
+  page: { format: 'json', reports: '/data/*' },
+});
+const paging = fc.constantFrom<Partial<Extract<Api['next'], { from: 'count' }>>>({}, { first: 0, step: 'reports' });
+const places = fc.nat(11);
+/** What happens to the reports between two requests. */
+const change = fc.oneof(
+  { weight: 6, arbitrary: fc.constant(undefined) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('add', 'remove'), place: places }) },
+);
+
+describe('counted pages', () => {
+  it('are those of one moment, unless reports were both added and removed between the first and the last of them', async () => {
+    const outcomes = { shifted: 0, published: 0, balanced: 0 };
+    await fc.assert(
+      fc.asyncProperty(
+        paging,
+        fc.nat(12),
+        fc.integer({ min: 1, max: 4 }),
+        fc.array(change, { maxLength: 30 }),
+        async (next, count, pageSize, changes) => {
+          let current = someReports(count);
+          let added = count;
+          let happened: string[] = [];
+          const source: ReportSource = {
+            oldest: 0,
+            *from(...range) {
+              yield* inMemoryReports(current).from(...range);
+            },
+          };
+          const api = { ...counted, next: { ...counted.next, ...next } } as Api;
+          const options = { vendor: 'X', apiKey, api, reports: source, pageSize };
+          await using simulator = await startSimulator(options);
+          await using client = clientFor({ url: simulator.baseUrl }, { api });
+          let cursor: Cursor | null = null;
+          let ids: string[] = [];
+          for (;;) {
+            const request: PageRequest = {
+              ...pageRequest({ api: apiOfRequest({ api }), cursor }),
+              until: instantAt(start + dayMs),
+            };
+            const fetched: Page | undefined = await fetchIds(client, request).catch((error: unknown) => {
+              if (isExportError(error, 'CursorRejectedError')) return undefined;
+              throw error;
+            });
+            ids = fetched === undefined ? [] : [...ids, ...fetched.ids];
+            cursor = fetched?.cursor ?? null;
+            if (fetched === undefined) outcomes.shifted += 1;
+            else if (cursor === null) break;
+            if (cursor === null) happened = [];
+            const next = changes.shift();
+            if (next === undefined) continue;
+            const { kind, place } = next;
+            if (kind === 'remove' && current.length === 0) continue;
+            if (cursor !== null) happened.push(kind);
+            const at = Math.min(place, current.length - (kind === 'remove' ? 1 : 0));
+            current = kind === 'remove' ? current.toSpliced(at, 1) : current.toSpliced(at, 0, aReport((added += 1)));
+            // The timeline is sorted by date.
+            current = current.map((report, index) => ({ ...report, date: start + index }));
+          }
+          const isBalanced = happened.includes('add') && happened.includes('remove');
+          outcomes[isBalanced ? 'balanced' : 'published'] += 1;
+          if (isBalanced) return;
+          expect(happened).toEqual([]);
+          expect(ids).toEqual(current.map(({ id }) => id));
+        },
+      ),
+      { numRuns: cases(500) },
+    );
+    expect(outcomes.shifted).toBeGreaterThan(0);
+    expect(outcomes.published).toBeGreaterThan(0);
   });
 });

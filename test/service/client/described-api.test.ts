@@ -9,7 +9,7 @@
  * | no initial cursor, page one only (dlt #4428) | "has no place in the document", "without the list of reports" |
  * | a cursor on the last page (dlt #3358) | "contradicts the flag: a cursor, but false", "is there on the last page, which has a flag" |
  * | an empty page in the middle (meltano/sdk #2980) | "without reports, but with a next page" |
- * | a short page (airbyte #9136), rows skipped by an offset (airbyte #21500) | test/settings/api-settings.test.ts, "is refused with" |
+ * | a short page (airbyte #9136), rows skipped by an offset (airbyte #21500) | test/settings/api-settings.test.ts, "is refused"; "counted pages" |
  * | A-B-A (botocore #3778), an endless next link (airbyte #4447) | test/core/steps/repeated-cursors.property.test.ts, whole-run.test.ts |
  * | 2,303 of 8,821 records without an error (airbyte #69843) | all that is a ContractError here |
  * | an error in the middle swallowed (pipeshub-ai #3095) | "an error inside a 200", "no reports after the first page" |
@@ -800,6 +800,82 @@ const empty204: Parts = { status: 204, body: '' };
 const oaiError = (code: string): Parts => ({ body: `<OAI-PMH><request/><error code="${code}">No.</error></OAI-PMH>` });
 const of = (format: string, rest: object = {}) => ({ next: link, page: { format, ...rest } });
 const pdf = of('bytes', { types: ['application/pdf'] });
+
+describe('counted pages', () => {
+  const request = { path: '/logs', query: { since: '{since}', until: '{until}' } };
+  const counting = (next: object, rest: object = {}) => ({
+    request,
+    next: { from: 'count', to: { query: 'page' }, total: '/total', ...next },
+    ...rest,
+  });
+  const pages = counting({});
+  const offsets = counting({ to: { query: 'skip' }, first: 0, step: 'reports', total: { header: 'X-Total-Count' } });
+  const inXml = counting({ total: '/r/@total' }, { page: { format: 'xml', reports: '/r/i' } });
+  const csv = { ...offsets, page: { format: 'csv' } };
+  const page = (count: number, total: unknown): Parts => ({
+    body: JSON.stringify({ data: Array(count).fill({}), total }),
+  });
+  const until = { until: '2026-11-20T00:00:00Z' };
+  const headed = (body: string, total: string): Parts => ({ body, headers: { 'x-total-count': total } });
+
+  it.each<[string, object, Parts, string | null, string?]>([
+    ['begin with the first', pages, page(2, 5), '2 (2 of 5)'],
+    ['continue', pages, page(2, 5), '3 (4 of 5)', '2 (2 of 5)'],
+    ['may be shorter', pages, page(1, 5), '3 (3 of 5)', '2 (2 of 5)'],
+    ['end when their reports sum to the total', pages, page(1, 5), null, '3 (4 of 5)'],
+    ['end with the first one', pages, page(2, '2'), null],
+    ['have no reports', pages, page(0, 0), null],
+    ['are rows that are skipped', offsets, headed('{"data":[1,2,3]}', '5'), '3 (3 of 5)'],
+    ['are further rows that are skipped', offsets, headed('{"data":[1]}', '5'), '4 (4 of 5)', '3 (3 of 5)'],
+    ['are in XML', inXml, { body: '<r total="3"><i/></r>' }, '2 (1 of 3)'],
+    ['are in CSV', csv, headed('id\n1\n', '3'), '1 (1 of 3)'],
+    ['have another step', counting({ step: 100 }), page(2, 5), '101 (2 of 5)'],
+  ])('%s', async (_, parts, response, next, cursor) => {
+    expect((await fetchFrom(parts, response, { ...until, ...(cursor && sent(cursor)) })).next).toBe(next);
+  });
+
+  it('are requested by their number, also the first one', async () => {
+    const numbers = async (parts: object, cursor?: string) => {
+      const { received: one } = await fetchFrom(parts, headed('{"data":[1],"total":9}', '9'), {
+        ...until,
+        ...(cursor && sent(cursor)),
+      });
+      return [new URLSearchParams(one?.target.split('?')[1]).get('skip'), one?.body];
+    };
+    expect(await numbers(offsets)).toEqual(['0', '']);
+    expect(await numbers(offsets, '7 (7 of 9)')).toEqual(['7', '']);
+    const inBody = counting(
+      { to: { body: '/page/number' } },
+      { request: { method: 'POST', path: '/', body: request.query } },
+    );
+    expect(JSON.parse((await numbers(inBody, '2 (1 of 9)'))[1] ?? '')).toMatchObject({ page: { number: 2 } });
+  });
+
+  it.each<[string, object, Parts, string?]>([
+    ['the total is another one', pages, page(2, 6), '2 (2 of 5)'],
+    ['the last page has another total', pages, page(1, 4), '2 (3 of 5)'],
+    ['a page has no reports', pages, page(0, 5), '2 (2 of 5)'],
+    ['there are more reports than the total', offsets, headed('{"data":[1,2,3]}', '4'), '2 (2 of 4)'],
+  ])('have shifted, and the run starts over, if %s', async (_, parts, response, cursor = '') => {
+    const error = await failureOf(fetchFrom(parts, response, { ...until, ...sent(cursor) }));
+    expect(error).toMatchObject({ name: 'CursorRejectedError', message: expect.stringContaining('have shifted') });
+  });
+
+  it.each<[string, object, Parts, string, string?]>([
+    ['have no total', pages, { body: '{"data":[1]}' }, 'it has no total at /total'],
+    ['have no total after the first page', pages, { body: '{"data":[1]}' }, 'no total at /total', '2 (2 of 5)'],
+    ['have no number as their total', pages, page(1, 'many'), 'it has no total at /total'],
+    ['have an object as their total', pages, page(1, { value: 2 }), 'it has no total at /total'],
+    ['have a negative total', pages, page(1, -1), 'it has no total at /total'],
+    ['have two headers', offsets, headed('{"data":[1]}', '5, 5'), 'no total in the header X-Total-Count'],
+    ['have none on the first page, but a total', pages, page(0, 5), 'it has 0 reports, but the total at /total is 5'],
+    ['have more than the total on the first page', pages, page(3, 2), 'it has 3 reports, but the total at /total is 2'],
+    ['have no list', pages, { body: '{"total":0}' }, 'nothing that contains reports'],
+  ])('are refused if they %s', async (_, parts, response, message, cursor) => {
+    const error = await failureOf(fetchFrom(parts, response, { ...until, ...(cursor && sent(cursor)) }));
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining(message) });
+  });
+});
 
 describe('a rejected cursor', () => {
   const expired: Parts = { body: '{"error":{"code":"expired"}}' };

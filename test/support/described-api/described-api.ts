@@ -11,7 +11,7 @@ import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { Report, ReportSource } from '../../../lib/service/simulator/report-source.ts';
 import { isFields, isSameSecret, type ReceivedRequest, Rejection } from '../../../lib/service/simulator/request.ts';
 import type { Headers, PreparedResponse, Validate } from '../../../lib/service/simulator/response.ts';
-import { type Api, isUrl, mediaTypesOf } from '../../../lib/settings/api-settings.ts';
+import { type Api, endOf, isUrl, mediaTypesOf } from '../../../lib/settings/api-settings.ts';
 import type { AnyOf } from '../../../lib/settings/fields.ts';
 
 /** The query parameter of a link to the next page. */
@@ -39,12 +39,12 @@ export function describedApi(api: Api, { apiKey, reports, pageSize = 100 }: ApiO
       isForPage: true,
       answer() {
         const all = [...reports.from({ date: 0, ordinal: 0 }, at)];
-        const start = cursor === undefined ? 0 : positionOf(api, cursor, all);
+        const start = cursor === undefined ? 0 : positionOf(api, cursor, all, pageSize);
         const page = all.slice(start, start + pageSize);
         const end = start + page.length;
         if (page.length === 0 && cursor === undefined && empty !== undefined) {
           if ('status' in empty) return { status: 204, headers: [], body: () => [], reportIds: [] };
-          return respond(api, { reports: [], next: undefined, hasNext: false, instead: empty });
+          return respond(api, { reports: [], next: undefined, hasNext: false, total: 0, instead: empty });
         }
         const { same, decides, without, link, empty: endsEmpty, value: last } = endOf(api);
         // Where an end is a cursor that stays the same, every page has one, and the last page, which has no reports, that of its request.
@@ -53,7 +53,7 @@ export function describedApi(api: Api, { apiKey, reports, pageSize = 100 }: ApiO
         const keepsCursor = decides ?? (without !== undefined || link !== undefined);
         const token = first ?? (hasNext || keepsCursor ? cursorAt(api, end) : undefined);
         const value = token !== undefined && isUrl(api) ? linkTo(received, String(token), end) : token;
-        const content = { reports: page, next: value ?? last, hasNext };
+        const content = { reports: page, next: value ?? last, hasNext, total: all.length };
         return respond(api, content, nextHeaders(api, content, end));
       },
     };
@@ -67,8 +67,6 @@ function respond(api: Api, content: PageContent, nextHeaders: Headers = []): Pre
   const headers: Headers = [...nextHeaders, ['content-type', mediaTypesOf(api.page)[0] ?? 'application/octet-stream']];
   return { status: 200, headers, body, reportIds: content.reports.map(({ id }) => id) };
 }
-
-const endOf = ({ next }: Api): AnyOf<NonNullable<Api['next']['end']>> => next.end ?? {};
 
 // Authentication
 
@@ -114,7 +112,10 @@ function cursorIn(api: Api, { target, headers, body }: ReceivedRequest): PageVal
         : to.form !== undefined
           ? new URLSearchParams(body?.toString()).get(to.form)
           : valueAt(parseBody(body), segmentsOf(to.body ?? ''));
-  return sent === null || sent === initialCursor(api) ? undefined : (sent as PageValue | undefined);
+  const first = api.next.from === 'count' ? api.next.first : undefined;
+  const isInitial =
+    sent === initialCursor(api) || (first !== undefined && [first, String(first)].includes(sent as string));
+  return sent === null || isInitial ? undefined : (sent as PageValue | undefined);
 }
 
 /** A cursor may be a number that only a BigInt can represent. */
@@ -155,7 +156,11 @@ function cursorAt(api: Api, position: number): PageValue {
   return `${position % 3 === 1 ? odd : '+/='}${digits}`;
 }
 
-function positionOf(api: Api, cursor: PageValue, all: readonly Report[]): number {
+function positionOf(api: Api, cursor: PageValue, all: readonly Report[], pageSize: number): number {
+  if (api.next.from === 'count') {
+    const { first, step } = api.next;
+    return step === 'reports' ? Number(cursor) - first : ((Number(cursor) - first) / step) * pageSize;
+  }
   if (api.next.from === 'report') {
     const index = all.findIndex(({ id }) => id === cursor);
     if (index < 0) throw new Rejection('invalid_cursor', `No report has the ID ${cursor}`);
@@ -176,7 +181,9 @@ function linkTo({ target, headers }: ReceivedRequest, token: string, position: n
   return [`http://${headers.host ?? ''}${path}${query}`, `${path}${query}`, query][position % 3] ?? query;
 }
 
-function nextHeaders(api: Api, { next: value, hasNext }: PageContent, position: number): Headers {
+function nextHeaders(api: Api, { next: value, hasNext, total }: PageContent, position: number): Headers {
+  if (api.next.from === 'count')
+    return typeof api.next.total === 'string' ? [] : [[api.next.total.header, String(total)]];
   const { from, at } = api.next;
   if (from === 'body' || from === 'report') return [];
   if (from === 'header') return value === undefined ? [] : [[at, String(value)]];
@@ -198,6 +205,7 @@ interface PageContent {
   /** The value in the place of the next page, also at the end; undefined: none. */
   readonly next: PageValue | undefined;
   readonly hasNext: boolean;
+  readonly total: number;
   /** A document that is no page: no report matches at all. */
   readonly instead?: { readonly at: string; readonly is: string };
 }
@@ -243,7 +251,8 @@ async function textOf(report: Report): Promise<string> {
 /** A path in the document, with the value there; undefined: nothing, but what would contain it. */
 type Placed = readonly [path: string, value: PageValue | null | undefined];
 
-function placedIn(api: Api, { next: value, hasNext, reports }: PageContent): readonly Placed[] {
+function placedIn(api: Api, { next: value, hasNext, reports, total }: PageContent): readonly Placed[] {
+  if (api.next.from === 'count') return typeof api.next.total === 'string' ? [[api.next.total, total]] : [];
   const { absent, flag, is = false, without } = endOf(api);
   const isAbsent = value === undefined || (without !== undefined && !hasNext && reports.length % 3 === 0);
   const isPartAbsent = isAbsent && typeof absent === 'string';

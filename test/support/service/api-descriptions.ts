@@ -40,6 +40,7 @@ const jsonPaths = fc
       next: `${around}${isSelected ? '/links[rel=next]' : ''}${escapePointer(next)}`,
       without: `${around}/further`,
       report: '/id',
+      total: `${around}/count`,
       flag: `${around}/more`,
       absent: isNested ? around : isSelected ? '/links' : escapePointer(next),
       error: '/problem',
@@ -63,6 +64,7 @@ const xmlPaths = fc
   .map((paths) => ({
     ...paths,
     without: '/feed/further',
+    total: '/feed/@total',
     report: paths.reports.endsWith('*') ? '/@id' : '/r/@id',
     // What contains it, unless that is the root.
     absent: paths.next.replace(/(?<=\/feed\/.*)\/[^/]*$/, ''),
@@ -81,7 +83,10 @@ const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
 
 const choices = fc.record({
   format: fc.constantFrom('xml', 'json', 'ndjson', 'csv', 'bytes'),
-  from: fc.constantFrom('header', 'link', 'body', 'body', 'body', 'report'),
+  from: fc.constantFrom('header', 'link', 'body', 'body', 'body', 'report', 'count'),
+  first: fc.constantFrom(undefined, 0, 1),
+  step: fc.constantFrom(undefined, 1, 3, 'reports'),
+  isTotalInHeader: fc.boolean(),
   isUrl: fc.boolean(),
   method: fc.constantFrom('GET', 'POST'),
   to: fc.constantFrom('query', 'header', 'body', 'body', 'form'),
@@ -116,9 +121,11 @@ const choices = fc.record({
 export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
   const { format, templates: at } = choice;
   const hasPaths = format === 'xml' || format === 'json';
-  const from = (choice.from === 'body' || choice.from === 'report') && !hasPaths ? 'header' : choice.from;
+  const needsPaths = choice.from === 'body' || choice.from === 'report' || format === 'bytes';
+  const from = needsPaths && !hasPaths ? 'header' : choice.from;
   const isReport = from === 'report';
-  const isUrl = from === 'link' || (choice.isUrl && !isReport);
+  const isCounted = from === 'count';
+  const isUrl = from === 'link' || (choice.isUrl && !isReport && !isCounted);
   const method = isUrl ? 'GET' : choice.method;
   const isPost = method === 'POST';
   const to = (choice.to === 'body' || choice.to === 'form') && !isPost ? 'query' : choice.to;
@@ -138,12 +145,13 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
         ? { without: paths.without, ...(paths.without.startsWith(`${paths.absent}/`) && { absent: paths.absent }) }
         : undefined,
     link: from === 'link' ? { link: { results: 'false' } } : undefined,
-    same: isSame && !isReport ? { same: true } : undefined,
+    same: isSame && !isReport && !isCounted ? { same: true } : undefined,
     none: undefined,
   }[choice.end ?? 'none'];
   const reportEnd = end !== undefined && 'flag' in end ? end : { empty: true };
   // An upper bound needs a lower one.
-  const since = at.since === 'none' && at.until !== 'none' && at.until !== 'text' ? 'query' : at.since;
+  const until = isCounted && at.until === 'none' ? 'query' : at.until;
+  const since = at.since === 'none' && until !== 'none' && until !== 'text' ? 'query' : at.since;
   const isReadToItsEnd = from === 'body' || isReport || end === undefined || 'absent' in end;
   const hasRejected = hasPaths && choice.hasReports && choice.hasRejected && isReadToItsEnd;
   const place = (where: string) => (where === 'body' && !isPost ? 'query' : where);
@@ -151,8 +159,8 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
   const query = {
     'fixed name': 'a "b" & {1}',
     ...(place(since) === 'query' && { since: times[0] }),
-    ...(place(at.until) === 'query' && { $to: times[2] }),
-    ...(place(at.until) === 'text' && { filter: times[1] }),
+    ...(place(until) === 'query' && { $to: times[2] }),
+    ...(place(until) === 'text' && { filter: times[1] }),
     ...(place(at.size) === 'query' && { limit: 'n={size}' }),
     ...(place(at.type) === 'query' && { type: '{filter.type}' }),
     ...(to === 'query' && !isUrl && choice.hasInitial && { cursor: '*' }),
@@ -160,7 +168,7 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
   const body = {
     fixed: [1, null, ['x', [2]], { yes: true }],
     ...(since === 'body' && { since: times[0] }),
-    ...(at.until === 'body' && { range: [{ until: times[2] }] }),
+    ...(until === 'body' && { range: [{ until: times[2] }] }),
     ...(at.size === 'body' && { limit: '{size}', text: 'n={size}' }),
     ...(at.type === 'body' && { type: ['{filter.type}', 'other'] }),
     ...(at.type === 'object' && { filter: '{filter}' }),
@@ -170,7 +178,7 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
   const path = `/v1${since === 'path' ? '/after-{since}' : ''}/reports${hasTypeInPath ? '/{filter.type}' : ''}`;
   const form = {
     ...(place(since) === 'body' && { since: times[0] }),
-    ...(place(at.until) === 'body' && { until: times[2] }),
+    ...(place(until) === 'body' && { until: times[2] }),
     ...(place(at.size) === 'body' && { limit: 'n={size}' }),
     ...(choice.hasInitial && { cursor: '*' }),
   };
@@ -196,19 +204,28 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
               ...(to === 'header' && { header: 'X-Continue' }),
               ...(to === 'form' && { form: 'cursor' }),
               ...(to === 'body' && { body: bodyPlace(choice.hasInitial, at.size) }),
-              ...(choice.alone !== undefined && { alone: choice.alone }),
+              ...(choice.alone !== undefined && !isCounted && { alone: choice.alone }),
             },
       }),
-      ...(isReport ? { end: reportEnd } : end !== undefined && { end }),
-      ...(hasRejected && { rejected: { at: paths.error, is: 'expired' } }),
+      ...(isCounted && {
+        first: choice.first,
+        step: choice.step,
+        total: choice.isTotalInHeader || !hasPaths ? { header: 'X-Total' } : paths.total,
+      }),
+      ...(isReport ? { end: reportEnd } : end !== undefined && !isCounted && { end }),
+      ...(hasRejected && !isCounted && { rejected: { at: paths.error, is: 'expired' } }),
     },
     page: {
       format,
       ...((choice.types !== undefined || format === 'bytes') && { types: choice.types ?? ['application/pdf'] }),
       ...(hasPaths &&
-        (format === 'json' || choice.hasReports || from === 'body' || isReport) && {
+        (format === 'json' || choice.hasReports || from === 'body' || isReport || isCounted) && {
           reports:
-            format === 'json' && from !== 'body' && !(isReport && 'flag' in reportEnd) && !choice.hasReports
+            format === 'json' &&
+            from !== 'body' &&
+            !isCounted &&
+            !(isReport && 'flag' in reportEnd) &&
+            !choice.hasReports
               ? '/*'
               : paths.reports,
         }),
