@@ -4,7 +4,7 @@
  */
 
 import type { TestProject } from 'vitest/node';
-import { startDynamoDbLocal } from './emulators/java.ts';
+import { startDynamoDbLocal, startFhirServer } from './emulators/java.ts';
 import { startMiniStack } from './emulators/ministack.ts';
 import { type Emulator, freePort } from './emulators/processes.ts';
 import { pythonEnvironment } from './emulators/python.ts';
@@ -22,6 +22,8 @@ declare module 'vitest' {
     readonly dynamoDbServers: readonly Server[];
     /** One, if it could be built. */
     readonly registries: readonly Server[];
+    /** One, if Java and Maven are installed. */
+    readonly fhirServers: readonly Server[];
     /** For files of the deployment: shared by all test files, and removed at the end. */
     readonly workDirectory: string;
     /** The port at which the deployed functions call the service. */
@@ -54,18 +56,16 @@ export default async function startEmulators(project: TestProject): Promise<() =
     const python = await pythonEnvironment().catch(exitWithMessage);
     const miniStack = await startRequired(startMiniStack(python));
     const dynamoDbServers = await startOptional('DynamoDB Local', startDynamoDbLocal);
-    return {
-      miniStack,
-      dynamoDbServers,
-      registries: await registry,
-    };
+    const fhirServers = await startOptional('HAPI FHIR', startFhirServer);
+    return { miniStack, dynamoDbServers, fhirServers, registries: await registry };
   };
 
   try {
-    const { miniStack, dynamoDbServers, registries } = await startAll();
+    const { miniStack, dynamoDbServers, fhirServers, registries } = await startAll();
     project.provide('miniStack', miniStack.endpoint);
     project.provide('dynamoDbServers', dynamoDbServers);
     project.provide('registries', registries);
+    project.provide('fhirServers', fhirServers);
     project.provide('workDirectory', miniStack.directory);
     project.provide('servicePort', await freePort());
     return async () => {

@@ -1,11 +1,14 @@
-/** Servers that speak APIs of their own, exported with descriptions. Each run is interrupted, and resumed. */
+/** Servers that speak APIs of their own, exported with descriptions. Each run is killed, and resumed. */
 
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer, request as requestOf } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, inject, it } from 'vitest';
+import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import type { ServiceProps } from '../../../lib/settings/props.ts';
-import { aDirectory, readManifest, runInProcess } from '../../support/process/command-line.ts';
+import { aDirectory, readManifest, run, start } from '../../support/process/command-line.ts';
 
 const docs = join(import.meta.dirname, '../../../docs/apis');
 /** The description in the docs, of the service at `baseUrl`. */
@@ -14,37 +17,51 @@ const described = (file: string, baseUrl: string): ServiceProps => ({
   baseUrl,
 });
 
-/** Runs the export until it has two pages, and then to its end. Returns the pages. */
-async function exportAll(service: ServiceProps, settings: object, itemsOf: (page: string) => readonly string[]) {
+/** Exports pages of 20 with the description in `file`. Kills the run when it requests page 3, and resumes it. */
+async function exportAll<Page>(file: string, endpoint: string, itemsOf: (page: Page) => readonly string[]) {
+  const relay = await startRelay(endpoint, 3);
   const out = await aDirectory();
-  const file = join(out, 'settings.json');
-  const env = { REPORT_EXPORT_API_KEY: 'a-key-of-32-characters-0123456789' };
-  const write = (limits: object) =>
-    writeFileSync(
-      file,
-      JSON.stringify({ services: { vendor: service }, exports: [{ name: 'all', ...settings, ...limits }] }),
-    );
-  write({ maxPages: 2 });
+  const settings = join(out, 'settings.json');
+  const service = described(file, relay.url);
+  writeFileSync(settings, JSON.stringify({ services: { vendor: service }, exports: [{ name: 'all', size: 20 }] }));
   const target = join(out, 'exports');
-  const interrupted = await runInProcess(['local', '--settings', file, '--out', target], env);
-  expect(interrupted.stderr).toContain('reached the limit of 2 pages');
-  write({});
-  const completed = await runInProcess(['local', '--settings', file, '--out', target], env);
-  expect(completed).toMatchObject({ status: 0 });
-  expect(await runInProcess(['verify', '--out', target], env)).toMatchObject({ status: 0 });
-  const manifest = await readManifest(
-    join(target, JSON.parse(readFileSync(join(target, 'all/latest.json'), 'utf8')).manifest),
-  );
-  const bodies = manifest.pages.map(({ key }: { key: string }) => readFileSync(join(target, key), 'utf8'));
-  return {
-    reports: manifest.totals.reports,
-    pages: bodies.length,
-    items: bodies.flatMap(itemsOf),
-    stored: readdirSync(target),
-  };
+  const command = ['local', '--settings', settings, '--out', target];
+  const env = { REPORT_EXPORT_API_KEY: 'a-key-of-32-characters-0123456789' };
+
+  const killed = start(command, env);
+  await Promise.race([relay.held, killed.ended]);
+  killed.process.kill('SIGKILL');
+  expect(await killed.ended).toMatchObject({ signal: 'SIGKILL' });
+  expect(await run(command, env)).toMatchObject({ status: 0, stderr: expect.stringContaining('Resuming') });
+
+  expect(await run(['verify', '--out', target], env)).toMatchObject({ status: 0 });
+  const { manifest } = JSON.parse(readFileSync(join(target, 'all/latest.json'), 'utf8')) as { manifest: string };
+  const { pages, totals } = await readManifest(join(target, manifest));
+  const bodies = pages.map(({ key }) => JSON.parse(readFileSync(join(target, key), 'utf8')) as Page);
+  return { reports: totals.reports, pages: pages.length, items: bodies.flatMap(itemsOf) };
 }
 
-const jsonItems = (pointer: string) => (page: string) => (JSON.parse(page) as Record<string, string[]>)[pointer] ?? [];
+/** Forwards requests to the server, but never answers the request number `heldRequest`. */
+async function startRelay(endpoint: string, heldRequest: number) {
+  let requests = 0;
+  const held = Promise.withResolvers<void>();
+  const relay = createServer((received, response) => {
+    requests += 1;
+    if (requests === heldRequest) return held.resolve();
+    const { method, url = '/', headers } = received;
+    const forwarded = requestOf(new URL(url, endpoint), { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
+      answer.pipe(response);
+    });
+    received.pipe(forwarded);
+  });
+  await once(relay.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => {
+    relay.closeAllConnections();
+    relay.close();
+  });
+  return { url: `http://127.0.0.1:${(relay.address() as AddressInfo).port}`, held: held.promise };
+}
 
 describe.each(inject('registries'))('the $name of distribution', ({ endpoint }) => {
   it('is exported by links, each repository once and in order', async () => {
@@ -53,8 +70,19 @@ describe.each(inject('registries'))('the $name of distribution', ({ endpoint }) 
       (_, index) => `team-${index % 7}/image-${String(index).padStart(3, '0')}`,
     ).toSorted();
     for (const name of names) await pushImage(endpoint, name);
-    const exported = await exportAll(described('registry.json', endpoint), { size: 20 }, jsonItems('repositories'));
-    expect(exported).toMatchObject({ reports: 95, pages: 5, items: names });
+    const itemsOf = ({ repositories }: { repositories: readonly string[] }) => repositories;
+    const exported = await exportAll('registry.json', endpoint, itemsOf);
+    expect(exported).toEqual({ reports: 95, pages: 5, items: names });
+  });
+});
+
+describe.each(inject('fhirServers'))('the server $name', ({ endpoint }) => {
+  it('is exported by the URLs in its bundles, each observation once and in order', async () => {
+    const itemsOf = ({ entry }: { entry: readonly { resource: { id: string } }[] }) =>
+      entry.map(({ resource }) => resource.id);
+    const exported = await exportAll('fhir-observations.json', endpoint, itemsOf);
+    const ids = Array.from({ length: 95 }, (_, index) => `observation-${String(index).padStart(3, '0')}`);
+    expect(exported).toEqual({ reports: 95, pages: 5, items: ids });
   });
 });
 

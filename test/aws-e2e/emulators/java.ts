@@ -1,6 +1,6 @@
 /**
- * Amazon's DynamoDB Local, a Java program that Maven downloads. Without Java or Maven its tests are skipped. It cannot listen on
- * the loopback interface only; it contains nothing but test data.
+ * Servers in Java that Maven downloads: Amazon's DynamoDB Local, and HAPI's FHIR server. Without Java or Maven their tests are
+ * skipped. DynamoDB Local cannot listen on the loopback interface only; it contains nothing but test data.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -10,16 +10,9 @@ import { type Emulator, runTool, startEmulator } from './processes.ts';
 import { programVersion } from './program-version.ts';
 
 const plugin = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
-const dynamoDbProject = join(import.meta.dirname, 'dynamodb-local.xml');
-const s3aProject = join(import.meta.dirname, '../recipes/hadoop-aws.xml');
 
 export async function startDynamoDbLocal(): Promise<Emulator> {
-  const folder = await downloaded('dynamodb-local', await readFile(dynamoDbProject, 'utf8'), (folder) => [
-    `--file=${dynamoDbProject}`,
-    `${plugin}:copy-dependencies`,
-    '-DincludeScope=runtime',
-    `-DoutputDirectory=${folder}`,
-  ]);
+  const folder = await downloaded('dynamodb-local', join(import.meta.dirname, 'dynamodb-local.xml'));
   const main = 'software.amazon.dynamodb.services.local.main.ServerRunner';
   return await startEmulator({
     name: 'DynamoDB Local',
@@ -39,22 +32,36 @@ export async function startDynamoDbLocal(): Promise<Emulator> {
   });
 }
 
-/** The JAR files with which Spark reads S3. @throws Error without Java or Maven */
-export async function sparkLibraries(): Promise<string> {
-  return await downloaded('hadoop-aws', await readFile(s3aProject, 'utf8'), (folder) => [
-    `--file=${s3aProject}`,
-    `${plugin}:copy-dependencies`,
-    '-DincludeScope=runtime',
-    `-DoutputDirectory=${folder}`,
-  ]);
+/** A FHIR server of 95 observations, whose bundles and paging are HAPI's own. Java compiles it, which requires a JDK. */
+export async function startFhirServer(): Promise<Emulator> {
+  const folder = await downloaded('hapi-fhir', join(import.meta.dirname, 'hapi-fhir.xml'));
+  return await startEmulator({
+    name: 'HAPI FHIR',
+    command: 'java',
+    parameters: ({ port }) => ['-classpath', `${folder}/*`, join(import.meta.dirname, 'FhirServer.java'), String(port)],
+    readyPath: '/r4/metadata',
+  });
 }
 
-async function downloaded(name: string, recipe: string, goal: (folder: string) => string[]): Promise<string> {
+/** The JAR files with which Spark reads S3. @throws Error without Java or Maven */
+export async function sparkLibraries(): Promise<string> {
+  return await downloaded('hadoop-aws', join(import.meta.dirname, '../recipes/hadoop-aws.xml'));
+}
+
+/** The folder with the dependencies of a Maven project. */
+async function downloaded(name: string, project: string): Promise<string> {
   const [java = 0] = (await programVersion('java', '-version')) ?? [];
   if (java < 17) throw new Error('Java 17 or newer is not installed');
-  return await cached(name, recipe, async (folder) => {
+  return await cached(name, await readFile(project, 'utf8'), async (folder) => {
     if ((await programVersion('mvn', '--version')) === undefined) throw new Error('Maven (mvn) is not installed');
     process.stdout.write(`Downloading ${name} with Maven (once) …\n`);
-    await runTool(`maven-${name}`, 'mvn', ['--quiet', '--batch-mode', ...goal(folder)]);
+    await runTool(`maven-${name}`, 'mvn', [
+      '--quiet',
+      '--batch-mode',
+      `--file=${project}`,
+      `${plugin}:copy-dependencies`,
+      '-DincludeScope=runtime',
+      `-DoutputDirectory=${folder}`,
+    ]);
   });
 }
