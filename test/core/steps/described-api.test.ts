@@ -15,13 +15,7 @@ import {
   sha256Of,
   withSpools,
 } from '../../support/builders.ts';
-import {
-  anExportBench,
-  type Bench,
-  type BenchOptions,
-  completed,
-  reportIdsOf,
-} from '../../support/export/export-bench.ts';
+import { anExportBench, type Bench, type BenchOptions, completed } from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 
 const refusal = {
@@ -51,13 +45,6 @@ function withCursorsInBodies(service: ReportService): ReportService & { readonly
 }
 
 describe('a cursor in the body', () => {
-  it('leads through the whole run, resumed after each page', async () => {
-    const bench = anExportBench({ reports: someReports(9), size: 2 });
-    Object.assign(bench.deps, { service: withCursorsInBodies(bench.service) });
-    const result = completed(await bench.start());
-    expect(reportIdsOf(bench, result.manifest)).toEqual(someReports(9).map(({ id }) => id));
-  });
-
   it.each([
     ['once, so the run starts over', 1, { status: 'completed', result: { reports: 9 } }],
     ['always, so the run fails', 9, { status: 'failed', failed: { error: 'CursorRejectedError', resumable: false } }],
