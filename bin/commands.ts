@@ -1,21 +1,13 @@
 /** The commands with their options and help. Examples are written for a program on the PATH, and shown as it can be run here. */
 
-import type { CommandContext } from '../lib/operator/context.ts';
-
-/** `names` is the first argument, or a list if the command takes any number of them. */
-type CommandFunction = (
-  names: never,
-  options: never,
-  usageErrors: readonly string[],
-  context: CommandContext,
-) => Promise<number>;
+import type { Call } from '../lib/operator/context.ts';
 
 export interface CommandDefinition {
   readonly argument?: readonly [name: string, description: string];
   readonly description: string;
   readonly options: readonly (keyof typeof optionTable)[];
   readonly help: string;
-  readonly load: () => Promise<CommandFunction>;
+  readonly load: () => Promise<(call: Call<never>) => Promise<number>>;
 }
 
 /** The flags of each option, what it is for and its default value, if the parser has to know it. */

@@ -44,8 +44,8 @@ export async function runProgram(args: readonly string[], context: CommandContex
         const isList = argument?.[0].endsWith('...]') ?? false;
         const { names, problems } = readArguments(command, isList ? Infinity : argument === undefined ? 0 : 1);
         const run = await load();
-        const given = { ...command.opts(), version, packageFolder: dirname(packageFile) };
-        exitStatus = await run((isList ? names : names[0]) as never, given as never, problems, context);
+        const options = { ...command.opts(), version, packageFolder: dirname(packageFile) };
+        exitStatus = await run({ ...context, names, options, problems } as never);
       });
   }
 

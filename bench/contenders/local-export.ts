@@ -8,7 +8,7 @@
 import { readFile } from 'node:fs/promises';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Instant } from '../../lib/core/model.ts';
-import { startLocalExport } from '../../lib/local/directory.ts';
+import { openLocalDeployment } from '../../lib/local/directory.ts';
 // Loaded on demand, as commands that only read do not need them. The times of all contenders start when everything is loaded.
 import '../../lib/service/client/client.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
@@ -37,7 +37,9 @@ const silent = {
 };
 
 const { finish } = startMeasurement();
-const end = await startLocalExport({ out, env, runtime: systemRuntime }, settings, request, silent);
+await using target = openLocalDeployment({ out, env, runtime: systemRuntime, given: { exports: [settings] } });
+const opened = await target.open(settings.export.name);
+const end = await opened.start(request, silent);
 if (end.status !== 'completed') throw new Error(`The export ended as ${JSON.stringify(end)}`);
 finish(mode === 'slices' ? await countPages(end.manifest) : end.result.pages);
 

@@ -34,15 +34,17 @@ interface LocalDirectory {
 }
 
 export interface LocalDeploymentOptions extends LocalDirectory {
+  /** The exports to start, and the file that later starts read them from again. Absent: those that have run in the directory. */
+  readonly given?: { readonly exports: readonly LocalExport[]; readonly from?: SettingsSource | undefined };
   /** Reads an export from its settings file again. Absent: the settings of its last run count. @throws ConfigurationError */
   readonly readSettings?: (source: SettingsSource, exportName: string) => Promise<LocalExport>;
 }
 
-/** @throws ConfigurationError if no export has run in the directory, or its state cannot be read */
+/** @throws ConfigurationError if no exports are given and none has run in the directory, or its state cannot be read */
 export function openLocalDeployment(options: LocalDeploymentOptions): Target {
-  const { out } = options;
+  const { out, given } = options;
   const stateFile = stateFileIn(out);
-  if (!isFilePresent(stateFile)) {
+  if (given === undefined && !isFilePresent(stateFile)) {
     throw new ExportError(
       'ConfigurationError',
       `No export has run in ${out}: ${stateFile} does not exist. Run an export into it first with the command local, or choose another directory`,
@@ -53,10 +55,16 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
   const notes = runNotesIn(state);
   const log = pageLogIn(state);
   const store = createDirectoryPageStore(out, state);
-  const open = async (name: string): Promise<ExportTarget> => {
+  const settingsOf = async (name: string): Promise<CurrentSettings> => {
+    const settings = given?.exports.find((each) => each.export.name === name);
+    if (settings !== undefined)
+      return { settings, toSave: { version: settingsVersion, ...settings, from: given?.from } };
     const saved = notes.settings(name);
     if (saved === undefined) throw unknownExport(name, out, notes.exportNames());
-    const current = await readAgain(saved, options);
+    return await readAgain(saved, options);
+  };
+  const open = async (name: string): Promise<ExportTarget> => {
+    const current = await settingsOf(name);
     return {
       ...describeLocalExport(current.settings, options),
       settings: current.origin,
@@ -118,22 +126,6 @@ async function readAgain(
     const problem = new ExportError('ConfigurationError', `${cause.message}\n  ${remedy}`, { cause });
     return { settings, origin: { file, problem } };
   }
-}
-
-/**
- * Starts an export with the given settings, and saves them for later commands once the run has begun. Later starts read them again
- * from `source`, if it is given.
- * @throws ConfigurationError if the directory cannot be used
- */
-export async function startLocalExport(
-  options: LocalDirectory,
-  settings: LocalExport,
-  request: StartRequest,
-  startOptions: StartOptions,
-  source?: SettingsSource,
-): Promise<RunEnd> {
-  const toSave = { version: settingsVersion, ...settings, from: source } as const;
-  return await startRun(options, { settings, toSave }, request, startOptions);
 }
 
 const maxMessageLength = 1_000;

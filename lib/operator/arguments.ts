@@ -1,5 +1,6 @@
 /** Single arguments and options. Apart from `run-options.ts`, because every command needs this, and few need the schemas of settings. */
 
+import { ExportError } from '../core/errors.ts';
 import { listNames, toPrintable, truncate } from '../core/sanitize.ts';
 
 /** An argument for an error message: long enough to recognize it, printable, and on one line. */
@@ -37,4 +38,9 @@ export function selectionProblems(
     ...unknown.map((name) => `${sanitizeArgument(name)}: no such export in ${place}`),
     `  Its exports: ${listNames(existing)}`,
   ];
+}
+
+/** @throws ConfigurationError with a line for every problem */
+export function assertNoProblems(problems: readonly string[]): void {
+  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
 }

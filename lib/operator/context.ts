@@ -1,11 +1,11 @@
-/** What all commands share: the process they run in, the deployment they act on, and their exit statuses. */
+/** What all commands share: their call, the target they act on, and their exit statuses. */
 
 import { Writable } from 'node:stream';
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { ExportTarget, Target, UnreadableExport } from '../target/target.ts';
 import { listNames, toPrintable } from '../core/sanitize.ts';
-import { selectionProblems } from './arguments.ts';
+import { assertNoProblems, selectionProblems } from './arguments.ts';
 import type { TerminalInput } from './output/question.ts';
 import { errorLines, type Terminal, type TextStyle, textStyleFor, withProblemCount } from './output/terminal.ts';
 
@@ -24,58 +24,66 @@ export interface CommandContext {
   readonly program: string;
 }
 
-/** The options of every command that acts on a deployment. */
+/** The call of a command. */
+export interface Call<Options = TargetOptions> extends CommandContext {
+  readonly names: readonly string[];
+  readonly options: Options;
+  /** What is wrong with names and options. The command adds what it finds, and all is reported at once. */
+  readonly problems: string[];
+}
+
+/** The options of every command that acts on a target. */
 export interface TargetOptions {
   /** A directory on this machine. */
   readonly out?: string;
   /** A deployed stack. */
   readonly stack?: string;
+  /** A settings file whose exports need not have run. */
+  readonly settings?: string;
   readonly json?: boolean;
 }
 
 export const defaultDirectory = './exports';
 
-/**
- * Opens the deployment that `options` name, runs `action` on it, and resolves to the exit status. It reports every
- * error itself. An interruption ends the command at once, unless `handlesInterruption` says that `action` ends itself.
- */
-export async function runOnDeployment(
-  options: TargetOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-  action: (deployment: Target) => Promise<number>,
-  interruption: { readonly handlesInterruption?: boolean } = {},
-): Promise<number> {
-  const bothTargets =
-    options.out !== undefined && options.stack !== undefined ? ['--out, --stack: use only one of them'] : [];
-  const open = async () => await openDeployment(options, context);
-  return await runOn(open, options, [...usageErrors, ...bothTargets], context, action, interruption);
-}
-
-/** Opens what a command acts on, and does what {@link runOnDeployment} does. */
-export async function runOn<Opened extends AsyncDisposable>(
-  open: () => Promise<Opened>,
-  options: Pick<TargetOptions, 'json'>,
-  problems: readonly string[],
-  context: CommandContext,
-  action: (target: Opened) => Promise<number>,
-  { handlesInterruption = false }: { readonly handlesInterruption?: boolean } = {},
-): Promise<number> {
+/** Runs `action` unless there are problems, and resolves to the exit status. Reports every error. */
+export async function runCommand(call: Call, action: () => Promise<number>): Promise<number> {
   try {
-    if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
-    await using target = await open();
-    const running = action(target);
-    return await (handlesInterruption ? running : Promise.race([running, interruption(context.signal)]));
+    assertNoProblems(call.problems);
+    return await action();
   } catch (error) {
     if (error instanceof BrokenPipe) return exitStatuses.ok;
-    if (error instanceof Interrupted) return reportInterruption(context);
-    return reportError(error, options, context);
+    if (error instanceof Interrupted) return reportInterruption(call);
+    return reportError(error, call);
   }
 }
 
-async function openDeployment({ out, stack }: TargetOptions, context: CommandContext): Promise<Target> {
-  const { env } = context;
+/**
+ * Opens the target that the options name, and runs `action` on it as {@link runCommand} does. An interruption ends the command at once,
+ * unless `handlesInterruption` says that `action` ends itself.
+ */
+export async function runOnTarget(
+  call: Call,
+  action: (target: Target) => Promise<number>,
+  { handlesInterruption = false }: { readonly handlesInterruption?: boolean } = {},
+): Promise<number> {
+  const { options, problems, signal } = call;
+  const given = (['out', 'stack', 'settings'] as const).filter((option) => options[option] !== undefined);
+  if (given.length > 1) problems.push(`${given.map((option) => `--${option}`).join(', ')}: use only one of them`);
+  return await runCommand(call, async () => {
+    await using target = await openTarget(call);
+    const running = action(target);
+    return await (handlesInterruption ? running : Promise.race([running, interruption(signal)]));
+  });
+}
+
+async function openTarget(call: Call): Promise<Target> {
+  const { env, options } = call;
+  const { out, stack, settings } = options;
   // Each of them takes long to load.
+  if (settings !== undefined) {
+    const { openSettings } = await import('./local-settings.ts');
+    return await openSettings(settings, { env, runtime: systemRuntime });
+  }
   if (stack === undefined) {
     const { openLocalDeployment } = await import('../local/directory.ts');
     return openLocalDeployment({
@@ -91,7 +99,7 @@ async function openDeployment({ out, stack }: TargetOptions, context: CommandCon
     stackName: stack,
     env,
     runtime: systemRuntime,
-    askMfaCode: async (serialNumber) => await askMfaCode(serialNumber, context),
+    askMfaCode: async (serialNumber) => await askMfaCode(serialNumber, call),
   });
 }
 
@@ -128,48 +136,43 @@ function reportInterruption({ stderr }: CommandContext): number {
 }
 
 /** Prints the error, and returns the exit status. */
-export function reportError(
-  error: unknown,
-  { json }: Pick<TargetOptions, 'json'>,
-  { stdout, stderr, env }: CommandContext,
-): number {
+function reportError(error: unknown, { options, stdout, stderr, env }: Call): number {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   const isUsage = isExportError(error, 'ConfigurationError');
   const text = isUsage ? withProblemCount(message) : name === 'Error' ? message : `${name}: ${message}`;
   stderr.write(errorLines(textStyleFor(stderr, env), text));
-  if (json === true) stdout.write(`${JSON.stringify({ status: 'failed', error: { name, message } })}\n`);
+  if (options.json === true) stdout.write(`${JSON.stringify({ status: 'failed', error: { name, message } })}\n`);
   return isUsage ? exitStatuses.usage : exitStatuses.failed;
 }
 
 /** The export with this name, or the only one. @throws ConfigurationError that lists the names, if neither exists */
-export async function openExport(deployment: Target, name: string | undefined): Promise<ExportTarget> {
-  if (name !== undefined) return await deployment.open(name);
-  const names = await allExports(deployment);
+export async function openExport(target: Target, name: string | undefined): Promise<ExportTarget> {
+  if (name !== undefined) return await target.open(name);
+  const names = await allExports(target);
   const [only, ...others] = names;
-  if (only !== undefined && others.length === 0) return await deployment.open(only);
-  throw new ExportError('ConfigurationError', `Specify an export of ${deployment.name}: ${listNames(names)}`);
+  if (only !== undefined && others.length === 0) return await target.open(only);
+  throw new ExportError('ConfigurationError', `Specify an export of ${target.name}: ${listNames(names)}`);
 }
 
 /** The names of all exports, of the only one, or those in `names`. @throws ConfigurationError that lists the names, if that is none */
 export async function selectExports(
-  deployment: Target,
+  target: Target,
   names: readonly string[],
   all: boolean,
 ): Promise<readonly string[]> {
   // Opening a single one reports that it does not exist.
   if (names.length === 1) return names;
-  const existing = await allExports(deployment);
+  const existing = await allExports(target);
   if (all || (names.length === 0 && existing.length === 1)) return existing;
-  const problems = selectionProblems(deployment.name, names, existing);
-  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+  assertNoProblems(selectionProblems(target.name, names, existing));
   return [...new Set(names)];
 }
 
 /** The names of all exports. @throws ConfigurationError if there is none */
-export async function allExports(deployment: Target): Promise<readonly string[]> {
-  const names = await deployment.exportNames();
+export async function allExports(target: Target): Promise<readonly string[]> {
+  const names = await target.exportNames();
   if (names.length > 0) return names;
-  throw new ExportError('ConfigurationError', `No exports in ${deployment.name}`);
+  throw new ExportError('ConfigurationError', `No exports in ${target.name}`);
 }
 
 /** What a person reads of one of several exports that cannot be read. */

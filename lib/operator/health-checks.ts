@@ -39,7 +39,8 @@ export async function* runHealthChecks(
   exportName: string | undefined,
   options: HealthCheckOptions,
 ): AsyncGenerator<Finding> {
-  yield versions(options);
+  const versions = ok(`report-exporter ${options.version} on Node.js ${process.versions.node}`);
+  yield { check: 'versions', export: null, ...versions };
   // The target is open already, so it exists and its credentials work.
   yield { check: 'target', export: null, ...ok(`${target.name} can be read`) };
   const exports =
@@ -51,34 +52,11 @@ export async function* runHealthChecks(
     yield { check: 'exports', export: null, ...outcome };
   }
   yield* (await target.check?.()) ?? [];
-  const checked = await mapConcurrently(exports, concurrency, (each) => checkExport(each, options, target.option));
+  const checked = await mapConcurrently(exports, concurrency, (each) => checkExport(each, options, target));
   yield* checked.flat();
   const readable = exports.flatMap((each) => ('error' in each ? [] : each));
   yield* checkServices(readable, options);
 }
-
-/** Checks exports that have not run anywhere: their settings, and the service of each, but no service twice. Stores nothing. */
-export async function* runSettingsChecks(
-  exports: readonly Configured[],
-  file: string,
-  options: Omit<HealthCheckOptions, 'program'>,
-): AsyncGenerator<Finding> {
-  yield versions(options);
-  for (const each of exports) {
-    yield { check: 'settings', export: each.name, ...settingsOutcome({ ...each, settings: { file } }) };
-  }
-  yield* checkServices(exports, options);
-}
-
-const versions = ({ version }: Pick<HealthCheckOptions, 'version'>): Finding => ({
-  check: 'versions',
-  export: null,
-  ...ok(`report-exporter ${version} on Node.js ${process.versions.node}`),
-});
-
-/** An export as its settings describe it; without `log`, it has no state. */
-type Configured = Pick<ExportTarget, 'name' | 'definition' | 'service' | 'probeFromFunction'> &
-  Partial<Pick<ExportTarget, 'log' | 'settings'>>;
 
 interface Viewed {
   readonly target: ExportTarget;
@@ -103,7 +81,7 @@ const rules: Readonly<Record<string, (viewed: Viewed) => Found | Promise<Found>>
 async function checkExport(
   target: ExportTarget | UnreadableExport,
   { program, runtime }: HealthCheckOptions,
-  option: string,
+  { option, isNew }: Target,
 ): Promise<readonly Finding[]> {
   if ('error' in target) {
     const remedy = 'correct the settings, then start a run or deploy again';
@@ -123,6 +101,7 @@ async function checkExport(
     }
   };
   const settings = { check: 'settings', export: name, ...settingsOutcome(target) };
+  if (isNew === true) return [settings];
   let view: ExportView | undefined;
   const state = await findingOf('state', async () => {
     view = await readExport(target, 1, runtime.now());
@@ -135,7 +114,7 @@ async function checkExport(
   return [settings, ...state, ...(await Promise.all(findings)).flat()];
 }
 
-function settingsOutcome({ definition, service, settings }: Pick<Configured, 'definition' | 'service' | 'settings'>) {
+function settingsOutcome({ definition, service, settings }: ExportTarget) {
   const { problem: cause } = settings ?? {};
   if (cause !== undefined) return problem(cause, 'no run starts before the file can be used');
   const { format, container, api } = definition.request;
@@ -212,7 +191,7 @@ function scheduleOutcome({ schedule }: ExportView): Outcome {
 
 /** Requests one page of each service from here and, of a stack, from its function: once, however many exports use it. */
 async function* checkServices(
-  exports: readonly Configured[],
+  exports: readonly ExportTarget[],
   options: Pick<HealthCheckOptions, 'runtime' | 'notify'>,
 ): AsyncGenerator<Finding> {
   for (const [configured, ...others] of Map.groupBy(exports, identityOf).values()) {
@@ -228,7 +207,7 @@ async function* checkServices(
 }
 
 /** Exports with the same address, settings and API key, and in a stack with the same function, use the same service. */
-const identityOf = ({ service, probeFromFunction }: Configured): string => {
+const identityOf = ({ service, probeFromFunction }: ExportTarget): string => {
   const { address, settings, keySource } = service;
   return JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]);
 };
@@ -238,12 +217,12 @@ const identityOf = ({ service, probeFromFunction }: Configured): string => {
  * `clock`, up to the one that fails.
  */
 async function* checkFromHere(
-  { definition, log: stateLog, service: { describeNetwork, connect, keySource, address } }: Configured,
+  { definition, log: stateLog, service: { describeNetwork, connect, keySource, address } }: ExportTarget,
   since: Instant,
   { runtime, notify }: Pick<HealthCheckOptions, 'runtime' | 'notify'>,
 ): AsyncGenerator<readonly [check: string, outcome: Outcome]> {
   // What is wrong with the state is reported by its own check.
-  const log = { exportState: async (name: string) => await stateLog?.exportState(name).catch(() => undefined) };
+  const log = { exportState: async (name: string) => await stateLog.exportState(name).catch(() => undefined) };
   const remedies = {
     network: 'correct what the message names; docs/network.md explains proxies and certificates',
     key: `check that a key is set, and that the key is correct and may export (${keySource})`,
@@ -297,9 +276,9 @@ function describePage({ reports, latencyMs }: Pick<ProbeResult, 'reports' | 'lat
 }
 
 /** Where a new run would begin. If none could start: now. */
-async function probeSince({ definition, log }: Configured, runtime: Runtime): Promise<Instant> {
+async function probeSince({ definition, log }: ExportTarget, runtime: Runtime): Promise<Instant> {
   try {
-    const state = (await log?.exportState(definition.name)) ?? emptyState(definition.name);
+    const state = (await log.exportState(definition.name)) ?? emptyState(definition.name);
     return chooseBounds(definition, state, {}, runtime.now()).since;
   } catch {
     return instantOf(Math.floor(runtime.now() / 1_000) * 1_000);

@@ -5,13 +5,16 @@
 
 import { dirname, resolve } from 'node:path';
 import { ExportError } from '../core/errors.ts';
+import { shellQuote } from '../core/sanitize.ts';
 import { describeProblem } from '../core/validation-errors.ts';
+import { describeLocalExport } from '../local/directory.ts';
 import type { LocalExport, SettingsSource } from '../local/settings.ts';
 import { defaultApiKeyEnv, parseDeployment } from '../settings/deployment-settings.ts';
 import { isPem } from '../settings/network-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 import type { SettingsDocument } from '../settings/settings-document.ts';
-import { parseWholeNumber, selectionProblems } from './arguments.ts';
+import { type ExportTarget, type Target, unreadableExport } from '../target/target.ts';
+import { assertNoProblems, parseWholeNumber, selectionProblems } from './arguments.ts';
 import { collectProblems } from './run-options.ts';
 
 /** The options that settings are read from, as the argument parser returns them. */
@@ -35,17 +38,37 @@ export interface SettingOptions {
 /**
  * The exports of the file that `names` select; without names the only one, or every one with `all`. Without a file, the export of
  * the options, against a simulator unless there is a base URL. Of what only AWS uses, the schedule is kept to be shown.
- *
- * @throws ConfigurationError with a line for every problem, including `usageErrors`. Keys are not read
+ * All that is wrong is added to `problems`. Keys are not read.
  */
 export async function readExports(
   options: SettingOptions,
   names: readonly string[],
-  usageErrors: readonly string[],
+  problems: string[],
 ): Promise<readonly LocalExport[]> {
-  const { settings: file, all = false, compress } = options;
+  const { settings: file, all = false } = options;
+  const exports = await findExports(options, problems);
+  if (exports === undefined) return [];
+  const isClear = file === undefined || all || (names.length === 0 && exports.length === 1);
+  const selected = isClear
+    ? exports
+    : [...new Set(names)].flatMap((name) => exports.filter((each) => nameOf(each) === name));
+  if (!isClear) problems.push(...selectionProblems(file, names, exports.map(nameOf)));
+  problems.push(...new Set(selected.flatMap(({ problem }) => problem ?? [])));
+  return selected.map(({ settings }) => settings);
+}
+
+interface FoundExport {
+  readonly settings: LocalExport;
+  /** Why it cannot run on this machine. */
+  readonly problem: string | undefined;
+}
+
+const nameOf = ({ settings }: FoundExport): string => settings.export.name;
+
+/** Every export of the file, or that of the options. Undefined if there are problems, which are added to `problems`. */
+async function findExports(options: SettingOptions, problems: string[]): Promise<readonly FoundExport[] | undefined> {
+  const { settings: file, compress } = options;
   const isSimulated = file === undefined ? options.baseUrl === undefined : options.simulate === true;
-  const problems = [...usageErrors];
   // The parser takes long to load, and most runs have no settings file.
   const document =
     file === undefined
@@ -54,7 +77,7 @@ export async function readExports(
           collectProblems(() => fileDocument(file), problems),
         );
   const parsed = document && collectProblems(() => parseDeployment(document), problems);
-  const exports = (parsed?.services ?? []).flatMap(({ name, service, apiKeyEnv, exports: ofService }) => {
+  return parsed?.services.flatMap(({ name, service, apiKeyEnv, exports }) => {
     const local = {
       service: {
         ...service,
@@ -63,32 +86,57 @@ export async function readExports(
       },
       // The simulator needs no key, and what is not checked by a use is not stored: it could be the key itself.
       apiKeyEnv: (isSimulated ? undefined : apiKeyEnv) ?? defaultApiKeyEnv,
-      compression: compress === true ? ('gzip' as const) : parsed?.bucket.compression,
+      compression: compress === true ? ('gzip' as const) : parsed.bucket.compression,
     };
     const problem = findLocalProblem(service, `${file} services.${name}`, isSimulated);
-    return ofService.map((each) => ({ settings: { ...local, export: each }, name: each.name, problem }));
+    return exports.map((each) => ({ settings: { ...local, export: each }, problem }));
   });
-  const isClear = file === undefined || all || (names.length === 0 && exports.length === 1);
-  const selected = isClear
-    ? exports
-    : [...new Set(names)].flatMap((name) => exports.filter((each) => each.name === name));
-  if (parsed !== undefined && !isClear) {
-    problems.push(
-      ...selectionProblems(
-        file,
-        names,
-        exports.map(({ name }) => name),
-      ),
-    );
-  }
-  problems.push(...new Set(selected.flatMap(({ problem }) => problem ?? [])));
-  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
-  return selected.map(({ settings }) => settings);
 }
 
-/** The export as its file has it now. @throws ConfigurationError as `readExports` does */
+/**
+ * The exports of a settings file before anything has run: they have no state, and their service is used from this machine.
+ * @throws ConfigurationError with a line for every problem of the file
+ */
+export async function openSettings(file: string, machine: Parameters<typeof describeLocalExport>[1]): Promise<Target> {
+  const problems: string[] = [];
+  const exports = (await findExports({ settings: file }, problems)) ?? [];
+  assertNoProblems(problems);
+  const names = exports.map(nameOf);
+  const open = async (name: string): Promise<ExportTarget> => {
+    const found = exports.find((each) => nameOf(each) === name);
+    const problem = found === undefined ? selectionProblems(file, [name], names).join('\n') : found.problem;
+    if (found === undefined || problem !== undefined) throw new ExportError('ConfigurationError', problem ?? '');
+    const { settings } = found;
+    return {
+      ...describeLocalExport(settings, machine),
+      settings: { file },
+      // Nothing else is asked of an export without a state.
+      log: { exportState: async () => undefined, async *boundedStates() {} } as unknown as ExportTarget['log'],
+      store: { find: async () => undefined } as unknown as ExportTarget['store'],
+      executions: { status: async () => 'unknown' },
+      readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.export.schedule?.expression }),
+      start: async () => await Promise.reject(new Error('Only exports of a directory or a stack can be started')),
+    };
+  };
+  return {
+    name: `settings file ${file}`,
+    option: `--settings ${shellQuote(file)}`,
+    isNew: true,
+    exportNames: async () => names,
+    open,
+    openAll: async () =>
+      await Promise.all(
+        names.map(async (name) => await open(name).catch((error: unknown) => unreadableExport(name, null, error))),
+      ),
+    [Symbol.asyncDispose]: async () => {},
+  };
+}
+
+/** The export as its file has it now. @throws ConfigurationError with a line for every problem */
 export async function readAgain({ file, ...options }: SettingsSource, exportName: string): Promise<LocalExport> {
-  const [found] = await readExports({ ...options, settings: file }, [exportName], []);
+  const problems: string[] = [];
+  const [found] = await readExports({ ...options, settings: file }, [exportName], problems);
+  assertNoProblems(problems);
   return found as LocalExport;
 }
 
@@ -100,15 +148,17 @@ function optionsDocument(options: SettingOptions): SettingsDocument {
       services: { service: { baseUrl, vendor, cursorIn, filterUntil } },
       exports: [{ name, size: size && parseWholeNumber(size) }],
     },
-    describe: (issues) => issues.map((issue) => `--${optionOf(issue.path)}: ${describeProblem(issue)}`),
+    describe: (issues) => issues.map((issue) => `--${optionOfPath(issue.path)}: ${describeProblem(issue)}`),
   };
 }
 
-/** `base-url` for the path of `baseUrl`. */
-function optionOf(path: readonly PropertyKey[]): string {
+function optionOfPath(path: readonly PropertyKey[]): string {
   const field = String(path.findLast((key) => typeof key === 'string'));
-  return field === 'name' ? 'export' : field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  return field === 'name' ? 'export' : optionOf(field);
 }
+
+/** `base-url` for `baseUrl`. */
+export const optionOf = (field: string): string => field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 /** Why a service that can be deployed cannot be used on this machine. */
 function findLocalProblem({ api, tls }: ServiceSettings, place: string, isSimulated: boolean): string | undefined {

@@ -16,6 +16,8 @@ export interface Target extends AsyncDisposable {
   readonly name: string;
   /** The command-line option that selects it: `--out ./exports`, `--stack ReportExporter`. */
   readonly option: string;
+  /** Whether nothing can have run: it is only settings. */
+  readonly isNew?: true;
   /** In alphabetical order. */
   exportNames(): Promise<readonly string[]>;
   /** @throws ConfigurationError if there is no such export, or its settings cannot be read */

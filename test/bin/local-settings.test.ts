@@ -201,8 +201,8 @@ describe('report-exporter local --settings', () => {
     expect(heading).toBe('Error: 7 problems:');
     expect(lines).toEqual([
       '  --nope: no such option',
+      '  --size: cannot be combined with --settings; set it in the file',
       '  --export: cannot be combined with --settings; name the exports as arguments',
-      '  --size: cannot be combined with --settings; set exports[].size in the file',
       '  --all: runs every export; leave out the names of exports',
       expect.stringContaining(`  ${file}:3 services.acme.baseUrl: `),
       expect.stringContaining(`  ${file}:5 services.acme.apiKeyEnv: must be the name of an environment variable`),
@@ -415,7 +415,7 @@ describe('report-exporter doctor --settings', () => {
     });
     expect(await runInProcess(['doctor', '--settings', 'missing.json', '--out', out], env)).toMatchObject({
       status: 2,
-      stderr: expect.stringContaining('--settings: checks what has not run yet'),
+      stderr: expect.stringContaining('--out, --settings: use only one of them'),
     });
     expect(await runInProcess(['doctor', '--settings', 'missing.json'], env)).toMatchObject({
       status: 2,

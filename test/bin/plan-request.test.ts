@@ -131,7 +131,7 @@ describe('report-exporter plan --request', () => {
     const ended = await runInProcess(['plan', '--request', '--settings', file, '--json'], env);
     expect(JSON.parse(ended.stdout)).toMatchObject({
       export: 'events',
-      settings: null,
+      settings: file,
       plan: { act: 'start', since: '1970-01-01T00:00:00Z' },
       request: { method: 'GET' },
       pages: [{ reports: 1, next: { at: 'body /paging/next', cursor: null } }],
@@ -156,7 +156,7 @@ describe('report-exporter plan --request', () => {
     );
     expect(await runInProcess(['plan', '--settings', file, '--out', '.'])).toMatchObject({
       status: 2,
-      stderr: expect.stringContaining('--settings: plans what has not run yet'),
+      stderr: expect.stringContaining('--out, --settings: use only one of them'),
     });
   });
 

@@ -7,9 +7,10 @@ import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { readExports } from '../../lib/operator/run-view.ts';
 import type { ManifestPage } from '../../lib/core/storage/published-schemas.ts';
-import type { StartOptions, StartRequest } from '../../lib/target/target.ts';
+import type { ExportTarget, StartOptions, StartRequest } from '../../lib/target/target.ts';
+import type { LocalExport } from '../../lib/local/settings.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
-import { openLocalDeployment, startLocalExport } from '../../lib/local/directory.ts';
+import { type LocalDeploymentOptions, openLocalDeployment } from '../../lib/local/directory.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { combineScripts, errorResponse, onPage, throttled } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
@@ -27,6 +28,14 @@ const startOptions: StartOptions = {
   signal: new AbortController().signal,
 };
 const simulated = (name: string, settings: object = {}) => aLocalExport({ service: {}, export: { name, ...settings } });
+async function startLocalExport(
+  options: LocalDeploymentOptions,
+  settings: LocalExport,
+  ...args: Parameters<ExportTarget['start']>
+) {
+  await using target = openLocalDeployment({ ...options, given: { exports: [settings] } });
+  return await (await target.open(settings.export.name)).start(...args);
+}
 const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, runtime: systemRuntime });
 
 describe('a local deployment', () => {

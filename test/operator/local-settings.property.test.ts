@@ -3,7 +3,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { isExportError } from '../../lib/core/errors.ts';
 import { problemOfVariable } from '../../lib/local/service.ts';
 import type { LocalExport } from '../../lib/local/settings.ts';
 import { readAgain, readExports, type SettingOptions } from '../../lib/operator/local-settings.ts';
@@ -40,12 +39,10 @@ async function read(
   options: SettingOptions,
   usageErrors: readonly string[] = [],
 ): Promise<{ readonly exports: readonly LocalExport[]; readonly problems: readonly string[] }> {
-  try {
-    return { exports: await readExports(options, names, usageErrors), problems: [] };
-  } catch (error) {
-    if (!isExportError(error, 'ConfigurationError') || error.message.length > 40_000) throw error;
-    return { exports: [], problems: error.message.split('\n') };
-  }
+  const problems = [...usageErrors];
+  const exports = await readExports(options, names, problems);
+  if (problems.join('\n').length > 40_000) throw new Error('too long');
+  return { exports: problems.length > 0 ? [] : exports, problems };
 }
 
 const someText = fc.oneof(

@@ -4,7 +4,7 @@ import { boundedStateName } from '../../core/bounded-runs.ts';
 import { ExportError } from '../../core/errors.ts';
 import { readProgress } from '../../core/run-progress.ts';
 import { abandonRun, requireAbandonableRun } from '../abandon-run.ts';
-import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
+import { type Call, exitStatuses, openExport, runOnTarget, type TargetOptions } from '../context.ts';
 import { plural } from '../output/format.ts';
 import { readBounds } from '../run-options.ts';
 
@@ -15,17 +15,11 @@ export interface AbandonOptions extends TargetOptions {
   readonly yes?: boolean;
 }
 
-export async function abandonCommand(
-  exportName: string | undefined,
-  options: AbandonOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
-  const { stdout, stderr } = context;
-  const problems = [...usageErrors];
+export async function abandonCommand(call: Call<AbandonOptions>): Promise<number> {
+  const { names, options, problems, stdout, stderr, program } = call;
   const bounds = readBounds(options, problems);
-  return await runOnDeployment(options, problems, context, async (target) => {
-    const { name, log, store, executions } = await openExport(target, exportName);
+  return await runOnTarget(call, async (target) => {
+    const { name, log, store, executions } = await openExport(target, names[0]);
     const stateName = bounds === undefined ? name : boundedStateName(name, bounds);
     const run = await requireAbandonableRun({ store, executions }, await log.exportState(stateName), stateName);
     const { pages } = (await readProgress(log, run)).totals;
@@ -48,7 +42,7 @@ export async function abandonCommand(
     stdout.write(
       options.json === true
         ? `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, ...(bounded && { since, until, bounded }), pages })}\n`
-        : `Abandoned: run ${run.run}\n  → next: ${context.program} ${next} ${target.option}\n`,
+        : `Abandoned: run ${run.run}\n  → next: ${program} ${next} ${target.option}\n`,
     );
     return exitStatuses.ok;
   });

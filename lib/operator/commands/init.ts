@@ -7,7 +7,7 @@ import { shellQuote, toPrintable } from '../../core/sanitize.ts';
 import { serviceNameSchema } from '../../settings/deployment-settings.ts';
 import { whyUnreadable } from '../../settings/text-file.ts';
 import { createDirectory, describeFileSystemError } from '../../local/durable-fs.ts';
-import { type CommandContext, exitStatuses, reportError } from '../context.ts';
+import { type Call, exitStatuses, runCommand } from '../context.ts';
 import { plural } from '../output/format.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { checkService, collectProblems } from '../run-options.ts';
@@ -25,21 +25,22 @@ export interface InitOptions {
 }
 
 /** Writes the files of the project to `directory`. If one of them exists, none is written. */
-export async function initCommand(
-  directory: string | undefined,
-  options: InitOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
-  const { stdout, env } = context;
+export async function initCommand(call: Call<InitOptions>): Promise<number> {
+  const {
+    names: [directory = ''],
+    options,
+    stdout,
+    env,
+  } = call;
   const { api = false } = options;
-  try {
-    const folder = resolve(directory ?? '.');
-    const { version, tarball } = readArguments(directory, options, usageErrors);
+  const source = readArguments(call);
+  return await runCommand(call, async () => {
+    const folder = resolve(directory);
+    const { version, tarball } = source as PackageSource;
     const files = { ...readTemplates('project'), ...readTemplates(api ? 'api' : 'export-service') };
     const { 'README.md': readme = '', gitignore = '', 'service.md': ofService = '', ...others } = files;
     const values = templateValues(options, version);
-    const names = writeNewFiles(folder, {
+    const written = writeNewFiles(folder, {
       ...fill({ ...others, 'README.md': readme.replace('{{service.md}}', ofService) }, values),
       '.gitignore': gitignore,
       // With the feature flags of CDK that the package is developed with.
@@ -47,38 +48,27 @@ export async function initCommand(
       // A path outside the project would exist on this machine only.
       ...(tarball && tarball.path !== join(folder, tarball.name) && { [tarball.name]: tarball.content }),
     });
-    const created = `${toPrintable(String(directory))} (${plural(names.length, 'file')})`;
+    const created = `${toPrintable(directory)} (${plural(written.length, 'file')})`;
     const lines = [
       `${textStyleFor(stdout, env)('green', 'Created:')} ${created}`,
-      `  cd ${shellQuote(String(directory))}`,
+      `  cd ${shellQuote(directory)}`,
       '  npm install',
       ...(api ? [] : ['  npm start            runs an export here, against a simulated service']),
       `  Its README.md says how to ${api ? 'describe your API' : 'export from your service'}, and how to deploy.`,
       ...(tarball ? [`  Commit ${tarball.name}, too: the project installs report-exporter from it.`] : []),
     ];
-    const json = { status: 'created', directory: folder, files: names };
+    const json = { status: 'created', directory: folder, files: written };
     stdout.write(options.json === true ? `${JSON.stringify(json)}\n` : `${lines.join('\n')}\n`);
     return exitStatuses.ok;
-  } catch (error) {
-    return reportError(error, options, context);
-  }
+  });
 }
 
-/** @throws ConfigurationError with a line for every problem */
-function readArguments(
-  directory: string | undefined,
-  options: InitOptions,
-  usageErrors: readonly string[],
-): PackageSource {
-  const problems = [...usageErrors];
-  if (directory === undefined || directory === '') {
-    problems.push('directory: must be given, such as init my-exports; for this directory: init .');
-  }
+/** Undefined if there are problems. */
+function readArguments({ names: [directory = ''], options, problems }: Call<InitOptions>): PackageSource | undefined {
+  if (directory === '') problems.push('directory: must be given, such as init my-exports; for this directory: init .');
   if (options.api === true && options.vendor !== undefined) problems.push('--vendor: has no meaning with --api');
   checkService(options, problems);
-  const source = collectProblems(() => findPackage(options), problems);
-  if (source === undefined || problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
-  return source;
+  return collectProblems(() => findPackage(options), problems);
 }
 
 interface PackageSource {

@@ -2,16 +2,12 @@
 
 import { resolve } from 'node:path';
 import { systemRuntime } from '../../core/clock.ts';
-import type { ExportState } from '../../core/model.ts';
-import { describeLocalExport, directoryOption, startLocalExport } from '../../local/directory.ts';
-import { openStateFile, stateFileIn } from '../../local/sqlite/state-file.ts';
-import type { LocalExport } from '../../local/settings.ts';
-import { pageLogIn } from '../../local/sqlite/page-log.ts';
-import { type CommandContext, defaultDirectory, exitStatuses, reportError } from '../context.ts';
-import { readExports, type SettingOptions } from '../local-settings.ts';
+import { openLocalDeployment } from '../../local/directory.ts';
+import { type Call, defaultDirectory, runCommand } from '../context.ts';
+import { optionOf, readExports, type SettingOptions } from '../local-settings.ts';
 import { sanitizeArgument } from '../arguments.ts';
 import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
-import { type Startable, startExports } from '../start-exports.ts';
+import { startExports } from '../start-exports.ts';
 
 export interface LocalOptions extends SettingOptions, RunOptions {
   readonly out?: string;
@@ -22,64 +18,39 @@ export interface LocalOptions extends SettingOptions, RunOptions {
   readonly quiet?: boolean;
 }
 
-/** `names` are exports of the settings file. Resolves to the exit status of the runs. */
-export async function localCommand(
-  names: readonly string[],
-  options: LocalOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
-  const { env, stderr, program } = context;
-  const { out = defaultDirectory, settings: file, json = false, quiet = false } = options;
-  const problems = [...usageErrors, ...findConflicts(names, options)];
+/** The names are exports of the settings file. Resolves to the exit status of the runs. */
+export async function localCommand(call: Call<LocalOptions>): Promise<number> {
+  const { names, options, problems, env, stderr, program } = call;
+  const { out = defaultDirectory, settings: file, json = false, quiet = false, simulate, compress } = options;
+  problems.push(...findConflicts(names, options));
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   const request = readStartRequest(options, problems);
-
-  let exports: readonly LocalExport[];
-  try {
-    exports = await readExports(options, names, problems);
-  } catch (error) {
-    const exitStatus = reportError(error, { json }, context);
-    if (file === undefined && exitStatus === exitStatuses.usage) stderr.write(`For help: ${program} local --help\n`);
-    return exitStatus;
-  }
-  const { simulate, compress } = options;
-  const source = file === undefined ? undefined : { file: resolve(file), simulate, compress };
-  const machine = { env, runtime: systemRuntime };
-  const startable: Startable = {
-    option: directoryOption(out),
-    open: async (name) => {
-      const settings = exports.find((each) => each.export.name === name) as LocalExport;
-      return {
-        definition: describeLocalExport(settings, machine).definition,
-        log: { boundedStates: () => readBoundedStates(stateFileIn(out), name) },
-        start: async (...args) => await startLocalExport({ out, ...machine }, settings, ...args, source),
-      };
-    },
-  };
+  const exports = await readExports(options, names, problems);
   const selected = exports.map((each) => each.export.name);
-  const start = { request, follow: true, json, quiet, maxAttempts, command: 'local' };
-  return await startExports(startable, selected, start, context);
+  const from = file === undefined ? undefined : { file: resolve(file), simulate, compress };
+  const exitStatus = await runCommand(call, async () => {
+    await using target = openLocalDeployment({ out, env, runtime: systemRuntime, given: { exports, from } });
+    const start = { request, follow: true, json, quiet, maxAttempts, command: 'local' };
+    return await startExports(target, selected, start, call);
+  });
+  if (problems.length > 0 && file === undefined) stderr.write(`For help: ${program} local --help\n`);
+  return exitStatus;
 }
 
-/** The options that describe the only export, and what there is instead with a settings file. */
-const insteadOfOptions = {
-  export: '--export: cannot be combined with --settings; name the exports as arguments',
-  baseUrl: '--base-url: cannot be combined with --settings; set services.<name>.baseUrl in the file, or use --simulate',
-  vendor: '--vendor: cannot be combined with --settings; set services.<name>.vendor in the file',
-  cursorIn: '--cursor-in: cannot be combined with --settings; set services.<name>.cursorIn in the file',
-  filterUntil: '--filter-until: cannot be combined with --settings; set services.<name>.filterUntil in the file',
-  size: '--size: cannot be combined with --settings; set exports[].size in the file',
-} as const;
+/** The options that describe the only export, and are settings in a file. */
+const fileSettings = ['baseUrl', 'vendor', 'cursorIn', 'filterUntil', 'size'] as const;
 
 function findConflicts(names: readonly string[], options: LocalOptions): readonly string[] {
-  const { all = false, simulate, baseUrl } = options;
-  if (options.settings !== undefined) {
-    const given = Object.entries(insteadOfOptions).filter(
-      ([name]) => options[name as keyof SettingOptions] !== undefined,
-    );
-    const both = all && names.length > 0 ? ['--all: runs every export; leave out the names of exports'] : [];
-    return [...given.map(([, problem]) => problem), ...both];
+  const { all = false, settings, simulate, baseUrl } = options;
+  if (settings !== undefined) {
+    const given = fileSettings.filter((field) => options[field] !== undefined);
+    return [
+      ...given.map((field) => `--${optionOf(field)}: cannot be combined with --settings; set it in the file`),
+      ...(options.export === undefined
+        ? []
+        : ['--export: cannot be combined with --settings; name the exports as arguments']),
+      ...(all && names.length > 0 ? ['--all: runs every export; leave out the names of exports'] : []),
+    ];
   }
   const isBoth = simulate !== undefined && baseUrl !== undefined;
   return [
@@ -87,10 +58,4 @@ function findConflicts(names: readonly string[], options: LocalOptions): readonl
     ...(all ? ['--all: needs --settings. To run every export in a directory again: start --all'] : []),
     ...(isBoth ? ['--simulate: cannot be combined with --base-url, which names a service'] : []),
   ];
-}
-
-/** None in a directory in which nothing has run. */
-async function* readBoundedStates(stateFile: string, exportName: string): AsyncIterable<ExportState> {
-  using state = openStateFile(stateFile);
-  yield* pageLogIn(state).boundedStates(exportName);
 }

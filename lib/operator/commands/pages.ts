@@ -1,18 +1,11 @@
 /** `report-exporter pages`: the pages of a published run in order, for pipes: their locations or bytes. */
 
 import { ExportError } from '../../core/errors.ts';
-import type { ExportTarget } from '../../target/target.ts';
+import type { StoreReader } from '../../core/ports.ts';
 import { DifferentContentError, readPage } from '../../core/storage/compression.ts';
 import { openPublishedRun } from '../../core/storage/published-runs.ts';
 import type { ManifestPage } from '../../core/storage/published-schemas.ts';
-import {
-  type CommandContext,
-  exitStatuses,
-  openExport,
-  print,
-  runOnDeployment,
-  type TargetOptions,
-} from '../context.ts';
+import { type Call, exitStatuses, openExport, print, runOnTarget, type TargetOptions } from '../context.ts';
 
 export interface PagesOptions extends TargetOptions {
   readonly run?: string;
@@ -20,25 +13,18 @@ export interface PagesOptions extends TargetOptions {
 }
 
 /** Writes only the pages to stdout, and nothing of a run that is not published. */
-export async function pagesCommand(
-  exportName: string | undefined,
-  options: PagesOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
-  const { stdout, program } = context;
+export async function pagesCommand(call: Call<PagesOptions>): Promise<number> {
+  const { names, options, problems, stdout, program } = call;
   const { json = false, cat = false } = options;
-  const problems = [...usageErrors];
   if (cat && json) problems.push('--json: cannot show bytes; leave out --cat');
-  return await runOnDeployment(options, problems, context, async (deployment) => {
-    const deployed = await openExport(deployment, exportName);
-    const verifyCommand = `${program} verify ${deployed.name} ${deployment.option}`;
-    const { store } = deployed;
-    const { header, pages } = await openPublishedRun(store, deployed.name, options.run);
+  return await runOnTarget(call, async (target) => {
+    const { name, store } = await openExport(target, names[0]);
+    const { header, pages } = await openPublishedRun(store, name, options.run);
     const { run } = header;
+    const verifyCommand = `${program} verify ${name} --run ${run} ${target.option}`;
     for await (const page of pages) {
       if (cat) {
-        for await (const chunk of readContent(deployed, page, verifyCommand)) await print(stdout, chunk);
+        for await (const chunk of readContent(store, page, verifyCommand)) await print(stdout, chunk);
       } else {
         const location = store.locate(page.key);
         await print(stdout, `${json ? JSON.stringify({ run, ...page, location }) : location}\n`);
@@ -49,11 +35,7 @@ export async function pagesCommand(
 }
 
 /** @throws PageConflictError, after the last byte at the latest, if the page is missing or not as the manifest says */
-async function* readContent(
-  { store }: ExportTarget,
-  page: ManifestPage,
-  verifyCommand: string,
-): AsyncGenerator<Uint8Array> {
+async function* readContent(store: StoreReader, page: ManifestPage, verifyCommand: string): AsyncGenerator<Uint8Array> {
   const location = store.locate(page.key);
   const chunks = await store.read(page.key);
   try {

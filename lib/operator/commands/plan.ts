@@ -2,9 +2,6 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { mapConcurrently } from '../../core/concurrency.ts';
-import { shellQuote } from '../../core/sanitize.ts';
-import { describeLocalExport } from '../../local/directory.ts';
-import type { LocalExport } from '../../local/settings.ts';
 import {
   type ExportTarget,
   type ScheduleState,
@@ -13,16 +10,14 @@ import {
   unreadableExport,
 } from '../../target/target.ts';
 import {
-  type CommandContext,
+  type Call,
   exitStatuses,
   print,
-  runOn,
-  runOnDeployment,
+  runOnTarget,
   selectExports,
   type TargetOptions,
   unreadableLines,
 } from '../context.ts';
-import { readExports } from '../local-settings.ts';
 import { countKinds } from '../output/table.ts';
 import { coarseDuration } from '../output/format.ts';
 import { scheduleText } from '../output/status-table.ts';
@@ -46,8 +41,6 @@ import { readStartRequest, type RunOptions } from '../run-options.ts';
 
 /** The options, and those of `start` that decide what it would do. */
 export interface PlanOptions extends TargetOptions, RunOptions {
-  /** A settings file whose exports need not have run. */
-  readonly settings?: string;
   readonly all?: boolean;
   /** Send the next request. */
   readonly request?: boolean;
@@ -55,68 +48,34 @@ export interface PlanOptions extends TargetOptions, RunOptions {
   readonly toEnd?: boolean;
 }
 
-export async function planCommand(
-  names: readonly string[],
-  options: PlanOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
-  const { all = false, settings: file, out, stack } = options;
-  const problems = [...usageErrors];
+export async function planCommand(call: Call<PlanOptions>): Promise<number> {
+  const { names, options, problems } = call;
+  const { all = false, settings } = options;
   const start = readStartRequest(options, problems);
   if (all && names.length > 0) problems.push('--all: plans every export; leave out the names of exports');
-  const common = { ...options, start, isOne: !all && names.length <= 1 };
-  if (file === undefined) {
-    return await runOnDeployment(options, problems, context, async (deployment) => {
-      const selected = await selectExports(deployment, names, all);
-      const opened = all ? deployment.openAll() : Promise.all(selected.map((name) => deployment.open(name)));
-      return await planExports(await opened, (name) => `start ${name} ${deployment.option}`, common, context);
-    });
-  }
-  if (out !== undefined || stack !== undefined) {
-    problems.push('--settings: plans what has not run yet; leave out --out and --stack');
-  }
-  const open = async () => {
-    const exports = (await readExports({ settings: file, all }, names, [])).map((each) => newExport(each, context));
-    return { exports, [Symbol.asyncDispose]: async () => {} };
-  };
-  const startCommand = (name: string) => `local --settings ${shellQuote(file)} ${name}`;
-  return await runOn(open, options, problems, context, async ({ exports }) =>
-    planExports(exports, startCommand, common, context),
-  );
-}
-
-/** The part of an export that a plan needs. */
-type ExportToPlan = Pick<
-  ExportTarget,
-  'name' | 'definition' | 'service' | 'serviceName' | 'settings' | 'store' | 'log' | 'executions' | 'readSchedule'
->;
-
-/** An export of a settings file that has not run. Without a state, nothing else of its log or store is read. */
-function newExport(settings: LocalExport, { env }: CommandContext): ExportToPlan {
-  return {
-    ...describeLocalExport(settings, { env, runtime: systemRuntime }),
-    log: { exportState: async () => undefined, async *boundedStates() {} } as unknown as ExportTarget['log'],
-    store: { find: async () => undefined } as unknown as ExportTarget['store'],
-    executions: { status: async () => 'unknown' },
-    readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.export.schedule?.expression }),
-  };
+  return await runOnTarget(call, async (target) => {
+    const selected = await selectExports(target, names, all);
+    const exports = all ? target.openAll() : Promise.all(selected.map((name) => target.open(name)));
+    const command = settings === undefined ? 'start' : 'local';
+    const startCommand = (name: string) => `${call.program} ${command} ${name} ${target.option}`;
+    return await planExports(await exports, startCommand, { start, isOne: !all && names.length <= 1 }, call);
+  });
 }
 
 const concurrency = 8;
 const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
 
 async function planExports(
-  exports: readonly (ExportToPlan | UnreadableExport)[],
+  exports: readonly (ExportTarget | UnreadableExport)[],
   startCommand: (name: string) => string,
-  options: PlanOptions & { readonly start: StartRequest; readonly isOne: boolean },
-  { stdout, stderr, env, program }: CommandContext,
+  { start, isOne }: { readonly start: StartRequest; readonly isOne: boolean },
+  { options, stdout, stderr, env }: Call<PlanOptions>,
 ): Promise<number> {
-  const { isOne, json = false } = options;
+  const { json = false } = options;
   const style = textStyleFor(stdout, env);
   const show = async (row: Row) => {
     const lines = [
-      ...('plan' in row ? planLines(row, `${program} ${startCommand(row.export)}`, style) : []),
+      ...('plan' in row ? planLines(row, startCommand(row.export), style) : []),
       ...('error' in row ? unreadableLines(row, style) : []),
     ];
     if (!json) await print(stdout, lines.map((line) => `${line}\n`).join(''));
@@ -125,7 +84,8 @@ async function planExports(
     if ('error' in each) return each;
     let planned: PlannedExport | undefined;
     try {
-      for await (const known of planExport(each, options, (text) => stderr.write(`${text}\n`))) planned = known;
+      const notify = (text: string) => stderr.write(`${text}\n`);
+      for await (const known of planExport(each, start, options, notify)) planned = known;
       return planned as PlannedExport;
     } catch (error) {
       // The request that was sent is shown above the error of the service.
@@ -165,8 +125,9 @@ type Row = PlannedExport | UnreadableExport | (PlannedExport & UnreadableExport)
 
 /** Yields what is known so far: the last one is complete. */
 async function* planExport(
-  planned: ExportToPlan,
-  { start, request = false, toEnd = false }: Pick<PlanOptions, 'request' | 'toEnd'> & { readonly start: StartRequest },
+  planned: ExportTarget,
+  start: StartRequest,
+  { request = false, toEnd = false }: Pick<PlanOptions, 'request' | 'toEnd'>,
   notify: (text: string) => void,
 ): AsyncGenerator<PlannedExport> {
   const { name, settings, service } = planned;

@@ -5,7 +5,7 @@ import open from 'open';
 import { systemRuntime } from '../../core/clock.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { readWholeNumber } from '../arguments.ts';
-import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
+import { type Call, exitStatuses, openExport, runOnTarget, type TargetOptions } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
 import { writeAllReports, writeReport } from '../run-report/write-reports.ts';
 
@@ -21,33 +21,27 @@ export interface ReportOptions extends TargetOptions {
 }
 
 /** Writes the file or the folder, and prints the path of the file to open. */
-export async function reportCommand(
-  exportName: string | undefined,
-  options: ReportOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
-  const { stdout, stderr, signal } = context;
-  const problems = [...usageErrors];
+export async function reportCommand(call: Call<ReportOptions>): Promise<number> {
+  const { names, options, problems, stdout, stderr, signal } = call;
   const maxRuns = readWholeNumber('--runs', options.runs ?? '100', { min: 1, max: 1_000 }, problems);
   if (options.all === true && options.run !== undefined) {
     problems.push('--run: selects one run; leave it out with --all');
   }
   if (options.all !== true && options.runs !== undefined) problems.push('--runs: applies to --all only');
-  return await runOnDeployment(options, problems, context, async (target) => {
+  return await runOnTarget(call, async (target) => {
     const createdAt = instantOf(systemRuntime.now());
     const origin = { deployment: target.name, deploymentOption: target.option, createdAt };
     const { add: onPage, end } = createPageCounter(stderr, 'Read', systemRuntime.now);
     const written =
       options.all === true
-        ? await writeAllReports(target, exportName, {
+        ? await writeAllReports(target, names[0], {
             origin,
             directory: resolve(options.to ?? 'run-reports'),
             maxRuns,
             onPage,
             signal,
           })
-        : await writeReport(await openExport(target, exportName), options, { origin, onPage });
+        : await writeReport(await openExport(target, names[0]), options, { origin, onPage });
     end();
     const exports = 'exports' in written ? written.exports : [];
     const unreadable = exports.flatMap((each) => each.unreadable.map((found) => ({ ...found, export: each.export })));

@@ -3,14 +3,7 @@
 import type { RunSummary } from '../../core/storage/published-schemas.ts';
 import { listBoundedRuns, listPublishedRuns } from '../../core/storage/run-list.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import {
-  type CommandContext,
-  exitStatuses,
-  openExport,
-  print,
-  runOnDeployment,
-  type TargetOptions,
-} from '../context.ts';
+import { type Call, exitStatuses, openExport, print, runOnTarget, type TargetOptions } from '../context.ts';
 import { bytes, coarseDuration } from '../output/format.ts';
 import { type Column, tableLines } from '../output/table.ts';
 import { textStyleFor } from '../output/terminal.ts';
@@ -23,20 +16,14 @@ export interface RunsOptions extends TargetOptions {
 }
 
 /** Writes only runs to stdout, in the order of `sequence`, also before it fails at one whose summary was changed. */
-export async function runsCommand(
-  exportName: string | undefined,
-  options: RunsOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
-  const { stdout, env } = context;
+export async function runsCommand(call: Call<RunsOptions>): Promise<number> {
+  const { names, options, problems, stdout, env } = call;
   const { bounded = false } = options;
   const after = parseWholeNumber(options.after);
-  const problems = [...usageErrors];
   if (bounded && after > 0) problems.push('--after: bounded runs are published in any order; leave it out');
   if (Number.isNaN(after)) problems.push('--after: must be a sequence: a whole number from 0');
-  return await runOnDeployment(options, problems, context, async (deployment) => {
-    const { name, store } = await openExport(deployment, exportName);
+  return await runOnTarget(call, async (target) => {
+    const { name, store } = await openExport(target, names[0]);
     const runs: ListedRun[] = [];
     try {
       for await (const run of bounded ? listBoundedRuns(store, name) : listPublishedRuns(store, name, after)) {

@@ -1,15 +1,14 @@
 /** `report-exporter service`: runs the simulator on its own, to try the exporter or any other client against it. */
 
-import { ExportError } from '../../core/errors.ts';
 import { defaultApiKeyEnv } from '../../settings/deployment-settings.ts';
 import { problemOfVariable } from '../../local/service.ts';
 import { generatedReports } from '../../service/simulator/generated-reports.ts';
 import { startSimulator } from '../../service/simulator/simulator.ts';
-import { type CommandContext, exitStatuses, reportError } from '../context.ts';
+import { type Call, exitStatuses, runCommand, type TargetOptions } from '../context.ts';
 import { readWholeNumber } from '../arguments.ts';
 import { checkService } from '../run-options.ts';
 
-export interface ServiceOptions {
+export interface ServiceOptions extends Pick<TargetOptions, 'json'> {
   readonly port: string;
   readonly vendor?: string;
   readonly reports: string;
@@ -19,22 +18,15 @@ export interface ServiceOptions {
 const seed = 1;
 
 /** Serves until it is interrupted. The first line on stdout contains the base URL. */
-export async function serviceCommand(
-  _: undefined,
-  options: ServiceOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
-  const { env, stdout, signal } = context;
+export async function serviceCommand(call: Call<ServiceOptions>): Promise<number> {
+  const { options, problems, env, stdout, signal } = call;
   const { vendor = 'SERVICE' } = options;
-  const problems = [...usageErrors];
-  try {
-    const port = readWholeNumber('--port', options.port, { max: 65_535 }, problems);
-    const count = readWholeNumber('--reports', options.reports, { max: 10_000_000 }, problems);
-    checkService({ vendor }, problems);
-    const problem = problemOfVariable(defaultApiKeyEnv, env);
-    if (problem !== undefined) problems.push(problem);
-    if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+  const port = readWholeNumber('--port', options.port, { max: 65_535 }, problems);
+  const count = readWholeNumber('--reports', options.reports, { max: 10_000_000 }, problems);
+  checkService({ vendor }, problems);
+  const problem = problemOfVariable(defaultApiKeyEnv, env);
+  if (problem !== undefined) problems.push(problem);
+  return await runCommand(call, async () => {
     const reports = generatedReports({ seed, count, now: Date.now });
     const apiKey = env[defaultApiKeyEnv] ?? '';
     const simulator = await startSimulator({ vendor, apiKey, port, reports, seed });
@@ -42,7 +34,5 @@ export async function serviceCommand(
     if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
     await simulator.close();
     return exitStatuses.interrupted;
-  } catch (error) {
-    return reportError(error, {}, context);
-  }
+  });
 }

@@ -1,6 +1,7 @@
 /** `report-exporter start`: starts runs of deployed or local exports, or resumes their unfinished runs. */
 
-import { type CommandContext, runOnDeployment, selectExports, type TargetOptions } from '../context.ts';
+import type { Target } from '../../target/target.ts';
+import { type Call, runOnTarget, selectExports, type TargetOptions } from '../context.ts';
 import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
 import { startExports } from '../start-exports.ts';
 
@@ -13,30 +14,18 @@ export interface StartCommandOptions extends TargetOptions, RunOptions {
 }
 
 /** Resolves to the exit status of the runs if they are followed. Local runs always are. */
-export async function startCommand(
-  exportNames: readonly string[],
-  options: StartCommandOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
+export async function startCommand(call: Call<StartCommandOptions>): Promise<number> {
+  const { names, options, problems } = call;
   const { stack, all = false, follow = false, json = false } = options;
-  const problems = [...usageErrors];
   const request = readStartRequest(options, problems);
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   if (options.maxAttempts !== undefined && stack !== undefined) {
     problems.push('--max-attempts: applies to local runs only; the state machine of a stack has its own retries');
   }
-  if (all && exportNames.length > 0) problems.push('--all: starts every export; leave out the names of exports');
-  return await runOnDeployment(
-    options,
-    problems,
-    context,
-    async (deployment) => {
-      const names = await selectExports(deployment, exportNames, all);
-      const isStack = stack !== undefined;
-      const start = { request, follow: follow || !isStack, json, maxAttempts, concurrent: isStack };
-      return await startExports(deployment, names, { ...start, command: 'start' }, context);
-    },
-    { handlesInterruption: true },
-  );
+  if (all && names.length > 0) problems.push('--all: starts every export; leave out the names of exports');
+  const isStack = stack !== undefined;
+  const start = { request, follow: follow || !isStack, json, maxAttempts, concurrent: isStack, command: 'start' };
+  const action = async (target: Target) =>
+    await startExports(target, await selectExports(target, names, all), start, call);
+  return await runOnTarget(call, action, { handlesInterruption: true });
 }

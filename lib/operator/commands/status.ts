@@ -3,14 +3,7 @@
 import { systemRuntime } from '../../core/clock.ts';
 import type { Target } from '../../target/target.ts';
 import { needsAttention, readExports, sortExports } from '../run-view.ts';
-import {
-  BrokenPipe,
-  type CommandContext,
-  exitStatuses,
-  print,
-  runOnDeployment,
-  type TargetOptions,
-} from '../context.ts';
+import { BrokenPipe, type Call, exitStatuses, print, runOnTarget, type TargetOptions } from '../context.ts';
 import { statusLines, summarizeStatuses } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { readWholeNumber } from '../arguments.ts';
@@ -25,22 +18,16 @@ export interface StatusOptions extends TargetOptions {
 /** Milliseconds between two reads of `--watch`. Each read of a stack costs requests. */
 const watchIntervalMs = { directory: 1_000, stack: 5_000 };
 
-export async function statusCommand(
-  exportName: string | undefined,
-  options: StatusOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
-  const problems = [...usageErrors];
+export async function statusCommand(call: Call<StatusOptions>): Promise<number> {
+  const { names, options, problems, stdout, stderr, signal } = call;
   const maxRuns = readWholeNumber('--runs', options.runs, { min: 1, max: 1_000 }, problems);
-  if (options.failed === true && exportName !== undefined) {
+  if (options.failed === true && names.length > 0) {
     problems.push('--failed: selects among all exports; leave out the name of the export');
   }
-  const { stdout, stderr, signal } = context;
   const intervalMs = options.stack === undefined ? watchIntervalMs.directory : watchIntervalMs.stack;
   const clearScreen = stdout.isTTY === true && options.json !== true ? '\x1b[H\x1b[2J' : '';
   const show = async (target: Target, prefix: string) => {
-    const { status, lines } = await readStatus(target, exportName, maxRuns, options, context);
+    const { status, lines } = await readStatus(target, maxRuns, call);
     await print(stdout, `${prefix}${lines.join('\n')}\n`);
     return status;
   };
@@ -60,19 +47,17 @@ export async function statusCommand(
     }
   };
   return options.watch === true
-    ? await runOnDeployment(options, problems, context, watch, { handlesInterruption: true })
-    : await runOnDeployment(options, problems, context, async (target) => await show(target, ''));
+    ? await runOnTarget(call, watch, { handlesInterruption: true })
+    : await runOnTarget(call, async (target) => await show(target, ''));
 }
 
 /** All exports; one, with its runs, if it is named or the only one. */
 async function readStatus(
   target: Target,
-  exportName: string | undefined,
   maxRuns: number,
-  { json, watch, failed = false }: StatusOptions,
-  { stdout, env, program }: CommandContext,
+  { names: [name], options: { json, watch, failed = false }, stdout, env, program }: Call<StatusOptions>,
 ): Promise<{ readonly status: number; readonly lines: readonly string[] }> {
-  const exports = exportName === undefined ? await target.openAll() : [await target.open(exportName)];
+  const exports = name === undefined ? await target.openAll() : [await target.open(name)];
   const now = systemRuntime.now();
   const entries = sortExports(await readExports(exports, failed || exports.length > 1 ? 0 : maxRuns, now));
   const listed = failed ? entries.filter(needsAttention) : entries;

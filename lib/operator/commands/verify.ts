@@ -12,11 +12,11 @@ import {
 import { type ExportTarget, type UnreadableExport, unreadableExport } from '../../target/target.ts';
 import {
   allExports,
-  type CommandContext,
+  type Call,
   exitStatuses,
   openExport,
   print,
-  runOnDeployment,
+  runOnTarget,
   type TargetOptions,
   unreadableLines,
 } from '../context.ts';
@@ -32,20 +32,14 @@ export interface VerifyOptions extends TargetOptions {
   readonly all?: boolean;
 }
 
-export async function verifyCommand(
-  exportName: string | undefined,
-  options: VerifyOptions,
-  usageErrors: readonly string[],
-  context: CommandContext,
-): Promise<number> {
-  const { stdout, stderr, env } = context;
+export async function verifyCommand(call: Call<VerifyOptions>): Promise<number> {
+  const { names, options, problems, stdout, stderr, env } = call;
   const { all = false, json = false, run: runId } = options;
-  const problems = [...usageErrors];
-  if (all && exportName !== undefined) problems.push('--all: verifies every export; leave out the name of the export');
+  if (all && names.length > 0) problems.push('--all: verifies every export; leave out the name of the export');
   if (all && runId !== undefined) problems.push('--run: selects one run; leave it out with --all');
-  return await runOnDeployment(options, problems, context, async (deployment) => {
-    if (all) await allExports(deployment);
-    const exports = all ? await deployment.openAll() : [await openExport(deployment, exportName)];
+  return await runOnTarget(call, async (target) => {
+    if (all) await allExports(target);
+    const exports = all ? await target.openAll() : [await openExport(target, names[0])];
     const output = json ? stderr : stdout;
     const style = textStyleFor(output, env);
     const rows: Row[] = [];
