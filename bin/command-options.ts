@@ -23,31 +23,6 @@ export function commandOption(flags: string, description: string, defaultValue?:
   return defaultValue === undefined ? option : option.default(defaultValue);
 }
 
-/** Settings that have no option, by the option that one may expect. */
-const settingsWithoutOption: Readonly<Record<string, string>> = {
-  '--api-key-env': 'services.<name>.apiKeyEnv',
-  '--proxy-url': 'services.<name>.proxyUrl',
-  '--ca': 'services.<name>.tls.ca',
-  '--client-certificate': 'services.<name>.tls.clientCertificate',
-  '--client-key': 'services.<name>.tls.clientKey',
-  '--client-key-passphrase-env': 'services.<name>.tls.clientKeyPassphraseEnv',
-  '--header': 'services.<name>.headers',
-  '--no-compression': 'services.<name>.compression',
-  '--root-element': 'services.<name>.rootElement',
-  '--overlap': 'exports[].since.overlap',
-  '--filter': 'exports[].filter',
-  '--format': 'exports[].format',
-  '--container': 'exports[].container',
-  '--max-pages': 'exports[].maxPages',
-  '--max-empty-pages': 'exports[].maxEmptyPages',
-};
-
-function describeUnknown(option: string): string {
-  const setting = settingsWithoutOption[option];
-  const advice = setting === undefined ? '' : `; set ${setting} in a settings file, and use local --settings`;
-  return sanitizeArgument(`${option}: no such option${advice}`);
-}
-
 /**
  * The names among the arguments, of which the command takes `maxNames`, and problems: unknown options, further names, repeated options,
  * and options without their value. The latter get their default value, so that the command can check its other settings too.
@@ -58,6 +33,7 @@ export function readArguments(command: Command, maxNames: number) {
   const hasValue = (word = '') => isUnknown(word) && !word.includes('=');
   const unknown = command.args.filter(isUnknown).map((word) => word.split('=')[0] ?? '');
   const names = command.args.filter((word, index, all) => !isUnknown(word) && !hasValue(all[index - 1]));
+  const advice = command.name() === 'local' ? '; most settings need a settings file: local --settings' : '';
   // An empty value is usually a variable that is not set.
   const incomplete = command.options.filter(
     (option) => option.optional && [true, ''].includes(command.getOptionValue(option.attributeName())),
@@ -65,7 +41,7 @@ export function readArguments(command: Command, maxNames: number) {
   for (const option of incomplete) command.setOptionValue(option.attributeName(), option.defaultValue);
   const repeated = command.options.filter((option) => repeatedOptions.has(option));
   const problems = [
-    ...unknown.map(describeUnknown),
+    ...unknown.map((option) => sanitizeArgument(`${option}: no such option${advice}`)),
     ...names.slice(maxNames).map((name) => sanitizeArgument(`${name}: unexpected argument`)),
     ...repeated.map(({ long }) => `${long}: is given more than once`),
     ...incomplete.map(({ long }) => `${long}: needs a value`),

@@ -69,31 +69,29 @@ const maxFindings = 100;
  * of an unfinished one, its log.
  */
 export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun | Run): Promise<VerifiedRun> {
-  const { store } = deps;
   const findings = new Findings();
   const slices: SeenSlice[] = [];
   const isPublished = 'manifest' in subject;
   const run = isPublished ? { ...subject.header, request: subject.header } : subject;
-  const pages = isPublished
-    ? pagesOfManifest(deps, run, subject, slices, findings)
-    : pagesOfLog(deps, subject, slices, findings);
+  const reading = { ...deps, run, isPublished, slices, findings };
+  const pages = isPublished ? pagesOfManifest(reading, subject) : pagesOfLog(reading, subject);
   const verifyPages = async () => {
     // The workers share the pages: each takes the next one as soon as it has finished one.
     for await (const expected of pages) {
       const { key, page, bytes } = expected.page;
-      const verifying = findProblem(store, run, expected, isPublished);
+      const verifying = findProblem(reading, expected);
       const problem = await verifying.catch((error: unknown) => findings.reportConflict(page, error));
-      if (problem !== undefined) findings.report(page, `${store.locate(key)} ${problem}`);
+      if (problem !== undefined) findings.report(page, `${deps.store.locate(key)} ${problem}`);
       deps.onPage(bytes);
     }
   };
   await Promise.all(Array.from({ length: concurrency }, verifyPages));
-  const notes = await verifyFolder(store, run, slices, isPublished, findings);
+  const notes = await verifyFolder(reading);
   const totals = sumTotals(slices.map((slice) => slice.totals));
   if (isPublished) {
-    verifyHeader(store, subject, slices, totals, findings);
+    verifyHeader(reading, subject, totals);
     for (const verify of [verifySummary, verifyPointer]) {
-      await verify(store, subject, findings).catch((error: unknown) => findings.reportConflict(null, error));
+      await verify(reading, subject).catch((error: unknown) => findings.reportConflict(null, error));
     }
   }
   if (!isPublished) notes.unshift('The run is not published yet');
@@ -129,13 +127,21 @@ class Findings {
   }
 
   /** The items up to the first one that cannot be read, which is reported. */
-  async *readable<Item>(items: AsyncIterable<Item>): AsyncGenerator<Item, undefined> {
+  async *readable<Item>(items: AsyncIterable<Item> | readonly Item[]): AsyncGenerator<Item, undefined> {
     try {
       yield* items;
     } catch (error) {
       this.reportConflict(null, error);
     }
   }
+}
+
+/** A run that is being verified, as far as it has been read. */
+interface Reading extends VerifyDependencies {
+  readonly run: RunKeyParts;
+  readonly isPublished: boolean;
+  readonly slices: SeenSlice[];
+  readonly findings: Findings;
 }
 
 /** A slice of the run, or the run if it has one slice, as far as its pages have been read. */
@@ -169,11 +175,8 @@ function addTo(slice: SeenSlice, page: Pick<ManifestPage, 'reports' | 'bytes'>, 
  * disappear in any order, over days.
  */
 async function* pagesOfManifest(
-  { log, store }: VerifyDependencies,
-  run: RunKeyParts,
+  { log, store, run, slices, findings }: Reading,
   { header, manifest, pages }: PublishedRun,
-  slices: SeenSlice[],
-  findings: Findings,
 ): AsyncGenerator<ExpectedPage> {
   const hasExpired = log.mayHaveExpired(header.startedAt);
   let entries: AsyncGenerator<PageEntry, undefined> | undefined;
@@ -186,7 +189,7 @@ async function* pagesOfManifest(
       const attempt = slice && (pageAt(run, page.key)?.attempt ?? 1);
       const ref = { export: run.export, run: run.run, slice, attempt };
       slices.push({ ref, totals: zeroTotals, logged: 0 });
-      entries = findings.readable(hasExpired ? noEntries() : log.entries(ref));
+      entries = findings.readable(hasExpired ? [] : log.entries(ref));
     }
     const slice = slices.at(-1) as SeenSlice;
     const previous = slice.last;
@@ -227,12 +230,7 @@ const optionalFields = {
 };
 
 /** The pages in the log of a run that has no manifest. */
-async function* pagesOfLog(
-  { log }: VerifyDependencies,
-  run: Run,
-  slices: SeenSlice[],
-  findings: Findings,
-): AsyncGenerator<ExpectedPage> {
+async function* pagesOfLog({ log, slices, findings }: Reading, run: Run): AsyncGenerator<ExpectedPage> {
   const begun = run.slices === undefined ? 1 : await log.lastSlice(run);
   let root: PageEntry['documentRoot'] = null;
   for (let number = 1; number <= begun; number += 1) {
@@ -258,8 +256,6 @@ async function* withFollowing<Item>(items: AsyncIterable<Item>): AsyncGenerator<
   if (current !== undefined) yield [current.item, undefined];
 }
 
-async function* noEntries(): AsyncGenerator<PageEntry> {}
-
 /** `slices.0.pages 3, not 2`: the fields that are in `stated` with another value than in `expected`. */
 function differences(stated: unknown, expected: object, path = ''): string[] {
   return Object.entries(expected).flatMap(([field, wanted]) => {
@@ -271,10 +267,8 @@ function differences(stated: unknown, expected: object, path = ''): string[] {
 
 /** Where the object of a page, or its metadata, contradicts the manifest or the log; undefined if it does not. */
 async function findProblem(
-  store: StoreReader,
-  { run }: RunKeyParts,
+  { store, run: { run }, isPublished }: Reading,
   { page, ref, nextCursor, entry }: ExpectedPage,
-  isPublished: boolean,
 ): Promise<string | undefined> {
   try {
     const chunks = await store.read(page.key);
@@ -319,13 +313,7 @@ const cursorHash = (cursor: StoredCursor): string | null =>
  * Reports pages in the folder of a published run that its manifest does not include. Returns notes about pages of earlier attempts of
  * slices, which are left over as those of an abandoned run are, and about pages that an unfinished run has not logged.
  */
-async function verifyFolder(
-  store: StoreReader,
-  run: RunKeyParts,
-  slices: readonly SeenSlice[],
-  isPublished: boolean,
-  findings: Findings,
-): Promise<string[]> {
+async function verifyFolder({ store, run, slices, isPublished, findings }: Reading): Promise<string[]> {
   const known = new Map(slices.map((slice) => [slice.ref.slice, slice]));
   let earlier = 0;
   let unlogged = 0;
@@ -350,11 +338,9 @@ async function verifyFolder(
 
 /** Compares the header with the manifest's own key, with the pages, and with what the log has of them. */
 function verifyHeader(
-  store: StoreReader,
+  { store, slices, findings }: Reading,
   { header, manifest }: PublishedRun,
-  slices: readonly SeenSlice[],
   totals: RunTotals,
-  findings: Findings,
 ): void {
   const { since, until } = header;
   const known = slices.flatMap(({ first, last }) => (first && last ? [{ first, last }] : []));
@@ -389,11 +375,7 @@ function verifyHeader(
 }
 
 /** `run.json`, or `bounded.json`, repeats the header of the manifest. */
-async function verifySummary(
-  store: StoreReader,
-  { header, manifest }: PublishedRun,
-  findings: Findings,
-): Promise<void> {
+async function verifySummary({ store, findings }: Reading, { header, manifest }: PublishedRun): Promise<void> {
   const key = summaryKey(header);
   const address = store.locate(key);
   const summary = await readSummary(store, key);
@@ -405,11 +387,7 @@ async function verifySummary(
 }
 
 /** `latest.json` points to the verified run or to a newer one, and never to a bounded one. */
-async function verifyPointer(
-  store: StoreReader,
-  { header, manifest }: PublishedRun,
-  findings: Findings,
-): Promise<void> {
+async function verifyPointer({ store, findings }: Reading, { header, manifest }: PublishedRun): Promise<void> {
   const { export: exportName, run, sequence, bounded } = header;
   if (bounded) return;
   const address = store.locate(latestKey(exportName));

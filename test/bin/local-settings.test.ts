@@ -200,7 +200,7 @@ describe('report-exporter local --settings', () => {
     const [heading, ...lines] = ended.stderr.trimEnd().split('\n');
     expect(heading).toBe('Error: 7 problems:');
     expect(lines).toEqual([
-      '  --nope: no such option',
+      '  --nope: no such option; most settings need a settings file: local --settings',
       '  --size: cannot be combined with --settings; set it in the file',
       '  --export: cannot be combined with --settings; name the exports as arguments',
       '  --all: runs every export; leave out the names of exports',

@@ -117,16 +117,6 @@ describe('report-exporter local', () => {
     expect(ended.stdout).toBe('');
   });
 
-  it('names the setting that there is instead of an option', async () => {
-    const ended = await runInProcess(['local', '--filter', '{"type":"daily"}', '--overlap=PT1H', '--no-compression']);
-    expect(ended).toMatchObject({ status: 2, stdout: '' });
-    expect(ended.stderr.split('\n').slice(1, 4)).toEqual([
-      '  --filter: no such option; set exports[].filter in a settings file, and use local --settings',
-      '  --overlap: no such option; set exports[].since.overlap in a settings file, and use local --settings',
-      '  --no-compression: no such option; set services.<name>.compression in a settings file, and use local --settings',
-    ]);
-  });
-
   it('reports an option without its value together with all other problems', async () => {
     const ended = await runInProcess(['local', '--json', '--vendor=A B', '--size']);
     expect(ended.status).toBe(2);
