@@ -1,22 +1,24 @@
 /**
- * Follows a run in AWS through all its executions, to its end. Following only observes: it can be interrupted at any time,
- * and it survives a temporary outage of AWS's APIs, while the run continues.
+ * Follows a run in AWS through all its executions, to its end, and a series through all its runs. Following only observes: it can be
+ * interrupted at any time, and it survives a temporary outage of AWS's APIs, while the run continues.
  */
 
-import { DescribeExecutionCommand, type SFNClient } from '@aws-sdk/client-sfn';
+import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, type SFNClient } from '@aws-sdk/client-sfn';
 import { isServerError, isThrottlingError, isTransientError } from '@smithy/core/retry';
+import * as z from 'zod/mini';
 import { isExportError } from '../../core/errors.ts';
-import { type ExportDefinition, type Run, zeroTotals } from '../../core/model.ts';
+import { type ExportDefinition, type FailedRun, resultSchema, type Run, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, PageLog, Runtime, StoreReader } from '../../core/ports.ts';
 import { readProgress, type RunProgress, walkedSlices } from '../../core/run-progress.ts';
-import { nextPartName } from '../../core/state-machine/definition.ts';
+import { continuationName, nextPartName } from '../../core/state-machine/definition.ts';
 import { definitionFor } from '../../core/steps/begin-run.ts';
 import { parseStartInput } from '../../core/steps/start-input.ts';
+import { manifestAddress } from '../../core/storage/keys.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { RunEnd, StartOptions } from '../../target/target.ts';
 import { isActive } from './executions.ts';
+import { parseJson, toFailure } from './failure.ts';
 import { readLastIncident } from './history.ts';
-import { readRunEnd, siblingExecution } from './run-end.ts';
 
 export interface FollowDependencies {
   readonly client: SFNClient;
@@ -26,48 +28,30 @@ export interface FollowDependencies {
   readonly runtime: Runtime;
 }
 
-/**
- * Follows an execution and, if it exports part of a series, those of the other parts, until one fails. Needs
- * states:DescribeExecution, and states:GetExecutionHistory to report retries and waits.
- */
-export async function followExecution(
-  deps: FollowDependencies,
-  firstExecution: string,
-  startInput: unknown,
-  options: StartOptions,
-): Promise<RunEnd> {
-  let execution = firstExecution;
-  let end = await followRun(deps, execution, startInput, options);
-  while (end.status === 'completed' && end.result.rest !== undefined) {
-    options.emit({ event: 'run-completed', ...end.result });
-    execution = siblingExecution(execution, nextPartName(end.result));
-    const next = await followRun(deps, execution, end.result.rest, options);
-    // The parts that were left have been exported by another series.
-    end =
-      next.status === 'skipped' && next.done === true ? { ...end, result: { ...end.result, rest: undefined } } : next;
-  }
-  return end;
-}
-
 /** All followers together poll five times a second at most: Step Functions allows an account about ten. */
 const minPollIntervalMs = 200;
 /** After this many failed polls in a row the error is thrown. Each includes the SDK's own retries. */
 const maxFailures = 20;
 const maxPollDelayMs = 30_000;
 
-async function followRun(
+/**
+ * Follows an execution and those that continue its run and, if it exports part of a series, those of the other parts, until one fails.
+ * Needs states:DescribeExecution, and states:GetExecutionHistory to report retries and waits.
+ */
+export async function followExecution(
   { client, definition, log, store, runtime }: FollowDependencies,
   firstExecution: string,
   startInput: unknown,
   { signal, emit, notify, followers = () => 1 }: StartOptions,
 ): Promise<RunEnd> {
-  const { name: exportName } = definition;
   const startedAt = runtime.now();
   let execution = firstExecution;
-  let stateName: string | undefined;
-  let seen: SeenRun | undefined;
+  /** The run that is followed: of a series, that of one part. */
+  let part: FollowedPart = { input: startInput, startedBy: execution };
+  let lastPart: Extract<RunEnd, { readonly status: 'completed' }> | undefined;
   let incidentMs = 0;
   let failures = 0;
+
   /** Says what seems to hold the run up, once. */
   const reportIncident = async () => {
     const incident = await readLastIncident(client, execution);
@@ -79,30 +63,41 @@ async function followRun(
         : `Retrying: ${incident.error}: ${incident.message}`,
     );
   };
+
   /** The end of the run; undefined while it is in progress. */
   const poll = async (): Promise<RunEnd | undefined> => {
-    stateName ??= (await definitionFor({ definition, log, runtime }, parseStartInput(startInput), execution)).stateName;
     for (;;) {
+      part.stateName ??= (
+        await definitionFor({ definition, log, runtime }, parseStartInput(part.input), execution)
+      ).stateName;
       // The status is read before the progress, so that no progress before the end is missed.
       const described = await client.send(new DescribeExecutionCommand({ executionArn: execution }));
-      const active = (await log.exportState(stateName))?.active;
-      let events: readonly ExportEvent[] = [];
-      if (active?.execution === execution) {
-        const previous = seen;
-        seen = await readSeenRun(log, active, previous);
-        events = eventsBetween(previous, seen, active.startedBy !== firstExecution);
-        for (const event of events) emit(event);
-      }
+      const active = (await log.exportState(part.stateName))?.active;
+      const events = active?.execution === execution ? await readEvents(log, active, part) : [];
+      for (const event of events) emit(event);
       if (isActive(described)) {
         if (events.length === 0) await reportIncident();
         return undefined;
       }
-      const end = await readRunEnd({ exportName, stateName, log, store, notify }, described);
-      if (end.status !== 'continued') return end;
-      execution = end.execution;
-      notify(`The run continues in execution ${execution}`);
+      const end = await readEnd(
+        { exportName: definition.name, stateName: part.stateName, log, store, notify },
+        described,
+      );
+      if (end.status === 'continued') {
+        ({ execution } = end);
+        notify(`The run continues in execution ${execution}`);
+      } else if (end.status === 'completed' && end.result.rest !== undefined) {
+        emit({ event: 'run-completed', ...end.result });
+        lastPart = end;
+        execution = siblingExecution(execution, nextPartName(end.result));
+        part = { input: end.result.rest, startedBy: execution };
+      } else if (end.status === 'skipped' && end.done === true && lastPart !== undefined) {
+        // The parts that were left have been exported by another series.
+        return { ...lastPart, result: { ...lastPart.result, rest: undefined } };
+      } else return end;
     }
   };
+
   while (!signal.aborted) {
     try {
       const end = await poll();
@@ -121,7 +116,7 @@ async function followRun(
       if (!signal.aborted) throw error;
     });
   }
-  return { status: 'started', execution, run: seen?.run.run ?? null };
+  return { status: 'started', execution, run: part.run?.run ?? null };
 }
 
 const usualDelayMs = (followedMs: number): number =>
@@ -136,35 +131,32 @@ function mayPass(error: unknown): boolean {
   return isTemporary || error.name === 'ExecutionDoesNotExist';
 }
 
-/** The followed run at one moment. */
-interface SeenRun {
-  readonly run: Run;
-  readonly progress: RunProgress;
+interface FollowedPart {
+  readonly input: unknown;
+  readonly startedBy: string;
+  /** Of the export, or of the bounded run. */
+  stateName?: string;
+  /** The run as it was when it was last read. */
+  run?: Run;
+  progress?: RunProgress;
 }
 
-/** Slices that were complete before are not read again. */
-async function readSeenRun(log: PageLog, run: Run, previous: SeenRun | undefined): Promise<SeenRun> {
-  const isKnown = run.slices !== undefined && previous?.run.run === run.run;
-  return { run, progress: await readProgress(log, run, isKnown ? walkedSlices(previous.progress) : undefined) };
-}
-
-/** What happened between two moments, as the events of the steps. A run that starts over is a new one. Only the newest page is known. */
-function eventsBetween(
-  previous: SeenRun | undefined,
-  { run, progress }: SeenRun,
-  isResumed: boolean,
-): readonly ExportEvent[] {
-  const about = { export: run.export, run: run.run };
+/** What happened since the run was last read, as the events of the steps. A run that starts over is a new one. Only the newest page is known. */
+async function readEvents(log: PageLog, run: Run, part: FollowedPart): Promise<readonly ExportEvent[]> {
+  const isFirst = part.run === undefined;
+  const known = part.run?.run === run.run ? part.progress : undefined;
+  // Slices that were complete before are not read again.
+  const progress = await readProgress(log, run, run.slices && known && walkedSlices(known));
+  Object.assign(part, { run, progress });
   const { totals } = progress;
-  const slices = run.slices && progress.counts;
-  const known = previous?.run.run === run.run ? previous : undefined;
-  const wasBegun = previous === undefined && isResumed;
-  const before = known?.progress.totals ?? (wasBegun ? totals : zeroTotals);
+  const about = { export: run.export, run: run.run, slices: run.slices && progress.counts };
+  const isResumed = isFirst && run.startedBy !== part.startedBy;
+  const before = known?.totals ?? (isResumed ? totals : zeroTotals);
   const events: ExportEvent[] = [];
   if (known === undefined) {
     const { since, until, bounded, executionNumber } = run;
-    const event = wasBegun ? 'run-resumed' : 'run-started';
-    events.push({ event, ...about, since, until, bounded, slices, executionNumber, page: before.pages + 1, ...before });
+    const event = isResumed ? 'run-resumed' : 'run-started';
+    events.push({ event, ...about, since, until, bounded, executionNumber, page: before.pages + 1, ...before });
   }
   const [newest] = progress.slices
     .flatMap(({ last }) => last ?? [])
@@ -173,7 +165,84 @@ function eventsBetween(
     const { page, slice, bytes, reports, timing } = newest;
     const event = timing === null ? 'page-adopted' : 'page-exported';
     const { pages: totalPages, reports: totalReports, bytes: totalBytes } = totals;
-    events.push({ event, ...about, page, slice, slices, bytes, reports, totalPages, totalReports, totalBytes });
+    events.push({ event, ...about, page, slice, bytes, reports, totalPages, totalReports, totalBytes });
   }
   return events;
+}
+
+/** The outputs with which the state machine succeeds, besides that of a completed run. */
+const outputSchema = z.union([
+  z.object({ next: z.literal('continue'), run: z.string(), executionNumber: z.int() }),
+  z.object({ next: z.literal('skip'), reason: z.string(), done: z.optional(z.literal(true)) }),
+  /** An error that was caught. */
+  z.object({ next: z.optional(z.undefined()), Error: z.optional(z.string()), Cause: z.optional(z.string()) }),
+]);
+
+interface EndDependencies extends Pick<FollowDependencies, 'log' | 'store'>, Pick<StartOptions, 'notify'> {
+  readonly exportName: string;
+  readonly stateName: string;
+}
+
+/** The result of an execution that has ended. `continued`: another one has the run. */
+async function readEnd(
+  deps: EndDependencies,
+  ended: DescribeExecutionCommandOutput,
+): Promise<RunEnd | { readonly status: 'continued'; readonly execution: string }> {
+  const { executionArn = '', status } = ended;
+  if (status !== 'SUCCEEDED') return await readFailure(deps, ended);
+  const json = parseJson(ended.output);
+  const { data: result } = resultSchema.safeParse(json);
+  if (result !== undefined) return { status: 'completed', result, manifest: manifestAddress(result, deps.store) };
+  const { data: output } = outputSchema.safeParse(json);
+  if (output?.next === 'skip') return { status: 'skipped', reason: output.reason, done: output.done };
+  if (output?.next === 'continue') {
+    // The name under which the state ContinueInNewExecution starts it.
+    const name = continuationName({ export: deps.exportName, ...output });
+    return { status: 'continued', execution: siblingExecution(executionArn, name) };
+  }
+  const { Error: error, Cause: cause } = output ?? {};
+  // An earlier attempt had started the next execution, but its response was lost.
+  const [named] = /arn:[^\s']+/.exec(cause ?? '') ?? [];
+  const isStarted = error === 'StepFunctions.ExecutionAlreadyExistsException' && named !== executionArn;
+  if (isStarted && named !== undefined) return { status: 'continued', execution: named };
+  return { status: 'skipped', reason: toFailure({ error, cause }).message };
+}
+
+/** The ARN of the execution `name` of the same state machine. */
+const siblingExecution = (executionArn: string, name: string): string =>
+  `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${name}`;
+
+/**
+ * What FailRun has recorded: with the active run, or with the last one if that can never complete. If FailRun did not run or failed, what
+ * the export state and the page log show.
+ */
+async function readFailure(
+  { exportName, stateName, log, store, notify }: EndDependencies,
+  ended: DescribeExecutionCommandOutput,
+): Promise<RunEnd> {
+  const { executionArn = '', status } = ended;
+  const failure = toFailure(ended, status === 'ABORTED');
+  const { active, lastCompleted, lastAbandoned, recentExecutions } = (await log.exportState(stateName)) ?? {};
+  if (lastCompleted?.execution === executionArn) {
+    // Only the event can have failed after it.
+    notify(
+      `The run is published, but its execution failed afterwards (${failure.error}: ${failure.message}). ` +
+        'The event about its completion may be missing',
+    );
+    const { result } = lastCompleted;
+    return { status: 'completed', result, manifest: manifestAddress(result, store) };
+  }
+  const failed = (known: Omit<FailedRun, 'export' | 'error' | 'message' | 'resumable'>, resumable: boolean) =>
+    ({ status: 'failed', failed: { export: exportName, ...known, ...failure, resumable } }) as const;
+  if (active?.execution === executionArn) {
+    const { totals, slices } = await readProgress(log, active);
+    const { run, since, until, bounded } = active;
+    const isStuck = active.slices === undefined && slices[0]?.last?.repeats === true;
+    return failed({ run, since, until, bounded, ...totals }, !isStuck);
+  }
+  if (active === undefined && lastAbandoned !== undefined && recentExecutions?.[0] === executionArn) {
+    const { failure: _, ...known } = lastAbandoned;
+    return failed(known, false);
+  }
+  return failed({ run: null, since: null, ...zeroTotals }, active !== undefined);
 }
