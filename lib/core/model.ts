@@ -69,13 +69,7 @@ type Stored<Schema extends z.ZodMiniType> = Readonly<z.infer<Schema>>;
 
 const nullUnlessCounted = 'null if they are not counted.';
 /** Fields of several public formats. */
-export const common = {
-  export: described(z.string().check(z.regex(/^[A-Za-z0-9_-]{1,40}$/)), "The export's name."),
-  run: described(branded<RunId>(runIdPattern), 'The ID of the run.'),
-  sequence: described(
-    count,
-    'Increases with every run of the export, not necessarily by one. The newest run has the highest.',
-  ),
+export const period = {
   since: described(instant, 'The run contains the reports dated at or after this instant (ISO 8601, UTC).'),
   until: z.optional(
     described(
@@ -88,6 +82,14 @@ export const common = {
       z.literal(true),
       'Only if an operator named both bounds. Such a run is none of those that a reader catches up with.',
     ),
+  ),
+};
+export const common = {
+  export: described(z.string().check(z.regex(/^[A-Za-z0-9_-]{1,40}$/)), "The export's name."),
+  run: described(branded<RunId>(runIdPattern), 'The ID of the run.'),
+  sequence: described(
+    count,
+    'Increases with every run of the export, not necessarily by one. The newest run has the highest.',
   ),
   completedAt: described(instant, "When the run was completed, by the exporter's clock."),
   manifest: described(
@@ -269,9 +271,7 @@ const runSchema = z.object({
   run: runId,
   /** Of all runs with the same state. */
   sequence: common.sequence,
-  since: common.since,
-  until: common.until,
-  bounded: common.bounded,
+  ...period,
   /** Set for a bounded run that is part of a series: where the series ends, and how long its parts are. */
   series: z.optional(seriesSchema),
   /** That of the definition when the run began: the watermark stays so long before the clocks. */
@@ -310,6 +310,13 @@ const runSchema = z.object({
 
 /** One run of an export, from its first page to its last, as the export state holds it while it is active. */
 export type Run = Stored<typeof runSchema>;
+export type RunRef = Pick<Run, 'export' | 'run'>;
+export const refOf = ({ export: exportName, run }: RunRef): RunRef => ({ export: exportName, run });
+export const periodOf = ({ since, until, bounded }: Run): Pick<Run, 'since' | 'until' | 'bounded'> => ({
+  since,
+  until,
+  bounded,
+});
 export type RunCompletion = NonNullable<Run['completion']>;
 
 const watermarkSchema = z.object({
@@ -330,14 +337,7 @@ export const zeroTotals: RunTotals = { pages: 0, reports: 0, bytes: 0 };
 
 /** The totals of several slices. */
 export const sumTotals = (all: readonly RunTotals[]): RunTotals =>
-  all.reduce(
-    (sum, { pages, reports, bytes }) => ({
-      pages: sum.pages + pages,
-      reports: sum.reports === null || reports === null ? null : sum.reports + reports,
-      bytes: sum.bytes + bytes,
-    }),
-    zeroTotals,
-  );
+  all.reduce((sum, each) => ({ pages: sum.pages + each.pages, ...addPage(sum, each) }), zeroTotals);
 
 /** The reports and bytes of `totals` and one more page. */
 export function addPage(
@@ -358,9 +358,7 @@ export function totalsOf(last: PageEntry | undefined): RunTotals {
 export const resultSchema = z.object({
   export: common.export,
   run: common.run,
-  since: common.since,
-  until: common.until,
-  bounded: common.bounded,
+  ...period,
   watermark: common.watermark,
   ...totals,
   /** null if the run found no reports and was not published. */
@@ -369,7 +367,7 @@ export const resultSchema = z.object({
     described(
       z.object({
         export: common.export,
-        since: common.since,
+        since: period.since,
         ...seriesSchema.shape,
         slice: z.optional(described(text, 'How long a slice is: a duration.')),
       }),
@@ -388,8 +386,8 @@ export const failedRunSchema = z.object({
   ),
   run: described(z.nullable(common.run), 'The run that failed; null if the execution did not own a run.'),
   since: described(z.nullable(instant), 'The `since` of the run; null if there is no run.'),
-  until: common.until,
-  bounded: common.bounded,
+  until: period.until,
+  bounded: period.bounded,
   ...totals,
   error: text,
   message: described(text, 'What happened, to what, and what happens next.'),
@@ -436,7 +434,7 @@ export type AbandonedRun = NonNullable<ExportState['lastAbandoned']>;
 export const emptyState = (exportName: string): ExportState => ({ export: exportName, version: 0, sequence: 0 });
 
 /** Only of a compressed page. Any other object has the bytes of its page. */
-const compressedForm = {
+export const compressedForm = {
   compression: z.optional(described(compression, 'Only if the page is compressed: how.')),
   storedBytes: z.optional(described(count, 'Only if the page is compressed: the size of its object in bytes.')),
   // Two attempts may compress the same page differently.

@@ -16,8 +16,10 @@ import type {
   PageTiming,
   Run,
   RunId,
+  RunRef,
   RunResult,
   RunTotals,
+  SetAsideSlice,
   SliceRef,
   StoredPage,
 } from './model.ts';
@@ -174,8 +176,6 @@ export interface RunHistory {
   mayHaveExpired(loggedAt: Instant): boolean;
 }
 
-export type RunRef = Pick<Run, 'export' | 'run'>;
-
 /** Pages that follow from each other: those of one attempt of a slice, or of a run with one slice. */
 export type ChainRef = RunRef & SliceRef;
 
@@ -198,65 +198,10 @@ export interface Runtime {
 
 export type Clock = Pick<Runtime, 'now' | 'monotonicNow' | 'sleep'>;
 
-/** One fact about a run, for logs and progress output. Alarms and the runbook use the same names. */
-export type ExportEvent =
-  | ({ readonly event: 'run-started' | 'run-resumed' } & RunProgress)
-  | (RunRef & { readonly event: 'run-restarted'; readonly abandoned: RunId; readonly reason: string })
-  | (RunRef & {
-      readonly event: 'slice-restarted';
-      readonly slice: number;
-      readonly attempt: number;
-      readonly reason: string;
-    })
-  /** The slice is not exported to its end in this invocation; the others are. */
-  | (RunRef & {
-      readonly event: 'slice-set-aside';
-      readonly slice: number;
-      readonly error: string;
-      readonly message: string;
-    })
-  | { readonly event: 'run-skipped'; readonly export: string; readonly reason: string }
-  | ({ readonly event: 'page-exported' | 'page-adopted' } & PageProgress)
-  | (RunRef & {
-      readonly event: 'service-asked-to-wait';
-      /** Within its slice, if that is known. */
-      readonly page: number;
-      readonly slice?: number | undefined;
-      readonly seconds: number;
-      /** Whether the invocation waits; otherwise the Wait state does. */
-      readonly inside: boolean;
-    })
-  | (RunRef & {
-      /** As many pages of the service are being requested as `maxConcurrentPages` allows. */
-      readonly event: 'waiting-for-slot';
-      readonly page: number;
-      readonly seconds: number;
-    })
-  | (RunRef & {
-      /** The newest of `emptyPages` consecutive pages. The run may never end. */
-      readonly event: 'pages-without-reports';
-      readonly page: number;
-      readonly emptyPages: number;
-    })
-  | ({
-      readonly event: 'run-completed';
-      /** Since the newest run with reports completed: 0 if this one has reports. Set with `expect.reportsEvery`. */
-      readonly secondsWithoutReports?: number | undefined;
-    } & RunResult)
-  | ({
-      readonly event: 'run-failed';
-      /** The page to export next; null if there is none, or one for each slice. Absent if it is not known. */
-      readonly page?: number | null | undefined;
-    } & FailedRun);
-
 /** `pages`, `reports` and `bytes` count what is logged already. */
-interface RunProgress extends RunRef, RunTotals {
-  readonly since: Instant;
-  readonly until?: Instant | undefined;
-  readonly bounded?: true | undefined;
+interface BegunRun extends RunRef, RunTotals, Pick<Run, 'since' | 'until' | 'bounded' | 'executionNumber'> {
   /** Set if the run has several slices. */
   readonly slices?: SliceCounts | undefined;
-  readonly executionNumber: number;
   /** The page to export next. */
   readonly page: number;
 }
@@ -267,13 +212,8 @@ export interface SliceCounts {
   readonly count: number;
 }
 
-interface PageProgress extends RunRef {
-  /** Within its slice. */
-  readonly page: number;
-  readonly slice?: number | undefined;
+interface LoggedPage extends RunRef, Pick<PageEntry, 'page' | 'slice' | 'bytes' | 'reports'> {
   readonly slices?: SliceCounts | undefined;
-  readonly bytes: number;
-  readonly reports: number | null;
   /** Of the run, including this page. */
   readonly totalPages: number;
   readonly totalReports: number | null;
@@ -281,6 +221,34 @@ interface PageProgress extends RunRef {
   /** From the request to the response headers. Absent for an adopted page. */
   readonly latencyMs?: number | undefined;
 }
+
+/** What each event says. Alarms and the runbook use the same names. */
+interface Events {
+  'run-started': BegunRun;
+  'run-resumed': BegunRun;
+  'run-restarted': RunRef & { abandoned: RunId; reason: string };
+  'slice-restarted': RunRef & { slice: number; attempt: number; reason: string };
+  /** The slice is not exported to its end in this invocation; the others are. */
+  'slice-set-aside': RunRef & SetAsideSlice;
+  'run-skipped': { export: string; reason: string };
+  'page-exported': LoggedPage;
+  'page-adopted': LoggedPage;
+  /** `page` is one of `slice`, if that is known. `inside`: the invocation waits; otherwise the Wait state does. */
+  'service-asked-to-wait': RunRef & { page: number; slice?: number | undefined; seconds: number; inside: boolean };
+  /** As many pages of the service are being requested as `maxConcurrentPages` allows. */
+  'waiting-for-slot': RunRef & { page: number; seconds: number };
+  /** The newest of `emptyPages` consecutive pages. The run may never end. */
+  'pages-without-reports': RunRef & { page: number; emptyPages: number };
+  /** `secondsWithoutReports`: since the newest run with reports completed, with `expect.reportsEvery`. 0 if this one has reports. */
+  'run-completed': RunResult & { secondsWithoutReports?: number | undefined };
+  /** `page` is the one to export next; null if there is none, or one for each slice. Absent if it is not known. */
+  'run-failed': FailedRun & { page?: number | null | undefined };
+}
+
+/** One fact about a run, for logs and progress output. */
+export type ExportEvent = {
+  [Name in keyof Events]: { readonly event: Name } & Readonly<Events[Name]>;
+}[keyof Events];
 
 /** Limits how many pages of a service are requested at the same time, over all its exports. */
 export interface PageSlots {

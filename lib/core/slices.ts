@@ -6,7 +6,7 @@
  * the length are in the state of the run, so every attempt sees the same slices.
  */
 
-import type { ExportState, Instant, Run, RunSlices, Slicing } from './model.ts';
+import { type ExportState, type Instant, refOf, type Run, type RunSlices, type Slicing } from './model.ts';
 import type { ChainRef } from './ports.ts';
 import { epochMsOf, instantOf } from './timestamps.ts';
 
@@ -95,13 +95,12 @@ export function slicesOf(run: SlicedPeriod): readonly Slice[] {
 
 /** The slice `number` of `run`, counted from 1. */
 export function sliceOf(run: SlicedPeriod, number: number): Slice {
-  const { export: exportName, run: id, since, until, slices } = run;
-  if (slices === undefined) return { export: exportName, run: id, since, until };
+  const { since, until, slices } = run;
+  if (slices === undefined) return { ...refOf(run), since, until };
   const { count, lengthMs } = slices;
   const cutBefore = (slice: number) => instantOf(firstCut(run, lengthMs) + (slice - 2) * lengthMs);
   return {
-    export: exportName,
-    run: id,
+    ...refOf(run),
     slice: number,
     attempt: slices.attempts?.[number] ?? 1,
     since: number === 1 ? since : cutBefore(number),

@@ -4,8 +4,8 @@
  */
 
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
-import { asRunId, type ExportState, type PageEntry } from '../../core/model.ts';
-import type { ChainRef, RunRef } from '../../core/ports.ts';
+import { asRunId, type ExportState, type PageEntry, type RunRef } from '../../core/model.ts';
+import type { ChainRef } from '../../core/ports.ts';
 import type { SlotState } from '../../core/slots/page-slots.ts';
 import { toStoredRecord } from '../../core/storage/stored-records.ts';
 

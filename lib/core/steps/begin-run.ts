@@ -15,6 +15,8 @@ import {
   type ExportDefinition,
   type ExportState,
   type LoopState,
+  periodOf,
+  refOf,
   type Run,
   type RunLimits,
   type RunSlices,
@@ -68,11 +70,8 @@ export async function beginRun(
   const { page, slices } = loopOf(run, progress);
   emit({
     event: act === 'start' ? 'run-started' : 'run-resumed',
-    export: run.export,
-    run: run.run,
-    since: run.since,
-    until: run.until,
-    bounded: run.bounded,
+    ...refOf(run),
+    ...periodOf(run),
     slices: slices && progress.counts,
     executionNumber: run.executionNumber,
     page,

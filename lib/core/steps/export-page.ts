@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { assertRootOfSettings, type ExpectedRoot, rootAfter, rootOfFirstPage } from '../document-root.ts';
 import { type ExportError, isExportError } from '../errors.ts';
-import type { ExportDefinition, ExportState, Invocation, LoopState, Run } from '../model.ts';
+import { type ExportDefinition, type ExportState, type Invocation, type LoopState, refOf, type Run } from '../model.ts';
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { truncate } from '../sanitize.ts';
 import { sliceOf } from '../slices.ts';
@@ -142,7 +142,7 @@ async function noteSetAside(
     return { change: { ...current, active: { ...active, slices } }, result: undefined };
   });
   for (const each of all) {
-    if (!known.has(each.slice)) emit({ event: 'slice-set-aside', export: run.export, run: run.run, ...each });
+    if (!known.has(each.slice)) emit({ event: 'slice-set-aside', ...refOf(run), ...each });
   }
 }
 
@@ -184,8 +184,7 @@ async function restartRun(
   const restarted = { ...loop, delays: undefined };
   if (replacement === undefined) return { next: 'finish', ...restarted };
   if (isNew) {
-    const { run: abandoned } = run;
-    emit({ event: 'run-restarted', export: run.export, run: replacement.run, abandoned, reason: error.message });
+    emit({ event: 'run-restarted', ...refOf(replacement), abandoned: run.run, reason: error.message });
   }
   return { next: 'page', ...restarted, run: replacement.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
 }

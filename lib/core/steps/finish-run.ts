@@ -11,7 +11,7 @@ import { withRootOf } from '../document-root.ts';
 import { mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expected-reports.ts';
-import { type ExportState, type Instant, type Run, type RunId, type RunResult } from '../model.ts';
+import { type ExportState, type Instant, periodOf, refOf, type Run, type RunId, type RunResult } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
 import { sliceOf } from '../slices.ts';
 import { latestKey, manifestKey, summaryKey } from '../storage/keys.ts';
@@ -76,11 +76,8 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const { completion } = run;
   const manifest = manifestKey(run);
   const result: RunResult = {
-    export: run.export,
-    run: run.run,
-    since: run.since,
-    until: run.until,
-    bounded: run.bounded,
+    ...refOf(run),
+    ...periodOf(run),
     watermark: completion.watermark ?? null,
     ...content.totals,
     manifest: completion.isPublished ? manifest : null,

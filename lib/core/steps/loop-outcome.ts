@@ -6,7 +6,15 @@
  */
 
 import { ExportError } from '../errors.ts';
-import type { Delays, ExportDefinition, Invocation, LoopState, PageEntry, Run } from '../model.ts';
+import {
+  type Delays,
+  type ExportDefinition,
+  type Invocation,
+  type LoopState,
+  type PageEntry,
+  refOf,
+  type Run,
+} from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { capitalize } from '../sanitize.ts';
 import { describePage } from '../storage/keys.ts';
@@ -39,14 +47,7 @@ export function wait(
       { cause },
     );
   }
-  emit({
-    event: 'service-asked-to-wait',
-    export: run.export,
-    run: run.run,
-    page: loop.page,
-    seconds: waitSeconds,
-    inside: false,
-  });
+  emit({ event: 'service-asked-to-wait', ...refOf(run), page: loop.page, seconds: waitSeconds, inside: false });
   // Counts as two iterations: the Wait state adds two events to an execution history of limited length.
   const delays = addDelays(loop.delays, { waitedSeconds: waitSeconds });
   return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds, delays };
@@ -63,7 +64,7 @@ export function queue(
   loop: LoopState,
 ): ExportPageOutcome {
   const waitSeconds = minSlotWaitSeconds + (Number.parseInt(runtime.randomHex(4), 16) % slotWaitSpread);
-  emit({ event: 'waiting-for-slot', export: run.export, run: run.run, page: loop.page, seconds: waitSeconds });
+  emit({ event: 'waiting-for-slot', ...refOf(run), page: loop.page, seconds: waitSeconds });
   return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
 }
 

@@ -6,7 +6,7 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import type { Cursor, Invocation, Run } from '../model.ts';
+import { type Cursor, type Invocation, refOf, type Run } from '../model.ts';
 import type { FetchOptions, ReceivedPage, ReportService, StepDependencies } from '../ports.ts';
 import type { Slice } from '../slices.ts';
 import { type HeldSlot, withinSlot } from '../slots/held-slot.ts';
@@ -89,8 +89,7 @@ export function pageFetcher(
     const waitMs = Math.max(1, seconds) * 1_000;
     const isTooLong = seconds > definition.limits.maxInlineWaitSeconds;
     if (isTooLong || monotonicNow() + waitMs > retryAfterDeadline) throw error;
-    const about = { export: run.export, run: run.run, page, slice: slice.slice };
-    emit({ event: 'service-asked-to-wait', ...about, seconds, inside: true });
+    emit({ event: 'service-asked-to-wait', ...refOf(run), page, slice: slice.slice, seconds, inside: true });
     await runtime.sleep(waitMs, signal);
   }
 }

@@ -5,7 +5,7 @@
 
 import { assertRootOfResponse, type ExpectedRoot } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
-import type { Invocation, Run } from '../model.ts';
+import { type Invocation, refOf, type Run } from '../model.ts';
 import { sliceOf } from '../slices.ts';
 import type { FetchOptions } from '../ports.ts';
 import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
@@ -24,7 +24,7 @@ export async function proveUpperBound(
 ): Promise<ExpectedRoot | undefined> {
   const { until: at } = sliceOf(run, 1);
   if (at === undefined) return expected;
-  const empty = { export: run.export, run: run.run, since: at, until: at };
+  const empty = { ...refOf(run), since: at, until: at };
   const fetchPage = pageFetcher(deps, withSmallPages(run), empty, limits);
   const label = `the empty interval from ${at} to ${at}, before page 1 of run ${run.run}`;
   const fetch = () => fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal: limits.invocation.signal });

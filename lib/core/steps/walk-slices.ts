@@ -7,7 +7,7 @@
 
 import { type ExpectedRoot, rootAfter } from '../document-root.ts';
 import { type ErrorName, type ExportError, isExportError } from '../errors.ts';
-import type { Invocation, PageEntry, PageTiming, Run, RunSlices } from '../model.ts';
+import { type Invocation, type PageEntry, type PageTiming, refOf, type Run, type RunSlices } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { isDone, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
 import { type Slice, sliceCountOf, sliceOf } from '../slices.ts';
@@ -151,7 +151,7 @@ export async function walkSlices(
     root ??= rootAfter(entry, 'another slice has it');
     const { page, bytes, reports, emptyPages } = entry;
     const { totals, counts } = progress();
-    const about = { export: run.export, run: run.run, page };
+    const about = { ...refOf(run), page };
     emit({
       event: timing === null ? 'page-adopted' : 'page-exported',
       ...about,
@@ -251,8 +251,7 @@ async function restartSlice(
     return { change: { ...state, active: { ...active, slices: change } }, result: mayRestart ? change : undefined };
   });
   if (slices !== undefined) {
-    const reason = error.message;
-    emit({ event: 'slice-restarted', export: run.export, run: run.run, slice: number, attempt: attempt + 1, reason });
+    emit({ event: 'slice-restarted', ...refOf(run), slice: number, attempt: attempt + 1, reason: error.message });
   }
   return slices;
 }

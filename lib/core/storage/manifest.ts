@@ -13,6 +13,8 @@ import {
   addPage,
   type Instant,
   type PageEntry,
+  periodOf,
+  refOf,
   type Run,
   type RunCompletion,
   type RunTotals,
@@ -68,20 +70,9 @@ export async function* manifestChunks(
     if (problem !== undefined) throw brokenChain(run, problem);
     number += 1;
     const { key, bytes, sha256, compression, storedBytes, storedSha256, reports, cursor, transferredBytes } = entry;
-    const object = { compression, storedBytes, storedSha256 };
-    const listed: ManifestPage = {
-      page: number,
-      slice,
-      key,
-      bytes,
-      sha256,
-      ...object,
-      reports,
-      cursor,
-      transferredBytes,
-    };
-    const separator = number === 1 ? '' : ',';
-    yield `${separator}\n    ${JSON.stringify(listed)}`;
+    const object = { key, bytes, sha256, compression, storedBytes, storedSha256 };
+    const listed: ManifestPage = { page: number, slice, ...object, reports, cursor, transferredBytes };
+    yield `${number === 1 ? '' : ','}\n    ${JSON.stringify(listed)}`;
     predecessor = entry;
     root = entry.documentRoot ?? root;
   }
@@ -115,12 +106,9 @@ function manifestHeader(run: CompletedRun, content: RunContent): ManifestHeader 
 /** What the manifest and the summary both say of a run. */
 function factsOf(run: CompletedRun, content: RunContent) {
   return {
-    export: run.export,
-    run: run.run,
+    ...refOf(run),
     sequence: run.sequence,
-    since: run.since,
-    until: run.until,
-    bounded: run.bounded,
+    ...periodOf(run),
     startedAt: run.startedAt,
     completedAt: run.completion.at,
     ...serviceTimes(content),
@@ -174,24 +162,12 @@ export function chainProblem(
     return `${page} has the ${describeRoot(root)}, and pages before it have the ${describeRoot(previousRoot)}`;
   }
   if (entry.repeats) return `${page} returned a cursor that occurred earlier in the run`;
-  if (!hasExactTotals(predecessor?.totals ?? zeroTotals, entry)) {
+  const { reports, bytes } = addPage(predecessor?.totals ?? zeroTotals, entry);
+  if (entry.totals.reports !== reports || entry.totals.bytes !== bytes) {
     return `the totals of ${page} are not those of the page before it plus its own`;
   }
   return undefined;
 }
-
-function hasExactTotals(previous: PageEntry['totals'], entry: PageEntry): boolean {
-  const { bytes, reports, totals } = entry;
-  const expected = addPage(previous, entry);
-  return (
-    isAmount(bytes) &&
-    (reports === null || isAmount(reports)) &&
-    totals.bytes === expected.bytes &&
-    totals.reports === expected.reports
-  );
-}
-
-const isAmount = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;
 
 function brokenChain(run: Run, reason: string): ExportError {
   return new ExportError(

@@ -2,8 +2,8 @@
 
 import * as z from 'zod/mini';
 import { ExportError, isExportError } from '../errors.ts';
-import { latestSchema } from '../model.ts';
-import type { RunRef, StoreReader } from '../ports.ts';
+import { latestSchema, type RunRef } from '../model.ts';
+import type { StoreReader } from '../ports.ts';
 import { latestKey, manifestKeyFromRunId, parseRunId, runLocation, summaryKey } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
 import { type RunSummary, runSummarySchema } from './published-schemas.ts';

@@ -9,6 +9,7 @@
 import * as z from 'zod/mini';
 import {
   common,
+  compressedForm,
   compression,
   cursor,
   described,
@@ -17,22 +18,21 @@ import {
   latestSchema,
   metadataSchema,
   ordinal,
+  period,
   resultSchema,
   sha256,
   text,
   totals,
 } from '../model.ts';
 
-const { export: exportName, run, sequence, since, until, bounded, completedAt, manifest, watermark } = common;
+const { export: exportName, run, sequence, completedAt, manifest, watermark } = common;
 
 /** What the manifest and the summary both say of a run. */
 const facts = {
   export: exportName,
   run,
   sequence,
-  since,
-  until,
-  bounded,
+  ...period,
   startedAt: described(instant, "When the run began, by the exporter's clock."),
   completedAt,
   serviceStartedAt: described(
@@ -109,7 +109,7 @@ export const manifestHeaderSchema = z.object({
   ),
 });
 
-const { reports, transferredBytes, bytes, sha256: pageSha256, ...stored } = metadataSchema.shape;
+const { bytes, sha256: pageSha256, reports, transferredBytes } = metadataSchema.shape;
 export const manifestPageSchema = z.object({
   page: described(ordinal, 'The page number, from 1 without gaps; over all slices.'),
   slice: z.optional(
@@ -123,9 +123,7 @@ export const manifestPageSchema = z.object({
   ),
   bytes,
   sha256: pageSha256,
-  compression: stored.compression,
-  storedBytes: stored.storedBytes,
-  storedSha256: stored.storedSha256,
+  ...compressedForm,
   reports,
   cursor: described(
     z.nullable(cursor),
@@ -237,8 +235,7 @@ export type ManifestHeader = z.infer<typeof manifestHeaderSchema>;
 export type ManifestPage = z.infer<typeof manifestPageSchema>;
 /** The content of `run.json`, or of `bounded.json`: the summary of a published run. */
 export type RunSummary = z.infer<typeof runSummarySchema>;
-/** The content of `latest.json`. */
-export type LatestPointer = z.infer<typeof latestSchema>;
+export type { LatestPointer } from '../model.ts';
 /** The detail of a `Report Export Completed` event. */
 export type CompletedEventDetail = Published<'completed.v1'>;
 /** The detail of a `Report Export Failed` event. */

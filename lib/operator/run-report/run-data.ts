@@ -1,8 +1,8 @@
 /** What the page about a run shows, as JSON: the run, and its pages over time. It contains no secrets, because its sources contain none. */
 
 import { createHistogram } from 'node:perf_hooks';
-import type { PageEntry } from '../../core/model.ts';
-import type { PageLog, RunRef } from '../../core/ports.ts';
+import type { PageEntry, RunRef } from '../../core/model.ts';
+import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../../target/target.ts';
 import type { RunView } from '../run-view.ts';

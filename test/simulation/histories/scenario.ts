@@ -59,7 +59,7 @@ export interface DeploymentScenario {
   readonly objectTags: Readonly<Record<string, string>> | undefined;
   /** Whether some of the versions that are deployed compress the pages of new runs. */
   readonly compresses: boolean;
-  /** Pages in flight when an invocation exports several: 2 in a function, 4 in a local run. */
+  /** Pages in flight when an invocation exports several: 2 in a function, 8 in a local run. */
   readonly maxInFlight: number | undefined;
   /** Larger bodies are uploaded in parts of so many bytes; undefined: those of the exporter. */
   readonly partBytes: number | undefined;
