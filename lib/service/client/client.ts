@@ -104,14 +104,7 @@ export function serviceClient(
     }
     const requested = new URL(`${base.origin}${parts.path}`);
     const page = { context, api, requested, isFirst, sent: request.cursor ?? firstCursor(api, request) };
-    // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
-    if (settings.api === undefined || statusCode === 200) {
-      return await receivePage(exchange, response, page, createCheck, options);
-    }
-    if (statusCode !== 204 || !('status' in (api.page.empty ?? {})) || !isFirst) {
-      throw contractError(context, `status ${statusCode}, which is not that of a page`);
-    }
-    return await receiveNoContent(exchange, response, page, options);
+    return await receivePage(exchange, response, page, createCheck, options);
   }
 
   /**
@@ -145,7 +138,7 @@ export function serviceClient(
     return isRefreshed || !triedKeys.has(refreshedKey) ? await send(refreshedKey) : response;
   }
 
-  /** @throws ContractError if the response is not a complete page */
+  /** @throws ContractError if the response is neither a complete page nor, for the first one, the status without reports */
   async function receivePage(
     exchange: Exchange,
     response: Response,
@@ -153,13 +146,20 @@ export function serviceClient(
     createCheck: CreatePageCheck,
     { sink, onNextCursor }: FetchOptions,
   ): Promise<ReceivedPage> {
-    const { context, api } = page;
-    const { headers, trailers, timing } = response;
-    const isGzip = isInGzip(context, headers['content-encoding'], settings.compression);
-    const contentType = readContentType(context, headers, api.page);
-    assertFraming(context, headers, isGzip || showsEnd(api.page), maxPageBytes);
+    const { context, api, isFirst } = page;
+    const { statusCode, headers, trailers, timing } = response;
+    // 202, for example, says that the reports are not ready yet, perhaps with an empty list.
+    const hasContent = settings.api === undefined || statusCode === 200;
+    if (!hasContent && !(statusCode === 204 && isFirst && 'status' in (api.page.empty ?? {}))) {
+      throw contractError(context, `status ${statusCode}, which is not that of a page`);
+    }
+    const isGzip = hasContent && isInGzip(context, headers['content-encoding'], settings.compression);
+    const [ownType = 'application/octet-stream'] = mediaTypesOf(api.page);
+    const contentType = hasContent ? readContentType(context, headers, api.page) : ownType;
+    assertFraming(context, headers, !hasContent || isGzip || showsEnd(api.page), maxPageBytes);
+    if (!hasContent) assertNoNextPage(page, headers);
     /** Undefined: the body has it. */
-    const announcedCursor = nextCursorInHeaders(page, headers);
+    const announcedCursor = hasContent ? nextCursorInHeaders(page, headers) : null;
     const assertNoOther = (where: 'header' | 'trailer', names: readonly string[]) => {
       if (settings.api === undefined && announcedCursor === null)
         assertNoOtherCursor(context, where, names, cursorName);
@@ -167,64 +167,29 @@ export function serviceClient(
     assertNoOther('header', Object.keys(headers));
     if (announcedCursor !== undefined) onNextCursor?.(announcedCursor);
 
-    const check = createCheck((text) => presentable(text, context.keys, 150));
-    const { transferredBytes, excerpt } = await readBody(exchange, response, {
-      sink,
-      isGzip,
-      inflate,
-      maxPageBytes,
-      check,
-    });
+    const check = hasContent ? createCheck((text) => presentable(text, context.keys, 150)) : undefined;
+    const body = await readBody(exchange, response, { sink, isGzip, inflate, maxPageBytes, check });
     assertNoLateCursor(context, Object.keys(trailers), nextHeader(api));
     assertNoOther('trailer', Object.keys(trailers));
-    const isEmpty = check !== undefined && saysEmpty(page, check);
+    const { content } = body;
+    const isEmpty = !hasContent || (content !== undefined && saysEmpty(page, content));
     const nextCursor =
-      announcedCursor === undefined && check !== undefined
-        ? nextCursorInBody(page, check, isEmpty, headers)
+      announcedCursor === undefined && content !== undefined
+        ? nextCursorInBody(page, content, isEmpty, headers)
         : (announcedCursor ?? null);
     if (announcedCursor === undefined) onNextCursor?.(nextCursor);
-    const { rootName = null, reports = null } = check ?? {};
+    const { rootName = null, reports = null } = content ?? {};
     const toRoot = api.page.format === 'csv' ? rootOfColumns : asDocumentRoot;
     return {
       nextCursor,
       serviceTime: readServiceTime(headers.date, timing.latencyMs),
       timing,
       contentType,
-      transferredBytes: isGzip ? transferredBytes : undefined,
+      transferredBytes: isGzip ? body.transferredBytes : undefined,
       reports: isEmpty ? 0 : reports,
       documentRoot: rootName === null ? null : toRoot(rootName),
       documentRootText: () => presentable(rootName ?? '', context.keys, 200),
-      excerpt,
-    };
-  }
-
-  /** The first page, where the description says that there are no reports. */
-  async function receiveNoContent(
-    exchange: Exchange,
-    response: Response,
-    page: RequestedPage,
-    { sink, onNextCursor }: FetchOptions,
-  ): Promise<ReceivedPage> {
-    const { headers, timing } = response;
-    assertNoNextPage(page, headers);
-    assertFraming(page.context, headers, true, maxPageBytes);
-    onNextCursor?.(null);
-    const { excerpt } = await readBody(exchange, response, {
-      sink,
-      isGzip: false,
-      inflate,
-      maxPageBytes,
-      check: undefined,
-    });
-    return {
-      nextCursor: null,
-      serviceTime: readServiceTime(headers.date, timing.latencyMs),
-      timing,
-      contentType: mediaTypesOf(page.api.page)[0] ?? 'application/octet-stream',
-      reports: 0,
-      documentRoot: null,
-      documentRootText: () => '',
-      excerpt,
+      excerpt: body.excerpt,
     };
   }
 

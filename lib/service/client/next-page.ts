@@ -6,7 +6,7 @@
 import { asCursor, type Cursor, maxCursorLength } from '../../core/model.ts';
 import { type Api, isSentAsOffset, isUrl } from '../../settings/api-settings.ts';
 import type { AnyOf } from '../../settings/fields.ts';
-import type { FormatCheck, PathValue } from '../formats/format-check.ts';
+import type { PageContent, PathValue } from '../formats/format-check.ts';
 import { textIn } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/redact.ts';
 import { contractError, type ErrorContext, failure } from './errors.ts';
@@ -25,7 +25,7 @@ export interface RequestedPage {
 
 type Next = Api['next'];
 type End = AnyOf<NonNullable<AnyOf<Next>['end']>>;
-type Document = Pick<FormatCheck, 'value' | 'reports' | 'inLastReport'>;
+type Document = Pick<PageContent, 'value' | 'reports' | 'inLastReport'>;
 
 /** What a response has at `next.at`. Without `text`: nothing. */
 interface Found {

@@ -2,7 +2,8 @@
 
 import type { Api } from '../../settings/api-settings.ts';
 import type { AnyOf } from '../../settings/fields.ts';
-import { type PageCheck, textIn } from '../formats/formats.ts';
+import type { PageContent } from '../formats/format-check.ts';
+import { textIn } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/redact.ts';
 import { contractError, failure } from './errors.ts';
 import type { RequestedPage } from './next-page.ts';
@@ -11,7 +12,7 @@ import type { RequestedPage } from './next-page.ts';
  * True: there are no reports. Only the first page may say so: after that, reports that a page had announced would be missing.
  * @throws ContractError if it is no page, CursorRejectedError if it says that the cursor is not valid any more
  */
-export function saysEmpty({ context, api, isFirst }: RequestedPage, document: PageCheck): boolean {
+export function saysEmpty({ context, api, isFirst }: RequestedPage, document: PageContent): boolean {
   const { format, reports, error: errorPath, empty }: AnyOf<Api['page']> = api.page;
   const { rejected }: AnyOf<Api['next']> = api.next;
   const isAt = ({ at, is }: { readonly at: string; readonly is: string }) =>

@@ -2,6 +2,7 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FetchOptions } from '../../core/ports.ts';
+import type { PageContent } from '../formats/format-check.ts';
 import type { PageCheck } from '../formats/formats.ts';
 import { contractError } from './errors.ts';
 import { excerptOf, maxBytes as maxExcerptBytes } from './excerpt.ts';
@@ -23,6 +24,8 @@ interface ReadBody {
   readonly transferredBytes: number;
   /** How it begins: short, printable and without secrets. */
   readonly excerpt: () => string;
+  /** Undefined if it was not checked. */
+  readonly content: PageContent | undefined;
 }
 
 /** Passes the body to `sink`. Resolves once it has all of it, and it is complete. @throws errors of `sink` unchanged */
@@ -35,13 +38,11 @@ export async function readBody(
   let bytes = 0;
   let transferredBytes = 0;
   let beginning: Uint8Array = new Uint8Array(0);
-  let hasEnded = false;
+  let end: { readonly content: PageContent | undefined } | undefined;
   const assertSmallEnough = (count: number) => {
     if (count > maxPageBytes) throw pageTooLarge(context, `more than ${maxPageBytes} bytes`, maxPageBytes);
   };
-  const assertNoProblem = (problem: string | undefined) => {
-    if (problem !== undefined) throw contractError(context, `not a ${check?.document} (${problem})`);
-  };
+  const invalid = (problem: string) => contractError(context, `not a ${check?.document} (${problem})`);
 
   const received: AsyncIterator<Uint8Array, undefined> = body[Symbol.asyncIterator]();
   const next = async (): Promise<IteratorResult<Uint8Array, undefined>> => {
@@ -65,15 +66,17 @@ export async function readBody(
       assertSmallEnough(bytes);
       const missing = maxExcerptBytes - beginning.length;
       if (missing > 0) beginning = Buffer.concat([beginning, chunk.subarray(0, missing)]);
-      assertNoProblem(check?.push(chunk));
+      const problem = check?.push(chunk);
+      if (problem !== undefined) throw invalid(problem);
       yield chunk;
     }
-    assertNoProblem(check?.end());
-    hasEnded = true;
+    const content = check?.end();
+    if (typeof content === 'string') throw invalid(content);
+    end = { content };
   }
 
   await sink(chunks());
   // Such as a sink that has read another iteration.
-  if (!hasEnded) throw new Error(`The body of ${context.label} was not read to its end`);
-  return { transferredBytes, excerpt: () => excerptOf(beginning, bytes <= maxExcerptBytes, context.keys) };
+  if (end === undefined) throw new Error(`The body of ${context.label} was not read to its end`);
+  return { transferredBytes, excerpt: () => excerptOf(beginning, bytes <= maxExcerptBytes, context.keys), ...end };
 }

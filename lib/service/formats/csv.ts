@@ -73,8 +73,6 @@ export const createCsvCheck: CreateCheck = ({ reports }) => {
     }
     return undefined;
   };
-  const inRow = (problem: string | undefined) => (problem === undefined ? undefined : `row ${rows + 1} ${problem}`);
-
   const readText = (text: string): string | undefined => {
     for (position = 0; position < text.length; position += 1) {
       if (state === 'quoted text') {
@@ -84,7 +82,7 @@ export const createCsvCheck: CreateCheck = ({ reports }) => {
         continue;
       }
       const problem = readCharacter(text.charCodeAt(position));
-      if (problem !== undefined) return inRow(problem);
+      if (problem !== undefined) return `row ${rows + 1} ${problem}`;
     }
     return undefined;
   };
@@ -92,7 +90,7 @@ export const createCsvCheck: CreateCheck = ({ reports }) => {
   return checkText({
     mayBeEmpty: !hasNames,
     read(text) {
-      if (text.includes('\0')) return inRow('or one shortly after it contains a NUL character');
+      if (text.includes('\0')) return `row ${rows + 1} or one shortly after it contains a NUL character`;
       const isInFirstRow = hasNames && columns === undefined;
       const problem = readText(text);
       if (isInFirstRow) firstRow += text.slice(0, firstRowEnd);
@@ -100,15 +98,11 @@ export const createCsvCheck: CreateCheck = ({ reports }) => {
       return problem ?? `the first row is longer than ${maxValueLength} characters`;
     },
     end() {
-      if (state === 'quoted text') return inRow('has no closing quote');
-      if (state !== 'row') return inRow('has no line break at its end: it may be cut off');
-      return rows === 0 && hasNames ? 'there is no row with the names of the columns' : undefined;
-    },
-    get reports() {
-      return hasNames ? Math.max(0, rows - 1) : rows;
-    },
-    get rootName() {
-      return hasNames ? firstRow.replace(/\r$/, '') : null;
+      if (state === 'quoted text') return `row ${rows + 1} has no closing quote`;
+      if (state !== 'row') return `row ${rows + 1} has no line break at its end: it may be cut off`;
+      if (!hasNames) return { reports: rows };
+      if (rows === 0) return 'there is no row with the names of the columns';
+      return { reports: rows - 1, rootName: firstRow.replace(/\r$/, '') };
     },
   });
 };

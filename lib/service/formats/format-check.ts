@@ -7,17 +7,17 @@
 export interface FormatCheck {
   /** Reads on. Returns the first problem and where it is, otherwise undefined. */
   push(chunk: Uint8Array): string | undefined;
-  /** The page is over. Returns the first problem of the page as a whole, otherwise undefined. */
-  end(): string | undefined;
-  /**
-   * How many reports the page contains. null: nothing says what a report is, or the page does not contain what `reports`
-   * names as their container. This and what follows is valid after `end`, if there is no problem.
-   */
+  /** The page is over. Returns the first problem, otherwise what the page contains. */
+  end(): string | PageContent;
+}
+
+export interface PageContent {
+  /** null: nothing says what a report is, or the page does not contain what `reports` names as their container. */
   readonly reports: number | null;
   /** The name of the root element, with its namespace; of CSV, the first row. null: the format has none. */
   readonly rootName: string | null;
-  /** What stands at one of the paths that were asked for. */
-  value(path: string): PathValue;
+  /** What is at one of the paths that were asked for. */
+  readonly value: (path: string) => PathValue;
   /** The value in the last report; `parent` says whether there is one. Absent: the format cannot tell. */
   readonly inLastReport?: PathValue;
 }
@@ -48,16 +48,12 @@ export type CreateCheck = (options: CheckOptions) => FormatCheck;
 export const maxValueLength = 64 * 1024;
 
 /** What a format does with the text of a page. */
-interface TextReader extends Pick<FormatCheck, 'reports' | 'inLastReport'> {
+interface TextReader {
   /** Returns a problem in the text, or undefined. */
   read(text: string): string | undefined;
-  /** The text is over, and not empty. Returns a problem of the text as a whole, or undefined. */
-  end(): string | undefined;
+  /** The text is over. Returns a problem of the text as a whole, or what it contains; what is absent, the format does not have. */
+  end(): string | Partial<PageContent>;
   readonly mayBeEmpty?: boolean;
-  /** Absent: null. */
-  readonly rootName?: string | null;
-  /** Absent: the format has no paths. */
-  readonly value?: FormatCheck['value'];
 }
 
 /**
@@ -83,10 +79,6 @@ export function checkText(reader: TextReader): FormatCheck {
     const text = decode(piece);
     return text === undefined ? 'not UTF-8' : reader.read(text);
   };
-  const readEnd = (): string | undefined => {
-    if (bytes === 0) return reader.mayBeEmpty === true ? undefined : 'the body is empty';
-    return decode() === undefined ? 'ends in the middle of a character' : reader.end();
-  };
   return {
     push(chunk) {
       for (let start = 0; start < chunk.length && problem === undefined; start += pieceBytes) {
@@ -97,16 +89,14 @@ export function checkText(reader: TextReader): FormatCheck {
       }
       return problem;
     },
-    end: () => (problem ??= readEnd()),
-    get reports() {
-      return reader.reports;
-    },
-    get rootName() {
-      return reader.rootName ?? null;
-    },
-    value: (path) => reader.value?.(path) ?? { parent: false },
-    get inLastReport() {
-      return reader.inLastReport;
+    end() {
+      if (problem !== undefined) return problem;
+      if (bytes === 0 && reader.mayBeEmpty !== true) return 'the body is empty';
+      if (decode() === undefined) return 'ends in the middle of a character';
+      const content = reader.end();
+      return typeof content === 'string'
+        ? content
+        : { reports: null, rootName: null, value: () => ({ parent: false }), ...content };
     },
   };
 }

@@ -15,178 +15,193 @@ import { getManyValues, none } from 'stream-chain/core';
 import { jsonParser } from 'stream-json/core/parser.js';
 import { checkText, type CreateCheck, maxValueLength, type PathValue } from './format-check.ts';
 
-type ValueType = NonNullable<PathValue['type']>;
-
 /** As for XML elements. It is also the default limit of Jackson, a JSON parser of Java. */
 const maxDepth = 1_000;
 
-/** A value that was asked for, or one that may contain it. */
-interface Node {
-  readonly path: string;
-  readonly children: Map<string, Node>;
-  /** Of an array: what is read of each item, whatever its index. */
-  readonly items: ItemRule[];
-  /** Of an item that such rules read: called at its end. Returns a problem, or undefined. */
-  accept?: () => string | undefined;
-  /** Set when the value is found. */
-  type?: ValueType;
-  text?: string;
+/** A step of a path. */
+interface Step {
+  /** The key in an object, the index in an array, or which of its items: `[rel=next]`. */
+  readonly name: string;
+  readonly index?: number;
+  /** The last item, or the only one whose field `key` is `value`. */
+  readonly item?: 'last' | { readonly key: string; readonly value: string };
 }
 
-/** What is read of an item of an array, into a copy of `part`. */
-interface ItemRule {
-  readonly part: Node;
-  /** A further field of the item that is read. */
-  readonly key?: string;
-  /** The item is complete. Returns a problem, or undefined. */
-  readonly accept: (item: Node) => string | undefined;
+/** A value that was asked for, or one that may contain it. Nothing else is held. */
+interface Part {
+  readonly path: string;
+  readonly step: Step;
+  readonly parts: Part[];
+}
+
+/** A value of the page that is a part. */
+interface Found {
+  readonly type: NonNullable<PathValue['type']>;
+  text?: string;
+  /** By the names of the steps to them. */
+  readonly parts: Map<string, Found>;
+  /** How many items an array has. */
+  items: number;
+}
+
+/** A value that has started, and may be any of `parts`: its own fields say whether an item is selected. */
+interface OpenValue {
+  readonly parts: readonly Part[];
+  readonly found: Found;
+  /** The key of what follows in an object. */
+  key: string;
 }
 
 export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport }) => {
-  const root = newNode('');
-  for (const path of paths) addNode(root, path);
-  const container = reports === undefined ? undefined : addNode(root, containerPath(reports));
-  const lastReport = newNode('');
-  const valueOfLast = inLastReport === undefined ? undefined : addNode(lastReport, inLastReport);
-  if (valueOfLast !== undefined) container?.items.push({ part: lastReport, accept: copyTo(lastReport) });
-  const reader = createJsonReader({ root, container });
+  const root: Part = { path: '', step: { name: '' }, parts: [] };
+  for (const path of paths) addPart(root, stepsOf(path));
+  const toReports = reports === undefined ? undefined : stepsOf(reports.slice(0, -'/*'.length));
+  const toLast: readonly Step[] = [...(toReports ?? []), { name: '[last]', item: 'last' }];
+  const toValueInLast = inLastReport === undefined ? undefined : [...toLast, ...stepsOf(inLastReport)];
+  for (const steps of [toReports, toValueInLast]) if (steps !== undefined) addPart(root, steps);
+  const reader = createJsonReader({ root });
 
   return checkText({
-    ...reader,
-    get reports() {
-      return container?.type === 'array' ? reader.reports() : null;
-    },
-    value(path) {
-      const { type, text } = addNode(root, path);
-      const selection = path.lastIndexOf('[');
-      if (selection >= 0) return { parent: addNode(root, path.slice(0, selection)).type === 'array', type, text };
-      const slash = path.lastIndexOf('/');
-      const parent = addNode(root, path.slice(0, slash)).type;
-      const isIndex = parent === 'array' && /^\d+$/.test(path.slice(slash + 1));
-      return { parent: path === '' || parent === 'object' || isIndex, type, text };
-    },
-    get inLastReport() {
-      return { parent: lastReport.type === 'object', type: valueOfLast?.type, text: valueOfLast?.text };
+    read: reader.read,
+    end() {
+      const problem = reader.end();
+      if (problem !== undefined) return problem;
+      const at = (steps: readonly Step[]) =>
+        steps.reduce((found, { name }) => found?.parts.get(name), reader.document());
+      const list = toReports && at(toReports);
+      return {
+        reports: list?.type === 'array' ? list.items : null,
+        value(path) {
+          const steps = stepsOf(path);
+          // What is in a selected item has its place in the list, even if there is no such item.
+          const selection = steps.findIndex(({ item }) => item !== undefined);
+          const parent = at(steps.slice(0, selection))?.type;
+          const isInArray = selection >= 0 || steps.at(-1)?.index !== undefined;
+          const hasPlace = (parent === 'object' && selection < 0) || (parent === 'array' && isInArray);
+          const { type, text } = at(steps) ?? {};
+          return { parent: path === '' || hasPlace, type, text };
+        },
+        inLastReport: toValueInLast && {
+          parent: at(toLast)?.type === 'object',
+          type: at(toValueInLast)?.type,
+          text: at(toValueInLast)?.text,
+        },
+      };
     },
   });
 };
 
 interface ReaderOptions {
-  readonly root: Node;
-  /** The array of reports. */
-  readonly container?: Node;
-  /** Any number of documents, not one. Nothing is extracted from them. */
+  /** The root of the only document. Absent: nothing is read of it. */
+  readonly root?: Part;
+  /** Any number of documents, not one. */
   readonly many?: boolean;
 }
 
+interface Token {
+  readonly name: string;
+  readonly value: string;
+}
+
 /** Reads text as JSON. Strings, keys and numbers arrive in chunks, of which only those are held that were asked for. */
-export function createJsonReader({ root, container, many = false }: ReaderOptions) {
+export function createJsonReader({ root, many = false }: ReaderOptions) {
   const parser = jsonParser({ packValues: false, jsonStreaming: many });
-  const maxKeyLength = longestKey(root);
   let problem: string | undefined;
   let depth = 0;
   let documents = 0;
-  let reports = 0;
-  /** The open containers that may contain values that were asked for, and how many are open inside them that may not. */
-  const frames: { readonly node: Node; readonly isArray: boolean; nextIndex: number; key: string }[] = [];
+  let document: Found | undefined;
+  /** The open objects and arrays that are read, and how many are open inside them that are not. */
+  const open: OpenValue[] = [];
   let skipped = 0;
-  /** What is being read, unless it is skipped. */
-  let keyOf: (typeof frames)[number] | undefined;
-  let value: Node | undefined;
+  /** What is being read: the key of an object, or a scalar. */
+  let keyOf: OpenValue | undefined;
+  let scalar: OpenValue | undefined;
 
-  const childOf = (frame: (typeof frames)[number]): Node | undefined => {
-    const { children, items } = frame.node;
-    // A text for each index of a list of a million grew the heap by 80 MiB.
-    const child = children.size === 0 ? undefined : children.get(frame.isArray ? String(frame.nextIndex++) : frame.key);
-    return frame.isArray && items.length > 0 ? startItem(items, child) : child;
-  };
-  /** The node of a value that starts here. */
-  const startValue = (type: ValueType): Node | undefined => {
+  const start = (type: Found['type'], text?: string): OpenValue | undefined => {
     if (depth === 0) documents += 1;
     if (skipped > 0) return undefined;
-    const frame = frames.at(-1);
-    if (frame?.isArray === true && frame.node === container) reports += 1;
-    const node = frame === undefined ? root : childOf(frame);
-    if (node === undefined || many) return undefined;
-    if (node.type !== undefined) problem ??= `there are two values at ${node.path}`;
-    node.type = type;
-    return node;
+    const parent = open.at(-1);
+    const parts = parent === undefined ? [root ?? []].flat() : partsIn(parent);
+    if (parent !== undefined) parent.found.items += 1;
+    return parts.length === 0 ? undefined : { parts, found: { type, text, parts: new Map(), items: 0 }, key: '' };
   };
-  const startScalar = (type: ValueType, text: string): void => {
+  /** Notes a value that is complete in the one that it is part of. */
+  const end = ({ parts, found }: OpenValue): void => {
+    const parent = open.at(-1)?.found;
+    if (parent === undefined) document = found;
+    else for (const part of parts) problem ??= addFound(parent, part, found);
+  };
+  const startScalar = (type: Found['type'], text?: string): void => {
     // Of any other document, the end may be missing unnoticed: 12 of 123.
     if (depth === 0) problem ??= 'the document is neither an object nor an array';
-    value = startValue(type);
-    if (value !== undefined && type !== 'null') value.text = text;
-  };
-  const startContainer = (type: 'object' | 'array'): void => {
-    const node = startValue(type);
-    depth += 1;
-    if (depth > maxDepth) problem ??= `nested deeper than ${maxDepth} levels`;
-    const isRead = node !== undefined && (node.children.size > 0 || node.items.length > 0 || node === container);
-    if (!isRead) skipped += 1;
-    else frames.push({ node, isArray: type === 'array', nextIndex: 0, key: '' });
-  };
-  const endContainer = (): void => {
-    depth -= 1;
-    if (skipped > 0) {
-      skipped -= 1;
-      return;
-    }
-    problem ??= frames.pop()?.node.accept?.();
+    scalar = start(type, text);
   };
   const readChunk = (chunk: string): void => {
     // A longer key is none of those that lead to a value.
-    if (keyOf !== undefined && keyOf.key.length <= maxKeyLength) keyOf.key += chunk;
-    if (value?.text === undefined) return;
-    value.text += chunk;
-    if (value.text.length > maxValueLength) problem ??= `the value at ${value.path} is too long`;
+    if (keyOf !== undefined && keyOf.key.length <= maxValueLength) keyOf.key += chunk;
+    if (scalar === undefined) return;
+    scalar.found.text += chunk;
+    if (Number(scalar.found.text?.length) > maxValueLength) {
+      problem ??= `the value at ${scalar.parts[0]?.path} is too long`;
+    }
   };
-  const endValue = (): void => {
-    if (value?.text?.isWellFormed() === false) problem ??= `half a surrogate pair in the value at ${value.path}`;
-    problem ??= value?.accept?.();
-    value = undefined;
+  const endScalar = (): void => {
+    if (scalar?.found.text?.isWellFormed() === false) {
+      problem ??= `half a surrogate pair in the value at ${scalar.parts[0]?.path}`;
+    }
+    if (scalar !== undefined) end(scalar);
+    scalar = undefined;
   };
-
-  const readToken = (token: { readonly name: string; readonly value?: unknown }): void => {
-    switch (token.name) {
+  const startContainer = (type: 'object' | 'array'): void => {
+    const value = start(type);
+    depth += 1;
+    if (depth > maxDepth) problem ??= `nested deeper than ${maxDepth} levels`;
+    if (value === undefined) skipped += 1;
+    else open.push(value);
+  };
+  const endContainer = (): void => {
+    depth -= 1;
+    const value = skipped > 0 ? undefined : open.pop();
+    if (value === undefined) skipped -= 1;
+    else end(value);
+  };
+  const startKey = (): void => {
+    keyOf = skipped > 0 ? undefined : open.at(-1);
+    if (keyOf !== undefined) keyOf.key = '';
+  };
+  const readLiteral = (type: Found['type'], text?: string): void => {
+    startScalar(type, text);
+    endScalar();
+  };
+  /** Faster than a table of functions. */
+  const readToken = ({ name, value }: Token): void => {
+    switch (name) {
       case 'stringChunk':
       case 'numberChunk':
-        if (keyOf !== undefined || value !== undefined) readChunk(String(token.value));
-        break;
+        return readChunk(value);
       case 'startKey':
-        keyOf = skipped > 0 ? undefined : frames.at(-1);
-        if (keyOf !== undefined) keyOf.key = '';
-        break;
+        return startKey();
       case 'endKey':
         keyOf = undefined;
-        break;
+        return;
       case 'startString':
-        startScalar('string', '');
-        break;
+        return startScalar('string', '');
       case 'startNumber':
-        startScalar('number', '');
-        break;
+        return startScalar('number', '');
       case 'endString':
       case 'endNumber':
-        endValue();
-        break;
+        return endScalar();
       case 'trueValue':
       case 'falseValue':
-        startScalar('boolean', String(token.value));
-        endValue();
-        break;
+        return readLiteral('boolean', String(value));
       case 'nullValue':
-        startScalar('null', '');
-        endValue();
-        break;
+        return readLiteral('null');
       case 'startObject':
-        startContainer('object');
-        break;
+        return startContainer('object');
       case 'startArray':
-        startContainer('array');
-        break;
+        return startContainer('array');
       default:
-        endContainer();
+        return endContainer();
     }
   };
   const parse = (text: string | typeof none): string | undefined => {
@@ -194,7 +209,7 @@ export function createJsonReader({ root, container, many = false }: ReaderOption
       const tokens = parser(text as string);
       if (tokens === none) return problem;
       for (const token of getManyValues(tokens)) {
-        readToken(token);
+        readToken(token as Token);
         if (problem !== undefined) break;
       }
     } catch (error) {
@@ -209,105 +224,68 @@ export function createJsonReader({ root, container, many = false }: ReaderOption
       const what = parse(none);
       return what === undefined ? undefined : `the document is not complete: ${what}`;
     },
-    /** How many containers are open. */
+    /** How many objects and arrays are open. */
     depth: () => depth,
     /** How many documents have started. */
     documents: () => documents,
-    reports: () => reports,
+    /** What was found in the only document. */
+    document: () => document,
   };
 }
 
-export function newNode(path: string): Node {
-  return { path, children: new Map(), items: [] };
+/** The parts that the next value in an object or an array may be. */
+function partsIn({ parts, found, key }: OpenValue): readonly Part[] {
+  const inside: Part[] = [];
+  const isIn = ({ name, index, item }: Step): boolean =>
+    found.type === 'array' ? item !== undefined || index === found.items : item === undefined && name === key;
+  for (const each of parts) for (const part of each.parts) if (isIn(part.step)) inside.push(part);
+  return inside;
 }
 
-/** Reads an item into a copy of all that is asked of it: by the rules, and at its index. */
-function startItem(items: readonly ItemRule[], atIndex: Node | undefined): Node {
-  const rules = atIndex === undefined ? items : [...items, { part: atIndex, accept: copyTo(atIndex) }];
-  const item = newNode('');
-  for (const { part, key } of rules) {
-    addChildren(item, part);
-    if (key !== undefined && !item.children.has(key)) item.children.set(key, newNode(`${part.path}/${key}`));
-  }
-  item.accept = () => {
-    for (const { accept } of rules) {
-      const problem = accept(item);
-      if (problem !== undefined) return problem;
+/** Adds a value to the one that it is part of, unless it is an item that is not selected. Returns a problem, or undefined. */
+function addFound(parent: Found, part: Part, found: Found): string | undefined {
+  const { name, item } = part.step;
+  const isSelection = typeof item === 'object';
+  if (isSelection && found.parts.get(item.key)?.text !== item.value) return undefined;
+  if (item !== 'last' && parent.parts.has(name)) return `there are two values at ${part.path}`;
+  parent.parts.set(name, found);
+  const missing = isSelection ? firstMissing(part, found) : undefined;
+  return missing === undefined ? undefined : `there is no value at ${missing}`;
+}
+
+const firstMissing = ({ parts }: Part, found: Found): string | undefined =>
+  parts
+    .values()
+    .map((part) => {
+      const inside = found.parts.get(part.step.name);
+      return inside === undefined ? part.path : firstMissing(part, inside);
+    })
+    .find((missing) => missing !== undefined);
+
+function addPart(root: Part, steps: readonly Step[]): void {
+  let parent = root;
+  for (const step of steps) {
+    let part = parent.parts.find((each) => each.step.name === step.name);
+    if (part === undefined) {
+      part = { path: `${parent.path}${step.item === undefined ? '/' : ''}${step.name}`, step, parts: [] };
+      parent.parts.push(part);
+      if (typeof step.item === 'object') addPart(part, [{ name: step.item.key }]);
     }
-    return undefined;
-  };
-  return item;
-}
-
-function addChildren(node: Node, { children }: Node): void {
-  for (const [key, child] of children) {
-    const added = node.children.get(key) ?? newNode(child.path);
-    node.children.set(key, added);
-    addChildren(added, child);
+    parent = part;
   }
 }
 
-/** Copies what was found in an item. */
-const copyTo =
-  (node: Node) =>
-  (item: Node): undefined => {
-    node.type = item.type;
-    node.text = item.text;
-    for (const [key, child] of node.children) copyTo(child)(item.children.get(key) ?? newNode(''));
-  };
-
-/** The only item whose field `key` is `value`. */
-function selectItem(selected: Node, key: string, value: string): ItemRule {
-  const firstMissing = ({ type, path, children }: Node): string | undefined =>
-    type === undefined
-      ? path
-      : children
-          .values()
-          .map(firstMissing)
-          .find((missing) => missing !== undefined);
-  const accept = (item: Node): string | undefined => {
-    if (item.children.get(key)?.text !== value) return undefined;
-    if (selected.type !== undefined) return `there are two values at ${selected.path}`;
-    copyTo(selected)(item);
-    const missing = firstMissing(selected);
-    return missing === undefined ? undefined : `there is no value at ${missing}`;
-  };
-  return { part: selected, key, accept };
-}
-
-/** @throws Error if `reports` does not end with `/*` */
-function containerPath(reports: string): string {
-  if (!reports.endsWith('/*')) throw new Error(`${reports} does not end with /*`);
-  return reports.slice(0, -2);
-}
-
-/** @throws Error if `path` is no JSON Pointer */
-function addNode(root: Node, path: string): Node {
-  if (path !== '' && !path.startsWith('/')) throw new Error(`${path} is not a JSON Pointer`);
-  let node = root;
-  for (const segment of path.split('/').slice(1)) {
-    const [, name = segment, field, ...values] = /^([^[]*)\[([^=]+)=(?:"(.*)"|'(.*)'|(.*))\]$/.exec(segment) ?? [];
-    const key = unescape(name);
-    const child = node.children.get(key) ?? newNode(`${node.path}/${name}`);
-    node.children.set(key, child);
-    node =
-      field === undefined ? child : addSelection(child, unescape(field), values.find((one) => one !== undefined) ?? '');
-  }
-  return node;
-}
+/** Settings have no other paths. */
+const stepsOf = (path: string): readonly Step[] =>
+  path
+    .split('/')
+    .slice(1)
+    .flatMap((segment) => {
+      const [, key = segment, field, ...values] = /^([^[]*)\[([^=]+)=(?:"(.*)"|'(.*)'|(.*))\]$/.exec(segment) ?? [];
+      const step = { name: unescape(key), index: /^\d+$/.test(key) ? Number(key) : undefined };
+      if (field === undefined) return [step];
+      const value = values.find((one) => one !== undefined) ?? '';
+      return [step, { name: `[${field}=${value}]`, item: { key: unescape(field), value } }];
+    });
 
 const unescape = (name: string): string => name.replaceAll('~1', '/').replaceAll('~0', '~');
-
-function addSelection(array: Node, key: string, value: string): Node {
-  const path = `${array.path}[${key}=${value}]`;
-  const known = array.items.find(({ part }) => part.path === path);
-  if (known !== undefined) return known.part;
-  const selected = newNode(path);
-  array.items.push(selectItem(selected, key, value));
-  return selected;
-}
-
-function longestKey({ children, items }: Node): number {
-  const below = Array.from(children, ([key, child]) => Math.max(key.length, longestKey(child)));
-  return Math.max(0, ...below, ...items.map(({ part, key = '' }) => Math.max(key.length, longestKey(part))));
-}

@@ -11,14 +11,13 @@
  */
 
 import { checkText, type CreateCheck } from './format-check.ts';
-import { createJsonReader, newNode } from './json.ts';
+import { createJsonReader } from './json.ts';
 
 export const createNdjsonCheck: CreateCheck = () => {
-  const reader = createJsonReader({ root: newNode(''), many: true });
+  const reader = createJsonReader({ many: true });
   let line = 1;
   let documentsBefore = 0;
 
-  const inLine = (problem: string | undefined) => (problem === undefined ? undefined : `line ${line}: ${problem}`);
   const endLine = (): string | undefined => {
     if (reader.depth() > 0) return 'a line break inside a document';
     if (reader.documents() > documentsBefore + 1) return 'more than one document';
@@ -32,15 +31,15 @@ export const createNdjsonCheck: CreateCheck = () => {
         const lineBreak = text.indexOf('\n', start);
         const end = lineBreak < 0 ? text.length : lineBreak + 1;
         const problem = reader.read(text.slice(start, end)) ?? (lineBreak < 0 ? undefined : endLine());
-        if (problem !== undefined) return inLine(problem);
+        if (problem !== undefined) return `line ${line}: ${problem}`;
         if (lineBreak >= 0) line += 1;
         start = end;
       }
       return undefined;
     },
-    end: () => inLine(reader.end() ?? endLine()),
-    get reports() {
-      return reader.documents();
+    end() {
+      const problem = reader.end() ?? endLine();
+      return problem === undefined ? { reports: reader.documents() } : `line ${line}: ${problem}`;
     },
   });
 };

@@ -32,18 +32,13 @@ export const createXmlFormatCheck: CreateCheck = ({ paths, reports, inLastReport
 
   return {
     push: (chunk) => check.push(chunk),
-    end: () => check.end(),
-    get reports() {
-      if (counted === undefined) return check.reports;
-      return counted.hasParent ? counted.count : null;
-    },
-    get rootName() {
-      return check.rootName;
-    },
-    value: (path) => valueOf(targets.get(path)),
-    get inLastReport() {
-      return { ...valueOf(last), parent: (counted?.count ?? 0) > 0 };
-    },
+    end: () =>
+      check.end() ?? {
+        reports: counted === undefined ? check.reports : counted.hasParent ? counted.count : null,
+        rootName: check.rootName,
+        value: (path) => valueOf(targets.get(path)),
+        inLastReport: { ...valueOf(last), parent: (counted?.count ?? 0) > 0 },
+      },
   };
 };
 

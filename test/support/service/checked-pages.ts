@@ -19,12 +19,10 @@ export function check(
   const { paths = [] } = options;
   const formatCheck = createCheck({ present: (name) => name, ...options, paths });
   for (const piece of pieces) formatCheck.push(Buffer.from(piece));
-  return {
-    problem: formatCheck.end(),
-    reports: formatCheck.reports,
-    rootName: formatCheck.rootName,
-    values: paths.map((path) => formatCheck.value(path)),
-  };
+  const end = formatCheck.end();
+  if (typeof end === 'string') return { problem: end, reports: null, rootName: null, values: [] };
+  const { reports, rootName, value } = end;
+  return { problem: undefined, reports, rootName, values: paths.map(value) };
 }
 
 export const bytewise = (document: string | Uint8Array): readonly Uint8Array[] =>
