@@ -177,7 +177,7 @@ function slotsFor(limit: number | undefined, { now }: Runtime): PageSlots | unde
 }
 
 /** The option with which commands act on the directory. */
-export const directoryOption = (out: string): string => `--out ${shellQuote(out)}`;
+const directoryOption = (out: string): string => `--out ${shellQuote(out)}`;
 
 function unknownExport(exportName: string, out: string, names: readonly string[]): ExportError {
   const existing = names.length === 0 ? 'It has no exports yet' : `Its exports: ${listNames(names)}`;

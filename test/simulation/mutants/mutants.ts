@@ -86,9 +86,9 @@ export const mutants: readonly Mutant[] = [
     with: 'return { done: true, value: undefined };',
     also: [
       {
-        at: 'lib/service/client/response-body.ts#chunks',
-        replace: 'assertNoProblem(check?.end());',
-        with: '',
+        at: 'lib/service/formats/xml.ts#createXmlFormatCheck',
+        replace: 'check.end() ?? {',
+        with: '(check.end(), undefined) ?? {',
       },
     ],
   },
