@@ -39,6 +39,10 @@ export function isBusyError(error: unknown): boolean {
   return primaryCode(error) === busy;
 }
 
+/** Whether a file that was opened for reading has a transaction that was not completed (SQLITE_READONLY_ROLLBACK). */
+export const isRollbackNeeded = (error: unknown): boolean =>
+  error instanceof Error && 'errcode' in error && error.errcode === 776;
+
 /** SQLite's primary result code: the lowest byte of the extended one. NaN if the error is not SQLite's. */
 function primaryCode(error: unknown): number {
   return error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : Number.NaN;

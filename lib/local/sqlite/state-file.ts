@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 import { createDirectoryDurably, isFilePresent } from '../durable-fs.ts';
-import { isBusyError, sqliteError, withSqliteErrors } from './errors.ts';
+import { isBusyError, isRollbackNeeded, sqliteError, withSqliteErrors } from './errors.ts';
 import { openWalSync, type WalSync } from './wal-sync.ts';
 
 /** The file in the output directory `out`. */
@@ -137,23 +137,25 @@ function openForWriting(file: string): { readonly database: DatabaseSync; readon
  *
  * In WAL mode even a reader needs the files `-wal` and `-shm`. While they exist, it uses them. After the last writer has closed
  * the file, they do not, and `file` alone has everything. It is then read as one that nobody changes (`immutable`), without locks; if it
- * was changed meanwhile, it is read again.
+ * was changed meanwhile, it is read again. A writer that was killed outside WAL mode, as while it created the file, leaves a transaction
+ * that must be undone first.
  */
 function readRows(file: string, sql: string, values: readonly SQLInputValue[]): ReturnType<StateFile['all']> {
-  for (;;) {
+  for (let readOnly = true; ;) {
     const revision = revisionOf(file);
     try {
       if (!isFilePresent(file)) return [];
       assertNotTruncated(file);
       const address = revision === undefined ? file : `${pathToFileURL(file).href}?immutable=1`;
-      using database = new DatabaseSync(address, { readOnly: true, timeout });
+      using database = new DatabaseSync(address, { readOnly, timeout });
       // A file that its writer has only just created has no tables, and so no rows.
       const isEmpty = isNew(database);
       if (!isEmpty) assertFormat(database, file);
       const rows = isEmpty ? [] : database.prepare(sql).all(...values);
       if (revision === undefined || revisionOf(file) === revision) return rows;
     } catch (error) {
-      if (revisionOf(file) === revision) throw isExportError(error) ? error : readError(file, error);
+      if (readOnly && isRollbackNeeded(error)) readOnly = false;
+      else if (revisionOf(file) === revision) throw isExportError(error) ? error : readError(file, error);
     }
   }
 }

@@ -1,7 +1,7 @@
 /** The file that page log, page metadata and notes share: who may use it, what survives a power loss, and what is refused. */
 
 import fs from 'node:fs';
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate } from 'node:timers/promises';
@@ -54,6 +54,22 @@ describe('a state file', () => {
       expect(await versionRead()).toBe(version);
       expect(await readdir(folder)).toEqual(['state.sqlite']);
     }
+  });
+
+  it('can be read and written after its writer was killed while it created the tables', async () => {
+    const { file: killed, folder } = await aStateFile();
+    const file = join(folder, 'copy.sqlite');
+    using writer = new DatabaseSync(killed);
+    // A small cache moves changes to the file before they are committed.
+    writer.exec('PRAGMA cache_size = 1; BEGIN IMMEDIATE; CREATE TABLE a (b TEXT); CREATE TABLE c (d TEXT)');
+    writer.exec('INSERT INTO a SELECT hex(randomblob(9999)) FROM sqlite_schema');
+    await copyFile(killed, file);
+    await copyFile(`${killed}-journal`, `${file}-journal`);
+    const { export: exportName } = anExportState();
+    using reader = openSqlitePageLog(file);
+    expect(await reader.exportState(exportName)).toBeUndefined();
+    using next = createSqlitePageLog(file);
+    expect(await next.replaceState(anExportState({ version: 1 }))).toBe(true);
   });
 
   it('can be written while another connection is reading', async () => {
