@@ -62,8 +62,15 @@ export function definitionOfState(definition: ExportDefinition, stateName: strin
 /** A person reads the list of runs, and each start reads the states of the parts before. */
 const maxParts = 1_000;
 
-/** The bounds of each run of a series, the oldest first. `each` is a duration, or `month`: a calendar month (UTC). */
-export function partsOf({ since, until }: Bounds, each: string): readonly Bounds[] {
+/** The bounds that a start names. `each` is a duration, or `month`: a calendar month (UTC). */
+interface NamedBounds extends Partial<Bounds> {
+  readonly each?: string | undefined;
+}
+
+/** The bounds of each run that a start begins, the oldest first; none if it does not name both bounds. */
+export function partsOf({ since, until, each }: NamedBounds): readonly Bounds[] {
+  if (since === undefined || until === undefined) return [];
+  if (each === undefined) return [{ since, until }];
   const parts: Bounds[] = [];
   for (let from = since; epochMsOf(from) < epochMsOf(until);) {
     const end = endOfPart(from, each);
@@ -92,16 +99,9 @@ export const isEach = (text: string): boolean => text === month || (durationSche
  */
 export function assertBoundable(
   { name, dates, lagMs }: Pick<ExportDefinition, 'name' | 'dates' | 'lagMs'>,
-  input: {
-    readonly since?: Instant | undefined;
-    readonly until?: Instant | undefined;
-    readonly each?: string | undefined;
-    readonly slice?: number | undefined;
-    readonly parallel?: number | undefined;
-  },
+  { since, until, each, slice, parallel }: NamedBounds & { readonly slice?: number; readonly parallel?: number },
   now: number,
 ): void {
-  const { since, until, each, slice, parallel } = input;
   const isSliced = slice !== undefined || (parallel ?? 1) > 1;
   if (dates.upperBound === undefined && (until !== undefined || isSliced)) {
     const wanted = until === undefined ? 'slices' : 'runs with an upper bound';
@@ -109,22 +109,15 @@ export function assertBoundable(
       `Export ${name} cannot have ${wanted}: its requests do not exclude reports from a date on. Set filterUntil of the service (--filter-until of local), or use {until} in its api`,
     ]);
   }
-  if (until === undefined) {
-    const problem = slice === undefined ? undefined : findDateProblem(dates, slice);
-    if (problem !== undefined) throw invalid([`slice: ${problem}`]);
-    return;
-  }
-  const problems = Object.entries({
-    since,
-    until,
-    slice,
-    each: each === month ? undefined : each && durationSchema.parse(each),
-  })
-    .map(([field, value]) => [field, value === undefined || value === '' ? undefined : findDateProblem(dates, value)])
-    .flatMap(([field, problem]) => (problem === undefined ? [] : [`${field}: ${problem}`]));
-  if (since !== undefined && epochMsOf(since) >= epochMsOf(until)) problems.push('until: must be after since');
+  const lengthMs = () => (each === month ? undefined : each && durationSchema.parse(each));
+  const values = until === undefined ? { slice } : { since, until, slice, each: lengthMs() };
+  const problems = Object.entries(values).flatMap(([field, value]) => {
+    const problem = value && findDateProblem(dates, value);
+    return problem ? [`${field}: ${problem}`] : [];
+  });
+  if (since && until && epochMsOf(since) >= epochMsOf(until)) problems.push('until: must be after since');
   const latest = now - lagMs;
-  if (epochMsOf(until) > latest) {
+  if (until !== undefined && epochMsOf(until) > latest) {
     const why = lagMs === 0 ? '' : ' less the lag of the export';
     problems.push(
       `until: must not be after ${instantOf(latest)}, which is now${why}: later reports would never be exported`,

@@ -47,11 +47,9 @@ export type JsonObject = { readonly [key: string]: JsonValue };
 
 export const described = <Schema extends z.ZodMiniType>(schema: Schema, description: string): Schema =>
   schema.check(z.describe(description));
-/** A string of a branded type. */
 const branded = <Type extends string>(pattern: RegExp) =>
   z.string().check(z.regex(pattern)) as unknown as z.ZodMiniType<Type, string>;
 
-/** `20261120T020000Z-1f3a5c`. */
 export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}$/;
 
 export const text = z.string();
@@ -170,7 +168,6 @@ export interface RequestDates {
   readonly upperBound?: string | undefined;
 }
 
-/** How pages are compressed in the store. */
 export type Compression = z.infer<typeof compression>;
 
 /** What is exported, under which name, and the limits of its runs. */
@@ -189,21 +186,17 @@ export interface ExportDefinition {
   readonly bounds?: Bounds | undefined;
   /** Whether a run without reports is published. In any case it moves the watermark. */
   readonly publishEmptyRuns: boolean;
-  /** Absent: nothing. */
-  readonly expect?: ReportExpectations | undefined;
+  readonly expect?: {
+    /** A run with fewer reports fails, and is not published. */
+    readonly minReports?: number | undefined;
+    /** If no run has had reports for so long, someone should know. */
+    readonly reportsEveryMs?: number | undefined;
+  };
   /** The root of every page. Absent: that of the runs before; the first run may have any. */
   readonly documentRoot?: DocumentRoot | undefined;
   /** Of the pages of new runs. Absent: they are not compressed. */
   readonly compression?: Compression | undefined;
   readonly limits: RunLimits;
-}
-
-/** What runs should find. */
-interface ReportExpectations {
-  /** A run with fewer reports fails, and is not published. */
-  readonly minReports?: number | undefined;
-  /** If no run has had reports for so long, someone should know. */
-  readonly reportsEveryMs?: number | undefined;
 }
 
 export interface RunLimits {
@@ -335,7 +328,6 @@ export type RunTotals = Pick<RunResult, keyof typeof totals>;
 
 export const zeroTotals: RunTotals = { pages: 0, reports: 0, bytes: 0 };
 
-/** The totals of several slices. */
 export const sumTotals = (all: readonly RunTotals[]): RunTotals =>
   all.reduce((sum, each) => ({ pages: sum.pages + each.pages, ...addPage(sum, each) }), zeroTotals);
 

@@ -4,7 +4,6 @@
  */
 
 import type {
-  Compression,
   Cursor,
   ExportDefinition,
   ExportRequest,
@@ -131,21 +130,11 @@ export interface StoreReader extends Pick<PageStore, 'find' | 'list' | 'locate'>
   listFolders(folder: string): AsyncIterable<string>;
 }
 
-/** An object in a listing: a page, a manifest or a foreign object. */
-export interface ListedObject extends Pick<StoredPage, 'revision'> {
-  readonly key: string;
-  /** The size of the object. */
-  readonly bytes: number;
-}
+/** An object in a listing: a page, a manifest or a foreign object. `bytes` is the size of the object, also if it is compressed. */
+export type ListedObject = Pick<StoredPage, 'key' | 'bytes' | 'revision'>;
 
-export interface PageIdentity extends SliceRef {
-  readonly key: string;
-  readonly run: RunId;
-  readonly page: number;
-  readonly cursor: Cursor | null;
-  /** That of the run. */
-  readonly compression?: Compression;
-}
+/** What is known of a page before it is requested. */
+export type PageIdentity = SliceRef & Pick<PageEntry, 'key' | 'run' | 'page' | 'cursor' | 'compression'>;
 
 /**
  * Stores the state of each export and the progress of each run. Reads are strongly consistent.

@@ -61,15 +61,14 @@ const overlapError = (name: string, run: string, { since, until }: Bounds): Expo
  * @throws ConfigurationError with a line for each problem, by its option
  */
 function partsToStart(definition: ExportDefinition, request: StartRequest, now: number): readonly Bounds[] {
-  const { since, until, each, slice } = request;
+  const { slice } = request;
   try {
     assertBoundable(
       definition,
       { ...request, slice: slice === undefined ? undefined : durationSchema.parse(slice) },
       now,
     );
-    if (since === undefined || until === undefined) return [];
-    return each === undefined ? [{ since, until }] : partsOf({ since, until }, each);
+    return partsOf(request);
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError')) throw error;
     const lines = error.message.split('; ').map((line) => (/^[a-z]+: /.test(line) ? `--${line}` : line));

@@ -3,7 +3,7 @@
 import { isExportError } from '../core/errors.ts';
 import { type Cursor, type ExportState, emptyState, type Instant, type Run, type RunId } from '../core/model.ts';
 import type { PageRequest, SliceCounts, StoreReader } from '../core/ports.ts';
-import { progressOf, type RunProgress } from '../core/run-progress.ts';
+import type { RunProgress } from '../core/run-progress.ts';
 import { slicesOf } from '../core/slices.ts';
 import { type BeginRunDependencies, decide, definitionFor } from '../core/steps/begin-run.ts';
 import { parseStartInput } from '../core/steps/start-input.ts';
@@ -51,15 +51,14 @@ export async function planRun(deps: PlanDependencies, request: StartRequest = {}
     state = (await log.exportState(definition.stateName)) ?? emptyState(definition.stateName);
     const { result } = await decide({ ...deps, definition }, state, input, plannedExecution);
     if (result.act === 'skip') return { act: 'skip', reason: result.reason };
-    const { act, run } = result;
-    const progress = result.act === 'start' ? progressOf(run, 0, []) : result.progress;
+    const { act, run, progress } = result;
     // A new run has no pages.
     const store = act === 'start' ? { find: async () => undefined } : deps.store;
     const { next, unlogged } = await findNextPage(store, run, progress);
     const { since, until = null, bounded = false, slices } = run;
     return {
       act,
-      reason: result.act === 'start' ? result.reason : reasonToResume(run, state, unlogged),
+      reason: result.reason ?? reasonToResume(run, state, unlogged),
       run: act === 'start' ? null : run.run,
       abandons: act === 'start' ? (state.active?.run ?? null) : null,
       since,

@@ -38,7 +38,7 @@ export function decodePageMetadata(
   { checksum, ...fields }: Readonly<Record<string, unknown>>,
   nextCursor = fields.nextCursor,
 ): PageMetadata {
-  return parsePageMetadata(() => ({ value: { ...fields, key, nextCursor }, checksum }));
+  return parsePageMetadata({ ...fields, key, nextCursor }, checksum);
 }
 
 /** As JSON, two cursors of this length, a document root and all other metadata fit into the 2 KB of S3. */

@@ -34,24 +34,7 @@ export function byStep<Value>(make: (step: StepName) => Value): Readonly<Record<
   return Object.fromEntries(stepNames.map((step) => [step, make(step)])) as Record<StepName, Value>;
 }
 
-export type StateName =
-  | StepName
-  | 'HasWork'
-  | 'NextAction'
-  | 'WaitForService'
-  | 'WaitForSlot'
-  | 'ContinueInNewExecution'
-  | 'IsPublished'
-  | 'AnnounceCompleted'
-  | 'AnnouncePart'
-  | 'StartNextPart'
-  | 'UnknownAction'
-  | 'FailureNotRecorded'
-  | 'AnnounceFailed'
-  | 'Skipped'
-  | 'Continued'
-  | 'Completed'
-  | 'Failed';
+export type StateName = keyof ReturnType<typeof stateMachine>['States'];
 
 /** The values that a deployment provides. Each may be a placeholder such as `${BeginRunArn}`. */
 export interface DefinitionSubstitutions {
@@ -73,7 +56,7 @@ export const detailTypes = { completed: 'Report Export Completed', failed: 'Repo
 /** The version of the event detail's schema (`../storage/published-schemas.ts`). */
 const eventVersion = 1;
 
-export function stateMachine(binding: DefinitionSubstitutions): StateMachine<StateName> {
+export function stateMachine(binding: DefinitionSubstitutions) {
   return {
     Comment: 'Exports reports: one or more pages per iteration, while the service returns a cursor',
     StartAt: 'BeginRun',
@@ -91,18 +74,8 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         continue: 'ContinueInNewExecution',
         finish: 'FinishRun',
       }),
-      WaitForService: {
-        Type: 'Wait',
-        Comment: "Waits at least the service's Retry-After",
-        SecondsPath: '$.waitSeconds',
-        Next: 'ExportPage',
-      },
-      WaitForSlot: {
-        Type: 'Wait',
-        Comment: 'Waits for its turn, while other exports request as many pages as maxConcurrentPages allows',
-        SecondsPath: '$.waitSeconds',
-        Next: 'ExportPage',
-      },
+      WaitForService: wait("Waits at least the service's Retry-After"),
+      WaitForSlot: wait('Waits for its turn, while other exports request as many pages as maxConcurrentPages allows'),
       ContinueInNewExecution: startExecution(
         binding,
         'The history of an execution is limited to 25,000 events, so a long run continues in another one. Retries start the same one',
@@ -193,7 +166,7 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         CausePath: '$.Cause',
       },
     },
-  };
+  } satisfies StateMachine<string>;
 }
 
 /**
@@ -221,7 +194,7 @@ function step(
   binding: DefinitionSubstitutions,
   name: StepName,
   comment: string,
-  next: StateName,
+  next: string,
   more: Template = {},
 ): TaskState {
   return {
@@ -245,7 +218,7 @@ const startExecution = (
   binding: DefinitionSubstitutions,
   comment: string,
   parameters: Template,
-  next: StateName,
+  next: string,
 ): TaskState => ({
   Type: 'Task',
   Comment: comment,
@@ -258,11 +231,18 @@ const startExecution = (
   Next: next,
 });
 
+const wait = (comment: string): State => ({
+  Type: 'Wait',
+  Comment: comment,
+  SecondsPath: '$.waitSeconds',
+  Next: 'ExportPage',
+});
+
 function integration({ partition }: DefinitionSubstitutions, name: string): string {
   return `arn:${partition}:states:::${name}`;
 }
 
-function choice(next: Readonly<Record<string, StateName>>): State {
+function choice(next: Readonly<Record<string, string>>): State {
   return {
     Type: 'Choice',
     Choices: Object.entries(next).map(([value, state]) => ({
@@ -271,11 +251,11 @@ function choice(next: Readonly<Record<string, StateName>>): State {
       Next: state,
     })),
     // Without it, the execution would fail without an event and without a record of the failure.
-    Default: 'UnknownAction' satisfies StateName,
+    Default: 'UnknownAction',
   };
 }
 
-const announceCompleted = (binding: DefinitionSubstitutions, next: StateName): TaskState =>
+const announceCompleted = (binding: DefinitionSubstitutions, next: string): TaskState =>
   sendEvent(binding, detailTypes.completed, { 'export.$': '$.export', 'result.$': '$' }, [failRun], next);
 
 function sendEvent(
@@ -283,7 +263,7 @@ function sendEvent(
   detailType: string,
   detail: Template,
   catchers: readonly Catcher[],
-  next: StateName,
+  next: string,
 ): TaskState {
   return {
     Type: 'Task',

@@ -65,8 +65,7 @@ export async function beginRun(
     emit({ event: 'run-skipped', export: definition.name, reason });
     return { next: 'skip', export: stateName, reason, done };
   }
-  const { act, run } = decision;
-  const progress = act === 'start' ? progressOf(run, 0, []) : decision.progress;
+  const { act, run, progress } = decision;
   const { page, slices } = loopOf(run, progress);
   emit({
     event: act === 'start' ? 'run-started' : 'run-resumed',
@@ -111,11 +110,8 @@ export async function definitionFor(
 }
 
 /** The bounded runs that a start exports, the oldest first. None if it is a regular start, or names the state of one bounded run. */
-function boundedParts(definition: ExportDefinition, { since, until, each }: StartInput): readonly ExportDefinition[] {
-  if (since === undefined || until === undefined || definition.bounds !== undefined) return [];
-  const parts = each === undefined ? [{ since, until }] : partsOf({ since, until }, each);
-  return parts.map((bounds) => boundedDefinition(definition, bounds));
-}
+const boundedParts = (definition: ExportDefinition, input: StartInput): readonly ExportDefinition[] =>
+  definition.bounds === undefined ? partsOf(input).map((bounds) => boundedDefinition(definition, bounds)) : [];
 
 /** What the execution with this start input has begun: of a series, the run that it owns. */
 export async function startedDefinition(
@@ -140,9 +136,13 @@ export async function startedDefinition(
 /** What an execution does, before it is recorded. */
 export type Decision =
   | ({ readonly act: 'skip' } & SkippedStart)
-  /** `reason` is why the run starts at its `since`. */
-  | { readonly act: 'start'; readonly run: Run; readonly reason: string }
-  | { readonly act: 'resume'; readonly run: Run; readonly progress: RunProgress };
+  | {
+      readonly act: 'start' | 'resume';
+      readonly run: Run;
+      readonly progress: RunProgress;
+      /** Why a new run starts at its `since`. */
+      readonly reason?: string;
+    };
 
 /**
  * What `execution` would do in this state, and the state it would leave. Only reads.
@@ -237,9 +237,7 @@ function seriesOf({ until, each, again, parallel, slice }: StartInput, before?: 
   };
 }
 
-const skip = (reason: string, done?: true) => ({
-  result: { act: 'skip', reason, done } satisfies Decision as Decision,
-});
+const skip = (reason: string, done?: true): StateChange<Decision> => ({ result: { act: 'skip', reason, done } });
 
 /**
  * Begins a run, unless this execution has begun one before. A suspended invocation may resume after its execution has ended, and no
@@ -288,7 +286,7 @@ async function start(
     recentExecutions: withExecution(state, execution),
     lastAbandoned: undefined,
   };
-  return { change, result: { act: 'start', run, reason } satisfies Decision as Decision };
+  return { change, result: { act: 'start', run, progress: progressOf(run, 0, []), reason } };
 }
 
 /** An operator may have named the `since` of the replaced run. It stays, unless the start or another selection of reports says otherwise. */
@@ -331,13 +329,10 @@ async function assertNotEnded(
   );
 }
 
-async function resume(deps: DecideDependencies, state: ExportState, run: Run) {
+async function resume(deps: DecideDependencies, state: ExportState, run: Run): Promise<StateChange<Decision>> {
   const result: Decision = { act: 'resume', run, progress: await readProgress(deps.log, run) };
-  if (run === state.active) return { result };
-  return {
-    change: { ...state, active: run, lastScheduledTime: newestScheduledTime(run.scheduledTime, state) },
-    result,
-  };
+  const taken = { ...state, active: run, lastScheduledTime: newestScheduledTime(run.scheduledTime, state) };
+  return { change: run === state.active ? undefined : taken, result };
 }
 
 /** The scheduler repeats a start for an hour at most. A time that is later than this was not sent by a schedule, and blocks none. */

@@ -29,7 +29,7 @@ import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from '
 
 type PipelineDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
 
-export interface PagePipeline extends Omit<RequestLimits, 'invocation'> {
+interface PagePipeline extends RequestLimits, Required<Pick<Invocation, 'maxInFlight' | 'hasTime' | 'signal'>> {
   readonly run: Run;
   /** The slice of the run whose pages are exported. */
   readonly slice: Slice;
@@ -69,9 +69,9 @@ interface Predecessor {
   readonly logged: Promise<PageEntry | undefined>;
 }
 
-function committedPredecessor(entry: PageEntry | undefined): Predecessor {
-  const committed = Promise.resolve(entry);
-  return { stored: committed, logged: committed };
+function committed(entry: PageEntry | undefined): Predecessor {
+  const logged = Promise.resolve(entry);
+  return { stored: logged, logged };
 }
 
 /**
@@ -79,24 +79,17 @@ function committedPredecessor(entry: PageEntry | undefined): Predecessor {
  * page. When it settles, nothing is in flight any more.
  * @throws what prevented a page; those before it are logged
  */
-export async function exportPages(
-  deps: PipelineDependencies,
-  pipeline: PagePipeline,
-  invocation: Invocation,
-): Promise<PageEntry> {
-  const { run, slice, execution, checkExisting } = pipeline;
-  const fetchPage = pageFetcher(deps, run, slice, { ...pipeline, invocation });
-  const { maxInFlight = 2, signal: interruption } = invocation;
-  const lastPage = (pipeline.lastLogged?.page ?? 0) + pipeline.maxPages;
-  const hasTime = () => invocation.hasTime?.() ?? true;
+export async function exportPages(deps: PipelineDependencies, pipeline: PagePipeline): Promise<PageEntry> {
+  const { run, slice, execution, lastLogged, hasTime, signal: interruption } = pipeline;
+  const fetchPage = pageFetcher(deps, run, slice, pipeline);
+  const lastPage = (lastLogged?.page ?? 0) + pipeline.maxPages;
   /** Oldest first. */
   const inFlight: PageTask[] = [];
 
-  const interrupt = () => cancelAll(inFlight, interruption?.reason);
-  interruption?.addEventListener('abort', interrupt);
+  const interrupt = () => cancelAll(inFlight, interruption.reason);
+  interruption.addEventListener('abort', interrupt);
   try {
-    const first = committedPredecessor(pipeline.lastLogged);
-    inFlight.push(startTask(pipeline.lastLogged, first, { isFirst: true, checkExisting }));
+    inFlight.push(startTask(lastLogged, committed(lastLogged), pipeline.checkExisting));
     for (;;) {
       const [task] = inFlight as [PageTask];
       const entry = await task.logged;
@@ -108,14 +101,13 @@ export async function exportPages(
       if (inFlight.length === 0) {
         if (!hasTime()) return entry;
         // The page just logged was adopted, so the attempt that stored it may have stored the next one, too.
-        const options = { isFirst: false, checkExisting: true };
-        inFlight.push(startTask(entry, committedPredecessor(entry), options));
+        inFlight.push(startTask(entry, committed(entry), true));
       }
       prefetch();
     }
   } finally {
     await drain();
-    interruption?.removeEventListener('abort', interrupt);
+    interruption.removeEventListener('abort', interrupt);
   }
 
   /** Requests the page after the newest in flight, if its cursor is known and there is capacity and time. */
@@ -123,9 +115,8 @@ export async function exportPages(
     const newest = inFlight.at(-1);
     if (newest?.nextCursor == null || newest.cancellation.signal.aborted) return;
     const { page } = newest.identity;
-    if (inFlight.length >= maxInFlight || page >= lastPage || !hasTime()) return;
-    const options = { isFirst: false, checkExisting: false };
-    inFlight.push(startTask({ page, nextCursor: newest.nextCursor }, newest, options));
+    if (inFlight.length >= pipeline.maxInFlight || page >= lastPage || !hasTime()) return;
+    inFlight.push(startTask({ page, nextCursor: newest.nextCursor }, newest, false));
   }
 
   /** Cancels what is in flight and waits until nothing is. */
@@ -140,20 +131,20 @@ export async function exportPages(
   function startTask(
     previous: Pick<PageEntry, 'page' | 'nextCursor'> | undefined,
     predecessor: Predecessor,
-    { isFirst, checkExisting }: { readonly isFirst: boolean; readonly checkExisting: boolean },
+    checkExisting: boolean,
   ): PageTask {
     const page = (previous?.page ?? 0) + 1;
-    const { compression } = run;
     const cursor = previous?.nextCursor ?? null;
     const ref = { page, slice: slice.slice, attempt: slice.attempt };
-    const identity: PageIdentity = { key: pageKey(run, ref), run: run.run, ...ref, cursor, compression };
+    const key = pageKey(run, ref);
+    const identity: PageIdentity = { key, run: run.run, ...ref, cursor, compression: run.compression };
     const label = `${describePage(ref)} of run ${run.run}`;
     const cancellation = new AbortController();
     const { signal } = cancellation;
-    if (interruption?.aborted) cancellation.abort(interruption.reason);
+    if (interruption.aborted) cancellation.abort(interruption.reason);
 
     // Read while the request is under way. The first page was checked before the pipeline started.
-    const owned = isFirst ? undefined : assertStillOwned();
+    const owned = previous === lastLogged ? undefined : assertStillOwned();
     const mayStore = Promise.all([predecessor.stored, owned]).then(([entry]) => {
       const continues = entry === undefined || hasNextPage(entry);
       if (!continues || (entry?.nextCursor ?? null) !== identity.cursor) throw notContinued(identity);

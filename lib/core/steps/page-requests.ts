@@ -18,8 +18,7 @@ export interface Backoff {
   until: number;
 }
 
-export interface RequestLimits {
-  readonly invocation: Pick<Invocation, 'retryAfterDeadline'>;
+export interface RequestLimits extends Pick<Invocation, 'retryAfterDeadline'> {
   readonly backoff: Backoff;
   /** Taken for each request. Absent: any number of pages may be requested. */
   readonly slot?: HeldSlot | undefined;
@@ -46,7 +45,7 @@ export function pageFetcher(
   { definition, service, runtime, emit }: PageRequestsDependencies,
   run: Run,
   slice: Slice,
-  { invocation: { retryAfterDeadline = 0 }, backoff, slot }: RequestLimits,
+  { retryAfterDeadline = 0, backoff, slot }: RequestLimits,
 ): FetchPage {
   const { monotonicNow } = runtime;
   // Another request may receive a Retry-After while this one waits for its slot, or reads its credentials.

@@ -48,19 +48,20 @@ const fields = {
     .check(z.minimum(0, 'must not be negative'), z.maximum(1_000, 'must be at most 1000')),
 };
 /** An unknown field is probably mistyped, and ignoring it would start another run than the operator intended. */
-const startInputSchema = z.partial(z.strictObject(fields)).check(
+export const startInputSchema = z.partial(z.strictObject(fields)).check(
   z.refine(({ since, until }) => until === undefined || since !== undefined, {
     path: ['until'],
     error: 'needs since: a run with an upper bound has both',
   }),
-  z.refine(({ each, until }) => each === undefined || until !== undefined, {
-    path: ['each'],
-    error: 'needs since and until',
-  }),
-  z.refine(({ again, until }) => again !== true || until !== undefined, {
-    path: ['again'],
-    error: 'needs since and until',
-  }),
+  ...(['each', 'again'] as const).map((field) =>
+    z.refine<{ readonly [name in 'each' | 'again' | 'until']?: unknown }>(
+      (input) => !input[field] || input.until !== undefined,
+      {
+        path: [field],
+        error: 'needs since and until',
+      },
+    ),
+  ),
 );
 /**
  * The state machine writes this input for its next execution. After a rollback of the deployment, the execution before may
@@ -68,7 +69,6 @@ const startInputSchema = z.partial(z.strictObject(fields)).check(
  */
 const continuationSchema = z.partial(z.object(fields));
 export type StartInput = z.infer<typeof startInputSchema>;
-export { startInputSchema };
 
 /** @throws ConfigurationError that names every problem of the input */
 export function parseStartInput(input: unknown): StartInput {

@@ -5,7 +5,7 @@
 
 import { assertRootOfResponse, type ExpectedRoot } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
-import { type Invocation, refOf, type Run } from '../model.ts';
+import { refOf, type Run } from '../model.ts';
 import { sliceOf } from '../slices.ts';
 import type { FetchOptions } from '../ports.ts';
 import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
@@ -20,14 +20,14 @@ export async function proveUpperBound(
   deps: PageRequestsDependencies,
   run: Run,
   expected: ExpectedRoot | undefined,
-  limits: RequestLimits & { readonly invocation: { readonly signal: AbortSignal } & Invocation },
+  limits: RequestLimits & { readonly signal: AbortSignal },
 ): Promise<ExpectedRoot | undefined> {
   const { until: at } = sliceOf(run, 1);
   if (at === undefined) return expected;
   const empty = { ...refOf(run), since: at, until: at };
   const fetchPage = pageFetcher(deps, withSmallPages(run), empty, limits);
   const label = `the empty interval from ${at} to ${at}, before page 1 of run ${run.run}`;
-  const fetch = () => fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal: limits.invocation.signal });
+  const fetch = () => fetchPage({ page: 1, cursor: null, label }, { sink: discard, signal: limits.signal });
   const isRejection = (error: unknown) => isExportError(error, 'RequestRejectedError');
   try {
     // Twice: the rejection may be that of a gateway.

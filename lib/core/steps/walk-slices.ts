@@ -94,7 +94,7 @@ export async function walkSlices(
   let root = options.firstRoot;
   // The pages of other slices fill the time for which a page of this one is awaited.
   const inFlight = run.slices === undefined ? maxInFlight : Math.max(2, Math.floor(maxInFlight / parallel));
-  const invocation = { ...options, signal, hasTime, maxInFlight: inFlight };
+  const ofEach = { ...options, signal, hasTime, maxInFlight: inFlight, backoff };
 
   const open = before.slices.filter(({ last }) => !isDone(last));
   let mayBegin = true;
@@ -118,23 +118,16 @@ export async function walkSlices(
   async function walk({ slice, last }: SliceProgress, slot: HeldSlot | undefined): Promise<boolean> {
     try {
       if (last !== undefined) assertContinues(definition, last);
-      const logged = await exportPages(
-        deps,
-        {
-          run: current,
-          slice,
-          execution,
-          lastLogged: last,
-          checkExisting: options.checkExisting,
-          firstRoot: root,
-          delays: options.delays,
-          backoff,
-          slot,
-          maxPages: Math.min(pagesPerInvocation, maxPages - progress().totals.pages),
-          onLogged: noteLogged(slice),
-        },
-        invocation,
-      );
+      const logged = await exportPages(deps, {
+        ...ofEach,
+        run: current,
+        slice,
+        lastLogged: last,
+        firstRoot: root,
+        slot,
+        maxPages: Math.min(pagesPerInvocation, maxPages - progress().totals.pages),
+        onLogged: noteLogged(slice),
+      });
       if (isDone(logged)) return true;
       assertContinues(definition, logged);
       return false;
@@ -203,7 +196,7 @@ export async function walkSlices(
   if (before.totals.pages === 0 && (run.slices !== undefined || run.bounded)) {
     try {
       // Its slot is still held for the first page: an export that waited for a slot again would have to prove the upper bound again.
-      root = await proveUpperBound(deps, run, root, { invocation, backoff, slot: held[0] });
+      root = await proveUpperBound(deps, run, root, { ...ofEach, slot: held[0] });
     } catch (error) {
       await held[0]?.release();
       setAside(sliceOf(run, 1), error);

@@ -99,11 +99,9 @@ export function parsePageEntry(
   }
 }
 
-/** The metadata of a page, from what `read` returns. @throws Error that says why it is not as it was written */
-export function parsePageMetadata(read: () => { readonly value: unknown; readonly checksum: unknown }): PageMetadata {
-  const { value, checksum } = read();
-  return parseValue(metadataSchema, value, checksum);
-}
+/** The metadata of a page. @throws Error that says why it is not as it was written */
+export const parsePageMetadata = (value: unknown, checksum: unknown): PageMetadata =>
+  parseValue(metadataSchema, value, checksum);
 
 /** The sequence in the text of a `latest.json`, or 0 if there is none: then any pointer may replace it. */
 export function sequenceOfPointer(text: string): number {

@@ -36,7 +36,7 @@ export function pageMetadataIn({ file, all, write }: StateFile) {
         if (!existsSync(file)) throw new Error('the file does not exist');
         const [row] = all(select, key, sha256);
         if (row === undefined) throw new Error(noEntry);
-        const page = parsePageMetadata(() => ({ value: JSON.parse(String(row.metadata)), checksum: row.checksum }));
+        const page = parsePageMetadata(JSON.parse(String(row.metadata)), row.checksum);
         const stored = objectDigest(page);
         if (key !== page.key || bytes !== stored.bytes || sha256 !== stored.sha256) {
           throw new Error(`the entry describes ${stored.bytes} bytes of ${page.key}`);

@@ -18,14 +18,9 @@ function requesters(script: NonNullable<BenchOptions['script']>) {
   const backoff = { until: 0 };
   const { monotonicNow } = bench.deps.runtime;
   const fetch = (slice: number, { signal = new AbortController().signal, waitMs = 0 } = {}) => {
-    const invocation = { retryAfterDeadline: monotonicNow() + waitMs };
-    return pageFetcher(bench.deps, run, sliceOf(run, slice), { invocation, backoff })(
-      { ...aPageIdentity(), label: 'page' },
-      {
-        sink: discard,
-        signal,
-      },
-    );
+    const limits = { retryAfterDeadline: monotonicNow() + waitMs, backoff };
+    const fetchPage = pageFetcher(bench.deps, run, sliceOf(run, slice), limits);
+    return fetchPage({ ...aPageIdentity(), label: 'page' }, { sink: discard, signal });
   };
   return { bench, fetch, backoffSeconds: () => (backoff.until - monotonicNow()) / 1_000 };
 }
