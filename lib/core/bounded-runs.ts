@@ -6,7 +6,7 @@
  */
 
 import { ExportError } from './errors.ts';
-import type { Bounds, ExportDefinition, Instant, RequestDates } from './model.ts';
+import type { Bounds, ExportDefinition, Instant, RequestDates, Run } from './model.ts';
 import { durationSchema, epochMsOf, instantOf, instantSchema } from './timestamps.ts';
 
 /**
@@ -30,15 +30,13 @@ export function parseBoundedStateName(name: string): { readonly export: string; 
 }
 
 /** The name of the state that the run belongs to. */
-export const stateNameOfRun = (run: {
-  readonly export: string;
-  readonly since?: Instant | null | undefined;
-  readonly until?: Instant | null | undefined;
-  readonly bounded?: boolean | undefined;
-}): string =>
-  run.bounded && run.since && run.until
-    ? boundedStateName(run.export, { since: run.since, until: run.until })
-    : run.export;
+export const stateNameOfRun = ({
+  export: exportName,
+  since,
+  until,
+  bounded,
+}: Pick<Run, 'export' | 'since' | 'until' | 'bounded'>): string =>
+  bounded && until ? boundedStateName(exportName, { since, until }) : exportName;
 
 /** The definition of bounded runs of an export. What regular runs must find, and how many pages they may have, says nothing about them. */
 export function boundedDefinition(definition: ExportDefinition, bounds: Bounds): ExportDefinition {

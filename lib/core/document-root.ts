@@ -10,7 +10,7 @@
 import { hash } from 'node:crypto';
 import { ExportError } from './errors.ts';
 import type { DocumentRoot, ExportDefinition, ExportState, PageEntry, Run } from './model.ts';
-import type { PageIdentity, PageLog, ReceivedPage } from './ports.ts';
+import type { PageLog, ReceivedPage } from './ports.ts';
 
 /** Every store can keep it, the metadata of S3 included: a hash stands for a name that is long, or not printable ASCII. */
 export const asDocumentRoot = (name: string): DocumentRoot =>
@@ -31,16 +31,11 @@ export function rootOfColumns(row: string): DocumentRoot {
   return `${columns}${beginning}... sha256-${hash('sha256', row)}` as DocumentRoot;
 }
 
-interface RootKind {
-  /** What a root is called in messages. */
-  readonly noun: string;
-  readonly setting: string;
-}
+/** `noun` is what a root is called in messages. */
+const rootElement = { noun: 'root element', setting: 'service.rootElement' };
+const firstRow = { noun: 'columns', setting: 'api.page.columns' };
 
-const rootElement: RootKind = { noun: 'root element', setting: 'service.rootElement' };
-const firstRow: RootKind = { noun: 'columns', setting: 'api.page.columns' };
-
-const kindOf = (root: DocumentRoot): RootKind => (root.startsWith(columns) ? firstRow : rootElement);
+const kindOf = (root: DocumentRoot) => (root.startsWith(columns) ? firstRow : rootElement);
 
 /** The root without its prefix `columns`. */
 const nameOf = (root: DocumentRoot): string => (kindOf(root) === firstRow ? root.slice(columns.length) : root);
@@ -69,12 +64,9 @@ export function rootOfFirstPage(
 
 /** The expected root of the page after `page`; undefined if the format has none. */
 export const rootAfter = (
-  { page, documentRoot: root }: RootOfPage,
+  { page, documentRoot: root }: Pick<PageEntry, 'page' | 'documentRoot'>,
   reason = `page ${page} has it`,
 ): ExpectedRoot | undefined => (root === null ? undefined : { root, reason });
-
-type RootOfPage = Pick<PageEntry, 'page' | 'documentRoot'>;
-type PageOfRun = Pick<PageIdentity, 'page' | 'run'>;
 
 /**
  * Returns what the response after this one must have.
@@ -108,7 +100,7 @@ export async function rootOfFirstProbe(
 
 /** @throws ContractError if a page that an earlier attempt has stored has another root than expected */
 export function assertRootOfStored(
-  { page, run, documentRoot: root }: PageOfRun & RootOfPage,
+  { page, run, documentRoot: root }: Pick<PageEntry, 'page' | 'run' | 'documentRoot'>,
   expected: ExpectedRoot | undefined,
 ): void {
   const other = findOther(root, expected);

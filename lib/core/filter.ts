@@ -7,21 +7,22 @@ import { epochMsOf, instantOf } from './timestamps.ts';
 export const filterOf = ({ filter, api }: Pick<ExportRequest, 'filter' | 'api'>, since: Instant): JsonObject =>
   api.pagination === undefined ? filterSince(filter, since) : filter;
 
-/** `filter` with `date.gte` set to the second of `since`. Other conditions on the date stay. */
-export function filterSince(filter: JsonObject, since: Instant): JsonObject {
-  const { date } = filter;
-  return { ...filter, date: { ...(isObject(date) ? date : {}), gte: secondOf(since) } };
-}
+/** `filter` with `date.gte` set to the second of `since`. */
+export const filterSince = (filter: JsonObject, since: Instant): JsonObject =>
+  withDate(filter, { gte: secondOf(since) });
 
 /** The contract shows whole seconds only. Rounded down, so that no report since the instant is left out. */
 export const secondOf = (instant: Instant): Instant => instantOf(Math.floor(epochMsOf(instant) / 1_000) * 1_000);
 
-/** `filter` with the condition that `filterUntil` names, such as `date.lt`, set to `until`. Other conditions on the date stay. */
-export function filterBefore(filter: JsonObject, filterUntil: string, until: JsonValue): JsonObject {
+/** `filter` with the condition that `filterUntil` names, such as `date.lt`, set to `until`. */
+export const filterBefore = (filter: JsonObject, filterUntil: string, until: JsonValue): JsonObject =>
+  withDate(filter, { [filterUntil.slice('date.'.length)]: until });
+
+/** Other conditions on the date stay. */
+function withDate(filter: JsonObject, condition: JsonObject): JsonObject {
   const { date } = filter;
-  return { ...filter, date: { ...(isObject(date) ? date : {}), [filterUntil.slice('date.'.length)]: until } };
+  return { ...filter, date: { ...(isObject(date) ? date : {}), ...condition } };
 }
 
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+const isObject = (value: JsonValue | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

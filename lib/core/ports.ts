@@ -100,9 +100,7 @@ export interface PageStore {
    * `hasBegun` returns false for its sequence: then no run can have written it, and it is replaced.
    */
   putLatest(key: string, latest: LatestPointer, hasBegun: (sequence: number) => Promise<boolean>): Promise<void>;
-  /**
-   * The objects directly in `folder`, in any order, streamed. Includes every write that has resolved.
-   */
+  /** The objects directly in `folder`, in any order, streamed. Includes every write that has resolved. */
   list(folder: string): AsyncIterable<ListedObject>;
   /** The address of `key` for messages: a path or an `s3://` URL. */
   locate(key: string): string;

@@ -28,14 +28,12 @@ export interface SlotStore {
 export interface SlotState {
   /** 1 for the first state ever written. Each replacement adds one. */
   readonly version: number;
-  readonly holders: readonly SlotHolder[];
-}
-
-interface SlotHolder {
-  /** Random, unique to one call of `acquire`. */
-  readonly id: string;
-  /** When others may use the slot if it is not returned, in seconds since the epoch. */
-  readonly expiresAt: number;
+  readonly holders: readonly {
+    /** Random, unique to one call of `acquire`. */
+    readonly id: string;
+    /** When others may use the slot if it is not returned, in seconds since the epoch. */
+    readonly expiresAt: number;
+  }[];
 }
 
 /** How much the clocks of two functions may differ. */

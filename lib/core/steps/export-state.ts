@@ -31,19 +31,16 @@ const maxAttempts = 20;
 
 /**
  * Applies `decide` to the current state, and returns its result once the change is stored. `decide` may be called several
- * times, the first time with `known`, a state that was read before, if there is one. An export without a state yet has
- * {@link emptyState}.
+ * times. An export without a state yet has {@link emptyState}.
  * @throws ServiceUnavailableError if the state changes concurrently at every attempt
  */
 export async function updateState<Result>(
   log: PageLog,
   stateName: string,
   decide: (state: ExportState) => Promise<StateChange<Result>> | StateChange<Result>,
-  known?: ExportState,
 ): Promise<Result> {
   for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
-    const isKnown = known !== undefined && attempt === 0;
-    const state = isKnown ? known : ((await log.exportState(stateName)) ?? emptyState(stateName));
+    const state = (await log.exportState(stateName)) ?? emptyState(stateName);
     const { change, result } = await decide(state);
     if (change === undefined || (await log.replaceState({ ...change, version: state.version + 1 }))) return result;
   }

@@ -39,7 +39,14 @@ interface FinishRunCommand {
  * @throws RunSupersededError if the execution does not own the run
  */
 export async function finishRun(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
-  const completed = (await findCompleted(deps, command)) ?? (await publishOnce(deps, command));
+  const completed =
+    (await findCompleted(deps, command)) ??
+    (await publish(deps, command).catch(async (error: unknown) => {
+      // A concurrent invocation of the same execution may have completed the run first.
+      const other = isExportError(error, 'RunSupersededError') ? await findCompleted(deps, command) : undefined;
+      if (other === undefined) throw error;
+      return other;
+    }));
   const { result, completedAt } = completed;
   const isExpecting = deps.definition.expect?.reportsEveryMs !== undefined;
   const ms = isExpecting ? msWithoutReports(completed, epochMsOf(completedAt)) : undefined;
@@ -57,17 +64,6 @@ async function findCompleted(
 ): Promise<Completed | undefined> {
   const completed = (await log.exportState(definition.stateName))?.lastCompleted;
   return completed?.execution === execution && completed.result.run === run ? completed : undefined;
-}
-
-async function publishOnce(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
-  try {
-    return await publish(deps, command);
-  } catch (error) {
-    // A concurrent invocation of the same execution may have completed the run first.
-    const completed = isExportError(error, 'RunSupersededError') ? await findCompleted(deps, command) : undefined;
-    if (completed === undefined) throw error;
-    return completed;
-  }
 }
 
 async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
@@ -155,16 +151,11 @@ function updateLatestPointer(
   return store.putLatest(latestKey(name), latest, hasBegun);
 }
 
-interface LoggedRun {
-  readonly run: CompletedRun;
-  readonly content: RunContent;
-}
-
 /** Decides once how the run completes. The export's settings may change before a later attempt. */
 function setCompletion(
   { definition, log, runtime }: FinishRunDependencies,
   { run: id, execution }: FinishRunCommand,
-): Promise<LoggedRun> {
+): Promise<{ readonly run: CompletedRun; readonly content: RunContent }> {
   return updateState(log, definition.stateName, async (state) => {
     const run = ownedRun(state, execution, definition.name, id);
     const content = await readContent(log, run);

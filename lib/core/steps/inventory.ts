@@ -24,11 +24,10 @@ type InventoryDependencies = Pick<StepDependencies, 'log' | 'store'>;
 const chunkPages = 4_096;
 
 /** A chunk has pages of one slice. */
-type Chunk = string;
-const chunkOf = ({ slice = 0, page }: PageRef): Chunk => `${slice}/${Math.floor((page - 1) / chunkPages)}`;
+const chunkOf = ({ slice = 0, page }: PageRef): string => `${slice}/${Math.floor((page - 1) / chunkPages)}`;
 
 /** For each chunk, the sum of a hash of each of its pages. */
-type ChunkSums = Map<Chunk, bigint>;
+type ChunkSums = Map<string, bigint>;
 
 /** The log entries of `run`, by slice and page. */
 async function* entriesOf(log: InventoryDependencies['log'], run: Run): AsyncGenerator<PageEntry> {
@@ -86,13 +85,13 @@ function add(sums: ChunkSums, page: PageRef, { key, bytes, revision }: ListedObj
   sums.set(chunk, (sums.get(chunk) ?? 0n) + BigInt(`0x${digest.slice(0, 32)}`));
 }
 
-function firstDifference(logged: ChunkSums, stored: ChunkSums): Chunk | undefined {
+function firstDifference(logged: ChunkSums, stored: ChunkSums): string | undefined {
   return [...new Set([...logged.keys(), ...stored.keys()])]
     .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
     .find((chunk) => logged.get(chunk) !== stored.get(chunk));
 }
 
-async function conflictIn(chunk: Chunk, deps: InventoryDependencies, run: Run): Promise<ExportError> {
+async function conflictIn(chunk: string, deps: InventoryDependencies, run: Run): Promise<ExportError> {
   const stored = new Map<string, ListedObject>();
   for await (const [page, object] of storedPages(deps, run))
     if (chunkOf(page) === chunk) stored.set(object.key, object);

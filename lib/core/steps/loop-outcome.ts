@@ -68,9 +68,7 @@ export function queue(
   return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
 }
 
-/**
- * @throws RepeatedCursorError if the pages of the slice repeat; ConfigurationError if `maxEmptyPages` is reached
- */
+/** @throws RepeatedCursorError if the pages of the slice repeat; ConfigurationError if `maxEmptyPages` is reached */
 export function assertContinues({ limits, request }: ExportDefinition, entry: PageEntry): void {
   if (entry.repeats) {
     const consequence =

@@ -29,22 +29,28 @@ import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from '
 
 type PipelineDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
 
-interface PagePipeline extends RequestLimits, Required<Pick<Invocation, 'maxInFlight' | 'hasTime' | 'signal'>> {
+/** What the slices of a run have in common during an invocation. */
+export interface WalkOptions {
+  /** The execution that must still own the run whenever a page is stored. */
+  readonly execution: string;
+  /** Whether an earlier attempt may have stored the first page already: it is looked up before it is requested. */
+  readonly checkExisting: boolean;
+  /** Those before the next page that is logged. */
+  readonly delays: PendingDelays;
+  /** What first pages must have, until a page or the proof of the upper bound says it. */
+  readonly firstRoot: ExpectedRoot | undefined;
+}
+
+type Limits = RequestLimits & Required<Pick<Invocation, 'maxInFlight' | 'hasTime' | 'signal'>>;
+
+interface PagePipeline extends WalkOptions, Limits {
   readonly run: Run;
   /** The slice of the run whose pages are exported. */
   readonly slice: Slice;
-  /** The execution that must still own the run whenever a page is stored. */
-  readonly execution: string;
   /** The last page of the slice that was logged before. */
   readonly lastLogged: PageEntry | undefined;
   /** How many pages to export at most. */
   readonly maxPages: number;
-  /** Whether an earlier attempt may have stored the first page already: it is looked up before it is requested. */
-  readonly checkExisting: boolean;
-  /** Those before the next page that is logged. Shared by the slices of a run. */
-  readonly delays: PendingDelays;
-  /** What is expected of page 1 of the slice, if that is the first page. */
-  readonly firstRoot: ExpectedRoot | undefined;
   /** Called for each page once it is logged. `timing` is null if this attempt adopted it. */
   readonly onLogged: (entry: PageEntry, timing: PageTiming | null) => void;
 }

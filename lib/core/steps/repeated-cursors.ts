@@ -90,11 +90,7 @@ function createDigests() {
   let count = 0;
   return {
     add(digest: number): void {
-      if (count === digests.length) {
-        const larger = new Float64Array(2 * count);
-        larger.set(digests);
-        digests = larger;
-      }
+      if (count === digests.length) digests = new Float64Array(digests.buffer.transfer(2 * digests.byteLength));
       digests[count] = digest;
       count += 1;
     },

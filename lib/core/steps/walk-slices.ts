@@ -5,28 +5,20 @@
  * A slice that fails is set aside for this invocation while the others continue. What stops the run stops all of them.
  */
 
-import { type ExpectedRoot, rootAfter } from '../document-root.ts';
+import { rootAfter } from '../document-root.ts';
 import { type ErrorName, type ExportError, isExportError } from '../errors.ts';
 import { type Invocation, type PageEntry, type PageTiming, refOf, type Run, type RunSlices } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { isDone, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
 import { type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import { type HeldSlot, holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
-import { assertContinues, asOutage, type PendingDelays } from './loop-outcome.ts';
-import { exportPages } from './page-pipeline.ts';
+import { assertContinues, asOutage } from './loop-outcome.ts';
+import { exportPages, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
 import { ownedRun, updateState } from './export-state.ts';
 import { proveUpperBound } from './upper-bound.ts';
 
 export type ExportPageDependencies = Omit<StepDependencies, 'executions'>;
-
-interface WalkOptions extends Invocation {
-  readonly execution: string;
-  readonly delays: PendingDelays;
-  /** What first pages must have, until a page or the proof of the upper bound says it. */
-  readonly firstRoot: ExpectedRoot | undefined;
-  readonly checkExisting: boolean;
-}
 
 export interface Failure {
   /** 1 if the run has only one. */
@@ -68,7 +60,7 @@ export async function walkSlices(
   deps: ExportPageDependencies,
   run: Run,
   before: RunProgress,
-  options: WalkOptions,
+  options: WalkOptions & Invocation,
 ): Promise<Walk> {
   const { definition, runtime, emit } = deps;
   const { execution, signal: interruption, maxInFlight = 2 } = options;

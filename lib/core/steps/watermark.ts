@@ -8,15 +8,12 @@ import { minSliceMs } from '../slices.ts';
 import { epochMsOf, instantOf, isInFuture } from '../timestamps.ts';
 import type { StartInput } from './start-input.ts';
 
-interface Since {
+export interface ChosenBounds {
   readonly since: Instant;
-  /** Why the run starts there: a phrase without a full stop, for a person to read. */
-  readonly reason: string;
-}
-
-export interface ChosenBounds extends Since {
   /** Absent: the run has no upper bound. */
   readonly until?: Instant | undefined;
+  /** Why the run starts at `since`: a phrase without a full stop, for a person to read. */
+  readonly reason: string;
 }
 
 /** The contract requires a `gte`; no report is dated before this. */
@@ -42,16 +39,13 @@ export function chooseBounds(
   return { ...chosen, until: instantOf(Math.floor((now - lagMs) / step) * step) };
 }
 
-function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): Since {
+function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): ChosenBounds {
   assertNotInFuture(input.since, 'The since of the start input', now);
   if (input.since !== undefined) return { since: input.since, reason: 'given by the start input' };
   const { since: policy } = definition;
-  switch (policy.from) {
-    case 'lookback':
-      return sinceLookback(definition, policy.lookbackMs, state, input.scheduledTime, now);
-    case 'watermark':
-      return sinceWatermark(definition, policy, state, now);
-  }
+  return policy.from === 'lookback'
+    ? sinceLookback(definition, policy.lookbackMs, state, input.scheduledTime, now)
+    : sinceWatermark(definition, policy, state, now);
 }
 
 /** A typing error: such a run finds nothing, and the watermark would then pass the reports that it was to export. */
@@ -69,7 +63,7 @@ function sinceLookback(
   { watermark }: ExportState,
   scheduledTime: string | undefined,
   now: number,
-): Since {
+): ChosenBounds {
   const scheduledMs = scheduledTime === undefined ? Number.NaN : Date.parse(scheduledTime);
   const isScheduled = !Number.isNaN(scheduledMs);
   const windowStart = Math.max(0, (isScheduled ? scheduledMs : now) - lookbackMs);
@@ -87,7 +81,7 @@ function sinceWatermark(
   { initial, overlapMs }: { readonly initial?: Instant | undefined; readonly overlapMs: number },
   { watermark }: ExportState,
   now: number,
-): Since {
+): ChosenBounds {
   if (watermark === undefined) {
     assertNotInFuture(initial, `The setting since.initial of export ${name}`, now);
     return initial === undefined

@@ -29,9 +29,7 @@ export interface StoredRecord {
   readonly checksum?: unknown;
 }
 
-export const toStoredRecord = (
-  record: ExportState | PageEntry,
-): { readonly json: string; readonly checksum: string } => ({
+export const toStoredRecord = (record: ExportState | PageEntry) => ({
   json: JSON.stringify(record),
   checksum: checksumOf(record),
 });
@@ -72,10 +70,7 @@ export function parseExportState(
   }
 }
 
-/**
- * The page-log entry of `requested`.
- * @throws PageConflictError if the entry was changed or belongs to another page
- */
+/** The page-log entry of `requested`. @throws PageConflictError if the entry was changed or belongs to another page */
 export function parsePageEntry(
   requested: ChainRef & Pick<PageEntry, 'page'>,
   store: RecordStore,
