@@ -7,13 +7,8 @@
 export const metricNamespace = 'ReportExporter';
 
 /** The deployment is a dimension because two deployments in one account may each have an export of the same name. */
-export function exportDimensions(deployment: string, exportName: string) {
-  return { deployment, export: exportName };
-}
-
-export function serviceDimensions(deployment: string, service: string) {
-  return { deployment, service };
-}
+export const exportDimensions = (deployment: string, exportName: string) => ({ deployment, export: exportName });
+export const serviceDimensions = (deployment: string, service: string) => ({ deployment, service });
 
 /** The unit of each metric, as CloudWatch spells it. */
 export const metricUnits = {

@@ -31,6 +31,8 @@ export interface RunProgress {
   readonly done: RunTotals;
   /** Those of the complete slices that are not in `slices`. */
   readonly unread: RunTotals;
+  /** The last page of a run with one slice, if it has a page. */
+  readonly last: PageEntry | undefined;
   /** Whether every slice has its last page. */
   readonly isComplete: boolean;
 }
@@ -72,6 +74,7 @@ export function progressOf(
     totals: sumTotals([done, ...open.map(({ last }) => totalsOf(last))]),
     done,
     unread,
+    last: run.slices === undefined ? slices[0]?.last : undefined,
     isComplete: begun === count && open.length === 0,
   };
 }
@@ -83,8 +86,15 @@ export function walkedSlices({ slices, begun, done }: RunProgress): WalkedSlices
   return { begun, open: slices.flatMap(({ slice, last }) => (isDone(last) ? [] : [slice.slice ?? 1])), done };
 }
 
-/** The fields of the loop state that depend on how far the run has come. */
-export const loopOf = (run: Run, progress: RunProgress): Pick<LoopState, 'page' | 'slices'> => ({
+/** The loop state of the run, without what one execution counts. */
+export const loopOf = (
+  stateName: string,
+  run: Run,
+  progress: RunProgress,
+): Pick<LoopState, 'export' | 'run' | 'executionNumber' | 'page' | 'slices'> => ({
+  export: stateName,
+  run: run.run,
+  executionNumber: run.executionNumber,
   page: progress.totals.pages + 1,
   slices: run.slices && walkedSlices(progress),
 });

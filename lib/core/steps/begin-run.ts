@@ -66,26 +66,17 @@ export async function beginRun(
     return { next: 'skip', export: stateName, reason, done };
   }
   const { act, run, progress } = decision;
-  const { page, slices } = loopOf(run, progress);
+  const loop: LoopState = { ...loopOf(stateName, run, progress), iterations: 0, waits: input.waits ?? 0 };
   emit({
     event: act === 'start' ? 'run-started' : 'run-resumed',
     ...refOf(run),
     ...periodOf(run),
-    slices: slices && progress.counts,
+    slices: run.slices && progress.counts,
     executionNumber: run.executionNumber,
-    page,
+    page: loop.page,
     ...progress.totals,
   });
-  return {
-    next: progress.isComplete ? 'finish' : 'export',
-    export: stateName,
-    run: run.run,
-    executionNumber: run.executionNumber,
-    page,
-    slices,
-    iterations: 0,
-    waits: input.waits ?? 0,
-  };
+  return { next: progress.isComplete ? 'finish' : 'export', ...loop };
 }
 
 /**
@@ -180,9 +171,8 @@ export async function decide(
   }
   const progress = await readProgress(deps.log, active);
   const isEmpty = progress.totals.pages === 0;
-  const [only] = active.slices === undefined ? progress.slices : [];
   // Such a run must never be published.
-  if (only?.last?.repeats || hasTooFewReports(deps.definition, active, progress)) {
+  if (progress.last?.repeats || hasTooFewReports(deps.definition, active, progress)) {
     return start(deps, state, input, execution);
   }
   // The bounds of a bounded run are those of its state. A series is named by those of all its runs.

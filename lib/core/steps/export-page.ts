@@ -10,7 +10,7 @@ import { type ExportDefinition, type ExportState, type Invocation, type LoopStat
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { truncate } from '../sanitize.ts';
 import { sliceOf } from '../slices.ts';
-import { contradictionOf, identifyRun, ownedRun, updateState } from './export-state.ts';
+import { contradictionOf, identifyRun, ownedRun, updateOwnedRun } from './export-state.ts';
 import { assertContinues, type ExportPageOutcome, maxPagesError, pendingDelays, queue, wait } from './loop-outcome.ts';
 import { type ExportPageDependencies, type Failure, walkSlices } from './walk-slices.ts';
 
@@ -37,10 +37,7 @@ export async function exportPage(
   const isRepeated = isSameRun && before.totals.pages >= loop.page;
   const delays = pendingDelays(command, isRepeated);
   const loopWith = (progress: RunProgress): LoopState => ({
-    export: definition.stateName,
-    run: run.run,
-    executionNumber: run.executionNumber,
-    ...loopOf(run, progress),
+    ...loopOf(definition.stateName, run, progress),
     iterations: loop.iterations,
     // Those in a row: a page ends them.
     waits: progress.totals.pages > before.totals.pages ? 0 : loop.waits,
@@ -90,8 +87,7 @@ function outcomeAfter(
   const next: LoopState = { ...loop, iterations: loop.iterations + 1, waits: 0 };
   if (progress.isComplete) return { next: 'finish', ...next };
   // One of several slices is set aside instead.
-  const [only] = run.slices === undefined ? progress.slices : [];
-  if (only?.last !== undefined) assertContinues(definition, only.last);
+  if (progress.last !== undefined) assertContinues(definition, progress.last);
   if (progress.totals.pages >= maxPages) throw maxPagesError(definition, run);
   return { next: next.iterations >= iterationsPerExecution ? 'continue' : 'page', ...next };
 }
@@ -123,7 +119,7 @@ const maxMessageLength = 300;
 
 /** Notes in the state, for operators, which of several slices this invocation has set aside. */
 async function noteSetAside(
-  { definition, log, emit }: ExportPageDependencies,
+  deps: ExportPageDependencies,
   run: Run,
   execution: string,
   failures: readonly Failure[],
@@ -136,20 +132,13 @@ async function noteSetAside(
   const setAside = all.length === 0 ? undefined : all.slice(0, maxSetAside);
   const known = new Set(run.slices.setAside?.map(({ slice }) => slice));
   if (isDeepStrictEqual(setAside, run.slices.setAside)) return;
-  await updateState(log, definition.stateName, (current) => {
-    const active = ownedRun(current, execution, definition.name, run.run);
+  await updateOwnedRun<void>(deps, { execution, run: run.run }, (active, current) => {
     const slices = active.slices && { ...active.slices, setAside };
     return { change: { ...current, active: { ...active, slices } }, result: undefined };
   });
   for (const each of all) {
-    if (!known.has(each.slice)) emit({ event: 'slice-set-aside', ...refOf(run), ...each });
+    if (!known.has(each.slice)) deps.emit({ event: 'slice-set-aside', ...refOf(run), ...each });
   }
-}
-
-interface Restart {
-  /** The run to continue with; undefined if it is the one before, which is being published. */
-  readonly replacement: Run | undefined;
-  readonly isNew: boolean;
 }
 
 /**
@@ -159,32 +148,31 @@ interface Restart {
  * @throws `error` if the run has used up `maxCursorRestarts`
  */
 async function restartRun(
-  { definition, log, runtime, emit }: Pick<ExportPageDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
+  deps: ExportPageDependencies,
   run: Run,
-  { slices: [only] }: RunProgress,
+  { last }: RunProgress,
   loop: LoopState,
   execution: string,
   error: ExportError,
 ): Promise<ExportPageOutcome> {
-  if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
-  const { replacement, isNew } = await updateState<Restart>(log, definition.stateName, (state) => {
-    const active = ownedRun(state, execution, definition.name);
+  if (run.cursorRestarts >= deps.definition.limits.maxCursorRestarts) throw error;
+  type Restart = { readonly replacement: Run | undefined; readonly isNew: boolean };
+  const { replacement, isNew } = await updateOwnedRun<Restart>(deps, { execution }, (active, state) => {
     // A concurrent invocation of the same execution has restarted the run already: its replacement stays.
     if (active.run !== run.run) return { result: { replacement: active, isNew: false } };
     if (active.completion !== undefined) return { result: { replacement: undefined, isNew: false } };
     const next: Run = {
       ...active,
       lastFailure: undefined,
-      ...identifyRun(state, runtime),
+      ...identifyRun(state, deps.runtime),
       cursorRestarts: active.cursorRestarts + 1,
-      documentRoot: only?.last?.documentRoot ?? active.documentRoot,
+      documentRoot: last?.documentRoot ?? active.documentRoot,
     };
     return { change: { ...state, sequence: next.sequence, active: next }, result: { replacement: next, isNew: true } };
   });
   const restarted = { ...loop, delays: undefined };
   if (replacement === undefined) return { next: 'finish', ...restarted };
-  if (isNew) {
-    emit({ event: 'run-restarted', ...refOf(replacement), abandoned: run.run, reason: error.message });
-  }
+  const reason = error.message;
+  if (isNew) deps.emit({ event: 'run-restarted', ...refOf(replacement), abandoned: run.run, reason });
   return { next: 'page', ...restarted, run: replacement.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
 }

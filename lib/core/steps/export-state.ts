@@ -14,7 +14,7 @@ import {
   type Run,
   type RunId,
 } from '../model.ts';
-import type { PageLog, Runtime } from '../ports.ts';
+import type { PageLog, Runtime, StepDependencies } from '../ports.ts';
 import { hasSlices } from '../slices.ts';
 import { createRunId } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
@@ -49,6 +49,17 @@ export async function updateState<Result>(
     `The state of export ${stateName} was changed concurrently at each of ${maxAttempts} attempts to update it`,
   );
 }
+
+/**
+ * As {@link updateState}, for the run that `execution` owns.
+ * @throws RunSupersededError if another execution has taken the run over, or another run has replaced it
+ */
+export const updateOwnedRun = <Result>(
+  { definition, log }: Pick<StepDependencies, 'definition' | 'log'>,
+  { execution, run }: { readonly execution: string; readonly run?: RunId },
+  decide: (run: Run, state: ExportState) => Promise<StateChange<Result>> | StateChange<Result>,
+): Promise<Result> =>
+  updateState(log, definition.stateName, (state) => decide(ownedRun(state, execution, definition.name, run), state));
 
 /**
  * The active run, if `execution` owns it and it is `run`, if that is given.

@@ -52,8 +52,7 @@ export async function failRun(
     const { totals } = progress;
     page = progress.isComplete || active.slices !== undefined ? null : totals.pages + 1;
     // The next start begins a slice that failed like this again, and keeps the others.
-    const [only] = active.slices === undefined ? progress.slices : [];
-    const isFinal = active.slices === undefined && (finalErrors.has(error) || only?.last?.repeats === true);
+    const isFinal = active.slices === undefined && (finalErrors.has(error) || progress.last?.repeats === true);
     const resumable = !isFinal && !hasTooFewReports(definition, active, progress);
     const failure = { error, message, at: instantOf(runtime.now()) };
     const { run, since, until, bounded } = active;

@@ -17,7 +17,7 @@ import { sliceOf } from '../slices.ts';
 import { latestKey, manifestKey, summaryKey } from '../storage/keys.ts';
 import { type CompletedRun, manifestChunks, type RunContent, summaryChunks } from '../storage/manifest.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
-import { ownedRun, updateState } from './export-state.ts';
+import { updateOwnedRun } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
 import { RepeatedCursor, withDistinctCursors } from './repeated-cursors.ts';
 import { isDone, readProgress } from '../run-progress.ts';
@@ -67,7 +67,7 @@ async function findCompleted(
 }
 
 async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
-  const { definition, store, log } = deps;
+  const { store, log } = deps;
   const { run, content } = await setCompletion(deps, command);
   const { completion } = run;
   const manifest = manifestKey(run);
@@ -86,7 +86,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     else for await (const _ of chunks);
   } catch (error) {
     if (error instanceof RepeatedCursor && error.slice !== undefined) {
-      await discardSlice(deps, run, error.slice, command.execution);
+      await discardSlice(deps, command, error.slice);
     }
     throw error;
   }
@@ -96,13 +96,11 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     if (!run.bounded) await updateLatestPointer(deps, run, manifest);
   }
 
-  return updateState(log, definition.stateName, (state) => {
-    // An earlier invocation that is still running may have started another run for the same execution.
-    ownedRun(state, command.execution, definition.name, run.run);
+  // An earlier invocation that is still running may have started another run for the same execution.
+  return updateOwnedRun(deps, command, (_run, state) => {
     const { active: _, ...idle } = state;
-    const { request } = run;
     const { watermark: instant } = completion;
-    const { source, filter, api } = request;
+    const { source, filter, api } = run.request;
     const watermark = instant && { instant, source, filter, requestSha256: api.requestSha256 };
     const lastCompleted = {
       execution: command.execution,
@@ -122,18 +120,12 @@ function restOfSeries({ export: name, until, series }: Run): RunResult['rest'] {
 }
 
 /** The next start exports the slice from its beginning. Its completion is decided again then. */
-function discardSlice(
-  { definition, log }: FinishRunDependencies,
-  { run: id }: Run,
-  slice: number,
-  execution: string,
-): Promise<void> {
-  return updateState<void>(log, definition.stateName, (state) => {
-    const { completion: _, ...run } = ownedRun(state, execution, definition.name, id);
+function discardSlice(deps: FinishRunDependencies, command: FinishRunCommand, slice: number): Promise<void> {
+  return updateOwnedRun<void>(deps, command, (run, state) => {
     if (run.slices === undefined) return { result: undefined };
     const { attempt = 1 } = sliceOf(run, slice);
     const slices = { ...run.slices, attempts: { ...run.slices.attempts, [slice]: attempt + 1 } };
-    return { change: { ...state, active: { ...run, slices } }, result: undefined };
+    return { change: { ...state, active: { ...run, slices, completion: undefined } }, result: undefined };
   });
 }
 
@@ -153,11 +145,11 @@ function updateLatestPointer(
 
 /** Decides once how the run completes. The export's settings may change before a later attempt. */
 function setCompletion(
-  { definition, log, runtime }: FinishRunDependencies,
-  { run: id, execution }: FinishRunCommand,
+  deps: FinishRunDependencies,
+  command: FinishRunCommand,
 ): Promise<{ readonly run: CompletedRun; readonly content: RunContent }> {
-  return updateState(log, definition.stateName, async (state) => {
-    const run = ownedRun(state, execution, definition.name, id);
+  const { definition, log, runtime } = deps;
+  return updateOwnedRun(deps, command, async (run, state) => {
     const content = await readContent(log, run);
     if (run.completion !== undefined) return { result: { content, run: { ...run, completion: run.completion } } };
     const { totals, slices } = content;

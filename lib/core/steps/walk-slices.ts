@@ -15,7 +15,7 @@ import { type HeldSlot, holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
 import { assertContinues, asOutage } from './loop-outcome.ts';
 import { exportPages, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
-import { ownedRun, updateState } from './export-state.ts';
+import { updateOwnedRun } from './export-state.ts';
 import { proveUpperBound } from './upper-bound.ts';
 
 export type ExportPageDependencies = Omit<StepDependencies, 'executions'>;
@@ -215,28 +215,28 @@ const hasFetchedPage = ({ cursorRestarts, slices }: Run, { totals }: RunProgress
  * Undefined: it must not, because it has used up `maxCursorRestarts`, or a concurrent invocation has exported its last page.
  */
 async function restartSlice(
-  { definition, log, emit }: Pick<StepDependencies, 'definition' | 'log' | 'emit'>,
+  deps: ExportPageDependencies,
   run: Run,
   { slice: number = 1, attempt = 1 }: Slice,
   execution: string,
   error: ExportError,
 ): Promise<RunSlices | undefined> {
-  const slices = await updateState<RunSlices | undefined>(log, definition.stateName, async (state) => {
-    const active = ownedRun(state, execution, definition.name, run.run);
+  const ownership = { execution, run: run.run };
+  const slices = await updateOwnedRun<RunSlices | undefined>(deps, ownership, async (active, state) => {
     if (active.slices === undefined || active.completion !== undefined) return { result: undefined };
     const known = sliceOf(active, number);
     if (known.attempt !== attempt) return { result: active.slices };
-    if (isDone(await log.last(known))) return { result: undefined };
+    if (isDone(await deps.log.last(known))) return { result: undefined };
     const { restarts = {}, attempts } = active.slices;
     const count = (restarts[number] ?? 0) + 1;
-    const mayRestart = count <= definition.limits.maxCursorRestarts;
+    const mayRestart = count <= deps.definition.limits.maxCursorRestarts;
     // Also noted if it must not: then the next start begins the slice from its beginning.
     const noted = { ...active.slices, restarts: { ...restarts, [number]: count } };
     const change = mayRestart ? { ...noted, attempts: { ...attempts, [number]: attempt + 1 } } : noted;
     return { change: { ...state, active: { ...active, slices: change } }, result: mayRestart ? change : undefined };
   });
   if (slices !== undefined) {
-    emit({ event: 'slice-restarted', ...refOf(run), slice: number, attempt: attempt + 1, reason: error.message });
+    deps.emit({ event: 'slice-restarted', ...refOf(run), slice: number, attempt: attempt + 1, reason: error.message });
   }
   return slices;
 }
