@@ -2,6 +2,7 @@
 
 import { ExportError } from '../core/errors.ts';
 import { describeRoot, rootOfFirstProbe } from '../core/document-root.ts';
+import { addPage, type RunTotals, zeroTotals } from '../core/model.ts';
 import type { PageRequest } from '../core/ports.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import { shownCredentials } from '../service/client/auth.ts';
@@ -32,79 +33,83 @@ export function plannedRequest(
   };
 }
 
+/** What requests have found so far. */
+export interface Requested {
+  /** The first two. */
+  pages?: RequestedPage[];
+  /** The request without a response: if there is an error, the one that failed. */
+  unanswered?: PlannedRequest | undefined;
+  /** Only of a walk to the end: the totals, and the last page once it has been received. */
+  walk?: RunTotals & { readonly last: RequestedPage | undefined };
+}
+
+export type RequestedPage = ReturnType<typeof requestedPage>;
+
+/** A request and its response. */
+function requestedPage(
+  request: PlannedRequest,
+  { received, bytes: size }: Awaited<ReturnType<typeof probePage>>,
+  { from, at = '', end }: AnyOf<Api['next']>,
+) {
+  const { contentType, reports, serviceTime, nextCursor: cursor, documentRoot, documentRootText, timing } = received;
+  return {
+    request,
+    contentType,
+    bytes: size,
+    /** null: the format is not counted. */
+    reports,
+    documentRoot: documentRoot === null ? null : describeRoot(documentRoot, documentRootText()),
+    serviceTime,
+    latencyMs: timing.latencyMs,
+    /** Where the next page is, what is there (null on the last page), and how the description says that there is none. */
+    next: { at: from === 'link' ? `link with the relation ${at}` : `${from} ${at}`.trim(), cursor, end },
+  };
+}
+
 /** One page may be the only one; the second shows that its cursor is accepted. */
 const shownPages = 2;
 
 /**
- * Requests the page and the one after it, if there is one; with `toEnd`, all pages up to the last one. Stores nothing. Yields each request
- * before it is sent, and again with its response.
+ * Requests the page and the one after it, if there is one; with `toEnd`, all pages up to the last one. Stores nothing. `found` has what is
+ * known at any moment, and so also after an error.
  * @throws as `probePage` does; RepeatedCursorError if a cursor comes again
  */
-export async function* requestPages(
-  { definition, service, log }: Pick<ExportTarget, 'definition' | 'service' | 'log'>,
+export async function requestPages(
+  { name, definition, service, log }: Pick<ExportTarget, 'name' | 'definition' | 'service' | 'log'>,
   first: PageRequest,
-  notify: (text: string) => void,
-  toEnd = false,
-) {
+  found: Requested,
+  { notify, toEnd }: { readonly notify: (text: string) => void; readonly toEnd: boolean },
+): Promise<readonly RequestedPage[]> {
   await using client = await service.connect(notify);
-  const { from, at = '', end }: AnyOf<Api['next']> = apiFor(service.settings, first.request).next;
+  const { next } = apiFor(service.settings, first.request);
   let root = await rootOfFirstProbe(definition, log);
-  let page = first;
+  const pages: RequestedPage[] = (found.pages = []);
+  let sum = zeroTotals;
   const cursors = new Set<string>();
-  for (let count = 1; toEnd || count <= shownPages; count += 1) {
-    const request = plannedRequest(service, page);
-    yield { request };
+  for (let page = first; ;) {
+    const request = (found.unanswered = plannedRequest(service, page));
     const probed = await probePage(client, page, root);
-    const { contentType, reports, serviceTime, nextCursor, documentRoot, documentRootText, timing } = probed.received;
-    yield {
-      request,
-      contentType,
-      bytes: probed.bytes,
-      /** null: the format is not counted. */
-      reports,
-      documentRoot: documentRoot === null ? null : describeRoot(documentRoot, documentRootText()),
-      serviceTime,
-      latencyMs: timing.latencyMs,
-      /** Where the next page is, what is there (null on the last page), and how the description says that there is none. */
-      next: { at: from === 'link' ? `link with the relation ${at}` : `${from} ${at}`.trim(), cursor: nextCursor, end },
-    };
-    if (nextCursor === null) return;
-    if (cursors.size < cursors.add(nextCursor).size) {
-      ({ root } = probed);
-      page = { ...page, cursor: nextCursor, label: `page ${count + 1}` };
-      continue;
+    found.unanswered = undefined;
+    const requested = requestedPage(request, probed, next);
+    const { cursor } = requested.next;
+    sum = { pages: sum.pages + 1, ...addPage(sum, requested) };
+    if (toEnd) found.walk = { ...sum, last: cursor === null ? requested : undefined };
+    if (pages.length < shownPages) pages.push(requested);
+    else notify(`${name}: page ${sum.pages} · ${contentText(requested)}`);
+    if (cursor === null) return pages;
+    if (cursors.has(cursor)) {
+      const shown = truncate(toPrintable(cursor), 100);
+      throw new ExportError(
+        'RepeatedCursorError',
+        `Page ${sum.pages} has a cursor that an earlier page had: ${shown}. Check next.at and next.to`,
+      );
     }
-    const cursor = truncate(toPrintable(nextCursor), 100);
-    throw new ExportError(
-      'RepeatedCursorError',
-      `Page ${count} has a cursor that an earlier page had: ${cursor}. Check next.at and next.to`,
-    );
+    if (!toEnd && pages.length === shownPages) return pages;
+    cursors.add(cursor);
+    ({ root } = probed);
+    page = { ...page, cursor, label: `page ${sum.pages + 1}` };
   }
 }
-
-export type RequestedPage = Extract<
-  ReturnType<typeof requestPages> extends AsyncGenerator<infer Page> ? Page : never,
-  { readonly next: object }
->;
-
-/** How a walk over all pages went. */
-export interface Walk {
-  readonly pages: number;
-  /** null: they are not counted. */
-  readonly reports: number | null;
-  readonly bytes: number;
-  /** undefined: it has not ended. */
-  readonly last: RequestedPage | undefined;
-}
-
-export const emptyWalk: Walk = { pages: 0, reports: 0, bytes: 0, last: undefined };
-
-export const addToWalk = ({ pages, reports, bytes: size }: Walk, page: RequestedPage): Walk => ({
-  pages: pages + 1,
-  reports: reports === null || page.reports === null ? null : reports + page.reports,
-  bytes: size + page.bytes,
-  last: page.next.cursor === null ? page : undefined,
-});
 
 /** Indented, as the details of a plan. */
 export function requestLines({ method, url, headers, body }: PlannedRequest): string[] {
@@ -116,7 +121,7 @@ export function requestLines({ method, url, headers, body }: PlannedRequest): st
 }
 
 /** `9.1 kB · 10 reports`. */
-export const contentText = ({ reports, bytes: size }: Pick<RequestedPage, 'reports' | 'bytes'>): string =>
+const contentText = ({ reports, bytes: size }: Pick<RequestedPage, 'reports' | 'bytes'>): string =>
   `${bytes(size)} · ${reports === null ? 'reports are not counted' : plural(reports, 'report')}`;
 
 export function responseLines(page: RequestedPage): string[] {
@@ -132,9 +137,8 @@ export function responseLines(page: RequestedPage): string[] {
   return [`  response ${content.filter((text) => text !== null).join(' · ')}`, `  next     ${next.at}: ${found}`];
 }
 
-/** What a walk found. `last` is the page at which it ended. */
-export function walkLine(walk: Walk, last: RequestedPage): string {
-  const { at, end } = last.next;
+/** What a walk found, whose last page is `last`. */
+export function walkLine(walk: RunTotals, { next: { at, end } }: RequestedPage): string {
   const reason = at === 'count' ? 'its reports complete the total' : `it has no ${at}`;
   return `  end      ${totals(walk)}. Page ${walk.pages} is the last one: ${end === undefined ? reason : JSON.stringify(end)}`;
 }
@@ -156,8 +160,6 @@ export function notesOn(
     'the first page has no reports: try an earlier --since': first?.reports === 0,
     'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found':
       second === undefined,
-    'both pages have the same next page, so a run would fail: check next.to':
-      second !== undefined && first?.next.cursor === second.next.cursor,
   };
   return Object.entries(notes).flatMap(([note, applies]) => (applies ? [note] : []));
 }

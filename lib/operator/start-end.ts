@@ -41,14 +41,11 @@ export interface RunJson extends ObservedRun {
   readonly error?: { readonly name: string; readonly message: string };
 }
 
-export interface StartEnd extends EndText {
+export interface StartEnd {
   readonly json: RunJson;
   readonly exitStatus: number;
-}
-
-/** What a person reads of it, below its label and the name of the export. */
-interface EndText {
-  readonly about?: string;
+  /** What a person reads below the label and the name of the export. */
+  readonly about?: string | undefined;
   readonly details: readonly string[];
   /** A command to try next. */
   readonly hint?: string | undefined;
@@ -65,52 +62,34 @@ interface EndContext {
 }
 
 export function startEnd(end: StartOutcome, context: EndContext): StartEnd {
-  const { observed } = context;
-  const json = { status: end.status, ...observed, watermark: null, manifest: null, ...factsOf(end, observed) };
-  const { exitStatus } = outcomes[end.status];
-  return { json, exitStatus, ...textOf(end, json, context) };
-}
-
-function factsOf(end: StartOutcome, { run, slices }: ObservedRun): Partial<RunJson> {
+  const { observed, elapsedMs, hints } = context;
+  const { status } = end;
+  const known: RunJson = { status, ...observed, watermark: null, manifest: null };
+  const { exitStatus } = outcomes[status];
   switch (end.status) {
     case 'completed': {
-      const done = slices && { done: slices.count, count: slices.count };
-      return { ...end.result, slices: done, manifest: end.manifest };
+      const slices = observed.slices && { done: observed.slices.count, count: observed.slices.count };
+      const json = { ...known, ...end.result, slices, manifest: end.manifest };
+      const about = `${totals(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`;
+      return { json, exitStatus, about, details: completedDetails(json) };
     }
-    case 'skipped':
-      return { reason: end.reason, done: end.done };
-    case 'started':
-      return { run: end.run ?? run, execution: end.execution };
-    case 'failed': {
-      const { export: _, error: name, message, resumable: __, ...known } = end.failed;
-      // A failure that could not be recorded says nothing about its run; the events do.
-      return { ...(known.run !== null && known), error: { name, message } };
+    case 'skipped': {
+      const { reason, done } = end;
+      return { json: { ...known, reason, done }, exitStatus, details: reason.split('\n') };
     }
-    case 'interrupted':
-    case 'not-started':
-      return {};
-  }
-}
-
-function textOf(end: StartOutcome, json: RunJson, context: EndContext): EndText & { readonly exitStatus?: number } {
-  const { elapsedMs, hints } = context;
-  switch (end.status) {
-    case 'completed':
-      return { about: `${totals(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`, details: completedDetails(json) };
-    case 'skipped':
-      return { details: end.reason.split('\n') };
     case 'started': {
+      const json = { ...known, run: end.run ?? observed.run, execution: end.execution };
       const run = json.run === null ? [] : [`run        ${json.run}`];
-      return { details: [...run, `execution  ${json.execution}`], hint: hints.watch };
+      return { json, exitStatus, details: [...run, `execution  ${end.execution}`], hint: hints.watch };
     }
     case 'interrupted': {
-      const about = json.pages === 0 ? 'before page 1 was stored' : placeIn(json);
-      return { about, details: ['Run again to resume.'] };
+      const about = known.pages === 0 ? 'before page 1 was stored' : placeIn(known);
+      return { json: known, exitStatus, about, details: ['Run again to resume.'] };
     }
     case 'not-started':
-      return { details: [] };
+      return { json: known, exitStatus, details: [] };
     case 'failed':
-      return failedText(end.failed, json, context);
+      return failedEnd(end.failed, known, context);
   }
 }
 
@@ -130,28 +109,36 @@ function completedDetails({ run, slices, bounded, since, until, watermark, manif
   ];
 }
 
-function failedText(
-  { error, message, resumable, run }: Extract<RunEnd, { readonly status: 'failed' }>['failed'],
-  json: RunJson,
+function failedEnd(
+  { error: name, message, resumable, ...ofRun }: Extract<RunEnd, { readonly status: 'failed' }>['failed'],
+  known: RunJson,
   { retries, hints }: EndContext,
-): EndText & { readonly exitStatus?: number } {
-  const [first, ...lines] = message.split('\n');
+): StartEnd {
+  // A failure that could not be recorded says nothing about its run; the events do.
+  const json: RunJson = {
+    ...known,
+    ...(ofRun.run !== null && { ...ofRun, export: known.export }),
+    error: { name, message },
+  };
+  const lines = message.split('\n');
   // Refused before a run was begun or resumed: the request contradicts the settings or the export state.
-  if (json.run === null && error === 'ConfigurationError') {
-    return { exitStatus: exitStatuses.usage, details: message.split('\n'), hint: hints.help };
+  if (json.run === null && name === 'ConfigurationError') {
+    return { json, exitStatus: exitStatuses.usage, details: lines, hint: hints.help };
   }
-  const isFinal = run !== null && !resumable;
+  const isFinal = ofRun.run !== null && !resumable;
   const advice = [
-    ...(retries === 0 || !isRetried(error) ? [] : [`Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}.`]),
+    ...(retries === 0 || !isRetried(name) ? [] : [`Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}.`]),
     // Where the message names a restart, a resumed run may fail again.
     ...(resumable && !message.includes('--restart')
       ? [json.pages === 0 ? 'Run again to resume.' : `Run again to resume ${placeIn(json)}.`]
       : []),
     ...(isFinal ? ['Nothing was published, and the run is abandoned. The next start begins a new run.'] : []),
-  ];
+  ].join(' ');
   return {
+    json,
+    exitStatus: exitStatuses.failed,
     about: json.run === null ? undefined : `run ${json.run}, ${totals(json)}`,
-    details: [`${error}: ${first}`, ...lines, ...(advice.length === 0 ? [] : [advice.join(' ')])],
+    details: [`${name}: ${lines[0]}`, ...lines.slice(1), ...(advice === '' ? [] : [advice])],
     // If the failed execution no longer owned the run, another one may have published it by now.
     hint: resumable || isFinal || json.run === null ? undefined : hints.watch,
   };

@@ -24,17 +24,13 @@ import { scheduleText } from '../output/status-table.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { type Plan, planRun } from '../plan-run.ts';
 import {
-  addToWalk,
-  contentText,
-  emptyWalk,
   notesOn,
   type PlannedRequest,
   plannedRequest,
-  type RequestedPage,
+  type Requested,
   requestLines,
   requestPages,
   responseLines,
-  type Walk,
   walkLine,
 } from '../planned-requests.ts';
 import { readStartRequest, type RunOptions } from '../run-options.ts';
@@ -73,88 +69,68 @@ async function planExports(
 ): Promise<number> {
   const { json = false } = options;
   const style = textStyleFor(stdout, env);
+  const notify = (text: string) => stderr.write(`${text}\n`);
   const show = async (row: Row) => {
     const lines = [
-      ...('plan' in row ? planLines(row, startCommand(row.export), style) : []),
-      ...('error' in row ? unreadableLines(row, style) : []),
+      ...(row.plan === undefined ? [] : planLines(row, row.plan, startCommand(row.export), style)),
+      ...('error' in row ? unreadableLines(row as UnreadableExport, style) : []),
     ];
     if (!json) await print(stdout, lines.map((line) => `${line}\n`).join(''));
   };
   const rows = await mapConcurrently(exports, concurrency, async (each): Promise<Row> => {
     if ('error' in each) return each;
-    let planned: PlannedExport | undefined;
+    const row: Row = { export: each.name };
     try {
-      const notify = (text: string) => stderr.write(`${text}\n`);
-      for await (const known of planExport(each, start, options, notify)) planned = known;
-      return planned as PlannedExport;
+      await planExport(each, row, start, options, notify);
+      return row;
     } catch (error) {
       // The request that was sent is shown above the error of the service.
-      if (isOne && planned !== undefined) await show(planned);
+      if (isOne) await show(row);
       if (isOne) throw error;
       // One that cannot be planned does not hide the others.
-      const unreadable = unreadableExport(each.name, each.serviceName, error);
-      return planned === undefined ? unreadable : { ...planned, ...unreadable };
+      return { ...row, ...unreadableExport(each.name, each.serviceName, error) };
     }
   });
   for (const row of rows) await show(row);
   if (json) await print(stdout, `${JSON.stringify(isOne ? rows[0] : { exports: rows })}\n`);
-  const found = rows.map((row) => ('error' in row ? 'unreadable' : row.plan.act));
+  const found = rows.map(({ plan, error }) => (plan === undefined || error !== undefined ? 'unreadable' : plan.act));
   if (!isOne && !json) await print(stdout, `${countKinds(found, acts)}\n`);
   return found.some((act) => act === 'unreadable' || act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
 }
 
-/** The object of `--json`. */
-interface PlannedExport {
+/** The object of `--json`, as far as it is known. */
+interface Row extends Partial<UnreadableExport>, Requested {
   readonly export: string;
-  /** The settings file, in a directory; null if the settings come from elsewhere. */
-  readonly settings: string | null;
-  readonly schedule: ScheduleState;
-  readonly plan: Plan;
+  /** The settings file; null if the settings come from elsewhere. */
+  settings?: string | null;
+  schedule?: ScheduleState;
+  plan?: Plan;
   /** The first request of the run; null if it would send none. */
-  readonly request: PlannedRequest | null;
-  /** Only with `--request`: the pages, and what a person who describes an API should know. */
-  readonly pages?: readonly RequestedPage[];
-  /** The request that failed. */
-  readonly unanswered?: PlannedRequest;
-  /** Only with `--to-end`. */
-  readonly walk?: Walk;
-  readonly notes?: readonly string[];
+  request?: PlannedRequest | null;
+  /** What a person who describes an API should know. */
+  notes?: readonly string[];
 }
 
-type Row = PlannedExport | UnreadableExport | (PlannedExport & UnreadableExport);
-
-/** Yields what is known so far: the last one is complete. */
-async function* planExport(
-  planned: ExportTarget,
+/** Adds to `row` what becomes known: an error does not hide what was known before. */
+async function planExport(
+  target: ExportTarget,
+  row: Row,
   start: StartRequest,
-  { request = false, toEnd = false }: Pick<PlanOptions, 'request' | 'toEnd'>,
+  { request = false, toEnd = false }: PlanOptions,
   notify: (text: string) => void,
-): AsyncGenerator<PlannedExport> {
-  const { name, settings, service } = planned;
+): Promise<void> {
+  const { settings, service } = target;
   if (settings?.problem !== undefined) throw settings.problem;
-  const schedule = await planned.readSchedule();
-  const { next, ...plan } = { next: undefined, ...(await planRun({ ...planned, runtime: systemRuntime }, start)) };
+  const schedule = await target.readSchedule();
+  const { next, ...plan } = { next: undefined, ...(await planRun({ ...target, runtime: systemRuntime }, start)) };
   const sent = next === undefined ? null : plannedRequest(service, next);
-  const known = { export: name, settings: settings?.file ?? null, schedule, plan: plan as Plan, request: sent };
-  yield known;
+  Object.assign(row, { settings: settings?.file ?? null, schedule, plan, request: sent });
   if (!(request || toEnd) || next === undefined) return;
-  const pages: RequestedPage[] = [];
-  let walk = toEnd ? emptyWalk : undefined;
-  for await (const page of requestPages(planned, next, notify, toEnd)) {
-    if (page.next === undefined) {
-      yield { ...known, pages, walk, unanswered: page.request };
-      continue;
-    }
-    walk = walk && addToWalk(walk, page);
-    if (pages.length < 2) pages.push(page);
-    else notify(`${name}: page ${walk?.pages} · ${contentText(page)}`);
-    yield { ...known, pages, walk };
-  }
-  yield { ...known, pages, walk, notes: notesOn(planned, pages) };
+  row.notes = notesOn(target, await requestPages(target, next, row, { notify, toEnd }));
 }
 
-function planLines(planned: PlannedExport, startCommand: string, style: TextStyle): readonly string[] {
-  const { export: name, settings, schedule, plan, request, pages = [], unanswered, walk, notes } = planned;
+function planLines(row: Row, plan: Plan, startCommand: string, style: TextStyle): readonly string[] {
+  const { export: name, settings = null, schedule, request, pages = [], unanswered, walk, notes } = row;
   const when = describeSchedule(schedule, startCommand);
   if (!('run' in plan)) {
     const outcome = plan.act === 'skip' ? 'be skipped' : 'fail';
@@ -175,7 +151,7 @@ function planLines(planned: PlannedExport, startCommand: string, style: TextStyl
   return [
     `The next start of ${name} ${run === null ? `begins a new ${bounded ? 'bounded ' : ''}run${abandoned}` : `resumes run ${run}`}`,
     ...detailLines(details),
-    ...(request === null || pages.length > 0 || unanswered !== undefined ? [] : requestLines(request)),
+    ...(pages.length > 0 || unanswered !== undefined || !request ? [] : requestLines(request)),
     ...pages.flatMap((found) => [...requestLines(found.request), ...responseLines(found)]),
     ...(unanswered === undefined ? [] : requestLines(unanswered)),
     ...(walk?.last === undefined ? [] : [walkLine(walk, walk.last)]),
@@ -186,7 +162,7 @@ function planLines(planned: PlannedExport, startCommand: string, style: TextStyl
 const detailLines = (details: Readonly<Record<string, string | null>>): readonly string[] =>
   Object.entries(details).flatMap(([name, text]) => (text === null ? [] : [`  ${name.padEnd(8)} ${text}`]));
 
-function describeSchedule(schedule: ScheduleState, startCommand: string): string {
+function describeSchedule(schedule: ScheduleState = { kind: 'manual' }, startCommand: string): string {
   if (schedule.kind === 'scheduled') return scheduleText(schedule);
   const isNone = schedule.kind === 'manual' && schedule.awsSchedule === undefined;
   return `${isNone ? 'no schedule' : scheduleText(schedule)}; to start a run: ${startCommand}`;
