@@ -59,13 +59,15 @@
     if (ms < 999.5) return `${Math.round(ms)} ms`;
     if (ms < 59_950) return `${formatNumber(ms / 1e3)} s`;
     const seconds = Math.round(ms / 1e3);
-    const units = Object.entries({ d: 86_400, h: 3_600, min: 60, s: 1 });
-    const largest = units.findIndex(([, size]) => seconds >= size);
-    const parts = units.slice(largest, largest + 2).map(([unit, size], index) => {
-      const count = Math.floor((index === 0 ? seconds : seconds % units[largest][1]) / size);
-      return count === 0 ? '' : `${count} ${unit}`;
+    const units = Object.entries({
+      d: seconds / 86_400,
+      h: (seconds / 3_600) % 24,
+      min: (seconds / 60) % 60,
+      s: seconds % 60,
     });
-    return parts.join(' ').trim();
+    const largest = units.findIndex(([, count]) => count >= 1);
+    const shown = units.slice(largest, largest + 2).filter(([, count]) => count >= 1);
+    return shown.map(([unit, count]) => `${Math.floor(count)} ${unit}`).join(' ');
   }
 
   /** `2026-11-20 02:00:01`. */
@@ -110,7 +112,9 @@
     find('#run').hidden = false;
     showHeader(run.export, stateLabel(state), outcomeOf(run));
     if (index) find('nav').append(element('a', { href: `${index}#${encodeURIComponent(run.export)}` }, 'All runs'));
-    if (lastIncident !== null && lastIncident.kind !== 'wait') showProblem(lastIncident.error, lastIncident.message);
+    const wait = lastIncident?.kind === 'wait' ? lastIncident : null;
+    if (lastIncident?.kind !== 'wait' && lastIncident) showProblem(lastIncident.error, lastIncident.message);
+    const latencies = latency ? [latency.median, latency.p95, latency.max] : [];
     for (const { slice, error, message } of slices?.setAside ?? []) {
       showProblem(`Slice ${slice} is set aside: ${error}`, message);
     }
@@ -132,17 +136,11 @@
       ['Started', formatTime(run.startedAt)],
       [run.completedAt === null ? 'Last active' : 'Completed', formatTime(lastActiveMs(run))],
       ['Slices', slices && `${formatNumber(slices.done)} of ${formatNumber(slices.count)} done`],
-      [
-        'Time to response: median, p95, longest',
-        latency && [latency.median, latency.p95, latency.max].map(formatDuration).join(', '),
-      ],
+      ['Time to response: median, p95, longest', latency && latencies.map(formatDuration).join(', ')],
       ['Adopted pages, without times', adoptedPages === 0 ? null : formatNumber(adoptedPages)],
       ['Failed attempts', formatNumber(sumOf(({ failedAttempts }) => failedAttempts))],
       ['Waits requested by the service', formatDuration(sumOf(({ waited }) => waited))],
-      [
-        'Last wait',
-        lastIncident?.kind === 'wait' ? `${lastIncident.seconds} s from ${formatTime(lastIncident.at)}` : null,
-      ],
+      ['Last wait', wait && `${wait.seconds} s from ${formatTime(wait.at)}`],
     ]);
     if (points.length > 0) showPoints(run, points);
     showFacts('#request', [
@@ -250,12 +248,10 @@
     ];
     let plots = draw();
     addEventListener('resize', () => plots.forEach((plot) => plot.setSize(sizeOf(plot.root.parentElement))));
-    for (const query of ['(prefers-color-scheme: dark)', 'print']) {
-      matchMedia(query).addEventListener('change', () => {
-        for (const plot of plots) plot.destroy();
-        plots = draw();
-      });
-    }
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+      for (const plot of plots) plot.destroy();
+      plots = draw();
+    });
   }
 
   /* One chart */
@@ -314,25 +310,20 @@
   /* Exports with their runs */
 
   const runColumns = [
-    [
-      'Started',
-      ({ startedAt, page: { file } }) =>
-        file === undefined
-          ? formatTime(startedAt)
-          : element('a', { href: encodeURIComponent(file) }, formatTime(startedAt)),
-    ],
+    ['Started', startOf],
     ['State', ({ state }) => stateLabel(state)],
     ['Reports dated from', formatPeriod],
     ['Duration', (run) => formatDuration(durationMs(run)), 'number'],
     ['Pages', ({ pages }) => formatNumber(pages), 'number'],
     ['Reports', ({ reports }) => formatReports(reports), 'number'],
     ['Size', ({ bytes }) => formatBytes(bytes), 'number'],
-    [
-      '',
-      ({ page: { error } }) => (error === undefined ? '' : `cannot be read: ${error.name}: ${error.message}`),
-      'note',
-    ],
+    ['', ({ page: { error } }) => (error ? `cannot be read: ${error.name}: ${error.message}` : ''), 'note'],
   ];
+
+  function startOf({ startedAt, page: { file } }) {
+    const text = formatTime(startedAt);
+    return file === undefined ? text : element('a', { href: encodeURIComponent(file) }, text);
+  }
 
   /** @param {import('./render-page.ts').IndexPage} page */
   function showIndex({ exports, deployment }) {

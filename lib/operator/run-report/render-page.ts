@@ -48,13 +48,10 @@ export interface ListedRun extends RunView {
 }
 
 /** What comes from outside is text that cannot end the script element, has no control characters and keeps its direction. */
-export const renderPage = (data: PageData): string =>
-  shell().replace(/(?<= id="data">)(?=<)/, () =>
-    JSON.stringify(data, (_, value) => (typeof value === 'string' ? toPrintable(value) : value)).replaceAll(
-      '<',
-      String.raw`\u003c`,
-    ),
-  );
+export function renderPage(data: PageData): string {
+  const json = JSON.stringify(data, (_, value) => (typeof value === 'string' ? toPrintable(value) : value));
+  return shell().replace(/(?<= id="data">)(?=<)/, () => json.replaceAll('<', String.raw`\u003c`));
+}
 
 /** The page without data. */
 function shell(): string {

@@ -18,17 +18,23 @@ import {
   sortExports,
   type ViewedExport,
 } from '../run-view.ts';
-import { type ListedExport, type ListedRun, type Origin, renderPage } from './render-page.ts';
+import { type ListedExport, type ListedRun, type Origin, type PageData, renderPage } from './render-page.ts';
 import { readRunData } from './run-data.ts';
 
 const indexFile = 'index.html';
 const runFile = ({ export: name, run }: RunView): string => `${name}-${run}.html`;
 
+export interface ReportOptions {
+  readonly origin: Origin;
+  /** Called with the size of each page that is read. */
+  readonly onPage: (bytes: number) => void;
+}
+
 /** The run that is named, or else the newest regular one. @throws ConfigurationError if there is none */
 export async function writeReport(
   target: ExportTarget,
   { run: runId, to }: { readonly run?: string; readonly to?: string },
-  { origin, onPage }: Pick<AllReportsOptions, 'origin' | 'onPage'>,
+  { origin, onPage }: ReportOptions,
 ) {
   const { name } = target;
   const view =
@@ -41,17 +47,14 @@ export async function writeReport(
     throw new ExportError('ConfigurationError', message);
   }
   const file = resolve(to ?? runFile(view));
-  writePage(file, renderPage({ ...origin, run: await readRunData(target, view, onPage) }));
+  writePage(file, { ...origin, run: await readRunData(target, view, onPage) });
   return { export: name, run: view.run, file };
 }
 
-export interface AllReportsOptions {
-  readonly origin: Origin;
+export interface AllReportsOptions extends ReportOptions {
   readonly directory: string;
   /** Of each export, the newest ones. */
   readonly maxRuns: number;
-  /** Called with the size of each page that is read. */
-  readonly onPage: (bytes: number) => void;
   readonly signal: AbortSignal;
 }
 
@@ -59,48 +62,44 @@ export interface AllReportsOptions {
  * Writes a page per run, one after the other, and the index last: after an interruption, the one before still leads to pages that exist.
  * A run or an export that cannot be read is a result, not an exception. The exports that need attention come first.
  */
-export async function writeAllReports(target: Target, exportName: string | undefined, options: AllReportsOptions) {
-  const { origin, directory, maxRuns, signal } = options;
+export async function writeAllReports(
+  target: Target,
+  exportName: string | undefined,
+  { origin, directory, maxRuns, onPage, signal }: AllReportsOptions,
+) {
   const now = epochMsOf(origin.createdAt);
   const opened = exportName === undefined ? await target.openAll() : [await target.open(exportName)];
   writing(directory, () => createDirectory(directory));
-  const targets = new Map(opened.map((each) => ['error' in each ? each.export : each.name, each]));
+  const targets = new Map(opened.flatMap((each) => ('error' in each ? [] : [[each.name, each]])));
   const listed: ListedExport[] = [];
   const exports = [];
   for (const view of sortExports(await readExports(opened, maxRuns, now))) {
+    const { export: name } = view;
     const runs: ListedRun[] = [];
     for (const run of 'error' in view ? [] : (view.runs ?? [])) {
-      const page = await writeRun(targets.get(view.export) as ExportTarget, run, options);
-      runs.push({ ...run, page });
+      const data = await readRunData(targets.get(name) as ExportTarget, run, onPage).catch((error: unknown) =>
+        unreadableExport(name, null, error),
+      );
       signal.throwIfAborted();
+      if ('error' in data) runs.push({ ...run, page: { error: data.error } });
+      else {
+        const file = runFile(run);
+        writePage(join(directory, file), { ...origin, run: data, index: indexFile });
+        runs.push({ ...run, page: { file } });
+      }
     }
-    listed.push({ name: view.export, state: categoryOf(view), facts: factsOf(view, now), runs });
+    listed.push({ name, state: categoryOf(view), facts: factsOf(view, now), runs });
+    /** The runs without a page; null stands for all of the export. */
     const unreadable = runs.flatMap(({ run, page }) => ('error' in page ? [{ run, error: page.error }] : []));
     exports.push({
-      export: view.export,
+      export: name,
       runs: runs.length,
-      /** The runs without a page; null stands for all of the export. */
       unreadable: 'error' in view ? [{ run: null, error: view.error }] : unreadable,
     });
   }
   const file = join(directory, indexFile);
-  writePage(file, renderPage({ ...origin, exports: listed }));
+  writePage(file, { ...origin, exports: listed });
   return { file, exports };
-}
-
-async function writeRun(
-  target: ExportTarget,
-  view: RunView,
-  { origin, directory, onPage, signal }: AllReportsOptions,
-): Promise<ListedRun['page']> {
-  const file = runFile(view);
-  const run = await readRunData(target, view, onPage).catch((error: unknown) =>
-    unreadableExport(target.name, null, error),
-  );
-  signal.throwIfAborted();
-  if ('error' in run) return { error: run.error };
-  writePage(join(directory, file), renderPage({ ...origin, run, index: indexFile }));
-  return { file };
 }
 
 function factsOf(view: ViewedExport, now: number): readonly string[] {
@@ -115,7 +114,7 @@ function factsOf(view: ViewedExport, now: number): readonly string[] {
   ];
 }
 
-const writePage = (file: string, html: string): void => writing(file, () => writeFileSync(file, html));
+const writePage = (file: string, data: PageData): void => writing(file, () => writeFileSync(file, renderPage(data)));
 
 /** @throws ConfigurationError if it cannot be written */
 function writing(path: string, write: () => void): void {
