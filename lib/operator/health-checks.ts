@@ -54,28 +54,24 @@ export async function* runHealthChecks(
   yield* (await target.check?.()) ?? [];
   const checked = await mapConcurrently(exports, concurrency, (each) => checkExport(each, options, target));
   yield* checked.flat();
+  // The same address, settings and API key, and in a stack the same function, are the same service.
   const readable = exports.flatMap((each) => ('error' in each ? [] : each));
-  yield* checkServices(readable, options);
+  const services = Map.groupBy(readable, ({ service: { address, settings, keySource }, probeFromFunction }) =>
+    JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]),
+  );
+  for (const [first, ...others] of services.values()) {
+    if (first === undefined) continue;
+    for await (const [check, outcome] of checkService(first, options)) {
+      yield { check, export: others.length === 0 ? first.name : null, ...outcome };
+    }
+  }
 }
 
-interface Viewed {
-  readonly target: ExportTarget;
-  readonly view: ExportView;
-  /** The command of this program, with the option that selects the target. */
-  readonly command: (verb: string, more?: string) => string;
-  readonly runtime: Runtime;
-}
-
-/** Undefined: the rule does not apply. */
+/** Undefined: the check does not apply. */
 type Found = Outcome | undefined;
 
-/** What is checked of an export besides its settings. */
-const rules: Readonly<Record<string, (viewed: Viewed) => Found | Promise<Found>>> = {
-  store: checkStore,
-  runs: checkRuns,
-  bounded: checkBounded,
-  schedule: ({ view }) => scheduleOutcome(view),
-};
+/** The command of this program, with the option that selects the target. */
+type CommandText = (verb: string, more?: string) => string;
 
 /** All checks except those of the service. */
 async function checkExport(
@@ -88,7 +84,7 @@ async function checkExport(
     return [{ check: 'settings', export: target.export, ...problem(target.error, remedy) }];
   }
   const { name } = target;
-  const command = (verb: string, more = '') => `${program} ${verb} ${name} ${more}${option}`;
+  const command: CommandText = (verb, more = '') => `${program} ${verb} ${name} ${more}${option}`;
   const findingOf = async (check: string, find: () => Found | Promise<Found>) => {
     try {
       const outcome = await find();
@@ -100,21 +96,26 @@ async function checkExport(
       return [{ check, export: name, ...problem(error, remedy) }];
     }
   };
-  const settings = { check: 'settings', export: name, ...settingsOutcome(target) };
-  if (isNew === true) return [settings];
-  let view: ExportView | undefined;
+  const settings = await findingOf('settings', () => settingsOutcome(target));
+  if (isNew === true) return settings;
+  let known: ExportView | undefined;
   const state = await findingOf('state', async () => {
-    view = await readExport(target, 1, runtime.now());
-    return ok(view.state === 'never' ? 'no run yet' : `readable; watermark ${view.watermark ?? 'none'}`);
+    known = await readExport(target, 1, runtime.now());
+    return ok(known.state === 'never' ? 'no run yet' : `readable; watermark ${known.watermark ?? 'none'}`);
   });
   // The other checks need it.
-  if (view === undefined) return [settings, ...state];
-  const viewed = { target, view, command, runtime };
-  const findings = Object.entries(rules).map(([check, rule]) => findingOf(check, () => rule(viewed)));
-  return [settings, ...state, ...(await Promise.all(findings)).flat()];
+  if (known === undefined) return [...settings, ...state];
+  const view = known;
+  const others = await Promise.all([
+    findingOf('store', () => checkStore(target, view)),
+    findingOf('runs', () => checkRuns(target, view, command, runtime)),
+    findingOf('bounded', () => boundedOutcome(view, command)),
+    findingOf('schedule', () => scheduleOutcome(view)),
+  ]);
+  return [...settings, ...state, ...others.flat()];
 }
 
-function settingsOutcome({ definition, service, settings }: ExportTarget) {
+function settingsOutcome({ definition, service, settings }: ExportTarget): Outcome {
   const { problem: cause } = settings ?? {};
   if (cause !== undefined) return problem(cause, 'no run starts before the file can be used');
   const { format, container, api } = definition.request;
@@ -123,31 +124,34 @@ function settingsOutcome({ definition, service, settings }: ExportTarget) {
 }
 
 /** A run finds objects in both ways: by key, and by listing its folder. */
-async function checkStore({ target, view }: Viewed): Promise<Outcome> {
+async function checkStore(target: ExportTarget, { runs = [] }: ExportView): Promise<Outcome> {
   const { store, name } = target;
   const latest = await readLatestPointer(store, name);
   if (latest !== undefined && !(await exists(store, latest.manifest))) {
     throw missingManifest(store.locate(latest.manifest));
   }
-  const folders = view.runs?.filter(isUnfinished).map(({ folder }) => folder) ?? [];
+  const unfinished = runs.filter(({ state }) => ['running', 'failed', 'interrupted'].includes(state));
+  const folders = unfinished.map(({ folder }) => folder);
   for (const folder of folders) for await (const _ of store.list(folder)) break;
   await target.checkWritable?.([name, ...folders]);
   const access = target.checkWritable === undefined ? 'readable' : 'readable and writable';
   return ok(`${access}; ${store.locate(latestKey(name))} ${latest === undefined ? 'does not exist yet' : 'exists'}`);
 }
 
-const isUnfinished = ({ state }: RunView): boolean => ['running', 'failed', 'interrupted'].includes(state);
-
 /** What the next start would do, and the newest run. */
-async function checkRuns({ target, view, command, runtime }: Viewed): Promise<Outcome> {
+async function checkRuns(
+  target: ExportTarget,
+  { runs: [newest] = [] }: ExportView,
+  command: CommandText,
+  runtime: Runtime,
+): Promise<Outcome> {
   const plan = await planRun({ ...target, runtime });
   if (plan.act === 'refuse') {
     const message = `the next start would fail: ${plan.reason}`;
     return { state: 'problem', message, remedy: `for details: ${command('plan')}` };
   }
-  const [newest] = view.runs ?? [];
   if (newest === undefined) return ok('none yet');
-  const message = `run ${newest.run} ${predicateOf(newest.state)}${reasonOf(newest)}`;
+  const message = `run ${newest.run} ${conditionOf(newest)}`;
   if (newest.state === 'damaged') {
     const remedy = `for details: ${command('verify', `--run ${newest.run} `)}`;
     return { state: 'problem', message: `${message}: its manifest is missing or was changed`, remedy };
@@ -157,12 +161,10 @@ async function checkRuns({ target, view, command, runtime }: Viewed): Promise<Ou
 }
 
 /** Undefined: no bounded run is unfinished. */
-function checkBounded({ view: { bounded }, command }: Viewed): Outcome | undefined {
-  const { unfinished } = bounded;
+function boundedOutcome({ bounded: { unfinished } }: ExportView, command: CommandText): Found {
   const shown = unfinished.find(isTroubled) ?? unfinished[0];
   if (shown === undefined) return undefined;
-  const { since, until, state } = shown;
-  const message = `${plural(unfinished.length, 'unfinished run')}; ${since} to ${until} ${predicateOf(state)}${reasonOf(shown)}`;
+  const message = `${plural(unfinished.length, 'unfinished run')}; ${shown.since} to ${shown.until} ${conditionOf(shown)}`;
   return isTroubled(shown) ? warning(message, `for details: ${command('status')}`) : ok(message);
 }
 
@@ -170,16 +172,16 @@ function checkBounded({ view: { bounded }, command }: Viewed): Outcome | undefin
 const isTroubled = ({ state, slices }: RunView): boolean =>
   ['failed', 'interrupted', 'abandoned'].includes(state) || (slices?.setAside.length ?? 0) > 0;
 
-const predicateOf = (state: RunView['state']): string =>
-  state === 'failed' ? 'has failed' : state === 'interrupted' ? 'was interrupted' : `is ${state}`;
-
-function reasonOf({ state, lastIncident, slices }: RunView): string {
-  const isOver = state !== 'running' && lastIncident !== null;
-  if (isOver && lastIncident.kind !== 'wait') return `: ${errorText(lastIncident.error, lastIncident.message)}`;
+/** `has failed: ContractError: …`. */
+function conditionOf({ state, lastIncident, slices }: RunView): string {
+  const condition = state === 'failed' ? 'has failed' : state === 'interrupted' ? 'was interrupted' : `is ${state}`;
+  if (state !== 'running' && lastIncident !== null && lastIncident.kind !== 'wait') {
+    return `${condition}: ${errorText(lastIncident.error, lastIncident.message)}`;
+  }
   const [first, ...others] = slices?.setAside ?? [];
-  if (first === undefined) return '';
+  if (first === undefined) return condition;
   const more = others.length === 0 ? '' : `, and ${others.length} more`;
-  return `: slice ${first.slice}${more} set aside: ${errorText(first.error, first.message)}`;
+  return `${condition}: slice ${first.slice}${more} set aside: ${errorText(first.error, first.message)}`;
 }
 
 function scheduleOutcome({ schedule }: ExportView): Outcome {
@@ -189,38 +191,17 @@ function scheduleOutcome({ schedule }: ExportView): Outcome {
   return warning(text, 'to run on schedule, set "enabled": true in the settings file and deploy again');
 }
 
-/** Requests one page of each service from here and, of a stack, from its function: once, however many exports use it. */
-async function* checkServices(
-  exports: readonly ExportTarget[],
-  options: Pick<HealthCheckOptions, 'runtime' | 'notify'>,
-): AsyncGenerator<Finding> {
-  for (const [configured, ...others] of Map.groupBy(exports, identityOf).values()) {
-    if (configured === undefined) continue;
-    const name = others.length === 0 ? configured.name : null;
-    const since = await probeSince(configured, options.runtime);
-    for await (const [check, outcome] of checkFromHere(configured, since, options)) {
-      yield { check, export: name, ...outcome };
-    }
-    if (configured.probeFromFunction === undefined) continue;
-    yield { check: 'function', export: name, ...(await checkFunction(configured.probeFromFunction, since)) };
-  }
-}
-
-/** Exports with the same address, settings and API key, and in a stack with the same function, use the same service. */
-const identityOf = ({ service, probeFromFunction }: ExportTarget): string => {
-  const { address, settings, keySource } = service;
-  return JSON.stringify([address, settings, keySource, probeFromFunction?.functionArn]);
-};
-
 /**
  * Reads certificates and credentials, connects, and requests one page: `network` (left out for a direct connection), `key`, `service` and
- * `clock`, up to the one that fails.
+ * `clock`, up to the one that fails. Of a stack, also `function`: its network, its role and its key differ from those of the operator.
  */
-async function* checkFromHere(
-  { definition, log: stateLog, service: { describeNetwork, connect, keySource, address } }: ExportTarget,
-  since: Instant,
-  { runtime, notify }: Pick<HealthCheckOptions, 'runtime' | 'notify'>,
+async function* checkService(
+  target: ExportTarget,
+  { runtime, notify }: HealthCheckOptions,
 ): AsyncGenerator<readonly [check: string, outcome: Outcome]> {
+  const { definition, log: stateLog, service, probeFromFunction } = target;
+  const { keySource } = service;
+  const since = await probeSince(target, runtime);
   // What is wrong with the state is reported by its own check.
   const log = { exportState: async (name: string) => await stateLog.exportState(name).catch(() => undefined) };
   const remedies = {
@@ -230,14 +211,14 @@ async function* checkFromHere(
   };
   let check: keyof typeof remedies = 'network';
   try {
-    const description = await describeNetwork();
+    const description = await service.describeNetwork();
     if (description !== '') yield [check, ok(description)];
     check = 'key';
-    await using service = await connect(notify);
+    await using client = await service.connect(notify);
     check = 'service';
-    const { clockLeadMs, ...result } = await probeService({ definition, service, log, runtime }, since);
+    const { clockLeadMs, ...result } = await probeService({ definition, service: client, log, runtime }, since);
     yield ['key', ok(`accepted (${keySource})`)];
-    yield ['service', ok(`${address} returned ${describePage(result)}; it was not stored`)];
+    yield ['service', ok(`${service.address} returned ${describePage(result)}; it was not stored`)];
     yield ['clock', checkClock(clockLeadMs)];
   } catch (error) {
     // Only an error of the connection has a cause; without one, the service has rejected the key.
@@ -246,15 +227,12 @@ async function* checkFromHere(
     }
     yield [check, problem(error, remedies[check])];
   }
+  if (probeFromFunction !== undefined) yield ['function', await checkFunction(probeFromFunction.probe(since))];
 }
 
-/** What the function may do differs from what the operator may: its network, its role, its key. */
-async function checkFunction(
-  { probe }: NonNullable<ExportTarget['probeFromFunction']>,
-  since: Instant,
-): Promise<Outcome> {
+async function checkFunction(probing: Promise<ProbeResult>): Promise<Outcome> {
   try {
-    return ok(`ExportPage received ${describePage(await probe(since))} on AWS; it was not stored`);
+    return ok(`ExportPage received ${describePage(await probing)} on AWS; it was not stored`);
   } catch (error) {
     // The errors of the function itself are no ExportErrors: these are about the invocation.
     if (!isExportError(error)) {
@@ -288,7 +266,7 @@ async function probeSince({ definition, log }: ExportTarget, runtime: Runtime): 
 /** A smaller difference is normal: the service's time has whole seconds, and the response takes time. */
 const maxNormalSkewMs = 30_000;
 
-/** `skewMs` is positive if the service's clock is ahead; null if the service sends no time. */
+/** `skewMs` is null if the service sends no time. */
 function checkClock(skewMs: number | null): Outcome {
   if (skewMs === null) {
     return warning(
@@ -298,10 +276,8 @@ function checkClock(skewMs: number | null): Outcome {
   }
   const size = Math.abs(skewMs);
   if (size <= maxNormalSkewMs) return ok(`at most ${maxNormalSkewMs / 1_000} s from the service's clock`);
-  const message = `the service's clock is ${coarseDuration(size)} ${skewMs > 0 ? 'ahead of' : 'behind'} the local clock`;
-  const remedy =
-    skewMs > 0
-      ? 'the watermark uses the local clock, so each run exports the reports of that time again'
-      : "the watermark uses the service's clock, so no report is missed";
-  return warning(message, `${remedy}; correct the clock that is wrong`);
+  return warning(
+    `the service's clock is ${coarseDuration(size)} ${skewMs > 0 ? 'ahead' : 'late'}`,
+    'correct the clock that is wrong. The watermark uses the one that is late: reports may be exported twice, and none is missed',
+  );
 }
