@@ -3,7 +3,7 @@
 import { type CloudFormationClient, DescribeStackResourceCommand, type Stack } from '@aws-sdk/client-cloudformation';
 import { ExportError } from '../../core/errors.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { exportDefinition, type ServiceSettings, sourceOf } from '../../settings/settings.ts';
+import { exportDefinition, sourceOf } from '../../settings/settings.ts';
 import {
   readVersioned,
   type ServiceMetadata,
@@ -72,11 +72,24 @@ export function openExports(
   runtime: Runtime,
 ): readonly ExportTarget[] {
   const { service: serviceName, stateMachineArn, table, bucket, prefix, exportPageFunction } = output;
+  const { apiKeySecret: secretId, apiKeyField: field } = output;
   const { stepFunctions: client } = clients;
   const readSchedules = readOnce(async () => {
     const { scheduleGroup: group } = output;
     return group === undefined ? undefined : await listSchedules(clients.scheduler, group);
   });
+  // The client of the service, and that of Lambda.
+  const reach = async () => await import('./service-connection.ts');
+  const secret = { secretId, field };
+  const connection = async () => (await reach()).serviceConnection(serviceSettings, secret, clients, runtime);
+  const deployed: DeployedService = {
+    settings: serviceSettings,
+    describeNetwork: async () => await (await connection()).describeNetwork(),
+    address: sourceOf(serviceSettings.baseUrl),
+    maxConcurrentPages: serviceSettings.maxConcurrentPages,
+    keySource: secretId === undefined ? 'none is needed' : `${field && `field ${field} of `}secret ${secretId}`,
+    connect: async () => await (await connection()).connect(),
+  };
   return exports.map(({ schedule, ...settings }): ExportTarget => {
     const { name } = settings;
     const log = createDynamoPageLog({ client: clients.dynamoDb, table, service: serviceName, runtime });
@@ -85,7 +98,7 @@ export function openExports(
     return {
       name,
       definition,
-      service: deployedService(serviceSettings, output, clients, runtime),
+      service: deployed,
       serviceName,
       freshnessSeconds: typeof schedule?.freshness === 'number' ? schedule.freshness / 1_000 : undefined,
       store,
@@ -98,10 +111,7 @@ export function openExports(
       },
       probeFromFunction: {
         functionArn: exportPageFunction,
-        async probe(since) {
-          const { probeFromFunction } = await import('./function-probe.ts');
-          return await probeFromFunction(clients, exportPageFunction, name, since);
-        },
+        probe: async (since) => await (await reach()).probeFromFunction(clients, exportPageFunction, name, since),
       },
       async lastIncident(execution) {
         const { readLastIncident } = await import('../step-functions/history.ts');
@@ -130,26 +140,5 @@ export function readOnce<Value>(read: () => Promise<Value>): () => Promise<Value
       reading = undefined;
       throw error;
     });
-  };
-}
-
-function deployedService(
-  settings: ServiceSettings,
-  { apiKeySecret: secretId, apiKeyField: field }: ServiceOutput,
-  clients: OperatorClients,
-  clock: Runtime,
-): DeployedService {
-  const secret = field === '' ? `secret ${secretId}` : `field ${field} of secret ${secretId}`;
-  const connection = async () => {
-    const { serviceConnection } = await import('./service-connection.ts');
-    return serviceConnection(settings, { secretId, field }, clients, clock);
-  };
-  return {
-    settings,
-    describeNetwork: async () => await (await connection()).describeNetwork(),
-    address: sourceOf(settings.baseUrl),
-    maxConcurrentPages: settings.maxConcurrentPages,
-    keySource: secretId === undefined ? 'none is needed' : secret,
-    connect: async () => await (await connection()).connect(),
   };
 }

@@ -1,13 +1,18 @@
-/** Connects to the service of a stack from here, with the secrets that its functions use. */
+/** Reaches the service of a stack: from here, with the secrets that its functions use; or from its function ExportPage. */
 
+import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { ExportError } from '../../core/errors.ts';
+import type { Instant } from '../../core/model.ts';
 import type { Clock } from '../../core/ports.ts';
 import { fixedApiKey } from '../../service/client/api-key.ts';
 import { serviceClient } from '../../service/client/client.ts';
 import { describeNetwork } from '../../service/network/network.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
+import { type ProbeEvent, type ProbeResult, probeResultSchema } from '../../target/probe-service.ts';
 import { createSecretApiKey, createSecretNetwork } from '../secrets.ts';
-import type { OperatorClients } from './clients.ts';
+import { parseJson } from '../step-functions/failure.ts';
+import { type OperatorClients, operatorLambdaConfig } from './clients.ts';
 
 /** Without a `secretId`, the service needs no API key. */
 export function serviceConnection(
@@ -28,4 +33,35 @@ export function serviceConnection(
       return serviceClient(settings, { network, apiKey, clock });
     },
   };
+}
+
+/**
+ * Needs lambda:InvokeFunction. Errors have the name and the message that they have in the function.
+ * @throws ExportError if the function cannot be invoked or answers something else; an Error if the function fails
+ */
+export async function probeFromFunction(
+  clients: OperatorClients,
+  functionArn: string,
+  exportName: string,
+  since: Instant,
+): Promise<ProbeResult> {
+  const client = clients.open((config) => new LambdaClient({ ...config, ...operatorLambdaConfig }));
+  const event: ProbeEvent = { probe: { export: exportName, since } };
+  const command = new InvokeCommand({ FunctionName: functionArn, Payload: Buffer.from(JSON.stringify(event)) });
+  const response = await client.send(command).catch((cause: unknown) => {
+    const isMissing = cause instanceof Error && cause.name === 'ResourceNotFoundException';
+    if (!isMissing) throw cause;
+    throw new ExportError('ConfigurationError', `There is no function ${functionArn}. Deploy the stack again`, {
+      cause,
+    });
+  });
+  const payload = parseJson(Buffer.from(response.Payload ?? []).toString());
+  if (response.FunctionError !== undefined) {
+    const { errorType, errorMessage } = payload as { readonly errorType?: string; readonly errorMessage?: string };
+    throw Object.assign(new Error(errorMessage ?? response.FunctionError), { name: errorType ?? 'Error' });
+  }
+  const { data } = probeResultSchema.safeParse(payload);
+  if (data !== undefined) return data;
+  const message = `${functionArn} did not answer as this version does. Deploy the stack again`;
+  throw new ExportError('ConfigurationError', message);
 }
