@@ -3,21 +3,15 @@
  * at most, with the time. Everything goes to stderr, so that stdout holds only the result.
  */
 
-import { type RunTotals, sumTotals, zeroTotals } from '../../core/model.ts';
+import { type FailedRun, sumTotals, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
 import type { Retry, StartOptions } from '../../target/target.ts';
 import { bytes, coarseDuration, delay, plural, sliceCounts, totals } from './format.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
 /** What the events of a run have shown so far. Unknown values are null. */
-export interface ObservedRun extends RunTotals {
+export interface ObservedRun extends Omit<FailedRun, 'export' | 'error' | 'message' | 'resumable'> {
   readonly export: string;
-  readonly run: string | null;
-  readonly since: string | null;
-  /** Absent: it has no upper bound. */
-  readonly until?: string | undefined;
-  /** Only for a run whose bounds an operator has named. */
-  readonly bounded?: true | undefined;
   /** Only for a run with several slices. */
   readonly slices?: SliceCounts | undefined;
 }
@@ -67,15 +61,15 @@ export function createProgressDisplay(
       notify,
       emit(event) {
         run.observed = observe(run.observed, event);
-        const { warning, notice } = messageOf(event);
-        if (warning !== undefined) warn(warning);
-        if (notice !== undefined) notify(notice);
-        const isPage = event.event === 'page-exported' || event.event === 'page-adopted';
         const isBeginning = ['run-started', 'run-resumed', 'run-restarted'].includes(event.event);
         if (isBeginning || run.from === undefined) run.from = { ...run.observed, at: now() };
-        if (!isPage) return;
-        run.lastRetry = undefined;
-        if (!quiet) status.update(progressText([...runs], now()));
+        if (event.event === 'page-exported' || event.event === 'page-adopted') {
+          run.lastRetry = undefined;
+          if (!quiet) status.update(progressText([...runs], now()));
+          return;
+        }
+        const message = messageOf(event);
+        if (message !== undefined) (notices.has(event.event) ? notify : warn)(message);
       },
       onRetry(retry) {
         run.lastRetry = countedOverErrors(retry, run.lastRetry);
@@ -114,50 +108,47 @@ function countedOverErrors(retry: Retry, previous: Retry | undefined): Retry {
   return { ...retry, attempt, maxAttempts: attempt + remaining };
 }
 
-/** What to say of an event. The last run of a start has an end of its own, and pages are counted. */
-function messageOf(event: ExportEvent): { readonly warning?: string; readonly notice?: string } {
+/** The events that are no warnings. */
+const notices: ReadonlySet<ExportEvent['event']> = new Set(['run-started', 'run-resumed', 'run-completed']);
+
+/** What to say of an event. The last run of a start has an end of its own, pages are counted, and only functions wait for slots. */
+function messageOf(event: ExportEvent): string | undefined {
   switch (event.event) {
     case 'run-started':
-      return { notice: `Run ${event.run}: exporting "${event.export}" ${periodOf(event)}` };
+      return `Run ${event.run}: exporting "${event.export}" ${periodOf(event)}`;
     case 'run-resumed': {
       const { run, pages, slices } = event;
       const done = slices === undefined ? `page ${pages}` : plural(pages, 'page');
-      return { notice: `Resuming run ${run} ${pages === 0 ? 'at page 1' : `after ${done}`} (${periodOf(event)})` };
+      return `Resuming run ${run} ${pages === 0 ? 'at page 1' : `after ${done}`} (${periodOf(event)})`;
     }
     case 'run-completed': {
       const { rest, run, since, until } = event;
-      return rest === undefined ? {} : { notice: `Completed: ${since} to ${until} (${totals(event)}, run ${run})` };
+      return rest && `Completed: ${since} to ${until} (${totals(event)}, run ${run})`;
     }
-    case 'run-restarted': {
-      const { run, abandoned, reason } = event;
-      return { warning: `Starting over as run ${run}, because run ${abandoned} cannot continue: ${reason}` };
-    }
+    case 'run-restarted':
+      return `Starting over as run ${event.run}, because run ${event.abandoned} cannot continue: ${event.reason}`;
     case 'slice-restarted':
-      return { warning: `Slice ${event.slice} starts over (attempt ${event.attempt}), because ${event.reason}` };
+      return `Slice ${event.slice} starts over (attempt ${event.attempt}), because ${event.reason}`;
     case 'slice-set-aside':
-      return { warning: `Slice ${event.slice} waits while the others continue: ${event.error}: ${event.message}` };
+      return `Slice ${event.slice} waits while the others continue: ${event.error}: ${event.message}`;
     case 'service-asked-to-wait': {
       const { seconds, page, slice } = event;
       const place = slice === undefined ? `page ${page}` : `page ${page} of slice ${slice}`;
-      return { warning: `Waiting ${delay(seconds)} before ${place} (Retry-After)` };
+      return `Waiting ${delay(seconds)} before ${place} (Retry-After)`;
     }
     case 'pages-without-reports':
-      return { warning: `${event.emptyPages} consecutive pages without reports, up to page ${event.page}` };
-    case 'page-exported':
-    case 'page-adopted':
-    // Only functions emit it.
-    case 'waiting-for-slot':
-    case 'run-failed':
-    case 'run-skipped':
-      return {};
+      return `${event.emptyPages} consecutive pages without reports, up to page ${event.page}`;
+    default:
+      return undefined;
   }
 }
 
-function periodOf({
-  since,
-  until,
-  slices,
-}: Extract<ExportEvent, { readonly event: 'run-started' | 'run-resumed' }>): string {
+type Period = Pick<
+  Extract<ExportEvent, { readonly event: 'run-started' | 'run-resumed' }>,
+  'since' | 'until' | 'slices'
+>;
+
+function periodOf({ since, until, slices }: Period): string {
   const end = until === undefined ? '' : ` until ${until}`;
   return `since ${since}${end}${slices === undefined ? '' : ` in ${plural(slices.count, 'slice')}`}`;
 }
