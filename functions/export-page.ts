@@ -60,7 +60,7 @@ export function exportPageHandler(
 
 function createService(
   { environment, service }: Pick<ServiceContext, 'environment' | 'service'>,
-  { runtime: clock, createClient, createPool, inflate }: Platform,
+  { runtime: clock, createClient, createPool, createGunzip }: Platform,
 ): ReportService {
   const client = createClient(SecretsManagerClient, sdkConfig);
   return serviceClient(service, {
@@ -73,7 +73,7 @@ function createService(
     }),
     clock,
     createPool,
-    inflate,
+    createGunzip,
   });
 }
 

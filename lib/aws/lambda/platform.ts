@@ -5,7 +5,7 @@ import type { Runtime } from '../../core/ports.ts';
 import type { Compress } from '../../core/storage/compression.ts';
 import type { SpoolFile } from '../../core/storage/spool.ts';
 import type { CreatePool } from '../../service/client/exchange.ts';
-import type { CreateInflate } from '../../service/client/gzip.ts';
+import type { CreateGunzip } from '../../service/client/gzip.ts';
 import { type SdkClient, withoutRequestLog } from '../sdk-config.ts';
 import { powertools, type TelemetryOutput } from './telemetry.ts';
 
@@ -20,7 +20,7 @@ export interface Platform {
   /** Connects to the report service. Absent: undici does. */
   readonly createPool?: CreatePool | undefined;
   /** Decompresses pages. Absent: zlib does, in its threads. */
-  readonly inflate?: CreateInflate | undefined;
+  readonly createGunzip?: CreateGunzip | undefined;
   /** Compresses pages. Absent: zlib does, in its threads. */
   readonly compress?: Compress | undefined;
   /** Creates the file of a large body. Absent: in the temporary directory. */

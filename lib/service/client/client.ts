@@ -16,7 +16,7 @@ import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-ke
 import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { contractError } from './errors.ts';
 import { createExchanges, type CreatePool, type Exchange, type Response } from './exchange.ts';
-import { type CreateInflate, isInGzip } from './gzip.ts';
+import { type CreateGunzip, isInGzip } from './gzip.ts';
 import {
   assertNoNextPage,
   nextCursorInBody,
@@ -46,7 +46,7 @@ export interface ClientOptions {
   /** Opens the connections; by default undici's pool. */
   readonly createPool?: CreatePool;
   /** Decompresses pages in gzip; by default zlib, in its threads. */
-  readonly inflate?: CreateInflate;
+  readonly createGunzip?: CreateGunzip;
 }
 
 /** Disposing of it closes every connection immediately. A body that is still being read fails. */
@@ -65,7 +65,7 @@ export type ReportServiceClient = ReportService & AsyncDisposable;
  */
 export function serviceClient(
   settings: ClientSettings,
-  { apiKey, network = directNetwork, clock, createPool, inflate }: ClientOptions,
+  { apiKey, network = directNetwork, clock, createPool, createGunzip }: ClientOptions,
 ): ReportServiceClient {
   const { maxPageBytes } = settings;
   const base = parseBaseUrl(settings.baseUrl);
@@ -168,7 +168,7 @@ export function serviceClient(
     if (announcedCursor !== undefined) onNextCursor?.(announcedCursor);
 
     const check = hasContent ? createCheck((text) => presentable(text, context.keys, 150)) : undefined;
-    const body = await readBody(exchange, response, { sink, isGzip, inflate, maxPageBytes, check });
+    const body = await readBody(exchange, response, { sink, isGzip, createGunzip, maxPageBytes, check });
     assertNoLateCursor(context, Object.keys(trailers), nextHeader(api));
     assertNoOther('trailer', Object.keys(trailers));
     const { content } = body;

@@ -7,13 +7,13 @@ import type { PageCheck } from '../formats/formats.ts';
 import { contractError } from './errors.ts';
 import { excerptOf, maxBytes as maxExcerptBytes } from './excerpt.ts';
 import type { Exchange, Response } from './exchange.ts';
-import { type CreateInflate, gunzip } from './gzip.ts';
+import { type CreateGunzip, gunzip } from './gzip.ts';
 import { pageTooLarge } from './response-headers.ts';
 
 interface BodyOptions {
   readonly sink: FetchOptions['sink'];
   readonly isGzip: boolean;
-  readonly inflate: CreateInflate | undefined;
+  readonly createGunzip: CreateGunzip | undefined;
   readonly maxPageBytes: number;
   /** Its problems quote names without the API key. undefined: the body is passed through unchecked. */
   readonly check: PageCheck | undefined;
@@ -32,7 +32,7 @@ interface ReadBody {
 export async function readBody(
   exchange: Exchange,
   { body }: Response,
-  { sink, isGzip, inflate, maxPageBytes, check }: BodyOptions,
+  { sink, isGzip, createGunzip, maxPageBytes, check }: BodyOptions,
 ): Promise<ReadBody> {
   const { context } = exchange;
   let bytes = 0;
@@ -61,7 +61,9 @@ export async function readBody(
     // milliseconds, page after page.
     await nextTurn();
     await nextTurn();
-    for await (const chunk of isGzip ? gunzip(context, next, inflate) : { [Symbol.asyncIterator]: () => ({ next }) }) {
+    for await (const chunk of isGzip
+      ? gunzip(context, next, createGunzip)
+      : { [Symbol.asyncIterator]: () => ({ next }) }) {
       bytes += chunk.length;
       assertSmallEnough(bytes);
       const missing = maxExcerptBytes - beginning.length;

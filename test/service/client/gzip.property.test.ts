@@ -155,13 +155,13 @@ describe('a body', () => {
   });
 
   it.each([
-    ['its checksum', -8, 'its checksum is wrong'],
-    ['its checksum', -5, 'its checksum is wrong'],
-    ['its length', -4, 'its length is wrong'],
-    ['its length', -1, 'its length is wrong'],
+    ['its checksum', -8, 'incorrect data check'],
+    ['its checksum', -5, 'incorrect data check'],
+    ['its length', -4, 'incorrect length check'],
+    ['its length', -1, 'incorrect length check'],
     ['its magic number', 0, 'incorrect header'],
-    ['its method', 2, 'incorrect header'],
-    ['its flags', 3, 'unknown flags'],
+    ['its method', 2, 'unknown compression method'],
+    ['its flags', 3, 'unknown header flags'],
   ])('is invalid if %s differs, at byte %i', async (_, offset, problem) => {
     await expect(decoded(flipped(body, offset))).rejects.toMatchObject(invalid(problem));
   });

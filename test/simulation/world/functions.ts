@@ -28,7 +28,7 @@ import type { StepName } from '../../../lib/core/state-machine/definition.ts';
 import { type ExportSettings, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { DeploymentScenario } from '../histories/scenario.ts';
 import { compressAtOnce } from '../../support/export/compress-at-once.ts';
-import { inflateAtOnce } from '../../support/service/inflate-at-once.ts';
+import { gunzipAtOnce } from '../../support/service/gunzip-at-once.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { createTelemetryOutput } from '../invariants/telemetry.ts';
 import type { Container } from './container.ts';
@@ -166,7 +166,7 @@ function createPlatform(
       if (hasProxy && !isRight) world.violate('requests follow the service contract', 'a proxy rejects the connection');
       return new SimulatedNetwork(endpoints, container, timeouts);
     },
-    inflate: inflateAtOnce,
+    createGunzip: gunzipAtOnce,
     openSpoolFile: openMemoryFile,
     compress: compressAtOnce(world.rng(`zlib of ${container.id}`).pick([0, 1, 6])),
     partBytes,

@@ -1,10 +1,10 @@
 /** Decompresses without waiting for threads, for virtual time. */
 
 import { Transform } from 'node:stream';
-import { inflateRawSync } from 'node:zlib';
-import type { CreateInflate } from '../../../lib/service/client/gzip.ts';
+import { gunzipSync } from 'node:zlib';
+import type { CreateGunzip } from '../../../lib/service/client/gzip.ts';
 
-export const inflateAtOnce: CreateInflate = () => {
+export const gunzipAtOnce: CreateGunzip = () => {
   const chunks: Buffer[] = [];
   const stream = new Transform({
     transform(chunk: Buffer, _, done) {
@@ -14,8 +14,8 @@ export const inflateAtOnce: CreateInflate = () => {
     flush(done) {
       try {
         // The types do not have the result of `info`.
-        const inflated: unknown = inflateRawSync(Buffer.concat(chunks), { info: true });
-        const { buffer, engine } = inflated as { buffer: Buffer; engine: { bytesWritten: number } };
+        const decoded: unknown = gunzipSync(Buffer.concat(chunks), { info: true, rejectGarbageAfterEnd: true });
+        const { buffer, engine } = decoded as { buffer: Buffer; engine: { bytesWritten: number } };
         Object.assign(stream, { bytesWritten: engine.bytesWritten });
         done(null, buffer);
       } catch (error) {
