@@ -48,7 +48,7 @@ export function connectionError(context: ErrorContext, error: unknown, circumsta
   return failure(context, name ?? 'ServiceUnavailableError', message, { cause: error });
 }
 
-const closedConnection: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
+const closedConnection = /^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/;
 const handshakeFailure = /^ERR_SSL_.+_ALERT_HANDSHAKE_FAILURE$/;
 /**
  * The alerts with which a server rejects a client certificate, or the lack of one, by OpenSSL's names. Others, such as
@@ -66,7 +66,7 @@ export const rejectsCredentials = (error: unknown): boolean =>
  * or it is lost because the request is being sent already.
  */
 export const mayRejectCredentials = (error: unknown): boolean =>
-  handshakeFailure.test(codeOf(error)) || closedConnection.has(codeOf(error));
+  handshakeFailure.test(codeOf(error)) || closedConnection.test(codeOf(error));
 
 /** undici's code. Parser errors have none: `NOT_HTTP` stands for those that mean more than a lost connection. */
 function transportCode(error: unknown, bytesRead: number | undefined): string {
@@ -86,11 +86,8 @@ function explain(
 ): Explanation {
   if (error instanceof ProxyError) return explainProxyError(error, setting);
   if (clientCertificateAlerts.test(code)) {
-    return {
-      name: 'ConfigurationError',
-      problem: `did not accept the client certificate, or requires one (${code})`,
-      remedy: certificateSettings,
-    };
+    const problem = `did not accept the client certificate, or requires one (${code})`;
+    return { name: 'ConfigurationError', problem, remedy: certificateSettings };
   }
   switch (code) {
     case 'UND_ERR_CONNECT_TIMEOUT':
@@ -106,14 +103,12 @@ function explain(
   }
   // TLS errors during the body mean a broken connection: its certificate was accepted.
   if (bytesRead !== undefined) return { problem: 'closed the connection' };
-  const unreachable =
-    explainUnreachable(code, setting) ??
-    (base.protocol === 'https:' && closedConnection.has(code) && bytesReceived(error) === 0
-      ? closedHandshake(code)
-      : undefined);
-  return unreachable === undefined
-    ? { problem: `did not respond (${code || 'no error code'})` }
-    : { name: 'ServiceUnreachableError', ...unreachable };
+  // In TLS 1.3, a server rejects a client certificate when the client has completed its side of the handshake.
+  const isHandshake = base.protocol === 'https:' && closedConnection.test(code) && bytesReceived(error) === 0;
+  const cause = isHandshake ? closedHandshake : unreachable.find(({ codes }) => codes.test(code));
+  if (cause === undefined) return { problem: `did not respond (${code || 'no error code'})` };
+  const remedy = cause.remedy.replace('{setting}', setting);
+  return { name: 'ServiceUnreachableError', problem: `${cause.problem} (${code})`, remedy };
 }
 
 const invalid = (problem: string): Explanation => ({
@@ -137,92 +132,89 @@ const bytesReceived = (error: unknown): number =>
 const certificateSettings =
   'On AWS, check the secret in tls.clientCertificateSecret; on this machine, the files in tls.clientCertificate and tls.clientKey';
 
-/**
- * A TLS connection that was closed before it brought data. In TLS 1.3, a server rejects a client certificate when the client has
- * completed its side of the handshake, and has begun to send the request.
- */
-const closedHandshake = (code: string): Explanation => ({
-  problem: `closed the connection during or right after the TLS handshake (${code})`,
+const closedHandshake = {
+  problem: 'closed the connection during or right after the TLS handshake',
   remedy:
     `It probably requires a client certificate, or does not accept the one that was sent. ${certificateSettings}. ` +
     'If it requires none, it may be down, or a load balancer before it',
-});
+};
 
-/** The name was looked up and does not exist. `EAI_AGAIN` is not one of them: the name server did not answer. */
-const unknownHost: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA', 'EAI_NODATA', 'EAI_NONAME']);
-/** OpenSSL's results of a verification, as Node.js names them (nodejs.org/api/tls.html, "X509 certificate error codes"). */
-const untrustedIssuer: ReadonlySet<string> = new Set([
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-]);
-const otherCertificateErrors =
-  /^(CERT_(CHAIN_TOO_LONG|HAS_EXPIRED|NOT_YET_VALID|REJECTED|REVOKED|SIGNATURE_FAILURE|UNTRUSTED)|ERR_TLS_CERT_ALTNAME_(FORMAT|INVALID)|HOSTNAME_MISMATCH|INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/;
-
-/** An error that usually means a wrong setting, although an outage may cause it, too; undefined for any other code. */
-function explainUnreachable(code: string, setting: string): Explanation | undefined {
-  if (unknownHost.has(code)) {
-    return { problem: `has a host name that does not exist (${code})`, remedy: `Check the host name in ${setting}` };
-  }
-  if (code === 'ECONNREFUSED') {
-    return {
-      problem: `refused the connection (${code})`,
-      remedy: `Check the host name and the port in ${setting}, and that the service is running`,
-    };
-  }
-  if (untrustedIssuer.has(code) || otherCertificateErrors.test(code)) {
-    const advice = untrustedIssuer.has(code)
-      ? '. If a private certificate authority issued its certificate, set tls.ca to that authority'
-      : '';
-    return {
-      problem: `presented a certificate that is not trusted (${code})`,
-      remedy: `Check the host name in ${setting}, and the certificate of the service: its issuer, its names and its validity${advice}`,
-    };
-  }
+const untrusted = {
+  problem: 'presented a certificate that is not trusted',
+  remedy:
+    'Check the host name in {setting}, and the certificate of the service: its issuer, its names and its validity',
+};
+const noHandshake = {
+  problem: 'did not complete the TLS handshake',
+  remedy: 'Check that the port in {setting} expects https, and which TLS versions the service supports',
+};
+/** Errors that usually mean a wrong setting, although an outage may cause them, too. The first match counts. */
+const unreachable: readonly { readonly codes: RegExp; readonly problem: string; readonly remedy: string }[] = [
+  {
+    // The name was looked up. `EAI_AGAIN` is none of them: the name server did not answer.
+    codes: /^(ENOTFOUND|ENODATA|EAI_NODATA|EAI_NONAME)$/,
+    problem: 'has a host name that does not exist',
+    remedy: 'Check the host name in {setting}',
+  },
+  {
+    codes: /^ECONNREFUSED$/,
+    problem: 'refused the connection',
+    remedy: 'Check the host name and the port in {setting}, and that the service is running',
+  },
+  // OpenSSL's results of a verification, as Node.js names them (nodejs.org/api/tls.html, "X509 certificate error codes").
+  {
+    codes:
+      /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/,
+    problem: untrusted.problem,
+    remedy: `${untrusted.remedy}. If a private certificate authority issued its certificate, set tls.ca to that authority`,
+  },
+  {
+    codes:
+      /^(CERT_(CHAIN_TOO_LONG|HAS_EXPIRED|NOT_YET_VALID|REJECTED|REVOKED|SIGNATURE_FAILURE|UNTRUSTED)|ERR_TLS_CERT_ALTNAME_(FORMAT|INVALID)|HOSTNAME_MISMATCH|INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/,
+    ...untrusted,
+  },
+  {
+    codes: handshakeFailure,
+    problem: noHandshake.problem,
+    remedy: `${noHandshake.remedy}. It may require a client certificate. ${certificateSettings}`,
+  },
   // An internal error of the server's TLS implementation may be temporary.
-  if (code.startsWith('ERR_SSL_') && code !== 'ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR') {
-    const advice = handshakeFailure.test(code) ? `. It may require a client certificate. ${certificateSettings}` : '';
-    return {
-      problem: `did not complete the TLS handshake (${code})`,
-      remedy: `Check that the port in ${setting} expects https, and which TLS versions the service supports${advice}`,
-    };
-  }
-  return undefined;
-}
+  { codes: /^ERR_SSL_(?!TLSV1_ALERT_INTERNAL_ERROR$)/, ...noHandshake },
+];
 
 function explainProxyError({ origin, code, status, hadCredentials }: ProxyError, setting: string): Explanation {
   if (code === 'NOT_HTTP') {
     const problem = 'is not an HTTP proxy: it did not answer CONNECT with HTTP';
     return { name: 'ServiceUnreachableError', who: origin, problem, remedy: 'Check proxyUrl' };
   }
-  const who = `Proxy ${origin}`;
+  const ofProxy = (name: ErrorName | undefined, problem: string, remedy: string): Explanation => ({
+    name,
+    who: `Proxy ${origin}`,
+    problem,
+    remedy,
+  });
   if (status === undefined) {
-    return {
-      name: explainUnreachable(code, setting) && 'ServiceUnreachableError',
-      who,
-      problem: `cannot be reached (${code})`,
-      remedy: 'Check proxyUrl, or the variable HTTPS_PROXY, and that the proxy is running',
-    };
+    const name = unreachable.some(({ codes }) => codes.test(code)) ? 'ServiceUnreachableError' : undefined;
+    const remedy = 'Check proxyUrl, or the variable HTTPS_PROXY, and that the proxy is running';
+    return ofProxy(name, `cannot be reached (${code})`, remedy);
   }
-  const responded = { who, problem: `responded with ${status} to CONNECT` };
+  const responded = `responded with ${status} to CONNECT`;
   if (status === 407) {
-    const credentials = 'proxyCredentialsSecret; on this machine, in the variable HTTPS_PROXY';
-    const remedy = hadCredentials
-      ? `It rejected the credentials. On AWS, correct the secret in ${credentials}`
-      : `It requires credentials. On AWS, set ${credentials}`;
-    return { name: 'ConfigurationError', ...responded, remedy };
+    const advice = hadCredentials
+      ? 'It rejected the credentials. On AWS, correct the secret in'
+      : 'It requires credentials. On AWS, set';
+    const place = 'proxyCredentialsSecret; on this machine, in the variable HTTPS_PROXY';
+    return ofProxy('ConfigurationError', responded, `${advice} ${place}`);
   }
   // What proxies answer if they cannot reach the service.
   if (status === 502 || status === 503 || status === 504) {
     const remedy = `It could not connect to the service. Check the host name and the port in ${setting}, and that the proxy can reach it`;
-    return { name: 'ServiceUnreachableError', ...responded, remedy };
+    return ofProxy('ServiceUnreachableError', responded, remedy);
   }
   if (status >= 500 || status === 408 || status === 429) {
-    return { ...responded, remedy: 'It has no connection to the service' };
+    return ofProxy(undefined, responded, 'It has no connection to the service');
   }
   const remedy =
     "It does not allow connections to the service. Have the service's host and port allowed there, or check proxyUrl";
-  return { name: 'ConfigurationError', ...responded, remedy };
+  return ofProxy('ConfigurationError', responded, remedy);
 }
