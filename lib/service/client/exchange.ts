@@ -34,33 +34,15 @@ export interface Response extends Dispatcher.ResponseData {
   readonly timing: PageTiming;
 }
 
-/** Disposing of it stops its timer and closes the connection of a response that has not been read. */
-export interface Exchange extends Disposable {
-  /** With the request ID of the response, once there is one. */
-  readonly context: ErrorContext;
-  /** The result of `action`, within the deadline. Its own errors are rethrown. */
-  within<Value>(action: () => Promise<Value>): Promise<Value>;
-  /**
-   * Sends what `build` returns. If a proxy or the TLS handshake rejects the credentials, and there are newer ones, sends it
-   * with these. The body of the last response is no longer needed.
-   */
-  send(build: () => Omit<Dispatcher.RequestOptions, 'origin'>): Promise<Response>;
-  /** Reads certificates and credentials again. False: those of the last request are still the same. */
-  refreshNetwork(): Promise<boolean>;
-  /** The error to throw for an error of the connection, after so many bytes of the body. */
-  explain(error: unknown, bytesRead?: number): unknown;
-}
+/** Builds a request right before it is sent. */
+type BuildRequest = () => Omit<Dispatcher.RequestOptions, 'origin'>;
 
-export interface Exchanges {
-  begin(label: string, callerSignal?: AbortSignal): Exchange;
-  /** Closes every connection. */
-  destroy(): Promise<void>;
-}
+export type Exchange = ReturnType<ReturnType<typeof createExchanges>['begin']>;
 
 export function createExchanges(
   server: Server,
   { timeouts, network: source, clock, keys, createPool = openPool }: ExchangeOptions,
-): Exchanges {
+) {
   const { base } = server;
   // Requests in progress keep the pool that they began with. Its idle connections time out.
   const pools: Dispatcher[] = [];
@@ -74,26 +56,30 @@ export function createExchanges(
     return pool;
   }
 
-  function begin(label: string, callerSignal?: AbortSignal): Exchange {
+  /** Disposing of an exchange stops its timer and closes the connection of a response that has not been read. */
+  function begin(label: string, callerSignal?: AbortSignal) {
     const deadline = startDeadline(timeouts.totalTimeout, callerSignal, clock);
     let context: ErrorContext = { label, server, keys };
     let pool: Dispatcher | undefined;
     let response: Response | undefined;
 
+    /** The error to throw for an error of the connection, after so many bytes of the body. */
     const explain = (error: unknown, bytesRead?: number): unknown =>
       deadline.endedBy === 'caller'
         ? callerSignal?.reason
         : connectionError(context, error, { isLate: deadline.endedBy === 'time', timeouts, bytesRead });
+    /** The result of `action`, within the deadline. Its own errors are rethrown. */
     const within = <Value>(action: () => Promise<Value>): Promise<Value> =>
       deadline.race(action()).catch((error: unknown) => {
         throw deadline.endedBy === undefined ? error : explain(error);
       });
+    /** Reads certificates and credentials again. False: those of the last request are still the same. */
     async function refreshNetwork(): Promise<boolean> {
       const former = pool;
       pool = poolFor(await within(() => source.refresh()));
       return pool !== former;
     }
-    async function sendOnce(build: () => Omit<Dispatcher.RequestOptions, 'origin'>): Promise<Response> {
+    async function sendOnce(build: BuildRequest): Promise<Response> {
       const options = { ...build(), origin: base.origin, signal: deadline.signal };
       const requestedAt = instantOf(clock.now());
       const sentAt = clock.monotonicNow();
@@ -105,32 +91,38 @@ export function createExchanges(
       context = withRequestId(context, received.headers);
       return response;
     }
+    /**
+     * Sends what `build` returns. If a proxy or the TLS handshake rejects the credentials, and there are newer ones, sends it
+     * with these. The body of the last response is no longer needed.
+     */
+    async function send(build: BuildRequest): Promise<Response> {
+      response?.body.destroy();
+      context = { label, server, keys };
+      pool ??= poolFor(await within(() => source.get()));
+      try {
+        return await sendOnce(build);
+      } catch (error) {
+        const areRejected = rejectsCredentials(error);
+        if (!areRejected && !mayRejectCredentials(error)) throw explain(error);
+        const areNew = await refreshNetwork().catch((refreshError: unknown) => {
+          throw areRejected ? refreshError : explain(error);
+        });
+        if (!areNew) throw explain(error);
+      }
+      return await sendOnce(build).catch((error: unknown) => {
+        throw explain(error);
+      });
+    }
 
     return {
+      /** With the request ID of the response, once there is one. */
       get context() {
         return context;
       },
       within,
       refreshNetwork,
       explain,
-      async send(build) {
-        response?.body.destroy();
-        context = { label, server, keys };
-        pool ??= poolFor(await within(() => source.get()));
-        try {
-          return await sendOnce(build);
-        } catch (error) {
-          const areRejected = rejectsCredentials(error);
-          if (!areRejected && !mayRejectCredentials(error)) throw explain(error);
-          const areNew = await refreshNetwork().catch((refreshError: unknown) => {
-            throw areRejected ? refreshError : explain(error);
-          });
-          if (!areNew) throw explain(error);
-        }
-        return await sendOnce(build).catch((error: unknown) => {
-          throw explain(error);
-        });
-      },
+      send,
       [Symbol.dispose]() {
         response?.body.destroy();
         deadline.release();
@@ -140,7 +132,8 @@ export function createExchanges(
 
   return {
     begin,
-    async destroy() {
+    /** Closes every connection. */
+    async destroy(): Promise<void> {
       await Promise.all(pools.map((pool) => pool.destroy()));
     },
   };

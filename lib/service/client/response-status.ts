@@ -1,18 +1,6 @@
 /**
- * Maps the status of a response to an error. The contract specifies neither statuses nor errors (docs/service-contract.md,
- * section 7), so this table is an assumption, made in this one place:
- *
- * | status | error |
- * |---|---|
- * | 2xx except 206 | none |
- * | 206 | ContractError: no partial response was requested |
- * | 304 | ContractError: the request had no condition |
- * | other 3xx | RequestRejectedError |
- * | 401, 403, and 400 of an authorization server | ConfigurationError, if refreshing the API key did not help |
- * | 408, 5xx | ServiceUnavailableError |
- * | 429, and 503 with a valid Retry-After | ServiceThrottledError |
- * | other 4xx | CursorRejectedError if a cursor was sent, otherwise RequestRejectedError |
- * | any other | ContractError |
+ * Maps the status of a response to an error. The contract specifies neither statuses nor errors: the table in
+ * docs/service-contract.md, section 7, is an assumption, made in this one place.
  */
 
 import type { ErrorName, ExportError } from '../../core/errors.ts';
