@@ -138,7 +138,11 @@ function messageOf(event: ExportEvent): string | undefined {
     }
     case 'pages-without-reports':
       return `${event.emptyPages} consecutive pages without reports, up to page ${event.page}`;
-    default:
+    case 'page-exported':
+    case 'page-adopted':
+    case 'run-failed':
+    case 'run-skipped':
+    case 'waiting-for-slot':
       return undefined;
   }
 }
