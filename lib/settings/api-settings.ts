@@ -27,6 +27,7 @@ import {
   type AnyOf,
   checkedText,
   field,
+  fieldsOf,
   findBroken,
   flag,
   httpsUrl,
@@ -280,12 +281,23 @@ const nextSchema = oneKindOf(
       from: from('count'),
       to,
       first: field(
-        'The number of the first page, which its request sends, too.',
-        z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
+        'The number that the first request sends.',
+        z._default(
+          z
+            .int('must be a whole number')
+            .check(z.minimum(0, 'must not be negative'), z.maximum(1_000_000, 'must be at most 1000000')),
+          1,
+        ),
       ),
       step: field(
-        'What is added for the next page; `reports` adds the number of reports of the page, for an offset.',
-        z._default(z.union([z.int().check(z.minimum(1)), z.literal('reports')], 'must be 1 or more, or "reports"'), 1),
+        'What each further request adds to it: 1 for numbers of pages; for an offset, `reports` adds how many reports the page had.',
+        z._default(
+          z.union(
+            [z.int().check(z.minimum(1, 'must be 1 or more, or "reports"')), z.literal('reports')],
+            'must be 1 or more, or "reports"',
+          ),
+          1,
+        ),
       ),
       total: field(
         'Where every page has the number of all reports: a path in the body, or a header.',
@@ -297,6 +309,10 @@ const nextSchema = oneKindOf(
           'must be a path, or have header',
         ),
         { example: '/total' },
+      ),
+      confirm: field(
+        'Whether the page after the last one is requested, which must have no reports. With false, for an API that refuses this request or repeats its last page, the total alone decides.',
+        z._default(flag(), true),
       ),
     }),
   ],
@@ -534,17 +550,7 @@ export function findContradictions({ request, next = {}, page = {} }: Valid<Api>
       needsReports && pageFormat === 'xml' && reports === undefined,
       `is required with next.from: ${place}`,
     ],
-    [['page', 'format'], isCounted && pageFormat === 'bytes', 'must be one whose reports are counted, not bytes'],
-    [
-      ['request'],
-      isCounted && request !== undefined && !uses({ request }, 'until'),
-      'must have {since} and {until} with next.from: count: pages shift while reports are added to their period',
-    ],
-    [
-      ['next', 'to', 'alone'],
-      isCounted && to.alone === true,
-      'must not be set: every counted page has the same request',
-    ],
+    ...(isCounted ? countedRules({ request, next, page }) : []),
     [
       ['next', 'at'],
       place === 'report' && !isFieldOfReport(at ?? '', page),
@@ -598,6 +604,49 @@ export function findContradictions({ request, next = {}, page = {} }: Valid<Api>
       `is in a report, so that a short page would count as the last one. ${vendorAdvice}`,
     ],
   ]);
+}
+
+function countedRules({
+  request,
+  next = {},
+  page = {},
+}: Pick<Valid<Api>, 'request' | 'next' | 'page'>): readonly Rule[] {
+  const { format: pageFormat, error: errorPath } = page;
+  const { query, form, body = '', alone } = typeof next.to === 'object' ? next.to : {};
+  const name = query ?? form ?? body.split('/').at(-1) ?? '';
+  const keys = body.split('/').slice(1);
+  const inBody = keys.reduce<unknown>((parent, key) => fieldsOf(parent)[key], request?.body);
+  const sent = [request?.query?.[query ?? ''], request?.form?.[form ?? ''], keys.length === 0 ? undefined : inBody];
+  const total = typeof next.total === 'string' ? next.total : undefined;
+  return [
+    [['page', 'format'], pageFormat === 'bytes', 'must be one whose reports are counted, not bytes'],
+    [
+      ['request'],
+      request !== undefined && !uses({ request }, 'until'),
+      'must have {since} and {until} with next.from: count: pages shift while reports are added to their period',
+    ],
+    [['next', 'to', 'alone'], alone === true, 'must not be set: every counted page has the same request'],
+    [
+      ['next', 'to'],
+      sent.some((value) => value !== undefined),
+      `must not be ${name} of request, which the number would replace. Remove it there; next.first is the first number`,
+    ],
+    [
+      ['next', 'step'],
+      next.step === 1 && /offset|skip|start|row/i.test(name) && !/page/i.test(name),
+      `must be "reports" if ${name} is an offset: 1 would repeat all reports of a page but one`,
+    ],
+    [
+      ['next', 'total'],
+      total !== undefined && (total === errorPath || isInReport(total, page)),
+      'must be outside of reports and of page.error',
+    ],
+    [
+      ['next', 'confirm'],
+      pageFormat === 'ndjson' && next.confirm === true,
+      'must be false for ndjson: a page without reports is no NDJSON',
+    ],
+  ];
 }
 
 /** Whether the path leads to what is at `part`, or into it. */

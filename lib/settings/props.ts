@@ -641,13 +641,13 @@ export interface NextCountProps {
   /** Where the next request sends what is there: a cursor, in its query, a header, its body or its form; or `url`: it is the URL of the next page, which must have the origin of the service. */
   readonly to: ToProps;
   /**
-   * The number of the first page, which its request sends, too.
+   * The number that the first request sends.
    *
    * @default 1
    */
   readonly first?: number | undefined;
   /**
-   * What is added for the next page; `reports` adds the number of reports of the page, for an offset.
+   * What each further request adds to it: 1 for numbers of pages; for an offset, `reports` adds how many reports the page had.
    *
    * @default 1
    */
@@ -658,6 +658,12 @@ export interface NextCountProps {
    * @example '/total'
    */
   readonly total: TotalProps;
+  /**
+   * Whether the page after the last one is requested, which must have no reports. With false, for an API that refuses this request or repeats its last page, the total alone decides.
+   *
+   * @default true
+   */
+  readonly confirm?: boolean | undefined;
 }
 
 /** Where every page has the number of all reports: a path in the body, or a header. */

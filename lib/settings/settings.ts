@@ -301,6 +301,9 @@ export function findServiceProblems(
 ): readonly SettingsProblem[] {
   const { api } = service;
   const format = api?.page?.format;
+  const { name: authName }: Valid<Api['auth']> = api?.auth ?? {};
+  const sentHeader = typeof api?.next?.to === 'object' ? api.next.to.header : undefined;
+  const otherHeaders = [authName ?? '', ...Object.keys(service.headers ?? {})].map((name) => name.toLowerCase());
   const isUnused = (name: keyof typeof service, isBroken: boolean, why: string): Rule => [
     [name],
     isBroken && service[name] !== undefined,
@@ -309,6 +312,11 @@ export function findServiceProblems(
   return [
     ...within(['api'], findContradictions(api ?? {})),
     ...findBroken([
+      [
+        ['api', 'next', 'to', 'header'],
+        sentHeader !== undefined && otherHeaders.includes(sentHeader.toLowerCase()),
+        'must be another header: auth or headers of the service send this one',
+      ],
       isUnused('vendor', api !== undefined, ' with api: auth and next name the headers'),
       isUnused('cursorIn', api !== undefined, ' with api: next.to is where the cursor is sent'),
       isUnused('filterUntil', api !== undefined, ' with api: the placeholder {until} is the upper bound'),
@@ -345,7 +353,7 @@ function findSliceProblems(
     [
       ['since', 'lag'],
       service.api?.next?.from === 'count' && lag === 0,
-      'is required with next.from: count: how long after its date a report may still appear, as pages shift then. For example PT1H',
+      'is required with next.from: count. Set how long after its date a report may still appear or change, for example PT1H',
     ],
     [['slices', 'parallel'], isUnbounded && parallel > 1, unbounded],
     [['slices', 'length'], isUnbounded && length !== undefined, unbounded],

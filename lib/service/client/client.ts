@@ -175,7 +175,7 @@ export function serviceClient(
     const isEmpty = !hasContent || (content !== undefined && saysEmpty(page, content));
     const nextCursor =
       announcedCursor === undefined && content !== undefined
-        ? nextCursorInBody(page, content, isEmpty, headers)
+        ? nextCursorInBody(page, { content, isEmpty, headers })
         : (announcedCursor ?? null);
     if (announcedCursor === undefined) onNextCursor?.(nextCursor);
     const { rootName = null, reports = null } = content ?? {};

@@ -9,7 +9,8 @@ import type { AnyOf } from '../../settings/fields.ts';
 import type { PageContent, PathValue } from '../formats/format-check.ts';
 import { textIn } from '../formats/formats.ts';
 import { containsKey, presentable } from '../redaction/redact.ts';
-import { contractError, type ErrorContext, failure } from './errors.ts';
+import { nextCounted, totalInHeaders } from './counted-pages.ts';
+import { contractError, type ErrorContext } from './errors.ts';
 import { isJsonText } from './request.ts';
 import { allValues, type Headers, isPrintableAscii, singleValue } from './response-headers.ts';
 
@@ -27,8 +28,15 @@ type Next = Api['next'];
 type End = AnyOf<NonNullable<AnyOf<Next>['end']>>;
 type Document = Pick<PageContent, 'value' | 'reports' | 'inLastReport'>;
 
+/** A response that has been read to its end. `isEmpty`: it says that there are no reports. */
+export interface PageParts {
+  readonly content: Document;
+  readonly isEmpty: boolean;
+  readonly headers: Headers;
+}
+
 /** What a response has at `next.at`. Without `text`: nothing. */
-interface Found {
+export interface Found {
   readonly text: string | undefined;
   /** What it is called in messages. */
   readonly what: string;
@@ -44,13 +52,7 @@ type Codec<Kind extends Next> =
     }
   | {
       /** Undefined also for a document that says that there are no reports: it need not have a place for it. */
-      readonly inBody: (
-        page: RequestedPage,
-        next: Kind,
-        check: Document,
-        isEmpty: boolean,
-        headers: Headers,
-      ) => Found | undefined;
+      readonly inBody: (page: RequestedPage, next: Kind, parts: PageParts) => Found | undefined;
     };
 
 const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly from: From }>> } = {
@@ -109,7 +111,7 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
    * Refused: an object, a boolean, a body without a place for it, and a flag that contradicts it.
    */
   body: {
-    inBody(page, { at, end: described }, check, isEmpty) {
+    inBody(page, { at, end: described }, { content: check, isEmpty }) {
       const { context, api } = page;
       const end: End = described ?? {};
       const value = check.value(at);
@@ -149,7 +151,7 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
    * Refused: a last report without the field, and a page without reports of which the flag says that it is not the last.
    */
   report: {
-    inBody(page, { at, end: described }, check, isEmpty) {
+    inBody(page, { at, end: described }, { content: check, isEmpty }) {
       const { context, api } = page;
       const end: End = described ?? {};
       const hasReports = !isEmpty && check.reports !== 0;
@@ -170,42 +172,11 @@ const codecs: { readonly [From in Next['from']]: Codec<Extract<Next, { readonly 
    *     X-Total-Count: 5
    *     {"from": "count", "to": {"query": "offset"}, "first": 0, "step": "reports", "total": {"header": "X-Total-Count"}}
    *
-   * The last page is the one with which the reports sum to the total. Refused: a page without a total. The walk starts over if the total is
-   * not that of the first page, if a page has no reports, or if the sum exceeds the total.
+   * The last page is the one with which the reports sum to the total, and the page after it must have none. Refused: a page without a total. The
+   * walk starts over if the total changes, or if pages do not add up to it.
    */
-  count: {
-    inBody({ context, api, isFirst, sent = '' }, { first, step, total: place }, check, isEmpty, headers) {
-      const text =
-        typeof place === 'string'
-          ? textIn(api.page, check.value(place))
-          : singleValue(headers[place.header.toLowerCase()]);
-      const where = typeof place === 'string' ? `at ${place}` : `in the header ${place.header}`;
-      if (isEmpty && text === undefined) return undefined;
-      if (text === undefined || !/^\d{1,15}$/.test(text)) throw contractError(context, `it has no total ${where}`);
-      const total = Number(text);
-      const before = isFirst ? { position: first, reports: 0, total } : countedOf(sent);
-      const reports = isEmpty ? 0 : (check.reports ?? 0);
-      const sum = before.reports + reports;
-      if (total === before.total && sum === total) return undefined;
-      const isShifted = total !== before.total || reports === 0 || sum > total;
-      if (isShifted && isFirst)
-        throw contractError(context, `it has ${reports} reports, but the total ${where} is ${total}`);
-      if (isShifted) {
-        const counted = `the pages to this one have ${sum} reports, and the total ${where} is ${total}`;
-        const message = `The pages of ${context.server.name} have shifted: ${counted}, after ${before.total} on page 1`;
-        throw failure(context, 'CursorRejectedError', message);
-      }
-      const position = before.position + (step === 'reports' ? reports : step);
-      return { text: `${position} (${sum} of ${total})`, what: 'number of the next page' };
-    },
-  },
+  count: { inBody: (page, next, parts) => nextCounted(page, next, parts) },
 };
-
-/** What the cursor of a counted page says: its number, how many reports are on the pages before, and the total on page 1. */
-function countedOf(cursor: string) {
-  const [position = Number.NaN, reports = 0, total = 0] = (cursor.match(/\d+/g) ?? []).map(Number);
-  return { position, reports, total };
-}
 
 const codecOf = (next: Next) => codecs[next.from] as Codec<Next>;
 
@@ -229,7 +200,13 @@ export function nextCursorInHeaders(
 export function assertNoNextPage(page: RequestedPage, headers: Headers): void {
   // Without a next page, it need not have what a document has at its end.
   const cursor = nextCursorInHeaders(page, headers, true) ?? null;
-  if (cursor !== null) throw contractError(page.context, 'it says that there are no reports, but has a next page');
+  const { total }: AnyOf<Next> = page.api.next;
+  const count = typeof total === 'object' ? (totalInHeaders(total, headers) ?? '0') : '0';
+  if (cursor === null && count === '0') return;
+  throw contractError(
+    page.context,
+    `it says that there are no reports, but has a ${cursor === null ? 'total' : 'next page'}`,
+  );
 }
 
 /** The header that has it; empty if none has. */
@@ -242,14 +219,9 @@ export function nextHeader({ next }: Api): string {
  * The same of a body that has been read to its end.
  * @throws ContractError also if the body has no place for it, or if a flag contradicts it
  */
-export function nextCursorInBody(
-  page: RequestedPage,
-  check: Document,
-  isEmpty: boolean,
-  headers: Headers,
-): Cursor | null {
+export function nextCursorInBody(page: RequestedPage, parts: PageParts): Cursor | null {
   const codec = codecOf(page.api.next);
-  const found = 'inBody' in codec ? codec.inBody(page, page.api.next, check, isEmpty, headers) : undefined;
+  const found = 'inBody' in codec ? codec.inBody(page, page.api.next, parts) : undefined;
   return found === undefined ? null : toCursor(page, found);
 }
 

@@ -81,7 +81,8 @@ function setUp({ api, reports: count, since, until, size, type: given, compressi
   const pageSize = size ?? 100;
   // Where the last page repeats the cursor, or is the one without reports, there is one more.
   const end = endOf(api);
-  const pages = 'same' in end || 'empty' in end ? undefined : Math.max(1, Math.ceil(count / pageSize));
+  const confirming = api.next.from === 'count' && api.next.confirm && count > 0 ? 1 : 0;
+  const pages = 'same' in end || 'empty' in end ? undefined : Math.max(1, Math.ceil(count / pageSize)) + confirming;
   const options = { vendor: 'X', apiKey, api, reports: inMemoryReports(reports), pageSize, compression };
   return {
     expected: reports.map(({ id }) => id),

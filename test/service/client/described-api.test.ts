@@ -718,6 +718,7 @@ describe('counted pages', () => {
     ...rest,
   });
   const pages = counting({});
+  const unconfirmed = counting({ confirm: false });
   const offsets = counting({ to: { query: 'skip' }, first: 0, step: 'reports', total: { header: 'X-Total-Count' } });
   const inXml = counting({ total: '/r/@total' }, { page: { format: 'xml', reports: '/r/i' } });
   const csv = { ...offsets, page: { format: 'csv' } };
@@ -728,17 +729,18 @@ describe('counted pages', () => {
   const headed = (body: string, total: string): Parts => ({ body, headers: { 'x-total-count': total } });
 
   it.each<[string, object, Parts, string | null, string?]>([
-    ['begin with the first', pages, page(2, 5), '2 (2 of 5)'],
-    ['continue', pages, page(2, 5), '3 (4 of 5)', '2 (2 of 5)'],
-    ['may be shorter', pages, page(1, 5), '3 (3 of 5)', '2 (2 of 5)'],
-    ['end when their reports sum to the total', pages, page(1, 5), null, '3 (4 of 5)'],
-    ['end with the first one', pages, page(2, '2'), null],
+    ['begin with the first', pages, page(2, 5), '2 (2 of 5 by 2)'],
+    ['continue', pages, page(2, 5), '3 (4 of 5 by 2)', '2 (2 of 5 by 2)'],
+    ['have an end, which is confirmed', pages, page(1, 5), '4 (5 of 5 by 2)', '3 (4 of 5 by 2)'],
+    ['end with a page that has no reports', pages, page(0, 5), null, '4 (5 of 5 by 2)'],
+    ['end with the total, if nothing confirms it', unconfirmed, page(1, 5), null, '3 (4 of 5 by 2)'],
+    ['end with the first one', unconfirmed, page(2, '2'), null],
     ['have no reports', pages, page(0, 0), null],
-    ['are rows that are skipped', offsets, headed('{"data":[1,2,3]}', '5'), '3 (3 of 5)'],
-    ['are further rows that are skipped', offsets, headed('{"data":[1]}', '5'), '4 (4 of 5)', '3 (3 of 5)'],
-    ['are in XML', inXml, { body: '<r total="3"><i/></r>' }, '2 (1 of 3)'],
-    ['are in CSV', csv, headed('id\n1\n', '3'), '1 (1 of 3)'],
-    ['have another step', counting({ step: 100 }), page(2, 5), '101 (2 of 5)'],
+    ['are rows that are skipped', offsets, headed('{"data":[1,2,3]}', '5'), '3 (3 of 5 by 3)'],
+    ['are further rows that are skipped', offsets, headed('{"data":[1]}', '5'), '5 (5 of 5 by 4)', '4 (4 of 5 by 4)'],
+    ['are in XML', inXml, { body: '<r total="3"><i/></r>' }, '2 (1 of 3 by 1)'],
+    ['are in CSV', csv, headed('id\n1\n', '3'), '1 (1 of 3 by 1)'],
+    ['have the size as their step', counting({ step: 2 }), page(2, 5), '3 (2 of 5 by 2)'],
   ])('%s', async (_, parts, response, next, cursor) => {
     expect((await fetchFrom(parts, response, { ...until, ...(cursor && sent(cursor)) })).next).toBe(next);
   });
@@ -752,34 +754,66 @@ describe('counted pages', () => {
       return [new URLSearchParams(one?.target.split('?')[1]).get('skip'), one?.body];
     };
     expect(await numbers(offsets)).toEqual(['0', '']);
-    expect(await numbers(offsets, '7 (7 of 9)')).toEqual(['7', '']);
+    expect(await numbers(offsets, '7 (7 of 9 by 1)')).toEqual(['7', '']);
     const inBody = counting(
       { to: { body: '/page/number' } },
       { request: { method: 'POST', path: '/', body: request.query } },
     );
-    expect(JSON.parse((await numbers(inBody, '2 (1 of 9)'))[1] ?? '')).toMatchObject({ page: { number: 2 } });
+    expect(JSON.parse((await numbers(inBody, '2 (1 of 9 by 1)'))[1] ?? '')).toMatchObject({ page: { number: 2 } });
   });
 
-  it.each<[string, object, Parts, string?]>([
-    ['the total is another one', pages, page(2, 6), '2 (2 of 5)'],
-    ['the last page has another total', pages, page(1, 4), '2 (3 of 5)'],
-    ['a page has no reports', pages, page(0, 5), '2 (2 of 5)'],
-    ['there are more reports than the total', offsets, headed('{"data":[1,2,3]}', '4'), '2 (2 of 4)'],
-  ])('have shifted, and the run starts over, if %s', async (_, parts, response, cursor = '') => {
+  it.each<[string, object, Parts, string, string]>([
+    ['the total changes', pages, page(2, 6), 'the total is 6, and was 5 on page 1', '2 (2 of 5 by 2)'],
+    ['the last page has another total', pages, page(1, 4), 'the total is 4, and was 5', '2 (3 of 5 by 3)'],
+    ['a page has no reports', pages, page(0, 5), 'has no reports, but only 2 of 5', '2 (2 of 5 by 2)'],
+    [
+      'there are more than the total',
+      offsets,
+      headed('{"data":[1,2]}', '3'),
+      'all pages have 4, but',
+      '2 (2 of 3 by 2)',
+    ],
+    ['a page in the middle is shorter', offsets, headed('{"data":[1]}', '9'), 'page 1 has 4', '4 (4 of 9 by 4)'],
+    ['a page is longer', pages, page(3, 5), 'page 1 has 2', '2 (2 of 5 by 2)'],
+    ['the page after the last one has reports', pages, page(2, 4), 'all pages have 6, but', '3 (4 of 4 by 2)'],
+  ])('do not add up, so that the run starts over: %s', async (_, parts, response, message, cursor) => {
     const error = await failureOf(fetchFrom(parts, response, { ...until, ...sent(cursor) }));
-    expect(error).toMatchObject({ name: 'CursorRejectedError', message: expect.stringContaining('have shifted') });
+    expect(error).toMatchObject({ name: 'CursorRejectedError', message: expect.stringContaining(message) });
+    expect(error.message).toContain('Counted pages of Report service do not add up on ');
   });
 
   it.each<[string, object, Parts, string, string?]>([
-    ['have no total', pages, { body: '{"data":[1]}' }, 'it has no total at /total'],
-    ['have no total after the first page', pages, { body: '{"data":[1]}' }, 'no total at /total', '2 (2 of 5)'],
-    ['have no number as their total', pages, page(1, 'many'), 'it has no total at /total'],
-    ['have an object as their total', pages, page(1, { value: 2 }), 'it has no total at /total'],
-    ['have a negative total', pages, page(1, -1), 'it has no total at /total'],
-    ['have two headers', offsets, headed('{"data":[1]}', '5, 5'), 'no total in the header X-Total-Count'],
-    ['have none on the first page, but a total', pages, page(0, 5), 'it has 0 reports, but the total at /total is 5'],
-    ['have more than the total on the first page', pages, page(3, 2), 'it has 3 reports, but the total at /total is 2'],
+    ['have no total', pages, { body: '{"data":[1]}' }, 'no whole number as its total at /total'],
+    ['have no total later', pages, { body: '{"data":[1]}' }, 'no whole number as its total', '2 (2 of 5 by 2)'],
+    ['have no number as their total', pages, page(1, 'many'), 'no whole number as its total at /total, which is many'],
+    ['have an object as their total', pages, page(1, { value: 2 }), 'no whole number as its total'],
+    ['have a negative total', pages, page(1, -1), 'no whole number as its total at /total, which is -1'],
+    [
+      'have two headers',
+      offsets,
+      headed('{"data":[1]}', '5, 5'),
+      'as its total in the header X-Total-Count, which is 5, 5',
+    ],
+    [
+      'have none on the first page, but a total',
+      pages,
+      page(0, 5),
+      'no reports, but only 0 of 5 have been received. Check',
+    ],
+    [
+      'have more than the total on the first page',
+      pages,
+      page(3, 2),
+      'all pages have 3, but the total is 2. Check next.first',
+    ],
+    ['have another size than their step', counting({ step: 4 }), page(2, 5), 'it has 2 reports, but next.step is 4'],
     ['have no list', pages, { body: '{"total":0}' }, 'nothing that contains reports'],
+    [
+      'have no content, but a total',
+      { ...offsets, page: { ...json, empty: { status: 204 } } },
+      { status: 204, body: '', headers: { 'x-total-count': '5' } },
+      'it says that there are no reports, but has a total',
+    ],
   ])('are refused if they %s', async (_, parts, response, message, cursor) => {
     const error = await failureOf(fetchFrom(parts, response, { ...until, ...(cursor && sent(cursor)) }));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining(message) });

@@ -159,7 +159,7 @@ function cursorAt(api: Api, position: number): PageValue {
 function positionOf(api: Api, cursor: PageValue, all: readonly Report[], pageSize: number): number {
   if (api.next.from === 'count') {
     const { first, step } = api.next;
-    return step === 'reports' ? Number(cursor) - first : ((Number(cursor) - first) / step) * pageSize;
+    return (Number(cursor) - first) * (step === 'reports' ? 1 : pageSize);
   }
   if (api.next.from === 'report') {
     const index = all.findIndex(({ id }) => id === cursor);

@@ -85,7 +85,8 @@ const choices = fc.record({
   format: fc.constantFrom('xml', 'json', 'ndjson', 'csv', 'bytes'),
   from: fc.constantFrom('header', 'link', 'body', 'body', 'body', 'report', 'count'),
   first: fc.constantFrom(undefined, 0, 1),
-  step: fc.constantFrom(undefined, 1, 3, 'reports'),
+  step: fc.constantFrom(undefined, 1, 'reports'),
+  confirm: fc.boolean(),
   isTotalInHeader: fc.boolean(),
   isUrl: fc.boolean(),
   method: fc.constantFrom('GET', 'POST'),
@@ -118,7 +119,8 @@ const choices = fc.record({
   xml: xmlPaths,
 });
 
-export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
+export const describedApis: fc.Arbitrary<Api> = choices.map((chosen) => {
+  const choice = { ...chosen, hasInitial: chosen.hasInitial && chosen.from !== 'count' };
   const { format, templates: at } = choice;
   const hasPaths = format === 'xml' || format === 'json';
   const needsPaths = choice.from === 'body' || choice.from === 'report' || format === 'bytes';
@@ -210,6 +212,7 @@ export const describedApis: fc.Arbitrary<Api> = choices.map((choice) => {
       ...(isCounted && {
         first: choice.first,
         step: choice.step,
+        confirm: choice.confirm && format !== 'ndjson',
         total: choice.isTotalInHeader || !hasPaths ? { header: 'X-Total' } : paths.total,
       }),
       ...(isReport ? { end: reportEnd } : end !== undefined && !isCounted && { end }),
