@@ -17,13 +17,20 @@ const described = (file: string, baseUrl: string): ServiceProps => ({
   baseUrl,
 });
 
-/** Exports pages of 20 with the description in `file`. Kills the run when it requests page 3, and resumes it. */
-async function exportAll<Page>(file: string, endpoint: string, itemsOf: (page: Page) => readonly string[]) {
-  const relay = await startRelay(endpoint, 3);
+/** Exports with the description in `file`. Kills the run at the request number `killedAt`, and resumes it. */
+async function exportAll<Page>(
+  file: string,
+  endpoint: string,
+  settingsOfExport: object,
+  killedAt: number,
+  itemsOf: (page: Page) => readonly string[],
+) {
+  const relay = await startRelay(endpoint, killedAt);
   const out = await aDirectory();
   const settings = join(out, 'settings.json');
   const service = described(file, relay.url);
-  writeFileSync(settings, JSON.stringify({ services: { vendor: service }, exports: [{ name: 'all', size: 20 }] }));
+  const exports = [{ name: 'all', ...settingsOfExport }];
+  writeFileSync(settings, JSON.stringify({ services: { vendor: service }, exports }));
   const target = join(out, 'exports');
   const command = ['local', '--settings', settings, '--out', target];
   const env = { REPORT_EXPORT_API_KEY: 'a-key-of-32-characters-0123456789' };
@@ -31,14 +38,14 @@ async function exportAll<Page>(file: string, endpoint: string, itemsOf: (page: P
   const killed = start(command, env);
   await Promise.race([relay.held, killed.ended]);
   killed.process.kill('SIGKILL');
-  expect(await killed.ended).toMatchObject({ signal: 'SIGKILL' });
+  expect(await killed.ended).toMatchObject({ signal: 'SIGKILL', stderr: expect.not.stringContaining('Error') });
   expect(await run(command, env)).toMatchObject({ status: 0, stderr: expect.stringContaining('Resuming') });
 
   expect(await run(['verify', '--out', target], env)).toMatchObject({ status: 0 });
   const { manifest } = JSON.parse(readFileSync(join(target, 'all/latest.json'), 'utf8')) as { manifest: string };
   const { pages, totals } = await readManifest(join(target, manifest));
   const bodies = pages.map(({ key }) => JSON.parse(readFileSync(join(target, key), 'utf8')) as Page);
-  return { reports: totals.reports, pages: pages.length, items: bodies.flatMap(itemsOf) };
+  return { reports: totals.reports, items: bodies.flatMap(itemsOf) };
 }
 
 /** Forwards requests to the server, but never answers the request number `heldRequest`. */
@@ -71,18 +78,23 @@ describe.each(inject('registries'))('the $name of distribution', ({ endpoint }) 
     ).toSorted();
     for (const name of names) await pushImage(endpoint, name);
     const itemsOf = ({ repositories }: { repositories: readonly string[] }) => repositories;
-    const exported = await exportAll('registry.json', endpoint, itemsOf);
-    expect(exported).toEqual({ reports: 95, pages: 5, items: names });
+    const exported = await exportAll('registry.json', endpoint, { size: 20 }, 4, itemsOf);
+    expect(exported).toEqual({ reports: 95, items: names });
   });
 });
 
 describe.each(inject('fhirServers'))('the server $name', ({ endpoint }) => {
-  it('is exported by the URLs in its bundles, each observation once and in order', async () => {
-    const itemsOf = ({ entry }: { entry: readonly { resource: { id: string } }[] }) =>
+  it('is exported by the URLs in its bundles, in parallel slices, each observation once and in order', async () => {
+    const settings = {
+      size: 5,
+      since: { initial: '2020-01-01T00:00:00Z' },
+      slices: { parallel: 3, length: 'P365D' },
+    };
+    const itemsOf = ({ entry = [] }: { entry?: readonly { resource: { id: string } }[] }) =>
       entry.map(({ resource }) => resource.id);
-    const exported = await exportAll('fhir-observations.json', endpoint, itemsOf);
+    const exported = await exportAll('fhir-observations.json', endpoint, settings, 12, itemsOf);
     const ids = Array.from({ length: 95 }, (_, index) => `observation-${String(index).padStart(3, '0')}`);
-    expect(exported).toEqual({ reports: 95, pages: 5, items: ids });
+    expect(exported).toEqual({ reports: 95, items: ids });
   });
 });
 

@@ -1,5 +1,5 @@
 import ca.uhn.fhir.context.FhirContext;
-import ca.uhn.fhir.rest.annotation.OptionalParam;
+import ca.uhn.fhir.rest.annotation.RequiredParam;
 import ca.uhn.fhir.rest.annotation.Search;
 import ca.uhn.fhir.rest.api.server.IBundleProvider;
 import ca.uhn.fhir.rest.param.DateRangeParam;
@@ -8,6 +8,7 @@ import ca.uhn.fhir.rest.server.IResourceProvider;
 import ca.uhn.fhir.rest.server.RestfulServer;
 import ca.uhn.fhir.rest.server.SimpleBundleProvider;
 import java.net.InetSocketAddress;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Date;
@@ -17,11 +18,11 @@ import org.eclipse.jetty.ee10.servlet.ServletHolder;
 import org.eclipse.jetty.server.Server;
 import org.hl7.fhir.r4.model.Observation;
 
-/** A FHIR server: bundles and paging are HAPI's own. It has 95 observations, one an hour from 2026-11-01T00:00:00Z on. */
+/** A FHIR server: bundles and paging are HAPI's own. It has 95 observations, one every 20 days from 2020 on. */
 public class FhirServer {
   public static void main(String[] arguments) throws Exception {
     var fhir = new RestfulServer(FhirContext.forR4());
-    var pages = new FifoMemoryPagingProvider(10);
+    var pages = new FifoMemoryPagingProvider(100);
     pages.setDefaultPageSize(10);
     pages.setMaximumPageSize(50);
     fhir.setPagingProvider(pages);
@@ -42,7 +43,7 @@ public class FhirServer {
       for (int index = 0; index < 95; index++) {
         var observation = new Observation();
         observation.setId(String.format("observation-%03d", index));
-        observation.getMeta().setLastUpdated(Date.from(Instant.parse("2026-11-01T00:00:00Z").plusSeconds(3600L * index)));
+        observation.getMeta().setLastUpdated(Date.from(Instant.parse("2020-01-01T00:00:00Z").plus(Duration.ofDays(20L * index))));
         observation.getCode().setText("temperature, in \u00b0C");
         all.add(observation);
       }
@@ -53,11 +54,15 @@ public class FhirServer {
       return Observation.class;
     }
 
+    /** The bounds are inclusive and exclusive, as in `ge2026-11-01` and `lt2026-11-02`. */
     @Search
-    public IBundleProvider search(@OptionalParam(name = "_lastUpdated") DateRangeParam range) {
-      var since = range == null ? null : range.getLowerBoundAsInstant();
-      return new SimpleBundleProvider(
-          all.stream().filter(one -> since == null || !one.getMeta().getLastUpdated().before(since)).toList());
+    public IBundleProvider search(@RequiredParam(name = "_lastUpdated") DateRangeParam range) {
+      var since = range.getLowerBoundAsInstant();
+      var until = range.getUpperBoundAsInstant();
+      return new SimpleBundleProvider(all.stream().filter(one -> {
+        var date = one.getMeta().getLastUpdated();
+        return !date.before(since) && date.before(until);
+      }).toList());
     }
   }
 }
