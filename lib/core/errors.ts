@@ -23,7 +23,7 @@ export const errorNames = [
   'ServiceThrottledError',
   /** The service rejects the request (another 4xx, a redirect), or its Retry-After exceeds the settings. */
   'RequestRejectedError',
-  /** The service no longer accepts a cursor that it returned, or its counted pages have shifted. The run starts over, a bounded number of times. */
+  /** The service no longer accepts a cursor that it returned, or its counted pages do not add up. The run starts over, a bounded number of times. */
   'CursorRejectedError',
   /** The service returned a cursor twice in a run, which therefore contains pages twice. It is never published. */
   'RepeatedCursorError',

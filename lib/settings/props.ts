@@ -958,7 +958,7 @@ export interface ExportProps {
    */
   readonly pagesPerInvocation?: number | undefined;
   /**
-   * How often a run starts over because the service rejected its cursor, or because counted pages have shifted. Unit: restarts.
+   * How often a run starts over because the service rejected its cursor, or because counted pages do not add up. Unit: restarts.
    *
    * @default 1
    */

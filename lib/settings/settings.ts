@@ -249,7 +249,7 @@ const exportFields = {
     page: 'costs.md#pages',
   }),
   maxCursorRestarts: field(
-    'How often a run starts over because the service rejected its cursor, or because counted pages have shifted.',
+    'How often a run starts over because the service rejected its cursor, or because counted pages do not add up.',
     z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
     { unit: 'restarts' },
   ),

@@ -68,7 +68,7 @@ export const manifestHeaderSchema = z.object({
       z.object({
         pagination: described(
           text,
-          'Where responses have the next page, and what is there, for example `body cursor`. `counted`: pages are counted, so a report that was replaced by another one during the run may be missing or repeated.',
+          'Where responses have the next page, and what is there, for example `body cursor`. `counted`: pages are counted, so a removal and an addition that balance are not noticed.',
         ),
         sha256: described(
           sha256,

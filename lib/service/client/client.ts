@@ -17,14 +17,8 @@ import { createTokenSource, credentialHeaders, partsOfSecret } from './auth.ts';
 import { contractError } from './errors.ts';
 import { createExchanges, type CreatePool, type Exchange, type Response } from './exchange.ts';
 import { type CreateGunzip, isInGzip } from './gzip.ts';
-import {
-  assertNoNextPage,
-  nextCursorInBody,
-  nextCursorInHeaders,
-  nextHeader,
-  type RequestedPage,
-} from './next-page.ts';
-import { saysEmpty } from './page-document.ts';
+import { assertNoNextPage, nextCursorInBody, nextCursorInHeaders, nextHeader } from './paging/next-page.ts';
+import { type RequestedPage, saysEmpty } from './paging/page-document.ts';
 import { apiFor, authOf, firstCursor, headerNames, httpRequest, type RequestSettings } from './request.ts';
 import { readBody } from './response-body.ts';
 import {

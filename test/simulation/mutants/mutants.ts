@@ -95,7 +95,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a document that contains no reports is a page',
     violates: 'a page is stored byte for byte',
-    at: 'lib/service/client/page-document.ts#saysEmpty',
+    at: 'lib/service/client/paging/page-document.ts#saysEmpty',
     replace: 'reports !== undefined && document.reports === null',
     with: 'false',
   },

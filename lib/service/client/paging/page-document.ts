@@ -1,12 +1,38 @@
 /** What a complete document says of itself: whether it is a page, and whether there are any reports. */
 
-import type { Api } from '../../settings/api-settings.ts';
-import type { AnyOf } from '../../settings/fields.ts';
-import type { PageContent } from '../formats/format-check.ts';
-import { textIn } from '../formats/formats.ts';
-import { containsKey, presentable } from '../redaction/redact.ts';
-import { contractError, failure } from './errors.ts';
-import type { RequestedPage } from './next-page.ts';
+import type { Api } from '../../../settings/api-settings.ts';
+import type { AnyOf } from '../../../settings/fields.ts';
+import type { PageContent, PathValue } from '../../formats/format-check.ts';
+import { textIn } from '../../formats/formats.ts';
+import { containsKey, presentable } from '../../redaction/redact.ts';
+import { contractError, type ErrorContext, failure } from '../errors.ts';
+import type { Headers } from '../response-headers.ts';
+
+export interface RequestedPage {
+  readonly context: ErrorContext;
+  readonly api: Api;
+  /** The address that was requested. */
+  readonly requested: URL;
+  readonly isFirst: boolean;
+  /** The cursor that was sent; for the first page, what was sent in its place. */
+  readonly sent: string | undefined;
+}
+
+/** A response that has been read to its end. `isEmpty`: it says that there are no reports. */
+export interface PageParts {
+  readonly content: PageContent;
+  readonly isEmpty: boolean;
+  readonly headers: Headers;
+}
+
+/** What a response has at `next.at`. Without `text`: nothing. */
+export interface Found {
+  readonly text: string | undefined;
+  /** What it is called in messages. */
+  readonly what: string;
+  /** In JSON. */
+  readonly type?: PathValue['type'];
+}
 
 /**
  * True: there are no reports. Only the first page may say so: after that, reports that a page had announced would be missing.

@@ -3,12 +3,12 @@
  * two pages but their cursor, so that it says what the pages before have shown.
  */
 
-import type { Api } from '../../settings/api-settings.ts';
-import { textIn } from '../formats/formats.ts';
-import { presentable } from '../redaction/redact.ts';
-import { contractError, failure } from './errors.ts';
-import type { Found, PageParts, RequestedPage } from './next-page.ts';
-import { type Headers, singleValue } from './response-headers.ts';
+import type { Api } from '../../../settings/api-settings.ts';
+import { textIn } from '../../formats/formats.ts';
+import { presentable } from '../../redaction/redact.ts';
+import { contractError, failure } from '../errors.ts';
+import type { Found, PageParts, RequestedPage } from './page-document.ts';
+import { type Headers, singleValue } from '../response-headers.ts';
 
 type Counted = Extract<Api['next'], { readonly from: 'count' }>;
 

@@ -3,47 +3,20 @@
  * absence: that there is none ends a run, so it counts only on a document that proves to be a page.
  */
 
-import { asCursor, type Cursor, maxCursorLength } from '../../core/model.ts';
-import { type Api, isSentAsOffset, isUrl } from '../../settings/api-settings.ts';
-import type { AnyOf } from '../../settings/fields.ts';
-import type { PageContent, PathValue } from '../formats/format-check.ts';
-import { textIn } from '../formats/formats.ts';
-import { containsKey, presentable } from '../redaction/redact.ts';
+import { asCursor, type Cursor, maxCursorLength } from '../../../core/model.ts';
+import { type Api, isSentAsOffset, isUrl } from '../../../settings/api-settings.ts';
+import type { AnyOf } from '../../../settings/fields.ts';
+import type { PageContent, PathValue } from '../../formats/format-check.ts';
+import { textIn } from '../../formats/formats.ts';
+import { containsKey, presentable } from '../../redaction/redact.ts';
 import { nextCounted, totalInHeaders } from './counted-pages.ts';
-import { contractError, type ErrorContext } from './errors.ts';
-import { isJsonText } from './request.ts';
-import { allValues, type Headers, isPrintableAscii, singleValue } from './response-headers.ts';
-
-export interface RequestedPage {
-  readonly context: ErrorContext;
-  readonly api: Api;
-  /** The address that was requested. */
-  readonly requested: URL;
-  readonly isFirst: boolean;
-  /** The cursor that was sent; for the first page, what was sent in its place. */
-  readonly sent: string | undefined;
-}
+import { contractError, type ErrorContext } from '../errors.ts';
+import type { Found, PageParts, RequestedPage } from './page-document.ts';
+import { isJsonText } from '../request.ts';
+import { allValues, type Headers, isPrintableAscii, singleValue } from '../response-headers.ts';
 
 type Next = Api['next'];
 type End = AnyOf<NonNullable<AnyOf<Next>['end']>>;
-type Document = Pick<PageContent, 'value' | 'reports' | 'inLastReport'>;
-
-/** A response that has been read to its end. `isEmpty`: it says that there are no reports. */
-export interface PageParts {
-  readonly content: Document;
-  readonly isEmpty: boolean;
-  readonly headers: Headers;
-}
-
-/** What a response has at `next.at`. Without `text`: nothing. */
-export interface Found {
-  readonly text: string | undefined;
-  /** What it is called in messages. */
-  readonly what: string;
-  /** In JSON. */
-  readonly type?: PathValue['type'];
-}
-
 /** `header` is the name of the header that has it; `inHeaders` and `inBody` find it. Undefined: the page says that it is the last. */
 type Codec<Kind extends Next> =
   | {
@@ -232,7 +205,7 @@ export function nextCursorInBody(page: RequestedPage, parts: PageParts): Cursor 
 function saysMore(
   { context, api }: RequestedPage,
   end: End,
-  check: Document,
+  check: PageContent,
   mayBeAbsent: boolean,
 ): boolean | undefined {
   const { flag, is = false, without, absent } = end;
@@ -253,7 +226,7 @@ function saysMore(
 const hasValue = ({ type }: PathValue): boolean => type !== undefined && type !== 'null';
 
 /** The problem, and its remedy if it is only the last page that is like this. */
-function withoutPlace({ page }: Api, end: End, check: Document, path: string): string {
+function withoutPlace({ page }: Api, end: End, check: PageContent, path: string): string {
   const problem = `it has no place for a next page: nothing contains ${path}`;
   const parents = path.split('/').map((_, index, parts) => parts.slice(0, index).join('/'));
   // The topmost one that is missing. In XML, only the paths of the description are known.
