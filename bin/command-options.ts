@@ -10,7 +10,7 @@ const repeatedOptions = new WeakSet<Option>();
  * An option of the parser. A value is optional for it, so that {@link readArguments} can report a missing one together with all other
  * problems. The help shows it as required.
  */
-export function commandOption(flags: string, description: string, defaultValue?: string): Option {
+export function commandOption([flags, description]: readonly [flags: string, description: string]): Option {
   const option = new Option(flags.replace('<', '[').replace('>', ']'), description);
   if (!flags.includes('<')) return option;
   option.flags = flags;
@@ -20,12 +20,12 @@ export function commandOption(flags: string, description: string, defaultValue?:
     isGiven = true;
     return value;
   });
-  return defaultValue === undefined ? option : option.default(defaultValue);
+  return option;
 }
 
 /**
  * The names among the arguments, of which the command takes `maxNames`, and problems: unknown options, further names, repeated options,
- * and options without their value. The latter get their default value, so that the command can check its other settings too.
+ * and options without their value. The latter count as not given, so that the command can check its other settings too.
  */
 export function readArguments(command: Command, maxNames: number) {
   // The parser leaves unknown options among the names. The word after one is its value.
@@ -38,7 +38,7 @@ export function readArguments(command: Command, maxNames: number) {
   const incomplete = command.options.filter(
     (option) => option.optional && [true, ''].includes(command.getOptionValue(option.attributeName())),
   );
-  for (const option of incomplete) command.setOptionValue(option.attributeName(), option.defaultValue);
+  for (const option of incomplete) command.setOptionValue(option.attributeName(), undefined);
   const repeated = command.options.filter((option) => repeatedOptions.has(option));
   const problems = [
     ...unknown.map((option) => sanitizeArgument(`${option}: no such option${advice}`)),

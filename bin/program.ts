@@ -6,8 +6,9 @@ import { Command, CommanderError } from 'commander';
 import { type CommandContext, exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { sanitizeArgument } from '../lib/operator/arguments.ts';
+import { optionTable } from '../lib/operator/option-table.ts';
 import { commandOption, readArguments } from './command-options.ts';
-import { commands, exitStatusHelp, optionTable } from './commands.ts';
+import { commands, exitStatusHelp } from './commands.ts';
 import { packageFile } from './package-file.ts';
 
 /** Runs the command that `args` name, and resolves to its exit status. Without a command, it is `local`. */
@@ -32,10 +33,7 @@ export async function runProgram(args: readonly string[], context: CommandContex
   for (const [name, { argument, description, options, help, load }] of Object.entries(commands)) {
     const command = program.command(name).description(description);
     if (argument !== undefined) command.argument(...argument);
-    for (const option of options) {
-      const [flags, about, defaultValue]: readonly [string, string, string?] = optionTable[option];
-      command.addOption(commandOption(flags, about, defaultValue));
-    }
+    for (const option of options) command.addOption(commandOption(optionTable[option]));
     command
       .addHelpText('after', `${help}\n${exitStatusHelp}`.replaceAll(' report-exporter ', ` ${programName} `))
       .allowUnknownOption()
@@ -44,8 +42,8 @@ export async function runProgram(args: readonly string[], context: CommandContex
         const isList = argument?.[0].endsWith('...]') ?? false;
         const { names, problems } = readArguments(command, isList ? Infinity : argument === undefined ? 0 : 1);
         const run = await load();
-        const options = { ...command.opts(), version, packageFolder: dirname(packageFile) };
-        exitStatus = await run({ ...context, names, options, problems } as never);
+        const packageFolder = dirname(packageFile);
+        exitStatus = await run({ ...context, names, options: command.opts(), problems, version, packageFolder });
       });
   }
 

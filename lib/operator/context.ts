@@ -6,6 +6,7 @@ import { ExportError, isExportError } from '../core/errors.ts';
 import type { ExportTarget, Target, UnreadableExport } from '../target/target.ts';
 import { listNames, toPrintable } from '../core/sanitize.ts';
 import { assertNoProblems, selectionProblems } from './arguments.ts';
+import type { Options } from './option-table.ts';
 import type { TerminalInput } from './output/question.ts';
 import { errorLines, type Terminal, type TextStyle, textStyleFor, withProblemCount } from './output/terminal.ts';
 
@@ -25,22 +26,15 @@ export interface CommandContext {
 }
 
 /** The call of a command. */
-export interface Call<Options = TargetOptions> extends CommandContext {
+export interface Call extends CommandContext {
   readonly names: readonly string[];
   readonly options: Options;
   /** What is wrong with names and options. The command adds what it finds, and all is reported at once. */
   readonly problems: string[];
-}
-
-/** The options of every command that acts on a target. */
-export interface TargetOptions {
-  /** A directory on this machine. */
-  readonly out?: string;
-  /** A deployed stack. */
-  readonly stack?: string;
-  /** A settings file whose exports need not have run. */
-  readonly settings?: string;
-  readonly json?: boolean;
+  /** The version of this program. */
+  readonly version: string;
+  /** The folder of the package that is running. */
+  readonly packageFolder: string;
 }
 
 export const defaultDirectory = './exports';

@@ -15,25 +15,8 @@ import type { ServiceSettings } from '../settings/settings.ts';
 import type { SettingsDocument } from '../settings/settings-document.ts';
 import { type ExportTarget, type Target, unreadableExport } from '../target/target.ts';
 import { assertNoProblems, parseWholeNumber, selectionProblems } from './arguments.ts';
+import type { Options } from './option-table.ts';
 import { collectProblems } from './run-options.ts';
-
-/** The options that settings are read from, as the argument parser returns them. */
-export interface SettingOptions {
-  /** A settings file. The options of the only export have no meaning with it. */
-  readonly settings?: string;
-  /** Every export of the file. */
-  readonly all?: boolean;
-  /** Use a simulator instead of the service in the file. */
-  readonly simulate?: boolean;
-  readonly compress?: boolean;
-
-  readonly baseUrl?: string;
-  readonly vendor?: string;
-  readonly cursorIn?: string;
-  readonly filterUntil?: string;
-  readonly export?: string;
-  readonly size?: string;
-}
 
 /**
  * The exports of the file that `names` select; without names the only one, or every one with `all`. Without a file, the export of
@@ -41,7 +24,7 @@ export interface SettingOptions {
  * All that is wrong is added to `problems`. Keys are not read.
  */
 export async function readExports(
-  options: SettingOptions,
+  options: Options,
   names: readonly string[],
   problems: string[],
 ): Promise<readonly LocalExport[]> {
@@ -66,7 +49,7 @@ interface FoundExport {
 const nameOf = ({ settings }: FoundExport): string => settings.export.name;
 
 /** Every export of the file, or that of the options. Undefined if there are problems, which are added to `problems`. */
-async function findExports(options: SettingOptions, problems: string[]): Promise<readonly FoundExport[] | undefined> {
+async function findExports(options: Options, problems: string[]): Promise<readonly FoundExport[] | undefined> {
   const { settings: file, compress } = options;
   const isSimulated = file === undefined ? options.baseUrl === undefined : options.simulate === true;
   // The parser takes long to load, and most runs have no settings file.
@@ -141,7 +124,7 @@ export async function readAgain({ file, ...options }: SettingsSource, exportName
 }
 
 /** Settings without a file. The address stands for that of a simulator, which has none before it is started. */
-function optionsDocument(options: SettingOptions): SettingsDocument {
+function optionsDocument(options: Options): SettingsDocument {
   const { baseUrl = 'http://127.0.0.1', vendor, cursorIn, filterUntil, export: name = 'reports', size } = options;
   return {
     value: {

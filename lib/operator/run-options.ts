@@ -8,16 +8,12 @@ import { isInFuture } from '../core/timestamps.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import { serviceSettingsSchema } from '../settings/settings.ts';
 import type { StartRequest } from '../target/target.ts';
+import type { Options } from './option-table.ts';
 import { parseWholeNumber, readWholeNumber } from './arguments.ts';
-
-/** What a run is started with, as the argument parser returns it. */
-export type RunOptions = Readonly<
-  Partial<Record<'since' | 'until' | 'each' | 'parallel' | 'slice', string> & Record<'again' | 'restart', boolean>>
->;
 
 /** Adds what is wrong to `problems`, as BeginRun does: here no execution has to be started for it. */
 export function readStartRequest(
-  { since, until, each, again, parallel, slice, restart }: RunOptions,
+  { since, until, each, again, parallel, slice, restart }: Options,
   problems: string[],
 ): StartRequest {
   const request = {
@@ -44,7 +40,7 @@ export function readStartRequest(
 const fullInstant = (text: string): string => (/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text);
 
 /** The bounds of a bounded run. Adds to `problems` if there is only one. */
-export function readBounds(options: Pick<RunOptions, 'since' | 'until'>, problems: string[]): Bounds | undefined {
+export function readBounds(options: Options, problems: string[]): Bounds | undefined {
   const { since, until } = readStartRequest(options, problems);
   if (since !== undefined && until === undefined)
     problems.push('--since: needs --until: together they name a bounded run');
@@ -56,10 +52,7 @@ export const readMaxAttempts = (text: string | undefined, problems: string[]): n
   readWholeNumber('--max-attempts', text, { min: 1, max: 1_000 }, problems);
 
 /** Checks the address and the vendor of a service that is not parsed with other settings. */
-export function checkService(
-  service: { readonly baseUrl?: string | undefined; readonly vendor?: string | undefined },
-  problems: string[],
-): void {
+export function checkService(service: Options, problems: string[]): void {
   for (const [field, option] of [['baseUrl', '--base-url'] as const, ['vendor', '--vendor'] as const]) {
     if (service[field] === undefined) continue;
     const { error } = serviceSettingsSchema.shape[field].safeParse(service[field]);

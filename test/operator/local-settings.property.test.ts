@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { problemOfVariable } from '../../lib/local/service.ts';
 import type { LocalExport } from '../../lib/local/settings.ts';
-import { readAgain, readExports, type SettingOptions } from '../../lib/operator/local-settings.ts';
+import { readAgain, readExports } from '../../lib/operator/local-settings.ts';
+import type { Options } from '../../lib/operator/option-table.ts';
 import { anyValue, jsonText, mutationsOf } from '../support/mutations.ts';
 import { cases, fc, test } from '../support/property.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -36,7 +37,7 @@ const valid = {
 
 async function read(
   names: readonly string[],
-  options: SettingOptions,
+  options: Options,
   usageErrors: readonly string[] = [],
 ): Promise<{ readonly exports: readonly LocalExport[]; readonly problems: readonly string[] }> {
   const problems = [...usageErrors];

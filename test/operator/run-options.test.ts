@@ -1,15 +1,10 @@
 /** What a run is started with on the command line. */
 
 import { describe, expect, it } from 'vitest';
-import {
-  checkService,
-  readBounds,
-  readMaxAttempts,
-  readStartRequest,
-  type RunOptions,
-} from '../../lib/operator/run-options.ts';
+import { checkService, readBounds, readMaxAttempts, readStartRequest } from '../../lib/operator/run-options.ts';
+import type { Options } from '../../lib/operator/option-table.ts';
 
-const problemsOf = (options: RunOptions) => {
+const problemsOf = (options: Options) => {
   const problems: string[] = [];
   readStartRequest(options, problems);
   return problems;
@@ -28,7 +23,7 @@ describe('the options of a start', () => {
     expect(problems).toEqual([]);
   });
 
-  it.each<[RunOptions, string[]]>([
+  it.each<[Options, string[]]>([
     [
       { since: 'x', until: '2020', each: 'P0D', parallel: '17', slice: 'PT90S' },
       [

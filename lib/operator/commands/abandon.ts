@@ -4,18 +4,11 @@ import { boundedStateName } from '../../core/bounded-runs.ts';
 import { ExportError } from '../../core/errors.ts';
 import { readProgress } from '../../core/run-progress.ts';
 import { abandonRun, requireAbandonableRun } from '../abandon-run.ts';
-import { type Call, exitStatuses, openExport, runOnTarget, type TargetOptions } from '../context.ts';
+import { type Call, exitStatuses, openExport, runOnTarget } from '../context.ts';
 import { plural } from '../output/format.ts';
 import { readBounds } from '../run-options.ts';
 
-export interface AbandonOptions extends TargetOptions {
-  /** With `until`: the bounded run of these bounds. */
-  readonly since?: string;
-  readonly until?: string;
-  readonly yes?: boolean;
-}
-
-export async function abandonCommand(call: Call<AbandonOptions>): Promise<number> {
+export async function abandonCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, program } = call;
   const bounds = readBounds(options, problems);
   return await runOnTarget(call, async (target) => {

@@ -1,21 +1,16 @@
 /** `report-exporter doctor`: checks whether exports could run now, and says how to fix what would prevent them. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import { type Call, exitStatuses, runOnTarget, type TargetOptions } from '../context.ts';
+import { type Call, exitStatuses, runOnTarget } from '../context.ts';
 import type { Finding } from '../../target/findings.ts';
 import { runHealthChecks } from '../health-checks.ts';
 import { plural } from '../output/format.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 
-export interface DoctorOptions extends TargetOptions {
-  /** The version of this program. */
-  readonly version: string;
-}
-
 /** Prints the findings as they arrive. Exits with `failed` if there is a problem; warnings do not count. */
-export async function doctorCommand(call: Call<DoctorOptions>): Promise<number> {
-  const { names, options, stdout, stderr, env, program } = call;
-  const { version, json = false } = options;
+export async function doctorCommand(call: Call): Promise<number> {
+  const { names, options, stdout, stderr, env, program, version } = call;
+  const { json = false } = options;
   const checks = { version, program, notify: (text: string) => stderr.write(`${text}\n`), runtime: systemRuntime };
   return await runOnTarget(call, async (target) => {
     const style = textStyleFor(stdout, env);

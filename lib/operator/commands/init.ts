@@ -12,20 +12,8 @@ import { plural } from '../output/format.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { checkService, collectProblems } from '../run-options.ts';
 
-export interface InitOptions {
-  readonly baseUrl?: string;
-  readonly vendor?: string;
-  /** What the project installs as report-exporter, as npm takes it: a version, or the path of a tarball. */
-  readonly package?: string;
-  /** Describe another API than the Report Export Service, by an example. */
-  readonly api?: boolean;
-  readonly json?: boolean;
-  /** The folder of the package that is running. */
-  readonly packageFolder: string;
-}
-
 /** Writes the files of the project to `directory`. If one of them exists, none is written. */
-export async function initCommand(call: Call<InitOptions>): Promise<number> {
+export async function initCommand(call: Call): Promise<number> {
   const {
     names: [directory = ''],
     options,
@@ -39,12 +27,12 @@ export async function initCommand(call: Call<InitOptions>): Promise<number> {
     const { version, tarball } = source as PackageSource;
     const files = { ...readTemplates('project'), ...readTemplates(api ? 'api' : 'export-service') };
     const { 'README.md': readme = '', gitignore = '', 'service.md': ofService = '', ...others } = files;
-    const values = templateValues(options, version);
+    const values = templateValues(call, version);
     const written = writeNewFiles(folder, {
       ...fill({ ...others, 'README.md': readme.replace('{{service.md}}', ofService) }, values),
       '.gitignore': gitignore,
       // With the feature flags of CDK that the package is developed with.
-      'cdk.json': `${JSON.stringify({ app: 'node app.js', context: readCdkContext(options) }, null, 2)}\n`,
+      'cdk.json': `${JSON.stringify({ app: 'node app.js', context: readJson<{ readonly context: object }>(join(call.packageFolder, 'cdk.json')).context }, null, 2)}\n`,
       // A path outside the project would exist on this machine only.
       ...(tarball && tarball.path !== join(folder, tarball.name) && { [tarball.name]: tarball.content }),
     });
@@ -64,11 +52,11 @@ export async function initCommand(call: Call<InitOptions>): Promise<number> {
 }
 
 /** Undefined if there are problems. */
-function readArguments({ names: [directory = ''], options, problems }: Call<InitOptions>): PackageSource | undefined {
+function readArguments({ names: [directory = ''], options, problems, packageFolder }: Call): PackageSource | undefined {
   if (directory === '') problems.push('directory: must be given, such as init my-exports; for this directory: init .');
   if (options.api === true && options.vendor !== undefined) problems.push('--vendor: has no meaning with --api');
   checkService(options, problems);
-  return collectProblems(() => findPackage(options), problems);
+  return collectProblems(() => findPackage(options.package, packageFolder), problems);
 }
 
 interface PackageSource {
@@ -81,7 +69,7 @@ interface PackageSource {
 const isPath = (specifier: string): boolean => /^\.{0,2}[/\\]|\.tgz$/.test(specifier) && !/^\w+:/.test(specifier);
 
 /** What `--package` names, or else the version that runs. @throws ConfigurationError if that cannot be installed */
-function findPackage({ package: chosen, packageFolder }: InitOptions): PackageSource {
+function findPackage(chosen: string | undefined, packageFolder: string): PackageSource {
   const invalid = (problem: string) => new ExportError('ConfigurationError', `--package: ${problem}`);
   if (chosen === undefined) {
     const isCheckout = existsSync(join(packageFolder, 'bin/report-exporter.ts'));
@@ -105,9 +93,6 @@ interface PackageJson {
 
 const readJson = <Value>(file: string): Value => JSON.parse(readFileSync(file, 'utf8')) as Value;
 
-const readCdkContext = ({ packageFolder }: InitOptions): object =>
-  readJson<{ readonly context: object }>(join(packageFolder, 'cdk.json')).context;
-
 /** The text of each file, by its name. */
 type Files = Readonly<Record<string, string>>;
 
@@ -116,7 +101,8 @@ function readTemplates(name: 'project' | 'export-service' | 'api'): Files {
   return Object.fromEntries(readdirSync(folder).map((file) => [file, readFileSync(join(folder, file), 'utf8')]));
 }
 
-function templateValues({ api = false, vendor = 'ACME', baseUrl, packageFolder }: InitOptions, version: string): Files {
+function templateValues({ options, packageFolder }: Call, version: string): Files {
+  const { api = false, vendor = 'ACME', baseUrl } = options;
   const { engines, devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));
   // A vendor whose name is no name of a service gets a general one.
   const service = serviceNameSchema.safeParse(vendor.toLowerCase()).data ?? 'reports';

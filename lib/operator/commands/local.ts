@@ -4,22 +4,14 @@ import { resolve } from 'node:path';
 import { systemRuntime } from '../../core/clock.ts';
 import { openLocalDeployment } from '../../local/directory.ts';
 import { type Call, defaultDirectory, runCommand } from '../context.ts';
-import { optionOf, readExports, type SettingOptions } from '../local-settings.ts';
+import type { Options } from '../option-table.ts';
+import { optionOf, readExports } from '../local-settings.ts';
 import { sanitizeArgument } from '../arguments.ts';
-import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
+import { readMaxAttempts, readStartRequest } from '../run-options.ts';
 import { startExports } from '../start-exports.ts';
 
-export interface LocalOptions extends SettingOptions, RunOptions {
-  readonly out?: string;
-  /** How often a step is tried at most. */
-  readonly maxAttempts?: string;
-  readonly json?: boolean;
-  /** Show only warnings and the ends of runs. */
-  readonly quiet?: boolean;
-}
-
 /** The names are exports of the settings file. Resolves to the exit status of the runs. */
-export async function localCommand(call: Call<LocalOptions>): Promise<number> {
+export async function localCommand(call: Call): Promise<number> {
   const { names, options, problems, env, stderr, program } = call;
   const { out = defaultDirectory, settings: file, json = false, quiet = false, simulate, compress } = options;
   problems.push(...findConflicts(names, options));
@@ -40,7 +32,7 @@ export async function localCommand(call: Call<LocalOptions>): Promise<number> {
 /** The options that describe the only export, and are settings in a file. */
 const fileSettings = ['baseUrl', 'vendor', 'cursorIn', 'filterUntil', 'size'] as const;
 
-function findConflicts(names: readonly string[], options: LocalOptions): readonly string[] {
+function findConflicts(names: readonly string[], options: Options): readonly string[] {
   const { all = false, settings, simulate, baseUrl } = options;
   if (settings !== undefined) {
     const given = fileSettings.filter((field) => options[field] !== undefined);

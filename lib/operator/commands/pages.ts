@@ -5,15 +5,10 @@ import type { StoreReader } from '../../core/ports.ts';
 import { DifferentContentError, readPage } from '../../core/storage/compression.ts';
 import { openPublishedRun } from '../../core/storage/published-runs.ts';
 import type { ManifestPage } from '../../core/storage/published-schemas.ts';
-import { type Call, exitStatuses, openExport, print, runOnTarget, type TargetOptions } from '../context.ts';
-
-export interface PagesOptions extends TargetOptions {
-  readonly run?: string;
-  readonly cat?: boolean;
-}
+import { type Call, exitStatuses, openExport, print, runOnTarget } from '../context.ts';
 
 /** Writes only the pages to stdout, and nothing of a run that is not published. */
-export async function pagesCommand(call: Call<PagesOptions>): Promise<number> {
+export async function pagesCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, program } = call;
   const { json = false, cat = false } = options;
   if (cat && json) problems.push('--json: cannot show bytes; leave out --cat');

@@ -9,15 +9,7 @@ import {
   type UnreadableExport,
   unreadableExport,
 } from '../../target/target.ts';
-import {
-  type Call,
-  exitStatuses,
-  print,
-  runOnTarget,
-  selectExports,
-  type TargetOptions,
-  unreadableLines,
-} from '../context.ts';
+import { type Call, exitStatuses, print, runOnTarget, selectExports, unreadableLines } from '../context.ts';
 import { countKinds } from '../output/table.ts';
 import { coarseDuration } from '../output/format.ts';
 import { scheduleText } from '../output/status-table.ts';
@@ -33,18 +25,9 @@ import {
   responseLines,
   walkLine,
 } from '../planned-requests.ts';
-import { readStartRequest, type RunOptions } from '../run-options.ts';
+import { readStartRequest } from '../run-options.ts';
 
-/** The options, and those of `start` that decide what it would do. */
-export interface PlanOptions extends TargetOptions, RunOptions {
-  readonly all?: boolean;
-  /** Send the next request. */
-  readonly request?: boolean;
-  /** Send those for all pages of the period. */
-  readonly toEnd?: boolean;
-}
-
-export async function planCommand(call: Call<PlanOptions>): Promise<number> {
+export async function planCommand(call: Call): Promise<number> {
   const { names, options, problems } = call;
   const { all = false, settings } = options;
   const start = readStartRequest(options, problems);
@@ -65,7 +48,7 @@ async function planExports(
   exports: readonly (ExportTarget | UnreadableExport)[],
   startCommand: (name: string) => string,
   { start, isOne }: { readonly start: StartRequest; readonly isOne: boolean },
-  { options, stdout, stderr, env }: Call<PlanOptions>,
+  { options, stdout, stderr, env }: Call,
 ): Promise<number> {
   const { json = false } = options;
   const style = textStyleFor(stdout, env);
@@ -116,7 +99,7 @@ async function planExport(
   target: ExportTarget,
   row: Row,
   start: StartRequest,
-  { request = false, toEnd = false }: PlanOptions,
+  { request = false, toEnd = false }: Call['options'],
   notify: (text: string) => void,
 ): Promise<void> {
   const { settings, service } = target;

@@ -5,23 +5,12 @@ import open from 'open';
 import { systemRuntime } from '../../core/clock.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { readWholeNumber } from '../arguments.ts';
-import { type Call, exitStatuses, openExport, runOnTarget, type TargetOptions } from '../context.ts';
+import { type Call, exitStatuses, openExport, runOnTarget } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
 import { writeAllReports, writeReport } from '../run-report/write-reports.ts';
 
-export interface ReportOptions extends TargetOptions {
-  readonly run?: string;
-  readonly open?: boolean;
-  /** The file to write, or the directory if `all`. */
-  readonly to?: string;
-  /** All runs of the export, or of every export. */
-  readonly all?: boolean;
-  /** With `all`: the number of newest runs per export. */
-  readonly runs?: string;
-}
-
 /** Writes the file or the folder, and prints the path of the file to open. */
-export async function reportCommand(call: Call<ReportOptions>): Promise<number> {
+export async function reportCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, signal } = call;
   const maxRuns = readWholeNumber('--runs', options.runs ?? '100', { min: 1, max: 1_000 }, problems);
   if (options.all === true && options.run !== undefined) {

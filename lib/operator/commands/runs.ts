@@ -3,23 +3,17 @@
 import type { RunSummary } from '../../core/storage/published-schemas.ts';
 import { listBoundedRuns, listPublishedRuns } from '../../core/storage/run-list.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import { type Call, exitStatuses, openExport, print, runOnTarget, type TargetOptions } from '../context.ts';
+import { type Call, exitStatuses, openExport, print, runOnTarget } from '../context.ts';
 import { bytes, coarseDuration } from '../output/format.ts';
 import { type Column, tableLines } from '../output/table.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { parseWholeNumber } from '../arguments.ts';
 
-export interface RunsOptions extends TargetOptions {
-  readonly after: string;
-  /** Bounded runs instead of the others. */
-  readonly bounded?: boolean;
-}
-
 /** Writes only runs to stdout, in the order of `sequence`, also before it fails at one whose summary was changed. */
-export async function runsCommand(call: Call<RunsOptions>): Promise<number> {
+export async function runsCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, env } = call;
   const { bounded = false } = options;
-  const after = parseWholeNumber(options.after);
+  const after = parseWholeNumber(options.after ?? '0');
   if (bounded && after > 0) problems.push('--after: bounded runs are published in any order; leave it out');
   if (Number.isNaN(after)) problems.push('--after: must be a sequence: a whole number from 0');
   return await runOnTarget(call, async (target) => {

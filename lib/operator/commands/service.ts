@@ -4,25 +4,19 @@ import { defaultApiKeyEnv } from '../../settings/deployment-settings.ts';
 import { problemOfVariable } from '../../local/service.ts';
 import { generatedReports } from '../../service/simulator/generated-reports.ts';
 import { startSimulator } from '../../service/simulator/simulator.ts';
-import { type Call, exitStatuses, runCommand, type TargetOptions } from '../context.ts';
+import { type Call, exitStatuses, runCommand } from '../context.ts';
 import { readWholeNumber } from '../arguments.ts';
 import { checkService } from '../run-options.ts';
-
-export interface ServiceOptions extends Pick<TargetOptions, 'json'> {
-  readonly port: string;
-  readonly vendor?: string;
-  readonly reports: string;
-}
 
 /** The seed of the local run's simulator: both return the same reports and cursors. */
 const seed = 1;
 
 /** Serves until it is interrupted. The first line on stdout contains the base URL. */
-export async function serviceCommand(call: Call<ServiceOptions>): Promise<number> {
+export async function serviceCommand(call: Call): Promise<number> {
   const { options, problems, env, stdout, signal } = call;
   const { vendor = 'SERVICE' } = options;
-  const port = readWholeNumber('--port', options.port, { max: 65_535 }, problems);
-  const count = readWholeNumber('--reports', options.reports, { max: 10_000_000 }, problems);
+  const port = readWholeNumber('--port', options.port ?? '0', { max: 65_535 }, problems);
+  const count = readWholeNumber('--reports', options.reports ?? '250', { max: 10_000_000 }, problems);
   checkService({ vendor }, problems);
   const problem = problemOfVariable(defaultApiKeyEnv, env);
   if (problem !== undefined) problems.push(problem);

@@ -1,20 +1,12 @@
 /** `report-exporter start`: starts runs of deployed or local exports, or resumes their unfinished runs. */
 
 import type { Target } from '../../target/target.ts';
-import { type Call, runOnTarget, selectExports, type TargetOptions } from '../context.ts';
-import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
+import { type Call, runOnTarget, selectExports } from '../context.ts';
+import { readMaxAttempts, readStartRequest } from '../run-options.ts';
 import { startExports } from '../start-exports.ts';
 
-export interface StartCommandOptions extends TargetOptions, RunOptions {
-  readonly follow?: boolean;
-  /** How often a step of a local run is tried at most. */
-  readonly maxAttempts?: string;
-  /** Every export of the deployment. */
-  readonly all?: boolean;
-}
-
 /** Resolves to the exit status of the runs if they are followed. Local runs always are. */
-export async function startCommand(call: Call<StartCommandOptions>): Promise<number> {
+export async function startCommand(call: Call): Promise<number> {
   const { names, options, problems } = call;
   const { stack, all = false, follow = false, json = false } = options;
   const request = readStartRequest(options, problems);

@@ -3,24 +3,17 @@
 import { systemRuntime } from '../../core/clock.ts';
 import type { Target } from '../../target/target.ts';
 import { needsAttention, readExports, sortExports } from '../run-view.ts';
-import { BrokenPipe, type Call, exitStatuses, print, runOnTarget, type TargetOptions } from '../context.ts';
+import { BrokenPipe, type Call, exitStatuses, print, runOnTarget } from '../context.ts';
 import { statusLines, summarizeStatuses } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { readWholeNumber } from '../arguments.ts';
 
-export interface StatusOptions extends TargetOptions {
-  readonly watch?: boolean;
-  readonly runs: string;
-  /** Only the exports that need attention. */
-  readonly failed?: boolean;
-}
-
 /** Milliseconds between two reads of `--watch`. Each read of a stack costs requests. */
 const watchIntervalMs = { directory: 1_000, stack: 5_000 };
 
-export async function statusCommand(call: Call<StatusOptions>): Promise<number> {
+export async function statusCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, signal } = call;
-  const maxRuns = readWholeNumber('--runs', options.runs, { min: 1, max: 1_000 }, problems);
+  const maxRuns = readWholeNumber('--runs', options.runs ?? '5', { min: 1, max: 1_000 }, problems);
   if (options.failed === true && names.length > 0) {
     problems.push('--failed: selects among all exports; leave out the name of the export');
   }
@@ -55,7 +48,7 @@ export async function statusCommand(call: Call<StatusOptions>): Promise<number> 
 async function readStatus(
   target: Target,
   maxRuns: number,
-  { names: [name], options: { json, watch, failed = false }, stdout, env, program }: Call<StatusOptions>,
+  { names: [name], options: { json, watch, failed = false }, stdout, env, program }: Call,
 ): Promise<{ readonly status: number; readonly lines: readonly string[] }> {
   const exports = name === undefined ? await target.openAll() : [await target.open(name)];
   const now = systemRuntime.now();

@@ -10,16 +10,7 @@ import {
   readLatestPointer,
 } from '../../core/storage/published-runs.ts';
 import { type ExportTarget, type UnreadableExport, unreadableExport } from '../../target/target.ts';
-import {
-  allExports,
-  type Call,
-  exitStatuses,
-  openExport,
-  print,
-  runOnTarget,
-  type TargetOptions,
-  unreadableLines,
-} from '../context.ts';
+import { allExports, type Call, exitStatuses, openExport, print, runOnTarget, unreadableLines } from '../context.ts';
 import { countKinds } from '../output/table.ts';
 import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
@@ -27,12 +18,7 @@ import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { noRunError, readStates, stateOfRun } from '../run-view.ts';
 import { type VerifiedRun, verifyRun } from '../verify-run.ts';
 
-export interface VerifyOptions extends TargetOptions {
-  readonly run?: string;
-  readonly all?: boolean;
-}
-
-export async function verifyCommand(call: Call<VerifyOptions>): Promise<number> {
+export async function verifyCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, env } = call;
   const { all = false, json = false, run: runId } = options;
   if (all && names.length > 0) problems.push('--all: verifies every export; leave out the name of the export');

@@ -144,7 +144,7 @@ describe('the package of a new project', () => {
     const stream = { write: () => true };
     const { signal } = new AbortController();
     const context = { env: {}, stdin: Readable.from([]), stdout: stream, stderr: stream, signal, program: 'x' };
-    const call = { ...context, names: [project], options: { packageFolder }, problems: [] };
+    const call = { ...context, names: [project], options: {}, problems: [], version: '1', packageFolder };
     expect(await initCommand(call)).toBe(0);
     const { dependencies } = await readJson(project, 'package.json');
     expect(dependencies['report-exporter']).toBe(`^${packageJson.version}`);
