@@ -46,14 +46,17 @@ function incidentIn(event: HistoryEvent): Incident | undefined {
     const { data: loop } = waitingLoopSchema.safeParse(parseJson(entered.input));
     return loop && { kind: 'wait', at, seconds: loop.waitSeconds };
   }
-  if (['ExecutionFailed', 'ExecutionAborted', 'ExecutionTimedOut'].includes(type)) {
-    const { executionFailedEventDetails, executionAbortedEventDetails, executionTimedOutEventDetails } = event;
-    const details = executionFailedEventDetails ?? executionAbortedEventDetails ?? executionTimedOutEventDetails;
-    return { kind: 'failed-run', at, ...toFailure(details, type === 'ExecutionAborted') };
-  }
-  const { taskFailedEventDetails, taskTimedOutEventDetails } = event;
-  const { taskStartFailedEventDetails, taskSubmitFailedEventDetails } = event;
-  const details =
-    taskFailedEventDetails ?? taskTimedOutEventDetails ?? taskStartFailedEventDetails ?? taskSubmitFailedEventDetails;
-  return details && { kind: 'failed-attempt', at, ...toFailure(details) };
+  const failures: readonly (Parameters<typeof toFailure>[0] | undefined)[] = [
+    event.executionFailedEventDetails,
+    event.executionAbortedEventDetails,
+    event.executionTimedOutEventDetails,
+    event.taskFailedEventDetails,
+    event.taskTimedOutEventDetails,
+    event.taskStartFailedEventDetails,
+    event.taskSubmitFailedEventDetails,
+  ];
+  const details = failures.find((each) => each !== undefined);
+  const isOver = /^Execution(Failed|Aborted|TimedOut)$/.test(type);
+  if (!isOver && details === undefined) return undefined;
+  return { kind: isOver ? 'failed-run' : 'failed-attempt', at, ...toFailure(details, type === 'ExecutionAborted') };
 }

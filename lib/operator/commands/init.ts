@@ -14,12 +14,8 @@ import { checkService, collectProblems } from '../run-options.ts';
 
 /** Writes the files of the project to `directory`. If one of them exists, none is written. */
 export async function initCommand(call: Call): Promise<number> {
-  const {
-    names: [directory = ''],
-    options,
-    stdout,
-    env,
-  } = call;
+  const { options, stdout, env, packageFolder } = call;
+  const [directory = ''] = call.names;
   const { api = false } = options;
   const source = readArguments(call);
   return await runCommand(call, async () => {
@@ -28,11 +24,12 @@ export async function initCommand(call: Call): Promise<number> {
     const files = { ...readTemplates('project'), ...readTemplates(api ? 'api' : 'export-service') };
     const { 'README.md': readme = '', gitignore = '', 'service.md': ofService = '', ...others } = files;
     const values = templateValues(call, version);
+    // With the feature flags of CDK that the package is developed with.
+    const { context } = readJson<{ readonly context: object }>(join(packageFolder, 'cdk.json'));
     const written = writeNewFiles(folder, {
       ...fill({ ...others, 'README.md': readme.replace('{{service.md}}', ofService) }, values),
       '.gitignore': gitignore,
-      // With the feature flags of CDK that the package is developed with.
-      'cdk.json': `${JSON.stringify({ app: 'node app.js', context: readJson<{ readonly context: object }>(join(call.packageFolder, 'cdk.json')).context }, null, 2)}\n`,
+      'cdk.json': `${JSON.stringify({ app: 'node app.js', context }, null, 2)}\n`,
       // A path outside the project would exist on this machine only.
       ...(tarball && tarball.path !== join(folder, tarball.name) && { [tarball.name]: tarball.content }),
     });

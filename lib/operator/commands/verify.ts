@@ -32,7 +32,7 @@ export async function verifyCommand(call: Call): Promise<number> {
     // One after the other: each reads several pages at the same time.
     for (const each of exports) {
       const counter = createPageCounter(stderr, 'Verified', systemRuntime.now);
-      const row = await verifyOne(each, runId, counter.add).catch((error: unknown) => {
+      const row = await verifyExport(each, runId, counter.add).catch((error: unknown) => {
         // One that cannot be read does not hide the others.
         if (!all || 'error' in each) throw error;
         return unreadableExport(each.name, each.serviceName, error);
@@ -59,44 +59,38 @@ type Row =
 const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
 const statusOf = (row: Row): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
 
-async function verifyOne(
-  opened: ExportTarget | UnreadableExport,
-  runId: string | undefined,
-  onPage: (bytes: number) => void,
-): Promise<Row> {
-  if ('error' in opened) return opened;
-  const verified = await verifyExport(opened, runId, onPage);
-  const status = verified === undefined ? 'none' : verified.findingCount === 0 ? 'ok' : 'failed';
-  return { status, export: opened.name, ...verified } as Row;
-}
-
 /**
- * Verifies the run `runId`, or else the newest published run, or else the unfinished one. Undefined: there is no run yet.
+ * Verifies the run `runId`, or else the newest published run, or else the unfinished one.
  * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one; PageConflictError if its manifest was
  *   changed
  */
 async function verifyExport(
-  target: ExportTarget,
+  target: ExportTarget | UnreadableExport,
   runId: string | undefined,
   onPage: (bytes: number) => void,
-): Promise<VerifiedRun | undefined> {
+): Promise<Row> {
+  if ('error' in target) return target;
   const { store, log, name } = target;
-  const deps = { store, log, onPage };
+  const verify = async (subject: Parameters<typeof verifyRun>[1]): Promise<Row> => {
+    const verified = await verifyRun({ store, log, onPage }, subject);
+    return { status: verified.findingCount === 0 ? 'ok' : 'failed', export: name, ...verified };
+  };
   const run = runId === undefined ? await findNewestRun(target) : parseRunId(runId);
   if (run === undefined) {
     const { active } = (await log.exportState(name)) ?? {};
-    return active && (await verifyRun(deps, active));
+    return active === undefined ? { status: 'none', export: name } : await verify(active);
   }
   const manifest = manifestKeyFromRunId(name, run);
   const published = await findManifest(store, manifest);
-  if (published !== undefined) return await verifyRun(deps, published);
+  if (published !== undefined) return await verify(published);
   const { active, lastCompleted } = stateOfRun(await readStates(target), run) ?? {};
-  if (active?.run === run) return await verifyRun(deps, active);
+  if (active?.run === run) return await verify(active);
   if (lastCompleted?.result.run === run && lastCompleted.result.manifest !== null) {
     const findings = [{ page: null, message: missingManifest(store.locate(manifest)).message }];
-    return { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
+    const found = { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
+    return { status: 'failed', export: name, ...found };
   }
-  return await verifyRun(deps, await openPublishedRun(store, name, run));
+  return await verify(await openPublishedRun(store, name, run));
 }
 
 /**

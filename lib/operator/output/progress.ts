@@ -140,9 +140,9 @@ function messageOf(event: ExportEvent): string | undefined {
       return `${event.emptyPages} consecutive pages without reports, up to page ${event.page}`;
     case 'page-exported':
     case 'page-adopted':
+    case 'waiting-for-slot':
     case 'run-failed':
     case 'run-skipped':
-    case 'waiting-for-slot':
       return undefined;
   }
 }
