@@ -2,6 +2,7 @@
 
 import { createSlots } from '../core/concurrency.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
+import type { ExportDefinition } from '../core/model.ts';
 import {
   type ExportTarget,
   type Target,
@@ -138,7 +139,8 @@ async function startRun(
   { notify, emit, onRetry, signal, maxAttempts }: StartOptions,
 ): Promise<RunEnd> {
   const { out, runtime } = options;
-  const { name, definition, service } = describeLocalExport(settings, options);
+  const { name, definition: described, service } = describeLocalExport(settings, options);
+  const definition = maxAttempts === undefined ? described : withMaxAttempts(described, maxAttempts);
   const note = (error: string, message: string) => {
     if (signal.aborted || startInput.until !== undefined) return;
     // Shown on one line: each line is a sentence.
@@ -162,6 +164,12 @@ async function startRun(
     note(thrown.name, thrown.message);
     throw error;
   }
+}
+
+/** A request after a Retry-After is an attempt, too. No wait is within an invocation, so that all are counted. */
+function withMaxAttempts({ limits, ...definition }: ExportDefinition, maxAttempts: number): ExportDefinition {
+  const maxConsecutiveWaits = Math.min(limits.maxConsecutiveWaits, maxAttempts - 1);
+  return { ...definition, limits: { ...limits, maxConsecutiveWaits, maxInlineWaitSeconds: -1 } };
 }
 
 /** The slots of a service in this process: the slices of a run share them, in the order of their requests. */

@@ -221,11 +221,11 @@ export async function findRun(target: ExportTarget, run: RunId): Promise<RunView
 }
 
 /** The error of a command that acts on the newest regular run, if there is none. `purpose` is for example `to verify`. */
-export const noRunError = (exportName: string, purpose: string): ExportError =>
-  new ExportError(
-    'ConfigurationError',
-    `Export ${exportName} has no run ${purpose} yet. If it has bounded runs, choose one with --run: runs --bounded lists them`,
-  );
+export async function noRunError(target: ExportTarget, purpose: string): Promise<ExportError> {
+  const bounded = [...(await readStates(target)).bounded.keys()].sort().at(-1);
+  const choice = bounded === undefined ? '' : `. To choose a bounded run: --run ${bounded}`;
+  return new ExportError('ConfigurationError', `Export ${target.name} has no run ${purpose} yet${choice}`);
+}
 
 /** The state of an export, and the states of its bounded runs by the runs that they name. */
 interface States {

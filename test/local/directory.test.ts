@@ -70,6 +70,27 @@ describe('a local deployment', () => {
       expect(timing).toEqual({ requestedAt: expect.any(String), latencyMs: expect.any(Number) });
   });
 
+  it('counts a request after a Retry-After as an attempt, if these are limited', async () => {
+    await using directory = await temporaryDirectory();
+    const reports = inMemoryReports(someReports(5));
+    await using service = await startSimulator({
+      vendor: 'ACME',
+      apiKey: 'the-key',
+      reports,
+      faults: () => throttled('1'),
+    });
+    const settings = aLocalExport({ service: { baseUrl: service.baseUrl, vendor: 'ACME' } });
+    const start = async (maxAttempts: number) =>
+      await startLocalExport(optionsFor(directory.path), settings, {}, { ...startOptions, maxAttempts });
+    expect(await start(1)).toMatchObject({
+      status: 'failed',
+      failed: { message: expect.stringMatching(/a wait of 1 s/) },
+    });
+    expect(service.exchanges).toHaveLength(1);
+    expect(await start(2)).toMatchObject({ status: 'failed' });
+    expect(service.exchanges).toHaveLength(3);
+  });
+
   it('refuses to start another tenant at the watermark of the one before, and shows no value of a header', async () => {
     await using directory = await temporaryDirectory();
     const reports = inMemoryReports(someReports(5));

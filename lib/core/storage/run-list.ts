@@ -6,7 +6,7 @@
 import { mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { epochMsOf } from '../timestamps.ts';
-import { manifestKey, runFolder, runsPrefix, summaryKey } from './keys.ts';
+import { latestKey, manifestKey, runFolder, runsPrefix, summaryKey } from './keys.ts';
 import {
   type DocumentReader,
   exists,
@@ -24,19 +24,28 @@ const concurrency = 16;
  * The published runs with a sequence above `after`, lowest first. A run is published here once it has a `run.json`.
  *
  * A consumer must not skip a run, so a `run.json` that was changed, or has no manifest, is an error, thrown after the runs
- * before it: each of both objects has the sequence. A `run.json` that was deleted is not noticed here; verify reports it.
- * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed, or if a manifest is missing
+ * before it: each of both objects has the sequence. A `run.json` that was deleted is noticed here only if `latest.json` names its run;
+ * verify reports it.
+ * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed, if a manifest is missing, or the newest run
  */
 export async function* listPublishedRuns(
   store: DocumentReader,
   exportName: string,
   after: number,
 ): AsyncGenerator<RunSummary> {
-  const found = await findRuns(store, exportName, after);
+  // Read first: the run that it names has its run.json by now.
+  const latest = await findLatest(store, exportName);
+  const found = await findRuns(store, exportName, after, latest);
   for (const run of found.sort((one, other) => one.sequence - other.sequence)) {
     if ('error' in run) throw run.error;
     yield run.summary;
   }
+  if (latest === undefined || latest === 'unknown' || latest.sequence <= after) return;
+  if (found.some(({ sequence }) => sequence === latest.sequence)) return;
+  throw new ExportError(
+    'PageConflictError',
+    `${store.locate(latestKey(exportName))} names run ${latest.run}, which has no run.json. Restore its folder from bucket versions or a backup`,
+  );
 }
 
 /**
@@ -61,8 +70,12 @@ type FoundRun =
  * have an earlier day than the run before it. Hence two days. And if a clock was wrong by days, the run that `latest.json`
  * names is still missing, and the walk continues.
  */
-async function findRuns(store: DocumentReader, exportName: string, after: number): Promise<FoundRun[]> {
-  const latest = after > 0 ? await findLatest(store, exportName) : undefined;
+async function findRuns(
+  store: DocumentReader,
+  exportName: string,
+  after: number,
+  latest: Pointer | 'unknown' | undefined,
+): Promise<FoundRun[]> {
   const found: FoundRun[] = [];
   let daysBelow = 0;
   for (const day of (await daysOf(store, exportName)).sort().reverse()) {

@@ -36,6 +36,7 @@ import {
 import { maxPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
 import {
   createDirectoryDurably,
+  describeFileSystemError,
   fileSystemError,
   fsyncDirectory,
   isMissingPath,
@@ -77,7 +78,7 @@ export function createDirectoryPageStore(root: string, state: StateFile, compres
   const createIncomingFile = async () => createSpoolFile(await ensureDirectory(incoming));
   const pathOf = (key: string): string => join(base, ...visibleSegments(key));
   const readPage = async (path: string, key: string): Promise<StoredPage | undefined> => {
-    const digest = await digestIfPresent(path, key);
+    const digest = await digestIfPresent(path);
     return digest && { ...pageMetadata.read({ key, ...digest }), revision };
   };
 
@@ -126,7 +127,7 @@ export function createDirectoryPageStore(root: string, state: StateFile, compres
       const folder = await ensureDirectory(dirname(path));
       await file.synced();
       if (!linkIfAbsent(file.path, path)) {
-        const visible = await digestIfPresent(path, key);
+        const visible = await digestIfPresent(path);
         if (visible?.sha256 !== sha256) throw objectConflict(key, differentDocument);
       }
       await fsyncDirectory(folder);
@@ -162,7 +163,7 @@ export function createDirectoryPageStore(root: string, state: StateFile, compres
       }
     },
 
-    read: async (key) => await openIfPresent(pathOf(key), key),
+    read: async (key) => await openIfPresent(pathOf(key)),
 
     locate: (key) => join(root, key),
 
@@ -210,23 +211,30 @@ function visibleSegments(key: string): readonly string[] {
 }
 
 /** The bytes of the file at `path`; undefined if there is none. @throws PageConflictError if it is unreadable */
-async function openIfPresent(path: string, key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+async function openIfPresent(path: string): Promise<AsyncIterable<Uint8Array> | undefined> {
   try {
     // Opening a pipe blocks until another process writes to it.
-    if (!(await stat(path)).isFile()) throw new Error(`${path} is not a file`);
+    if (!(await stat(path)).isFile()) throw new Error('it is no file');
     return (await open(path)).createReadStream();
   } catch (cause) {
     if (isMissingPath(cause)) return undefined;
-    throw objectConflict(key, 'it cannot be read', cause);
+    throw unreadable(path, cause);
   }
 }
 
-async function digestIfPresent(path: string, key: string): Promise<Digest | undefined> {
-  const content = await openIfPresent(path, key);
+const unreadable = (path: string, cause: unknown): ExportError =>
+  new ExportError(
+    'PageConflictError',
+    `${path} cannot be read: ${describeFileSystemError(cause)}. Nothing was changed. Restore it from a backup, or move it away and start again`,
+    { cause },
+  );
+
+async function digestIfPresent(path: string): Promise<Digest | undefined> {
+  const content = await openIfPresent(path);
   try {
     return content && (await digestOf(content));
   } catch (cause) {
-    throw objectConflict(key, 'it cannot be read', cause);
+    throw unreadable(path, cause);
   }
 }
 

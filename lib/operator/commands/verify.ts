@@ -38,7 +38,7 @@ export async function verifyCommand(call: Call): Promise<number> {
         return unreadableExport(each.name, each.serviceName, error);
       });
       counter.end();
-      if (!all && statusOf(row) === 'none') throw noRunError(row.export, 'to verify');
+      if (!all && statusOf(row) === 'none') throw await noRunError(each as ExportTarget, 'to verify');
       rows.push(row);
       await print(output, `${rowLines(row, style).join('\n')}\n`);
     }

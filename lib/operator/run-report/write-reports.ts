@@ -42,7 +42,7 @@ export async function writeReport(
       ? (await readExport(target, 1, epochMsOf(origin.createdAt))).runs?.[0]
       : await findRun(target, parseRunId(runId));
   if (view === undefined) {
-    if (runId === undefined) throw noRunError(name, 'to report on');
+    if (runId === undefined) throw await noRunError(target, 'to report on');
     const message = `Export ${name} has no run ${runId}. The status command lists its runs`;
     throw new ExportError('ConfigurationError', message);
   }

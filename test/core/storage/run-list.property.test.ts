@@ -209,6 +209,18 @@ describe('a manifest that is missing', () => {
   });
 });
 
+it('a run that latest.json names, and whose folder is missing, ends the list after all others', async () => {
+  const { name, store, folders } = anExport([1, 2].map((sequence) => ({ sequence, startedMs: noon + sequence })));
+  for (const key of [...store.objects.keys()]) if (key.startsWith(folders[1] ?? '?')) store.objects.delete(key);
+  const listed: number[] = [];
+  const listing = (async () => {
+    for await (const { sequence } of listPublishedRuns(store, name, 0)) listed.push(sequence);
+  })();
+  await expect(listing).rejects.toThrow(/^memory:.*latest\.json names run .*, which has no run\.json/);
+  expect(listed).toEqual([1]);
+  expect(await sequencesOf(store, name, 2)).toEqual([]);
+});
+
 describe('a run.json that was changed', () => {
   /** Three runs of an exporter, the second of which has another `run.json`. */
   async function aChangedRun(change: (text: string, texts: readonly string[]) => string) {

@@ -216,6 +216,14 @@ describe('the directory page store', () => {
       expect(await readFile(path, 'utf8')).toBe('as it came');
     });
 
+    it('is a conflict if it has become a directory, and the message says so', async () => {
+      const { identity, store, path } = await aStoredPage();
+      await rm(path);
+      await mkdir(path);
+      const message = expect.stringMatching(/page-000001\.xml cannot be read: it is no file\. Nothing was changed/);
+      await expect(store.read(identity.key)).rejects.toMatchObject({ name: 'PageConflictError', message });
+    });
+
     it('is a conflict if it is a dangling link, or if a pipe takes the place of the manifest', async () => {
       const { identity, store, path, at } = await aStoredPage();
       await rm(path);
