@@ -77,12 +77,14 @@ export interface StateFile extends Disposable {
  */
 export function openStateFile(file: string, { create = false } = {}): StateFile {
   let writer = create ? openForWriting(file) : undefined;
+  const reader = openForReading(file);
   const run: StateFile['run'] = (sql, ...values) => {
     writer ??= openForWriting(file);
     const { database } = writer;
     return withSqliteErrors(file, () => database.prepare(sql).run(...values)).changes === 1;
   };
   const close = () => {
+    reader.close();
     writer?.walSync.close();
     writer?.database.close();
     writer = undefined;
@@ -90,7 +92,7 @@ export function openStateFile(file: string, { create = false } = {}): StateFile 
   return {
     file,
     all(sql, ...values) {
-      if (writer === undefined) return readRows(file, sql, values);
+      if (writer === undefined) return reader.all(sql, values);
       const { database } = writer;
       return withSqliteErrors(file, () => database.prepare(sql).all(...values));
     },
@@ -135,29 +137,45 @@ function openForWriting(file: string): { readonly database: DatabaseSync; readon
  * Reads `file`, without creating or changing anything: this user may not be allowed to write to its directory, and files that SQLite
  * creates for one user can be in the way of another.
  *
- * In WAL mode even a reader needs the files `-wal` and `-shm`. While they exist, it uses them. After the last writer has closed
- * the file, they do not, and `file` alone has everything. It is then read as one that nobody changes (`immutable`), without locks; if it
- * was changed meanwhile, it is read again. A writer that was killed outside WAL mode, as while it created the file, leaves a transaction
- * that must be undone first.
+ * In WAL mode even a reader needs the files `-wal` and `-shm`. While they exist, it uses them, and closes the file after each query, so that
+ * the last writer can remove them. Then `file` alone has everything. It is read as one that nobody changes (`immutable`), without
+ * locks, and stays open until it is changed; if that was during a query, it is read again. A writer that was killed outside WAL mode, as while
+ * it created the file, leaves a transaction that must be undone first.
  */
-function readRows(file: string, sql: string, values: readonly SQLInputValue[]): ReturnType<StateFile['all']> {
-  for (let readOnly = true; ;) {
-    const revision = revisionOf(file);
-    try {
+function openForReading(file: string) {
+  let opened: { readonly database: DatabaseSync; readonly revision: string | undefined; isEmpty: boolean } | undefined;
+  const close = () => {
+    opened?.database.close();
+    opened = undefined;
+  };
+  const query = (revision: string | undefined, readOnly: boolean, sql: string, values: readonly SQLInputValue[]) => {
+    if (opened?.revision !== revision || opened === undefined) {
+      close();
       if (!isFilePresent(file)) return [];
       assertNotTruncated(file);
       const address = revision === undefined ? file : `${pathToFileURL(file).href}?immutable=1`;
-      using database = new DatabaseSync(address, { readOnly, timeout });
+      opened = { database: new DatabaseSync(address, { readOnly, timeout }), revision, isEmpty: true };
       // A file that its writer has only just created has no tables, and so no rows.
-      const isEmpty = isNew(database);
-      if (!isEmpty) assertFormat(database, file);
-      const rows = isEmpty ? [] : database.prepare(sql).all(...values);
-      if (revision === undefined || revisionOf(file) === revision) return rows;
-    } catch (error) {
-      if (readOnly && isRollbackNeeded(error)) readOnly = false;
-      else if (revisionOf(file) === revision) throw isExportError(error) ? error : readError(file, error);
+      opened.isEmpty = isNew(opened.database);
+      if (!opened.isEmpty) assertFormat(opened.database, file);
     }
-  }
+    return opened.isEmpty ? [] : opened.database.prepare(sql).all(...values);
+  };
+  const all = (sql: string, values: readonly SQLInputValue[]): ReturnType<StateFile['all']> => {
+    for (let readOnly = true; ;) {
+      const revision = revisionOf(file);
+      try {
+        const rows = query(revision, readOnly, sql, values);
+        if (revision === undefined || !isSettled(file)) close();
+        if (revision === undefined || revisionOf(file) === revision) return rows;
+      } catch (error) {
+        close();
+        if (readOnly && isRollbackNeeded(error)) readOnly = false;
+        else if (revisionOf(file) === revision) throw isExportError(error) ? error : readError(file, error);
+      }
+    }
+  };
+  return { all, close };
 }
 
 /** After a writer was killed, a reader must be able to create one of SQLite's files. */
@@ -174,6 +192,10 @@ function revisionOf(file: string): string | undefined {
   const { ino, size, mtimeNs } = statSync(file, { bigint: true, throwIfNoEntry: false }) ?? {};
   return `${ino} ${size} ${mtimeNs}`;
 }
+
+/** Two changes in one tick of the file system's clock can leave the same revision. */
+const isSettled = (file: string): boolean =>
+  Date.now() - (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Number.POSITIVE_INFINITY) > 1_000;
 
 const isNew = (database: DatabaseSync): boolean =>
   database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined && pragma(database, 'user_version') === 0;
