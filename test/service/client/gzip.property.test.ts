@@ -10,6 +10,7 @@ import { collect, fetchPage } from '../../support/builders.ts';
 import { cases, fc, test } from '../../support/property.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
+  anError,
   anErrorContext,
   clientFor,
   failureFrom,
@@ -53,20 +54,8 @@ const flipped = (bytes: Buffer, offset: number, mask = 0xff): Buffer => {
   return changed;
 };
 
-/** With each optional field of a header (RFC 1952, section 2.3). */
-function withAllFields(body: string): Buffer {
-  const plain = gzipSync(body);
-  const header = Buffer.from(plain.subarray(0, 10));
-  header[3] = 0b11111;
-  const extra = Buffer.from([4, 0, 1, 2, 0, 0]);
-  const fields = [header, extra, Buffer.from('reports.xml\0'), Buffer.from('of\xa0today\0', 'latin1')];
-  const crc = Buffer.alloc(2);
-  crc.writeUInt16LE(zlib.crc32(Buffer.concat(fields)) % 65_536);
-  return Buffer.concat([...fields, crc, plain.subarray(10)]);
-}
-
-const truncated = { name: 'ServiceUnavailableError', message: expect.stringContaining('without its end') };
-const invalid = (problem: string) => ({ name: 'ContractError', message: expect.stringContaining(problem) });
+const truncated = anError('ServiceUnavailableError', 'without its end');
+const invalid = (problem: string) => anError('ContractError', problem);
 const continues = invalid('it continues after its end');
 
 describe('a body', () => {
@@ -147,21 +136,10 @@ describe('a body', () => {
     expect(await decoded(gzipSync(zeros))).toHaveLength(zeros.length);
   });
 
-  it('may have every field in its header', async () => {
-    const bytes = withAllFields(document);
-    expect(zlib.gunzipSync(bytes).toString()).toBe(document);
-    expect((await decoded(bytes)).toString()).toBe(document);
-    expect((await decoded(...cut(bytes, ...Array.from({ length: 50 }, (_, n) => n + 1)))).toString()).toBe(document);
-  });
-
   it.each([
     ['its checksum', -8, 'incorrect data check'],
-    ['its checksum', -5, 'incorrect data check'],
-    ['its length', -4, 'incorrect length check'],
     ['its length', -1, 'incorrect length check'],
     ['its magic number', 0, 'incorrect header'],
-    ['its method', 2, 'unknown compression method'],
-    ['its flags', 3, 'unknown header flags'],
   ])('is invalid if %s differs, at byte %i', async (_, offset, problem) => {
     await expect(decoded(flipped(body, offset))).rejects.toMatchObject(invalid(problem));
   });
@@ -238,10 +216,9 @@ describe('a compressed page', () => {
     await using server = await startRawServer(response(93), response(94));
     await using client = clientFor(server, { maxPageBytes: 100 });
     expect(await readPage(fetchPage(client, pageRequest()))).toHaveLength(100);
-    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject({
-      name: 'ConfigurationError',
-      message: expect.stringContaining('sent more than 100 bytes'),
-    });
+    expect(await failureOf(readPage(fetchPage(client, pageRequest())))).toMatchObject(
+      anError('ConfigurationError', 'sent more than 100 bytes'),
+    );
   });
 
   it('is limited by its encoded size, too: an endless one may have no content', async () => {
@@ -262,10 +239,7 @@ describe('a compressed page', () => {
   it('is unavailable if the connection closes before its stated length', async () => {
     const response = rawResponse({ headers: { 'content-encoding': 'gzip' }, body: gzipSync(document) });
     const error = await failureFrom((socket) => void socket.end(response.subarray(0, -4)));
-    expect(error).toMatchObject({
-      name: 'ServiceUnavailableError',
-      message: expect.stringContaining('closed the conn'),
-    });
+    expect(error).toMatchObject(anError('ServiceUnavailableError', 'closed the conn'));
   });
 
   it('leaves the reason of its caller as it is', async () => {
@@ -281,30 +255,14 @@ describe('a compressed page', () => {
 });
 
 describe('a compressed error response', () => {
-  it('is quoted', async () => {
-    const headers = { 'content-encoding': 'gzip', 'content-type': 'text/plain' };
-    const body = gzipSync(`the database is away ${'again '.repeat(1_000)}`);
-    expect((await failureFrom(rawResponse({ status: 500, headers, body }))).message).toContain(
-      'Response: the database is away again',
-    );
-  });
-
-  it('is redacted if it contains the API key', async () => {
-    const headers = { 'content-encoding': 'gzip', 'content-type': 'text/plain' };
-    const body = gzipSync(`the key is ${trickyApiKey}`);
-    expect((await failureFrom(rawResponse({ status: 500, headers, body }))).message).toContain(
-      'not shown: it contains the API key',
-    );
-  });
-
   it.each([
-    ['is damaged', 'gzip', flipped(gzipSync('gibberish'), 1)],
-    ['has an unknown encoding', 'compress', Buffer.from('gibberish')],
-  ])('is not quoted if it %s', async (_, encoding, body) => {
+    ['quoted', 'gzip', gzipSync(`it is away ${'again '.repeat(1_000)}`), /Response: it is away again/],
+    ['redacted with the API key', 'gzip', gzipSync(`the key is ${trickyApiKey}`), /not shown: it contains the API key/],
+    ['not quoted if it is damaged', 'gzip', flipped(gzipSync('gibberish'), 1), /500 for page 1 of run R$/],
+    ['not quoted in an unknown encoding', 'compress', Buffer.from('gibberish'), /500 for page 1 of run R$/],
+  ])('is %s', async (_, encoding, body, message) => {
     const headers = { 'content-encoding': encoding, 'content-type': 'text/plain' };
-    expect((await failureFrom(rawResponse({ status: 500, headers, body }))).message).toMatch(
-      /responded with 500 for page 1 of run R$/,
-    );
+    expect((await failureFrom(rawResponse({ status: 500, headers, body }))).message).toMatch(message);
   });
 });
 

@@ -7,6 +7,7 @@ import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
   aCursor,
+  anError,
   backoff,
   clientFor,
   failureFrom,
@@ -17,56 +18,107 @@ import {
   trickyApiKey,
 } from '../../support/service/service-client.ts';
 import { fetchPage } from '../../support/builders.ts';
+import type { ErrorName } from '../../../lib/core/errors.ts';
+import type { PageRequest } from '../../../lib/core/ports.ts';
 import type { ApiKeySource } from '../../../lib/service/client/api-key.ts';
 
 type Parts = NonNullable<Parameters<typeof rawResponse>[0]>;
+type Options = NonNullable<Parameters<typeof pageFrom>[2]>;
+/** The request and the client. */
+type How = Options & { readonly request?: PageRequest };
 
-const fetchResponse = (parts: Parts, request = pageRequest(), options: Parameters<typeof pageFrom>[2] = {}) =>
+const fetchResponse = (parts: Parts, request = pageRequest(), options: Options = {}) =>
   pageFrom(rawResponse(parts), request, options);
 const failureFor = (...args: Parameters<typeof fetchResponse>) => failureOf(fetchResponse(...args));
 
 const json = pageRequest({ format: 'JSON' });
+const inJson = { request: json };
+const oddKey = { apiKey: fixedApiKey('S3cr3t-key-with-odd') };
+const acme = { vendor: 'AcMe' };
+const key = Buffer.from(trickyApiKey);
+const redacted = '[not shown: it contains the API key]';
 
 describe('a page', () => {
-  it('is delivered byte for byte, with its reports, content type and service time', async () => {
-    const body = '\uFEFF<r>\r\n<a>1</a>\t<b/><c><d/></c></r>\n';
-    const page = await fetchResponse({ body, headers: { date: 'Fri, 20 Nov 2026 02:00:07 GMT' } }, pageRequest(), {
-      monotonicNow: () => 0,
-    });
-    expect(await readPage(page)).toBe(body);
-    expect(page.reports).toBe(3);
-    expect(page).toMatchObject({
-      contentType: 'application/xml;charset=UTF-8',
-      nextCursor: null,
-      serviceTime: '2026-11-20T02:00:07Z',
-    });
-  });
-
-  it('has the document root of its root element, and an excerpt', async () => {
-    const body = '<a:reports xmlns:a="urn:a">\n<a:report/></a:reports>';
-    const page = await fetchResponse({ body });
-    expect(page.documentRoot).toBe('{urn:a}reports');
-    expect(page.documentRootText()).toBe('{urn:a}reports');
-    expect(page.excerpt()).toBe('<a:reports xmlns:a="urn:a"> <a:report/></a:reports>');
+  const body = '\uFEFF<r>\r\n<a>1</a>\t<b/><c><d/></c></r>\n';
+  const date = { date: 'Fri, 20 Nov 2026 02:00:07 GMT' };
+  const root = '<a:reports xmlns:a="urn:a">\n<a:report/></a:reports>';
+  const withCursor = (name: string, value: string = aCursor) => ({ headers: { [name]: value } });
+  const typed = (type: string): [string, Parts, object] => [
+    `has the content type ${type}`,
+    { headers: { 'content-type': type } },
+    { contentType: type },
+  ];
+  it.each<[string, Parts, object, How?]>([
+    ['is delivered byte for byte', { body }, { text: body, reports: 3, nextCursor: null }],
+    ['has a service time', { headers: date }, { serviceTime: '2026-11-20T02:00:07Z' }, { monotonicNow: () => 0 }],
+    ['has the document root of its root element', { body: root }, { documentRoot: '{urn:a}reports' }],
+    ['has an excerpt', { body: root }, { excerpt: '<a:reports xmlns:a="urn:a"> <a:report/></a:reports>' }],
+    [
+      'has a name of its root element for messages, without a part of the API key',
+      { body: '<r xmlns="urn:s3cr3tkey"/>' },
+      { documentRoot: '{urn:s3cr3tkey}r', rootText: redacted },
+      oddKey,
+    ],
+    [
+      'in a format other than XML passes through unchecked, with any content type',
+      { body: '<not xml', headers: { 'content-type': 'x/y; z' } },
+      { text: '<not xml', reports: null, documentRoot: null, contentType: 'x/y; z' },
+      inJson,
+    ],
+    [
+      'in a container is not checked as XML either',
+      { body: 'PK', headers: { 'content-type': '' } },
+      { reports: null, contentType: 'application/octet-stream' },
+      { request: pageRequest({ container: 'ZIP' }) },
+    ],
+    ['may be declared as identity', { headers: { 'content-encoding': 'Identity' }, body: '<r/>' }, { text: '<r/>' }],
+    ...[
+      'application/xml',
+      'application/xml;charset=UTF-8',
+      'Application/XML; Charset="utf-8"; profile=x',
+      'application/xml ; charset=Utf-8',
+      'application/xml;charset=utf8',
+      'application/xml;charset=csUTF8',
+      'application/xml;charset=US-ASCII',
+    ].map(typed),
+    ['has a cursor', withCursor('x-service-cursor'), { nextCursor: aCursor }],
+    ['has a cursor in mixed case', withCursor('X-Service-Cursor'), { nextCursor: aCursor }],
+    ['has a cursor in upper case', withCursor('X-SERVICE-CURSOR'), { nextCursor: aCursor }],
+    ['has a cursor of a vendor in mixed case', withCursor('x-acme-cursor'), { nextCursor: aCursor }, acme],
+    [
+      'has a cursor without the surrounding blanks, which are not part of it',
+      withCursor('x-service-cursor', ' \t {not, "ours"} %2C  to+judge\t '),
+      { nextCursor: '{not, "ours"} %2C  to+judge' },
+    ],
+    [
+      'has a cursor beside that of another vendor',
+      { headers: { 'x-other-cursor': 'theirs', 'x-service-cursor': aCursor } },
+      { nextCursor: aCursor },
+    ],
+    ...['x-cursor', 'x-service-cursors', 'service-cursor', 'x-service-cursor-type'].map(
+      (name): [string, Parts, object, How] => [
+        `has no cursor in ${name}`,
+        withCursor(name),
+        { nextCursor: null },
+        acme,
+      ],
+    ),
+    [
+      'has a cursor with a key that is so short that it may occur by chance',
+      withCursor('x-service-cursor'),
+      { nextCursor: aCursor },
+      { apiKey: fixedApiKey('550e8400') },
+    ],
+  ])('%s', async (_, parts, expected, how) => {
+    const page = await fetchResponse(parts, how?.request, how);
+    const shown = { text: await readPage(page), rootText: page.documentRootText(), excerpt: page.excerpt() };
+    expect({ ...page, ...shown }).toMatchObject(expected);
   });
 
   it('has a short excerpt, without the API key', async () => {
-    const body = `<error key="${Buffer.from(trickyApiKey).toString('hex')}">${'x'.repeat(100_000)}</error>`;
-    const page = await fetchResponse({ body });
-    expect(page.excerpt()).not.toContain(Buffer.from(trickyApiKey).toString('hex'));
+    const page = await fetchResponse({ body: `<error key="${key.toString('hex')}">${'x'.repeat(100_000)}</error>` });
+    expect(page.excerpt()).not.toContain(key.toString('hex'));
     expect(page.excerpt().length).toBeLessThanOrEqual(200);
-  });
-
-  it('has a name of its root element for messages, without a part of the API key', async () => {
-    const options = { apiKey: fixedApiKey('S3cr3t-key-with-odd') };
-    const page = await fetchResponse({ body: '<r xmlns="urn:s3cr3tkey"/>' }, pageRequest(), options);
-    expect(page.documentRoot).toBe('{urn:s3cr3tkey}r');
-    expect(page.documentRootText()).toBe('[not shown: it contains the API key]');
-  });
-
-  it('may contain no reports', async () => {
-    const page = await fetchResponse({ body: '<reports/>' });
-    expect(page.reports).toBe(0);
   });
 
   it('has the time of its request, and how long its headers took, without what was read before and after', async () => {
@@ -94,23 +146,6 @@ describe('a page', () => {
       { apiKey, now: () => now, monotonicNow: () => now },
     );
     expect(timing).toEqual({ requestedAt: '2026-11-20T02:00:03Z', latencyMs: 40 });
-  });
-
-  it('in a format other than XML passes through unchecked, with any content type', async () => {
-    const page = await fetchResponse({ body: '<not xml', headers: { 'content-type': 'x/y; z' } }, json);
-    expect(await readPage(page)).toBe('<not xml');
-    expect(page.reports).toBeNull();
-    expect(page.documentRoot).toBeNull();
-    expect(page.contentType).toBe('x/y; z');
-  });
-
-  it('in a container is not checked as XML either', async () => {
-    const page = await fetchResponse(
-      { body: 'PK', headers: { 'content-type': '' } },
-      pageRequest({ container: 'ZIP' }),
-    );
-    expect(page.reports).toBeNull();
-    expect(page.contentType).toBe('application/octet-stream');
   });
 });
 
@@ -153,160 +188,91 @@ describe('the service time', () => {
   );
 
   it('is unknown without a date', async () => {
-    const page = await fetchResponse({});
-    expect(page.serviceTime).toBeNull();
+    expect((await fetchResponse({})).serviceTime).toBeNull();
   });
 });
 
-describe('the cursor header', () => {
-  it.each(['x-service-cursor', 'X-Service-Cursor', 'X-SERVICE-CURSOR'])('is read as %s', async (name) => {
-    const page = await fetchResponse({ headers: { [name]: aCursor } });
-    expect(page.nextCursor).toBe(aCursor);
+describe('a response', () => {
+  const twice = (name: string, ...values: readonly string[]): Parts => ({
+    headers: values.map((value) => [name, value] as const),
   });
-
-  it('is read for a vendor in mixed case', async () => {
-    const page = await fetchResponse({ headers: { 'x-acme-cursor': aCursor } }, pageRequest(), { vendor: 'AcMe' });
-    expect(page.nextCursor).toBe(aCursor);
-  });
-
-  it('is kept unchanged, without the surrounding blanks, which are not part of it', async () => {
-    const page = await fetchResponse({ headers: { 'x-service-cursor': ' \t {not, "ours"} %2C  to+judge\t ' } });
-    expect(page.nextCursor).toBe('{not, "ours"} %2C  to+judge');
-  });
-
-  it.each([
-    ['empty', [['x-service-cursor', '']]],
-    ['only blanks', [['x-service-cursor', ' \t ']]],
+  const cursor = (value: string): Parts => ({ headers: { 'x-service-cursor': value } });
+  const type = (value: string): Parts => ({ headers: { 'content-type': value } });
+  const other = (name: string): [string, Parts, RegExp, How] => [
+    `has the cursor of another vendor, ${name}, and would end the run`,
+    { headers: { [name]: aCursor } },
+    new RegExp(
+      '^Report service sent an invalid response for page 2 of run R: ' +
+        `it has the header ${name.toLowerCase()}, but x-acme-cursor is expected. Check the vendor$`,
+    ),
+    { ...acme, request: pageRequest({ cursor: aCursor }) },
+  ];
+  it.each<[string, Parts, string | RegExp, How?]>([
+    ['has an empty cursor', cursor(''), 'cursor'],
+    ['has a cursor of blanks', cursor(' \t '), 'cursor'],
+    ['has a cursor twice', twice('x-service-cursor', 'a', 'a'), 'cursor'],
+    ['has a cursor that is not ASCII', cursor('1588888888888,é'), 'cursor'],
+    ['has a cursor in UTF-8', cursor(Buffer.from('café').toString('latin1')), 'cursor'],
+    ['has a cursor with a tab', cursor('1588888888888,\t550e'), 'cursor'],
+    ...[
+      'a\nb',
+      'a\rb',
+      'a\r\nb',
+      'a\r\nx-service-cursor: b',
+      'a\r\n b',
+      'a\0b',
+      'a\x1b[2Jb',
+      'a\x7fb',
+      'c'.repeat(17_000),
+    ].map((value): [string, Parts, string] => [`has a cursor that no header may contain: ${value}`, cursor(value), '']),
+    ['has a cursor with the API key', cursor(`1588888888888,${trickyApiKey}`), 'the cursor contains the API key'],
     [
-      'repeated',
-      [
-        ['x-service-cursor', 'a'],
-        ['X-SERVICE-CURSOR', 'a'],
-      ],
+      'has a cursor with the API key in Base64',
+      cursor(Buffer.from(`cursor:${trickyApiKey}`).toString('base64')),
+      'the cursor contains the API key',
     ],
-    ['not ASCII', [['x-service-cursor', '1588888888888,é']]],
-    ['UTF-8', [['x-service-cursor', Buffer.from('café').toString('latin1')]]],
-    ['interrupted by a tab', [['x-service-cursor', '1588888888888,\t550e']]],
-  ] as const)('fails with ContractError if it is %s', async (_, headers) => {
-    const error = await failureFor({ headers });
-    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('cursor') });
+    ...['x-service-cursor', 'X-Service-Cursor', 'x-acme-2-cursor', 'x-acme_eu-cursor'].map(other),
+    [
+      'has the cursor of another vendor, with the API key in its name',
+      { headers: { 'x-S3cr3t-key-with-odd-cursor': aCursor } },
+      `it has the header ${redacted}, but x-service-cursor is expected`,
+      oddKey,
+    ],
+    ...['text/html', 'application/json', 'application/xml;charset=ISO-8859-1', 'application/xhtml+xml', 'xml'].map(
+      (value): [string, Parts, string] => [`has the content type ${value}`, type(value), JSON.stringify(value)],
+    ),
+    ['has no content type', type(''), 'content type (none)'],
+    ['has two content types', twice('content-type', 'application/xml', 'text/html'), 'application/xml, text/html'],
+    ['has a content type with the API key', type(`application/xml; note="${key.toString('hex')}"`), 'the API key'],
+    ['has such a content type, in JSON', type(`application/xml; note="${key.toString('hex')}"`), 'the API key', inJson],
+    [
+      'has a root element with the API key',
+      { body: '<S3cr3t-key-with-odd/>' },
+      'the name of the root element contains the API key',
+      oddKey,
+    ],
+    [
+      'has a namespace with the API key',
+      { body: '<r xmlns="urn:S3cr3t-key-with-odd"/>' },
+      'the name of the root element contains the API key',
+      oddKey,
+    ],
+    ['would be truncated unnoticed', { framing: 'close', body: 'half?' }, 'neither a content-length', inJson],
+    [
+      'has another transfer encoding than chunked',
+      { headers: { 'transfer-encoding': 'gzip, chunked' }, framing: 'close' },
+      '"gzip, chunked"',
+    ],
+  ])('is a ContractError if it %s', async (_, parts, text, how) => {
+    expect(await failureFor(parts, how?.request, how)).toMatchObject(anError('ContractError', text));
   });
 
-  it.each([
-    'a\nb',
-    'a\rb',
-    'a\r\nb',
-    'a\r\nx-service-cursor: b',
-    'a\r\n b',
-    'a\0b',
-    'a\x1b[2Jb',
-    'a\x7fb',
-    'c'.repeat(17_000),
-  ])('fails with ContractError if no header may contain it: %j', async (cursor) => {
-    expect((await failureFor({ headers: { 'x-service-cursor': cursor } })).name).toBe('ContractError');
-  });
-});
-
-describe('the cursor header of another vendor', () => {
-  const expected = (name: string) =>
-    'Report service sent an invalid response for page 2 of run R: ' +
-    `it has the header ${name}, but x-acme-cursor is expected. Check the vendor`;
-
-  it.each(['x-service-cursor', 'X-Service-Cursor', 'x-acme-2-cursor', 'x-acme_eu-cursor'])(
-    'fails with ContractError instead of ending the run: %s',
-    async (name) => {
-      const error = await failureFor({ headers: { [name]: aCursor } }, pageRequest({ cursor: aCursor }), {
-        vendor: 'ACME',
-      });
-      expect(error).toMatchObject({ name: 'ContractError', message: expected(name.toLowerCase()) });
-    },
-  );
-
-  it('is ignored next to our own', async () => {
-    const headers = { 'x-other-cursor': 'theirs', 'x-service-cursor': aCursor };
-    expect((await fetchResponse({ headers })).nextCursor).toBe(aCursor);
-  });
-
-  it.each(['x-cursor', 'x-service-cursors', 'service-cursor', 'x-service-cursor-type'])(
-    'is not confused with %s',
-    async (name) => {
-      const page = await fetchResponse({ headers: { [name]: aCursor } }, pageRequest(), { vendor: 'ACME' });
-      expect(page.nextCursor).toBeNull();
-    },
-  );
-
-  it('is not quoted with the API key in it', async () => {
-    const key = 'a-key-that-is-a-token';
-    const headers = { [`x-${key}-cursor`]: aCursor };
-    const error = await failureFor({ headers }, pageRequest(), { apiKey: fixedApiKey(key) });
-    expect(error.message).toContain(
-      'it has the header [not shown: it contains the API key], but x-service-cursor is expected',
-    );
-  });
-});
-
-describe('the content type of an XML page', () => {
-  it.each([
-    'application/xml',
-    'application/xml;charset=UTF-8',
-    'Application/XML; Charset="utf-8"; profile=x',
-    'application/xml ; charset=Utf-8',
-    'application/xml;charset=utf8',
-    'application/xml;charset=csUTF8',
-    'application/xml;charset=US-ASCII',
-  ])('may be %s', async (type) => {
-    const page = await fetchResponse({ headers: { 'content-type': type } });
-    expect(page.contentType).toBe(type);
-  });
-
-  it.each(['text/html', 'application/json', 'application/xml;charset=ISO-8859-1', 'application/xhtml+xml', 'xml', ''])(
-    'must not be %j',
-    async (type) => {
-      const error = await failureFor({ headers: { 'content-type': type } });
-      expect(error.name).toBe('ContractError');
-      expect(error.message).toContain(type === '' ? 'content type (none)' : JSON.stringify(type));
-    },
-  );
-
-  it('must not be repeated', async () => {
-    const headers = [
-      ['content-type', 'application/xml'],
-      ['content-type', 'text/html'],
-    ] as const;
-    const error = await failureFor({ headers });
-    expect(error).toMatchObject({
-      name: 'ContractError',
-      message: expect.stringContaining('application/xml, text/html'),
-    });
-  });
-});
-
-describe('the framing and encoding of a response', () => {
-  it('may be declared as identity', async () => {
-    const page = await fetchResponse({ headers: { 'content-encoding': 'Identity' }, body: '<r/>' });
-    expect(await readPage(page)).toBe('<r/>');
-  });
-
-  it('fails with ContractError if a truncated body would go unnoticed', async () => {
-    const error = await failureFor({ framing: 'close', body: 'half?' }, json);
-    expect(error).toMatchObject({
-      name: 'ContractError',
-      message: expect.stringContaining('neither a content-length'),
-    });
-  });
-
-  it('fails with ContractError for a transfer encoding other than chunked', async () => {
-    const error = await failureFor({ headers: { 'transfer-encoding': 'gzip, chunked' }, framing: 'close' });
-    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('"gzip, chunked"') });
-  });
-
-  it('fails with ConfigurationError if the content-length is above the limit, before the body is read', async () => {
+  it('is a ConfigurationError if its content-length is above the limit, before the body is read', async () => {
     await using server = await startRawServer(
       'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ncontent-length: 101\r\n\r\n',
     );
     await using client = clientFor(server, { maxPageBytes: 100 });
-    const error = await failureOf(fetchPage(client, pageRequest()));
-    expect(error).toMatchObject({
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({
       name: 'ConfigurationError',
       message:
         'Report service sent 101 bytes for page 1 of run R, but maxPageBytes is 100. ' +
@@ -317,7 +283,7 @@ describe('the framing and encoding of a response', () => {
 });
 
 describe('a status', () => {
-  it.each([
+  it.each<[number, ErrorName, ErrorName]>([
     [206, 'ContractError', 'ContractError'],
     [204, 'ContractError', 'ContractError'],
     [301, 'RequestRejectedError', 'RequestRejectedError'],
@@ -336,37 +302,24 @@ describe('a status', () => {
     [600, 'ContractError', 'ContractError'],
   ])('of %i is a %s on the first page and a %s on later pages', async (status, first, further) => {
     const response: Parts = { status, body: '', headers: { 'content-type': 'text/plain' } };
-    expect(await failureFor(response)).toMatchObject({
-      name: first,
-      message: expect.stringContaining('page 1 of run R'),
-    });
-    expect(await failureFor(response, pageRequest({ cursor: aCursor }))).toMatchObject({
-      name: further,
-      message: expect.stringContaining('page 2 of run R'),
-    });
+    expect(await failureFor(response)).toMatchObject(anError(first, 'page 1 of run R'));
+    const second = await failureFor(response, pageRequest({ cursor: aCursor }));
+    expect(second).toMatchObject(anError(further, 'page 2 of run R'));
   });
 
-  it('of 304 is no redirect', async () => {
-    expect((await failureFor({ status: 304, body: '' })).message).toBe(
-      'Report service responded with 304 for page 1 of run R: not modified, although the request has no condition',
-    );
-  });
-
-  it('of 404 names the URL, which may be wrong', async () => {
-    await using server = await startRawServer(rawResponse({ status: 404, body: '' }));
-    await using client = clientFor({ url: `${server.url}/reports/` });
-    expect((await failureOf(fetchPage(client, pageRequest()))).message).toBe(
-      'Report service responded with 404 for page 1 of run R: ' +
-        `${server.url}/reports/v1/report/export does not exist. Check baseUrl`,
-    );
-  });
-
-  it.each([404, 410, 422])('of %i for a cursor names the URL, without its query', async (status) => {
+  const gone = 'POST /reports/v1/report/export no longer accepts the cursor';
+  it.each([
+    [304, 'not modified, although the request has no condition', null],
+    [404, '/reports/v1/report/export does not exist. Check baseUrl', null],
+    [404, gone, aCursor],
+    [410, gone, aCursor],
+    [422, gone, aCursor],
+  ])('of %i says what is wrong, and where: %s', async (status, problem, cursor) => {
     await using server = await startRawServer(rawResponse({ status, body: '' }));
     await using client = clientFor({ url: `${server.url}/reports/` });
-    expect((await failureOf(fetchPage(client, pageRequest({ cursor: aCursor })))).message).toBe(
-      `Report service responded with ${status} for page 2 of run R: ` +
-        `POST ${server.url}/reports/v1/report/export no longer accepts the cursor`,
+    const { message } = await failureOf(fetchPage(client, pageRequest({ cursor })));
+    expect(message.replace(server.url, '')).toBe(
+      `Report service responded with ${status} for page ${cursor === null ? 1 : 2} of run R: ${problem}`,
     );
   });
 
@@ -427,21 +380,12 @@ describe('an error message', () => {
     expect(message).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
   });
 
-  it('quotes at most 200 characters of the response', async () => {
-    const error = await failureFor({
-      status: 500,
-      headers: { 'content-type': 'text/html' },
-      body: 'x'.repeat(100_000),
-    });
-    expect(error.message.match(/x+$/)?.[0]).toHaveLength(200);
-  });
-
-  it.each<Record<string, string>>([
-    { 'content-type': 'image/png' },
-    { 'content-type': 'text/plain', 'content-encoding': 'gzip' },
-  ])('does not quote a response that is not text: %j', async (headers) => {
-    const error = await failureFor({ status: 500, headers, body: 'gibberish' });
-    expect(error.message).not.toContain('gibberish');
+  it.each<[string, Record<string, string>, string, RegExp]>([
+    ['at most 200 characters', { 'content-type': 'text/html' }, 'x'.repeat(100_000), /[^x]x{200}$/],
+    ['no image', { 'content-type': 'image/png' }, 'gibberish', /page 1 of run R$/],
+    ['nothing undecodable', { 'content-type': 'text/plain', 'content-encoding': 'gzip' }, 'x', /page 1 of run R$/],
+  ])('quotes %s of the response', async (_, headers, body, message) => {
+    expect((await failureFor({ status: 500, headers, body })).message).toMatch(message);
   });
 });
 
@@ -497,43 +441,8 @@ describe('a service that echoes the API key', () => {
     expect((await failureFor({ status: 302, headers, body: '' })).message).not.toContain('S3cr3t');
   });
 
-  it.each([
-    ['as a part', `1588888888888,${trickyApiKey}`],
-    ['in Base64', Buffer.from(`cursor:${trickyApiKey}`).toString('base64')],
-  ])('in its cursor, which is stored, fails with ContractError: %s', async (_, cursor) => {
-    const error = await failureFor({ headers: { 'x-service-cursor': cursor } });
-    expect(error).toMatchObject({
-      name: 'ContractError',
-      message: expect.stringContaining('the cursor contains the API key'),
-    });
-  });
-
-  it('in its content type, which is stored, fails with ContractError', async () => {
-    const type = `application/xml; note="${Buffer.from(trickyApiKey).toString('hex')}"`;
-    expect(await failureFor({ headers: { 'content-type': type } })).toMatchObject({ name: 'ContractError' });
-    expect(await failureFor({ headers: { 'content-type': type } }, json)).toMatchObject({ name: 'ContractError' });
-  });
-
-  it.each(['<S3cr3t-key-with-odd/>', '<r xmlns="urn:S3cr3t-key-with-odd"/>'])(
-    'in the name of the root element, which is stored, fails with ContractError: %s',
-    async (body) => {
-      const error = await failureFor({ body }, pageRequest(), { apiKey: fixedApiKey('S3cr3t-key-with-odd') });
-      expect(error).toMatchObject({
-        name: 'ContractError',
-        message: expect.stringContaining('the name of the root element contains the API key'),
-      });
-    },
-  );
-
-  it('is not detected in a cursor if the key is so short that it may occur by chance', async () => {
-    const apiKey = fixedApiKey('550e8400');
-    const page = await fetchResponse({ headers: { 'x-service-cursor': aCursor } }, pageRequest(), { apiKey });
-    expect(page.nextCursor).toBe(aCursor);
-  });
-
   it('in malformed XML is not quoted', async () => {
-    const apiKey = { get: async () => 'SecretKey', refresh: async () => 'SecretKey' };
-    const error = await failureFor({ body: '<SecretKey>' }, pageRequest(), { apiKey });
+    const error = await failureFor({ body: '<SecretKey>' }, pageRequest(), { apiKey: fixedApiKey('SecretKey') });
     expect(error.message).toContain('(byte 11: unclosed tag: [not shown: it contains the API key])');
     expect(error.message).not.toContain('SecretKey');
   });

@@ -2,7 +2,7 @@
 
 import { expect } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import { ExportError } from '../../../lib/core/errors.ts';
+import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
 import type { PageRequest } from '../../../lib/core/ports.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
@@ -88,6 +88,12 @@ export const failureFrom = (...args: Parameters<typeof pageFrom>): Promise<Expor
 type Fetched = Awaited<ReturnType<typeof fetchPage>>;
 
 export const readPage = async (page: Fetched | Promise<Fetched>): Promise<string> => (await page).body.toString();
+
+/** What an error must match. */
+export const anError = (name: ErrorName, text: string | RegExp) => ({
+  name,
+  message: typeof text === 'string' ? expect.stringContaining(text) : expect.stringMatching(text),
+});
 
 /** For `expect.poll`: long enough for a busy machine, with a short interval. */
 export const backoff = { timeout: 10_000, interval: 5 };
