@@ -8,18 +8,12 @@ import { fieldsOf, type SettingsProblem } from './fields.ts';
 
 type SettingsIssue = z.core.$ZodIssue;
 
-interface Parsed<Settings> {
-  /** Undefined: there are issues. */
-  readonly data: Settings | undefined;
-  readonly issues: readonly SettingsIssue[];
-}
-
-/** `rules` get the parsed value without its invalid parts. */
+/** `rules` get the parsed value without its invalid parts. `data` is undefined if there are issues. */
 export function parseWithRules<Schema extends z.ZodMiniType<object>, ValidSettings>(
   schema: Schema,
   value: unknown,
   rules: (valid: ValidSettings) => readonly SettingsProblem[],
-): Parsed<z.infer<Schema>> {
+) {
   const checkRules = z.check<object>(
     ({ value: parsed, issues }) => {
       const invalid = issues.flatMap(({ code, path = [] }) => (code === 'unrecognized_keys' ? [] : [path]));
@@ -88,9 +82,13 @@ interface SettingsObject {
   readonly kind?: string;
 }
 
-const inPlace = (place: string, field: string): string => (place === '' ? field : `${place}.${field}`);
+/** The names of services are arbitrary. */
+const inPlace = (place: string, key: PropertyKey): string =>
+  typeof key === 'number'
+    ? `${place}[]`
+    : [place, place === 'services' ? '*' : String(key)].filter((part) => part !== '').join('.');
 
-function objectsIn(schema: Schema, place: string): SettingsObject[] {
+function objectsIn(schema: Schema, place = ''): SettingsObject[] {
   const { properties = {}, items, additionalProperties, anyOf, oneOf } = schema;
   const variants = (anyOf ?? oneOf ?? []).flatMap((each) => objectsIn(each, place));
   const ofVariants = variants.filter((each) => each.place === place).flatMap(({ fields }) => fields);
@@ -100,32 +98,26 @@ function objectsIn(schema: Schema, place: string): SettingsObject[] {
     ...(fields.length === 0 ? [] : [{ place, fields, kind }]),
     ...variants.filter((each) => each.place !== place),
     ...Object.entries(properties).flatMap(([name, field]) => objectsIn(field, inPlace(place, name))),
-    ...(items === undefined ? [] : objectsIn(items, `${place}[]`)),
+    ...(items === undefined ? [] : objectsIn(items, inPlace(place, 0))),
     ...(typeof additionalProperties === 'object' ? objectsIn(additionalProperties, inPlace(place, '*')) : []),
   ];
 }
 
-/** As `SettingsObject.place`. The names of services are arbitrary. */
-const placeOf = (path: readonly PropertyKey[]): string =>
-  path.reduce<string>((place, key) => {
-    if (typeof key === 'number') return `${place}[]`;
-    return inPlace(place, place === 'services' ? '*' : String(key));
-  }, '');
-
 /** The same issues, with a suggestion for each unknown field for which `schema`, that of the whole settings, has one. */
 function suggestFields(schema: z.core.$ZodType, value: unknown, issues: readonly SettingsIssue[]): SettingsIssue[] {
   if (!issues.some(({ code }) => code === 'unrecognized_keys' || code === 'invalid_union')) return [...issues];
-  const objects = objectsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema, '');
+  const objects = objectsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema);
   return issues.flatMap((issue): SettingsIssue[] => {
     const isUnclear = issue.code === 'invalid_union';
     if (issue.code !== 'unrecognized_keys' && !isUnclear) return [issue];
+    const objectAt = (path: SettingsIssue['path']) => {
+      const place = path.reduce<string>(inPlace, '');
+      return objects.find((each) => each.place === place);
+    };
     // Where the kind of an object is missing, the path leads to its field.
-    const paths = isUnclear ? [issue.path, issue.path.slice(0, -1)] : [issue.path];
-    const [found] = paths.flatMap((path) =>
-      objects.filter(({ place }) => place === placeOf(path)).map((here) => ({ path, here })),
-    );
-    if (found === undefined) return [issue];
-    const { path, here } = found;
+    const path = isUnclear && objectAt(issue.path) === undefined ? issue.path.slice(0, -1) : issue.path;
+    const here = objectAt(path);
+    if (here === undefined) return [issue];
     const given = fieldsOf(valueAt(value, path));
     const keys = isUnclear ? Object.keys(given).filter((key) => !here.fields.includes(key)) : issue.keys;
     const suggestions = keys.flatMap((key): SettingsIssue[] => {
@@ -175,18 +167,14 @@ function suggest(
 /** How many characters to insert, delete or replace (Levenshtein). */
 function editDistance(one: string, other: string): number {
   // Distances of the first characters of `one` to each beginning of `other`.
-  let distances = Array.from({ length: other.length + 1 }, (_, index) => index);
+  let above = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [row, character] of Array.from(one).entries()) {
-    let diagonal = row;
-    let left = row + 1;
-    distances = [
-      left,
-      ...distances.slice(1).map((above, column) => {
-        left = Math.min(left + 1, above + 1, diagonal + (character === other[column] ? 0 : 1));
-        diagonal = above;
-        return left;
-      }),
-    ];
+    const line = [row + 1];
+    for (const [column, each] of Array.from(other).entries()) {
+      const replaced = Number(above[column]) + (each === character ? 0 : 1);
+      line.push(Math.min(Number(line[column]) + 1, Number(above[column + 1]) + 1, replaced));
+    }
+    above = line;
   }
-  return distances.at(-1) ?? 0;
+  return Number(above.at(-1));
 }
