@@ -4,12 +4,14 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import type { ErrorName } from '../../../lib/core/errors.ts';
 import type { NetworkSource, ServiceNetwork } from '../../../lib/service/network/network.ts';
 import { createAuthority } from '../../support/service/certificates.ts';
 import { privateHost, startPrivateService } from '../../support/service/private-service.ts';
 import { type ProxyServer, startProxy } from '../../support/service/proxy-server.ts';
 import { rawResponse, startRawServer, twoReports } from '../../support/service/raw-server.ts';
 import {
+  anError,
   clientFor,
   expectNoKey,
   failureOf,
@@ -112,57 +114,44 @@ describe('through a proxy, the client', () => {
 
   const close = (socket: Socket) => void socket.destroy();
   const answer = (text: string) => (socket: Socket) => void socket.end(text);
-  it.each<[string, Partial<Parameters<typeof startProxy>[0]>, boolean, string, RegExp]>([
-    [
-      'requires credentials',
-      { credentials: () => 'somebody:else' },
-      false,
-      'ConfigurationError',
-      /^Proxy http:\/\/127\.0\.0\.1:\d+ responded with 407 to CONNECT for page 1 .*requires credentials/,
-    ],
+  const refusing = { credentials: () => 'somebody:else' };
+  it.each<[string, Partial<Parameters<typeof startProxy>[0]>, ErrorName, RegExp]>([
     [
       'rejects the credentials',
-      { credentials: () => 'somebody:else' },
-      true,
+      refusing,
       'ConfigurationError',
-      /responded with 407 to CONNECT for .*rejected the credentials.*proxyCredentialsSecret/,
+      /407 .*rejected the credentials.*proxyCredentialsSecret/,
     ],
-    [
-      'responds with 403',
-      { reject: 403 },
-      true,
-      'ConfigurationError',
-      /responded with 403 to CONNECT for .*not allow connections/,
-    ],
-    ['responds with 400', { reject: 400 }, true, 'ConfigurationError', /responded with 400 to CONNECT/],
-    [
-      'responds with 500',
-      { reject: 500 },
-      true,
-      'ServiceUnavailableError',
-      /responded with 500 to CONNECT for .*no connection to/,
-    ],
-    ['responds with 502', { reject: 502 }, true, 'ServiceUnreachableError', /502 to CONNECT for .*the port in baseUrl/],
-    ['responds with 503', { reject: 503 }, true, 'ServiceUnreachableError', /503 to CONNECT for .*the port in baseUrl/],
-    ['closes the connection', { reject: close }, true, 'ServiceUnavailableError', /cannot be reached \(ECONNRESET\)/],
-    [
-      'does not speak HTTP',
-      { reject: answer('SSH-2.0-x\r\n') },
-      true,
-      'ServiceUnreachableError',
-      /is not an HTTP proxy: .*Check proxyUrl/,
-    ],
-    ['stays silent', { reject: () => {} }, true, 'ServiceUnavailableError', /\(UND_ERR_HEADERS_TIMEOUT\)/],
-  ])('names the proxy, without a second tunnel, if it %s', async (_, options, withCredentials, name, message) => {
+    ['responds with 403', { reject: 403 }, 'ConfigurationError', /403 to CONNECT for .*not allow connections/],
+    ['responds with 400', { reject: 400 }, 'ConfigurationError', /responded with 400 to CONNECT/],
+    ['responds with 500', { reject: 500 }, 'ServiceUnavailableError', /500 to CONNECT for .*no connection to/],
+    ['responds with 502', { reject: 502 }, 'ServiceUnreachableError', /502 to CONNECT for .*the port in baseUrl/],
+    ['responds with 503', { reject: 503 }, 'ServiceUnreachableError', /503 to CONNECT for .*the port in baseUrl/],
+    ['closes the connection', { reject: close }, 'ServiceUnavailableError', /cannot be reached \(ECONNRESET\)/],
+    ['is none', { reject: answer('SSH-2.0-x\r\n') }, 'ServiceUnreachableError', /not an HTTP proxy: .*Check proxyUrl/],
+    ['stays silent', { reject: () => {} }, 'ServiceUnavailableError', /\(UND_ERR_HEADERS_TIMEOUT\)/],
+  ])('names the proxy, without a second tunnel, if it %s', async (_, options, name, message) => {
     await using service = await startPrivateService();
     await using proxy = await startProxy({ target: service, ...options });
-    await using client = proxied(service, proxy, { withCredentials }, { connectTimeout: 500 });
+    await using client = proxied(service, proxy, { withCredentials: true }, { connectTimeout: 500 });
     const error = await failureOf(fetchPage(client, pageRequest()));
-    expect(error).toMatchObject({ name, message: expect.stringMatching(message), cause: { name: 'ProxyError' } });
+    expect(error).toMatchObject({ ...anError(name, message), cause: { name: 'ProxyError' } });
     expect(error.message).toContain(proxy.url);
     expectNoKey(error, password);
     expect(proxy.requests).toHaveLength(1);
     expect(service.requests).toEqual([]);
+  });
+
+  it('names the proxy if it requires credentials, and there are none', async () => {
+    await using service = await startPrivateService();
+    await using proxy = await startProxy({ target: service, ...refusing });
+    await using client = proxied(service, proxy);
+    expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject(
+      anError(
+        'ConfigurationError',
+        /^Proxy http:.*:\d+ responded with 407 to CONNECT for page 1 .*requires credentials/,
+      ),
+    );
   });
 
   it('names the proxy, and keeps the error code, if it cannot be reached', async () => {

@@ -1,11 +1,12 @@
-/** A service that cannot be reached at its address: real connections, and name servers that are replaced. */
+/** A service that cannot be reached at its address. */
 
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
 import { Pool } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { anError, clientFor, failureOf, pageRequest } from '../../support/service/service-client.ts';
+import { connectionError } from '../../../lib/service/client/connection-errors.ts';
+import { anError, anErrorContext, clientFor, failureOf, pageRequest } from '../../support/service/service-client.ts';
 import { startPrivateService } from '../../support/service/private-service.ts';
 import { fetchPage } from '../../support/builders.ts';
 
@@ -15,42 +16,32 @@ async function failureAt(url: string, options: Parameters<typeof clientFor>[1] =
   return await failureOf(fetchPage(client, pageRequest()));
 }
 
-/** A connection pool whose name server answers every look-up with this error. */
-function failingLookup(url: string, code: string): Pool {
-  return new Pool(url, {
-    connect: {
-      lookup: (hostname, _, callback) =>
-        callback(Object.assign(new Error(`getaddrinfo ${code} ${hostname}`), { code, hostname }), ''),
-    },
-  });
+async function portOf(server: Server): Promise<number> {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return (server.address() as AddressInfo).port;
 }
 
+it.each([
+  [
+    'ENOTFOUND',
+    'ServiceUnreachableError',
+    'has a host name that does not exist (ENOTFOUND) for page 1 of run R. Check the host name in baseUrl',
+  ],
+  [
+    'ECONNREFUSED',
+    'ServiceUnreachableError',
+    'refused the connection (ECONNREFUSED) for page 1 of run R. Check the host name and the port in baseUrl, and that the service is running',
+  ],
+  // The name server does not answer.
+  ['EAI_AGAIN', 'ServiceUnavailableError', 'did not respond (EAI_AGAIN) for page 1 of run R'],
+])('an error %s before the response is a %s', (code, name, problem) => {
+  const cause = Object.assign(new Error('no connection'), { code });
+  const timeouts = { connectTimeout: 1, headersTimeout: 1, bodyTimeout: 1, totalTimeout: 1 };
+  const error = connectionError(anErrorContext(), cause, { isLate: false, timeouts, bytesRead: undefined });
+  expect(error).toMatchObject({ name, message: `Report service ${problem}`, cause: { code } });
+});
+
 describe('a service that is probably not at this address', () => {
-  it('has a host name that does not exist', async () => {
-    const url = 'http://reports.example.invalid';
-    const error = await failureAt(url, { createPool: () => failingLookup(url, 'ENOTFOUND') });
-    expect(error).toMatchObject({
-      name: 'ServiceUnreachableError',
-      message:
-        'Report service has a host name that does not exist (ENOTFOUND) for page 1 of run R. Check the host name in baseUrl',
-      cause: { code: 'ENOTFOUND' },
-    });
-  });
-
-  it('refuses the connection', async () => {
-    const gone = createTcpServer().listen(0, '127.0.0.1');
-    await once(gone, 'listening');
-    const { port } = gone.address() as AddressInfo;
-    gone.close();
-    expect(await failureAt(`http://127.0.0.1:${port}`)).toMatchObject({
-      name: 'ServiceUnreachableError',
-      message:
-        'Report service refused the connection (ECONNREFUSED) for page 1 of run R. ' +
-        'Check the host name and the port in baseUrl, and that the service is running',
-      cause: { code: 'ECONNREFUSED' },
-    });
-  });
-
   it('has a certificate for another host', async () => {
     await using server = await startPrivateService();
     expect(await failureAt(server.url.replace('127.0.0.1', 'localhost'), { network: server.network })).toMatchObject(
@@ -62,10 +53,8 @@ describe('a service that is probably not at this address', () => {
   });
 
   it('responds with HTTP where HTTPS is expected', async () => {
-    const server = createServer((_, response) => response.end()).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
-    expect(await failureAt(`https://127.0.0.1:${port}`)).toMatchObject(
+    const server = createServer((_, response) => response.end());
+    expect(await failureAt(`https://127.0.0.1:${await portOf(server)}`)).toMatchObject(
       anError(
         'ServiceUnreachableError',
         /handshake \(ERR_SSL_WRONG_VERSION_NUMBER\).*\. Check that the port in baseUrl/,
@@ -75,16 +64,15 @@ describe('a service that is probably not at this address', () => {
   });
 
   it('closes the connection within the TLS handshake, as services do that reject a client certificate', async () => {
-    const closing = createTcpServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
-    await once(closing, 'listening');
-    const { port } = closing.address() as AddressInfo;
-    const error = await failureAt(`https://127.0.0.1:${port}`);
+    const closing = createTcpServer((socket) => socket.destroy());
+    const address = `127.0.0.1:${await portOf(closing)}`;
+    const error = await failureAt(`https://${address}`);
     expect(error).toMatchObject({ name: 'ServiceUnreachableError', cause: { code: 'ECONNRESET' } });
     expect(error.message).toMatch(
       /^Report service closed the connection during or right after the TLS handshake \(ECONNRESET\) for page 1 of run R\. /,
     );
     // Without TLS, it is an outage.
-    expect(await failureAt(`http://127.0.0.1:${port}`)).toMatchObject({ name: 'ServiceUnavailableError' });
+    expect(await failureAt(`http://${address}`)).toMatchObject({ name: 'ServiceUnavailableError' });
     closing.close();
   });
 
@@ -98,14 +86,6 @@ describe('a service that is probably not at this address', () => {
 });
 
 describe('an outage', () => {
-  it('is a name server that does not answer', async () => {
-    const url = 'http://reports.example.invalid';
-    expect(await failureAt(url, { createPool: () => failingLookup(url, 'EAI_AGAIN') })).toMatchObject({
-      name: 'ServiceUnavailableError',
-      message: 'Report service did not respond (EAI_AGAIN) for page 1 of run R',
-    });
-  });
-
   it('is a connection that breaks during the body, with whatever code', async () => {
     const broken = Object.assign(new Error('bad record'), { code: 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC' });
     await using server = await startPrivateService({
