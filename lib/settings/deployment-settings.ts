@@ -88,7 +88,7 @@ const serviceEntrySchema = field(
 );
 const exportEntrySchema = field(
   'What to export, from where, and when.',
-  z.safeExtend(exportSettingsSchema, {
+  z.extend(exportSettingsSchema, {
     name: exportSettingsSchema.shape.name.check(isNotReserved),
     schedule: optionalField('When runs start on AWS. Without it, they are started manually.', scheduleSettingsSchema),
     service: optionalField('The name of its service. Without it, the only service.', z.string(), { example: 'acme' }),

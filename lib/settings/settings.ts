@@ -268,16 +268,7 @@ const exportFields = {
   ),
 };
 /** One export: what it requests, where its runs start, and their limits. */
-export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') }).check(
-  z.refine(
-    ({ expect, format = 'XML', container = 'NONE' }) =>
-      expect === undefined || (format === 'XML' && container === 'NONE'),
-    {
-      path: ['expect'],
-      error: 'needs the format XML in NONE: other reports are not counted',
-    },
-  ),
-);
+export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') });
 export type ExportSettings = z.infer<typeof exportSettingsSchema>;
 
 /** Whether requests to the service are authenticated: otherwise nothing needs its secret. */
@@ -369,11 +360,13 @@ function findSliceProblems(
 /** What is wrong with an export of the Report Export Service. */
 function findContractProblems(
   { filterUntil }: Valid<ServiceSettings>,
-  { filter, size = 1 }: Valid<ExportSettings>,
+  { filter, size = 1, expect, format = 'XML', container = 'NONE' }: Valid<ExportSettings>,
 ): readonly SettingsProblem[] {
   const operator = filterUntil?.slice('date.'.length) ?? '';
+  const isCounted = format === 'XML' && container === 'NONE';
   return findBroken([
     [['size'], size > 10, 'must be 1 to 10, unless the service has api'],
+    [['expect'], expect !== undefined && !isCounted, 'needs the format XML in NONE: other reports are not counted'],
     [
       ['filter', 'date', operator],
       Object.hasOwn(fieldsOf(filter?.date), operator),

@@ -14,6 +14,15 @@ import { parseSettings, problemsOfFile } from '../support/settings-file.ts';
 const service = (settings: object) => parseSettings(serviceSettingsSchema, settings, 'service');
 const anExport = (settings: object) => parseSettings(exportSettingsSchema, { name: 'reports', ...settings }, 'export');
 
+/** What is wrong with a file that has this service and this export. */
+const problemsOf = (of: object, settings: object) =>
+  problemsOfFile(
+    JSON.stringify({
+      services: { a: { baseUrl: 'https://a.example', ...of } },
+      exports: [{ name: 'reports', ...settings }],
+    }),
+  );
+
 describe('settings', () => {
   it('report every problem at once, each with its path', () => {
     expect(() =>
@@ -169,13 +178,6 @@ describe('settings', () => {
     };
     const unbounded = { ...daily, request: { path: '/logs', query: { from: '{since}' } } };
     const sliced = { since: { lag: 'PT2H' }, slices: { parallel: 8, length: 'PT1H' } };
-    const problemsOf = (of: object, settings: object) =>
-      problemsOfFile(
-        JSON.stringify({
-          services: { a: { baseUrl: 'https://a.example', ...of } },
-          exports: [{ name: 'reports', ...settings }],
-        }),
-      );
 
     it('become part of the definition', () => {
       const of = service({ baseUrl: 'https://a.example', filterUntil: 'date.before' });
@@ -258,7 +260,9 @@ describe('settings', () => {
     );
     expect(() => anExport({ expect: 1 })).toThrow('expect: ');
     for (const uncounted of [{ format: 'CSV' }, { container: 'ZIP' }]) {
-      expect(() => anExport({ expect: expectations, ...uncounted })).toThrow('expect: needs the format XML in NONE');
+      expect(problemsOf({}, { expect: expectations, ...uncounted })).toEqual([
+        'some.json:1 exports[0].expect: needs the format XML in NONE: other reports are not counted',
+      ]);
     }
   });
 

@@ -39,13 +39,9 @@ export const directNetwork: NetworkSource = { get: async () => ({}), refresh: as
 /** `through proxy http://proxy.example.com:3128; client certificate exporter (until …)`; empty for a direct connection. */
 export function describeNetwork({ proxy, ca, clientCertificate }: ServiceNetwork): string {
   const parts = [
-    ...(proxy === undefined
-      ? []
-      : [`through proxy ${proxy.origin}${proxy.credentials === undefined ? '' : ' with credentials'}`]),
-    ...(ca === undefined ? [] : [`trusts ${describeCertificates(ca, 'tls.ca').join(', ')}`]),
-    ...(clientCertificate === undefined
-      ? []
-      : [`client certificate ${describeCertificates(clientCertificate.cert, 'clientCertificate')[0]}`]),
+    proxy && `through proxy ${proxy.origin}${proxy.credentials === undefined ? '' : ' with credentials'}`,
+    ca === undefined ? undefined : `trusts ${describeCertificates(ca, 'tls.ca').join(', ')}`,
+    clientCertificate && `client certificate ${describeCertificates(clientCertificate.cert, 'clientCertificate')[0]}`,
   ];
-  return parts.join('; ');
+  return parts.filter((part) => part !== undefined).join('; ');
 }
