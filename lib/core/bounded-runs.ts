@@ -29,7 +29,6 @@ export function parseBoundedStateName(name: string): { readonly export: string; 
   return boundedStateName(exportName, bounds) === name ? { export: exportName, bounds } : undefined;
 }
 
-/** The name of the state that the run belongs to. */
 export const stateNameOfRun = ({
   export: exportName,
   since,

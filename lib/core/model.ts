@@ -47,6 +47,8 @@ export type JsonObject = { readonly [key: string]: JsonValue };
 
 export const described = <Schema extends z.ZodMiniType>(schema: Schema, description: string): Schema =>
   schema.check(z.describe(description));
+export const optional = <Schema extends z.ZodMiniType>(schema: Schema, description: string) =>
+  z.optional(described(schema, description));
 const branded = <Type extends string>(pattern: RegExp) =>
   z.string().check(z.regex(pattern)) as unknown as z.ZodMiniType<Type, string>;
 
@@ -69,17 +71,13 @@ const nullUnlessCounted = 'null if they are not counted.';
 /** Fields of several public formats. */
 export const period = {
   since: described(instant, 'The run contains the reports dated at or after this instant (ISO 8601, UTC).'),
-  until: z.optional(
-    described(
-      instant,
-      'Only if the run has an upper bound: it contains no reports dated at or after this instant (ISO 8601, UTC).',
-    ),
+  until: optional(
+    instant,
+    'Only if the run has an upper bound: it contains no reports dated at or after this instant (ISO 8601, UTC).',
   ),
-  bounded: z.optional(
-    described(
-      z.literal(true),
-      'Only if an operator named both bounds. Such a run is none of those that a reader catches up with.',
-    ),
+  bounded: optional(
+    z.literal(true),
+    'Only if an operator named both bounds. Such a run is none of those that a reader catches up with.',
   ),
 };
 export const common = {
@@ -154,7 +152,6 @@ export interface Bounds {
 
 /** How a run is divided into slices that are walked at the same time (`slices.ts`). */
 export interface Slicing {
-  /** How many slices are walked at the same time. */
   readonly parallel: number;
   /** How long a slice is. Absent: chosen for each run. */
   readonly lengthMs?: number | undefined;
@@ -170,7 +167,6 @@ export interface RequestDates {
 
 export type Compression = z.infer<typeof compression>;
 
-/** What is exported, under which name, and the limits of its runs. */
 export interface ExportDefinition {
   /** In keys, manifests and events. */
   readonly name: string;
@@ -242,8 +238,8 @@ export type SetAsideSlice = NonNullable<RunSlices['setAside']>[number];
 const seriesSchema = z.object({
   until: described(instant, 'Where the series ends.'),
   each: described(text, 'How long its parts are: a duration, or `month`.'),
-  again: z.optional(described(z.boolean(), 'Whether parts that were exported are exported again.')),
-  parallel: z.optional(described(ordinal, 'How many slices of a run are walked at the same time.')),
+  again: optional(z.boolean(), 'Whether parts that were exported are exported again.'),
+  parallel: optional(ordinal, 'How many slices of a run are walked at the same time.'),
   /** In milliseconds. */
   slice: z.optional(ordinal),
 });
@@ -276,7 +272,6 @@ const runSchema = z.object({
   compression: z.optional(compression),
   /** By our own clock. Its day is the run's `date=` partition. */
   startedAt: instant,
-  /** The execution that began the run. */
   startedBy: text,
   /** The execution that owns the run. Every other execution is superseded. */
   execution: text,
@@ -297,7 +292,6 @@ const runSchema = z.object({
       isPublished: z.boolean(),
     }),
   ),
-  /** Why the run's last execution failed, for the operator. */
   lastFailure: z.optional(failureSchema),
 });
 
@@ -310,7 +304,6 @@ export const periodOf = ({ since, until, bounded }: Run): Pick<Run, 'since' | 'u
   until,
   bounded,
 });
-export type RunCompletion = NonNullable<Run['completion']>;
 
 const watermarkSchema = z.object({
   instant,
@@ -355,16 +348,14 @@ export const resultSchema = z.object({
   ...totals,
   /** null if the run found no reports and was not published. */
   manifest: z.nullable(common.manifest),
-  rest: z.optional(
-    described(
-      z.object({
-        export: common.export,
-        since: period.since,
-        ...seriesSchema.shape,
-        slice: z.optional(described(text, 'How long a slice is: a duration.')),
-      }),
-      'Only if the run is part of a series and not its last one: the start input of the next one, which starts by itself.',
-    ),
+  rest: optional(
+    z.object({
+      export: common.export,
+      since: period.since,
+      ...seriesSchema.shape,
+      slice: optional(text, 'How long a slice is: a duration.'),
+    }),
+    'Only if the run is part of a series and not its last one: the start input of the next one, which starts by itself.',
   ),
 });
 
@@ -402,7 +393,6 @@ export const stateSchema = z.object({
   documentRoot: z.optional(documentRoot),
   /** The newest scheduled time that a run had. The scheduler delivers a time at least once, and not always in order. */
   lastScheduledTime: z.optional(text),
-  /** The newest completed run, when it was completed, and the execution that completed it. */
   lastCompleted: z.optional(
     z.object({
       execution: text,
@@ -427,15 +417,14 @@ export const emptyState = (exportName: string): ExportState => ({ export: export
 
 /** Only of a compressed page. Any other object has the bytes of its page. */
 export const compressedForm = {
-  compression: z.optional(described(compression, 'Only if the page is compressed: how.')),
-  storedBytes: z.optional(described(count, 'Only if the page is compressed: the size of its object in bytes.')),
+  compression: optional(compression, 'Only if the page is compressed: how.'),
+  storedBytes: optional(count, 'Only if the page is compressed: the size of its object in bytes.'),
   // Two attempts may compress the same page differently.
-  storedSha256: z.optional(
-    described(sha256, 'Only if the page is compressed: the SHA-256 of its object, in lower-case hexadecimal.'),
+  storedSha256: optional(
+    sha256,
+    'Only if the page is compressed: the SHA-256 of its object, in lower-case hexadecimal.',
   ),
 };
-
-export type CompressedForm = Pick<PageMetadata, keyof typeof compressedForm>;
 
 const sliceRef = {
   /** From 1. */
@@ -470,11 +459,9 @@ export const metadataSchema = z.object({
   nextCursor: z.nullable(cursor),
   /** The service's clock at the time of the request; null if the response had no Date. */
   serviceTime: z.nullable(instant),
-  transferredBytes: z.optional(
-    described(
-      count,
-      'How many bytes of the page travelled from the service. Absent if the service did not compress it.',
-    ),
+  transferredBytes: optional(
+    count,
+    'How many bytes of the page travelled from the service. Absent if the service did not compress it.',
   ),
 });
 

@@ -3,7 +3,7 @@
 import { Readable } from 'node:stream';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import type { LatestPointer } from '../../core/model.ts';
-import { maxPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
+import { maxDocumentBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
 import {
   accessDenied,
   backOff,
@@ -56,7 +56,7 @@ export async function replaceLatestObject(
 async function readLatestObject({ client, ...location }: S3Object) {
   try {
     const { Body, ETag: etag, ContentLength = 0 } = await client.send(new GetObjectCommand(location));
-    if (ContentLength <= maxPointerBytes) {
+    if (ContentLength <= maxDocumentBytes) {
       return { etag, sequence: sequenceOfPointer((await Body?.transformToString()) ?? '') };
     }
     if (Body instanceof Readable) Body.destroy();

@@ -23,11 +23,11 @@ export interface HeldSlot {
   release(): Promise<void>;
 }
 
-/** Lambda's own limit. */
-const maxInvocationMs = 900_000;
+/** No lease is longer: Lambda's own limit. */
+export const maxLeaseMs = 900_000;
 
 /** `leaseMs` covers one request that begins when the slot has been held for 15 s. */
-export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseMs = maxInvocationMs): HeldSlot {
+export function holdSlot(slots: PageSlots, { now }: Pick<Runtime, 'now'>, leaseMs = maxLeaseMs): HeldSlot {
   let held: PageSlot | undefined;
 
   async function release(): Promise<void> {

@@ -10,6 +10,7 @@
  */
 
 import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
+import { maxLeaseMs } from './held-slot.ts';
 
 /** Stores the record of one service's slots. Reads are strongly consistent. */
 export interface SlotStore {
@@ -38,8 +39,6 @@ export interface SlotState {
 
 /** How much the clocks of two functions may differ. */
 const clockMarginSeconds = 60;
-/** No lease is longer: Lambda's own limit. */
-const maxLeaseMs = 900_000;
 
 /** For how long an export polls inside its invocation. */
 export const maxPollMs = 10_000;

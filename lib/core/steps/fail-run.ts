@@ -16,8 +16,6 @@ import { startedDefinition } from './begin-run.ts';
 import { updateState } from './export-state.ts';
 import { readProgress } from '../run-progress.ts';
 
-export type FailRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>;
-
 /** As the state machine catches it. The cause of a Lambda function's error is JSON text. */
 const failureSchema = z.object({
   Error: z._default(z.string(), 'States.Unknown'),
@@ -31,7 +29,7 @@ const finalErrors: ReadonlySet<string> = new Set<ErrorName>(['CursorRejectedErro
 
 /** Records why the run that `execution` owns has failed. Changes nothing if it owns none. Never removes a page. */
 export async function failRun(
-  { log, runtime, emit, ...deps }: FailRunDependencies,
+  { log, runtime, emit, ...deps }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
   command: { readonly failure: unknown; readonly execution: string; readonly startInput?: unknown },
 ): Promise<FailedRun> {
   const definition = await startedDefinition({ log, ...deps }, command.startInput, command.execution);

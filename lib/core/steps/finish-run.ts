@@ -11,7 +11,7 @@ import { withRootOf } from '../document-root.ts';
 import { mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expected-reports.ts';
-import { type ExportState, type Instant, periodOf, refOf, type Run, type RunId, type RunResult } from '../model.ts';
+import { type ExportState, periodOf, refOf, type Run, type RunId, type RunResult } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
 import { sliceOf } from '../slices.ts';
 import { latestKey, manifestKey, summaryKey } from '../storage/keys.ts';
@@ -93,21 +93,22 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   if (completion.isPublished) {
     await store.putDocument(summaryKey(run), summaryChunks(run, content, manifest));
     // A reader of the newest run does not look for a bounded one, which may be years ago.
-    if (!run.bounded) await updateLatestPointer(deps, run, manifest);
+    if (!run.bounded) {
+      const latest = { ...refOf(run), sequence: run.sequence, completedAt: completion.at, manifest };
+      // A pointer with a sequence that no run has reached yet is not ours, and is replaced.
+      const hasBegun = async (other: number) => other <= ((await log.exportState(run.export))?.sequence ?? 0);
+      await store.putLatest(latestKey(run.export), latest, hasBegun);
+    }
   }
 
   // An earlier invocation that is still running may have started another run for the same execution.
   return updateOwnedRun(deps, command, (_run, state) => {
     const { active: _, ...idle } = state;
-    const { watermark: instant } = completion;
+    const { watermark: instant, at: completedAt } = completion;
     const { source, filter, api } = run.request;
     const watermark = instant && { instant, source, filter, requestSha256: api.requestSha256 };
-    const lastCompleted = {
-      execution: command.execution,
-      completedAt: completion.at,
-      result,
-      lastReportsAt: lastReportsAt(state, run, result),
-    };
+    const lastReportsAt = result.reports === 0 ? (state.lastCompleted?.lastReportsAt ?? run.startedAt) : completedAt;
+    const lastCompleted = { execution: command.execution, completedAt, result, lastReportsAt };
     return { change: { ...idle, watermark, lastCompleted }, result: lastCompleted };
   });
 }
@@ -127,20 +128,6 @@ function discardSlice(deps: FinishRunDependencies, command: FinishRunCommand, sl
     const slices = { ...run.slices, attempts: { ...run.slices.attempts, [slice]: attempt + 1 } };
     return { change: { ...state, active: { ...run, slices, completion: undefined } }, result: undefined };
   });
-}
-
-const lastReportsAt = ({ lastCompleted }: ExportState, run: CompletedRun, { reports }: RunResult): Instant =>
-  reports === 0 ? (lastCompleted?.lastReportsAt ?? run.startedAt) : run.completion.at;
-
-function updateLatestPointer(
-  { store, log }: FinishRunDependencies,
-  { export: name, run, sequence, completion }: CompletedRun,
-  manifest: string,
-): Promise<void> {
-  const latest = { export: name, run, sequence, completedAt: completion.at, manifest };
-  // A pointer with a sequence that no run has reached yet is not ours, and is replaced.
-  const hasBegun = async (other: number) => other <= ((await log.exportState(name))?.sequence ?? 0);
-  return store.putLatest(latestKey(name), latest, hasBegun);
 }
 
 /** Decides once how the run completes. The export's settings may change before a later attempt. */

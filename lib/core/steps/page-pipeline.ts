@@ -153,7 +153,11 @@ export async function exportPages(deps: PipelineDependencies, pipeline: PagePipe
     const owned = previous === lastLogged ? undefined : assertStillOwned();
     const mayStore = Promise.all([predecessor.stored, owned]).then(([entry]) => {
       const continues = entry === undefined || hasNextPage(entry);
-      if (!continues || (entry?.nextCursor ?? null) !== identity.cursor) throw notContinued(identity);
+      if (!continues || (entry?.nextCursor ?? null) !== identity.cursor) {
+        // Never reaches a caller: the pipeline cancels the page and requests its replacement.
+        const problem = 'was requested with a cursor that does not continue the page before it';
+        throw new ExportError('PageConflictError', `Page ${page} of run ${run.run} ${problem}`);
+      }
       signal.throwIfAborted();
       return entry === undefined ? pipeline.firstRoot : rootAfter(entry);
     });
@@ -244,11 +248,3 @@ function cancelAll(tasks: readonly PageTask[], reason: unknown): void {
 const isRefusal = (error: unknown): boolean =>
   isExportError(error) &&
   /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable|ServiceUnreachable)Error$/.test(error.name);
-
-/** Never reaches a caller: the pipeline cancels the page and requests its replacement. */
-function notContinued({ page, run }: PageIdentity): ExportError {
-  return new ExportError(
-    'PageConflictError',
-    `Page ${page} of run ${run} was requested with a cursor that does not continue the page before it`,
-  );
-}

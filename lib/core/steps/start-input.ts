@@ -82,31 +82,24 @@ export function parseStartInput(input: unknown): StartInput {
   );
 }
 
-/** The exports of a service, by name. */
-export type ExportDefinitions = ReadonlyMap<string, ExportDefinition>;
-
 /**
  * The export that `input` names; if it names none, the only export of the service. A step names the state of its run, which may be
  * that of a bounded run.
  * @throws ConfigurationError that lists the exports, if that is none of them
  */
-export function selectExport(exports: ExportDefinitions, input: unknown): ExportDefinition {
+export function selectExport(exports: ReadonlyMap<string, ExportDefinition>, input: unknown): ExportDefinition {
   const name = nameIn(input);
   const [only] = exports.values();
   if (name === undefined && only !== undefined && exports.size === 1) return only;
-  const definition = typeof name === 'string' ? findDefinition(exports, name) : undefined;
+  const stateName = typeof name === 'string' ? name : '';
+  const named = exports.get(stateName.split('/')[0] ?? '');
+  const definition = named && definitionOfState(named, stateName);
   if (definition !== undefined) return definition;
   const problem =
     name === undefined
       ? 'The start input does not name an export. Add a field, such as {"export": "nightly"}'
       : `There is no export ${truncate(toPrintable(JSON.stringify(name)), 60)}`;
   throw new ExportError('ConfigurationError', `${problem}. Exports of this service: ${listNames([...exports.keys()])}`);
-}
-
-function findDefinition(exports: ExportDefinitions, stateName: string): ExportDefinition | undefined {
-  const [exportName = ''] = stateName.split('/');
-  const definition = exports.get(exportName);
-  return definition && definitionOfState(definition, stateName);
 }
 
 /** What a start input has in its field `export`. */

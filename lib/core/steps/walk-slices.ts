@@ -6,7 +6,7 @@
  */
 
 import { rootAfter } from '../document-root.ts';
-import { type ErrorName, type ExportError, isExportError } from '../errors.ts';
+import { type ErrorName, isExportError } from '../errors.ts';
 import { type Invocation, type PageEntry, type PageTiming, refOf, type Run, type RunSlices } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { isDone, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
@@ -100,10 +100,10 @@ export async function walkSlices(
   };
 
   async function walker(slot: HeldSlot | undefined): Promise<void> {
-    for (let isFirst = true; isFirst || (hasTime() && !signal.aborted); isFirst = false) {
+    do {
       const next = nextSlice();
       if (next === undefined || !(await walk(next, slot))) return;
-    }
+    } while (hasTime() && !signal.aborted);
   }
 
   /** Exports pages of the slice. Resolves to whether there may be another one for its walker. */
@@ -124,7 +124,7 @@ export async function walkSlices(
       assertContinues(definition, logged);
       return false;
     } catch (error) {
-      const restarted = await restart(slice, error).catch(stopAll);
+      const restarted = await restartSlice(slice, error).catch(stopAll);
       return restarted === undefined ? setAside(slice, error) : await walk(restarted, slot);
     } finally {
       await slot?.release();
@@ -153,15 +153,34 @@ export async function walkSlices(
     if (isWarning) emit({ event: 'pages-without-reports', ...about, emptyPages });
   };
 
-  /** The slice at its new beginning; undefined if it does not start over. */
-  async function restart(slice: Slice, error: unknown): Promise<SliceProgress | undefined> {
+  /**
+   * The slice once it has started over, in this invocation or in a concurrent one of the same execution. Undefined: it must not, because
+   * it has used up `maxCursorRestarts`, or a concurrent invocation has exported its last page.
+   */
+  async function restartSlice(slice: Slice, error: unknown): Promise<SliceProgress | undefined> {
     if (current.slices === undefined || !isExportError(error, 'CursorRejectedError')) return undefined;
-    const slices = await restartSlice(deps, current, slice, execution, error);
+    const { attempt = 1 } = slice;
+    const number = numberOf(slice);
+    const ownership = { execution, run: run.run };
+    const slices = await updateOwnedRun<RunSlices | undefined>(deps, ownership, async (active, state) => {
+      if (active.slices === undefined || active.completion !== undefined) return { result: undefined };
+      const known = sliceOf(active, number);
+      if (known.attempt !== attempt) return { result: active.slices };
+      if (isDone(await deps.log.last(known))) return { result: undefined };
+      const { restarts = {}, attempts } = active.slices;
+      const count = (restarts[number] ?? 0) + 1;
+      const mayRestart = count <= definition.limits.maxCursorRestarts;
+      // Also noted if it must not: then the next start begins the slice from its beginning.
+      const noted = { ...active.slices, restarts: { ...restarts, [number]: count } };
+      const change = mayRestart ? { ...noted, attempts: { ...attempts, [number]: attempt + 1 } } : noted;
+      return { change: { ...state, active: { ...active, slices: change } }, result: mayRestart ? change : undefined };
+    });
     if (slices === undefined) return undefined;
+    emit({ event: 'slice-restarted', ...refOf(run), slice: number, attempt: attempt + 1, reason: error.message });
     current = { ...current, slices };
-    const fresh = sliceOf(current, numberOf(slice));
+    const fresh = sliceOf(current, number);
     const restarted = { slice: fresh, last: await deps.log.last(fresh) };
-    walked.set(numberOf(slice), restarted);
+    walked.set(number, restarted);
     return restarted;
   }
 
@@ -209,34 +228,3 @@ const numberOf = ({ slice = 1 }: Slice): number => slice;
 /** Whether the settings of the run are known to be right. A run or a slice that started over has fetched the pages before. */
 const hasFetchedPage = ({ cursorRestarts, slices }: Run, { totals }: RunProgress): boolean =>
   totals.pages > 0 || cursorRestarts > 0 || Object.keys(slices?.attempts ?? {}).length > 0;
-
-/**
- * The slices of the run once `slice` has started over, in this invocation or in a concurrent one of the same execution.
- * Undefined: it must not, because it has used up `maxCursorRestarts`, or a concurrent invocation has exported its last page.
- */
-async function restartSlice(
-  deps: ExportPageDependencies,
-  run: Run,
-  { slice: number = 1, attempt = 1 }: Slice,
-  execution: string,
-  error: ExportError,
-): Promise<RunSlices | undefined> {
-  const ownership = { execution, run: run.run };
-  const slices = await updateOwnedRun<RunSlices | undefined>(deps, ownership, async (active, state) => {
-    if (active.slices === undefined || active.completion !== undefined) return { result: undefined };
-    const known = sliceOf(active, number);
-    if (known.attempt !== attempt) return { result: active.slices };
-    if (isDone(await deps.log.last(known))) return { result: undefined };
-    const { restarts = {}, attempts } = active.slices;
-    const count = (restarts[number] ?? 0) + 1;
-    const mayRestart = count <= deps.definition.limits.maxCursorRestarts;
-    // Also noted if it must not: then the next start begins the slice from its beginning.
-    const noted = { ...active.slices, restarts: { ...restarts, [number]: count } };
-    const change = mayRestart ? { ...noted, attempts: { ...attempts, [number]: attempt + 1 } } : noted;
-    return { change: { ...state, active: { ...active, slices: change } }, result: mayRestart ? change : undefined };
-  });
-  if (slices !== undefined) {
-    deps.emit({ event: 'slice-restarted', ...refOf(run), slice: number, attempt: attempt + 1, reason: error.message });
-  }
-  return slices;
-}

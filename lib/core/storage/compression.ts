@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto';
 import type { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import type { CompressedForm, PageMetadata } from '../model.ts';
+import type { PageMetadata } from '../model.ts';
 import { codeOf } from '../errors.ts';
 import type { PageIdentity, ReceivedPage } from '../ports.ts';
 import type { Digest, Spool } from './spool.ts';
@@ -19,7 +19,7 @@ import type { Digest, Spool } from './spool.ts';
 export type Compress = (content: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 
 /** The digest of a page; of a compressed one, also that of its object. */
-export type PageObject = Digest & CompressedForm;
+export type PageObject = Digest & Pick<PageMetadata, 'compression' | 'storedBytes' | 'storedSha256'>;
 
 /** Fills `spool` with the object for a page whose bytes are `body`. Resolves to what is known of both. */
 export async function fillWithPage(
@@ -34,7 +34,6 @@ export async function fillWithPage(
   return { ...meter.digest(), compression, storedBytes, storedSha256 };
 }
 
-/** What is stored with a page. */
 export function toPageMetadata(
   identity: PageIdentity,
   object: PageObject,

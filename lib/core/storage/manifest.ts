@@ -16,7 +16,6 @@ import {
   periodOf,
   refOf,
   type Run,
-  type RunCompletion,
   type RunTotals,
   totalsOf,
   zeroTotals,
@@ -28,7 +27,7 @@ import { describePage, pageKey, type RunKeyParts } from './keys.ts';
 import type { ManifestHeader, ManifestPage, RunSummary } from './published-schemas.ts';
 
 /** A run whose manifest can be written: it no longer changes. */
-export type CompletedRun = Run & { readonly completion: RunCompletion };
+export type CompletedRun = Run & Required<Pick<Run, 'completion'>>;
 
 /** What the manifest says before it lists the pages, as the page log has it. */
 export interface RunContent {

@@ -7,6 +7,7 @@ import type { StoreReader } from '../ports.ts';
 import { latestKey, manifestKeyFromRunId, parseRunId, runLocation, summaryKey } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
 import { type RunSummary, runSummarySchema } from './published-schemas.ts';
+import { maxDocumentBytes } from './stored-records.ts';
 
 /** Read access to documents, such as manifests and summaries, and to the folders they are in. */
 export type DocumentReader = Pick<StoreReader, 'read' | 'listFolders' | 'locate'>;
@@ -89,16 +90,12 @@ export async function findSummary(
   }
 }
 
-/** Whether there is an object at `key`. */
 export async function exists(store: DocumentReader, key: string): Promise<boolean> {
   const chunks = await store.read(key);
   // Leaving the loop closes the file.
   if (chunks !== undefined) for await (const _ of chunks) break;
   return chunks !== undefined;
 }
-
-/** More than any of these documents has. A larger object is not one and need not be read. */
-const maxDocumentBytes = 65_536;
 
 async function readSmallDocument<Schema extends z.ZodMiniType>(
   store: DocumentReader,

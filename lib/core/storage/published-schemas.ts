@@ -17,6 +17,7 @@ import {
   instant,
   latestSchema,
   metadataSchema,
+  optional,
   ordinal,
   period,
   resultSchema,
@@ -54,67 +55,57 @@ export const manifestHeaderSchema = z.object({
   ...facts,
   filter: described(
     z.looseObject({
-      date: z.optional(
-        described(
-          z.looseObject({ gte: z.optional(described(instant, '`since`, rounded down to a whole second.')) }),
-          'The conditions on the date. With `api`, there need not be any.',
-        ),
+      date: optional(
+        z.looseObject({ gte: optional(instant, '`since`, rounded down to a whole second.') }),
+        'The conditions on the date. With `api`, there need not be any.',
       ),
     }),
     'The filter of the requests, including `since`, without upper bounds; with `api`, that of the export.',
   ),
-  api: z.optional(
-    described(
-      z.object({
-        pagination: described(
-          text,
-          'Where responses have the next page, and what is there, for example `body cursor`. `counted`: pages are counted, so a removal and an addition that balance are not noticed.',
-        ),
-        sha256: described(
-          sha256,
-          'The checksum of the description and of the headers. It has no secret, and changes with each of them.',
-        ),
-        requestSha256: described(
-          sha256,
-          'The checksum of what selects reports: `request`, `dates` and `auth` of the description, and the headers.',
-        ),
-      }),
-      'Only if the service is another API than the Report Export Service, which the settings describe.',
-    ),
+  api: optional(
+    z.object({
+      pagination: described(
+        text,
+        'Where responses have the next page, and what is there, for example `body cursor`. `counted`: pages are counted, so a removal and an addition that balance are not noticed.',
+      ),
+      sha256: described(
+        sha256,
+        'The checksum of the description and of the headers. It has no secret, and changes with each of them.',
+      ),
+      requestSha256: described(
+        sha256,
+        'The checksum of what selects reports: `request`, `dates` and `auth` of the description, and the headers.',
+      ),
+    }),
+    'Only if the service is another API than the Report Export Service, which the settings describe.',
   ),
-  compression: z.optional(
-    described(
-      compression,
-      'Only if the pages are compressed: how. Each is a gzip file of its own. All pages of a run have the same form.',
-    ),
+  compression: optional(
+    compression,
+    'Only if the pages are compressed: how. Each is a gzip file of its own. All pages of a run have the same form.',
   ),
   size: described(z.nullable(ordinal), "The requested number of reports per page; null for the service's default."),
   totals: described(z.object(totals), 'The totals of all pages.'),
-  slices: z.optional(
-    described(
-      z
-        .array(
-          z.object({
-            since: described(instant, 'The slice contains the reports dated at or after this instant.'),
-            until: described(
-              z.nullable(instant),
-              'It contains none dated at or after this one; null for the last slice of a run without `until`.',
-            ),
-            ...totals,
-          }),
-        )
-        .check(z.minLength(2)),
-      'Only if the run has several slices, which were requested at the same time: their bounds and totals, in the order of their pages.',
-    ),
+  slices: optional(
+    z
+      .array(
+        z.object({
+          since: described(instant, 'The slice contains the reports dated at or after this instant.'),
+          until: described(
+            z.nullable(instant),
+            'It contains none dated at or after this one; null for the last slice of a run without `until`.',
+          ),
+          ...totals,
+        }),
+      )
+      .check(z.minLength(2)),
+    'Only if the run has several slices, which were requested at the same time: their bounds and totals, in the order of their pages.',
   ),
 });
 
 const { bytes, sha256: pageSha256, reports, transferredBytes } = metadataSchema.shape;
 export const manifestPageSchema = z.object({
   page: described(ordinal, 'The page number, from 1 without gaps; over all slices.'),
-  slice: z.optional(
-    described(ordinal, 'Only if the run has several slices: the one that the page belongs to, from 1.'),
-  ),
+  slice: optional(ordinal, 'Only if the run has several slices: the one that the page belongs to, from 1.'),
   key: described(
     z
       .string()
@@ -147,12 +138,10 @@ const executionFields = {
     'The ARN of the execution that sent the event.',
   ),
   // Absent in an event that is sent for a run whose own event was missed.
-  bucket: z.optional(described(text, 'The bucket that the exports are in.')),
-  prefix: z.optional(
-    described(
-      text,
-      'What the keys in the bucket begin with, before those in the event and in the manifest: empty, or ending with a slash.',
-    ),
+  bucket: optional(text, 'The bucket that the exports are in.'),
+  prefix: optional(
+    text,
+    'What the keys in the bucket begin with, before those in the event and in the manifest: empty, or ending with a slash.',
   ),
 };
 
@@ -161,7 +150,7 @@ const unrecordedFailure = z.object({
   recordingError: described(
     z.object({
       Error: described(text, 'The name of the error.'),
-      Cause: z.optional(described(text, 'The message of the error.')),
+      Cause: optional(text, 'The message of the error.'),
     }),
     'The error that prevented the failure from being recorded.',
   ),

@@ -108,8 +108,8 @@ export function sequenceOfPointer(text: string): number {
   }
 }
 
-/** More than any `latest.json` has. A larger object is not one and need not be read. */
-export const maxPointerBytes = 65_536;
+/** More than any `latest.json` or summary of a run has. A larger object is not one and need not be read. */
+export const maxDocumentBytes = 65_536;
 
 function parseRecord<Value>(schema: z.ZodMiniType<Value>, { json, checksum }: StoredRecord): Value {
   if (typeof json !== 'string') throw new Error('it has no JSON');

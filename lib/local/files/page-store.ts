@@ -33,7 +33,7 @@ import {
   type PageObject,
   toPageMetadata,
 } from '../../core/storage/compression.ts';
-import { maxPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
+import { maxDocumentBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
 import {
   createDirectoryDurably,
   describeFileSystemError,
@@ -194,7 +194,7 @@ function sequenceAt(path: string): number {
   try {
     const stats = statSync(path);
     // Reading a pipe might never end.
-    return stats.isFile() && stats.size <= maxPointerBytes ? sequenceOfPointer(readFileSync(path, 'utf8')) : 0;
+    return stats.isFile() && stats.size <= maxDocumentBytes ? sequenceOfPointer(readFileSync(path, 'utf8')) : 0;
   } catch {
     return 0;
   }

@@ -384,7 +384,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a slice starts over as often as its cursors are rejected',
     violates: 'a slice starts over only on its own',
     at: 'lib/core/steps/walk-slices.ts#restartSlice',
-    replace: 'count <= deps.definition.limits.maxCursorRestarts',
+    replace: 'count <= definition.limits.maxCursorRestarts',
     with: 'true',
   },
   {
