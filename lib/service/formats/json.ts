@@ -18,27 +18,25 @@ import { checkText, type CreateCheck, maxValueLength, type PathValue } from './f
 /** As for XML elements. It is also the default limit of Jackson, a JSON parser of Java. */
 const maxDepth = 1_000;
 
-/** A step of a path. */
-interface Step {
-  /** The key in an object, the index in an array, or which of its items: `[rel=next]`. */
-  readonly name: string;
-  readonly index?: number;
-  /** The last item, or the only one whose field `key` is `value`. */
-  readonly item?: 'last' | { readonly key: string; readonly value: string };
-}
-
 /** A value that was asked for, or one that may contain it. Nothing else is held. */
 interface Part {
   readonly path: string;
-  readonly step: Step;
+  /** What contains it. Absent: it is the root. */
+  readonly parent?: Part;
+  /** The key in an object, the index in an array, or which of its items: `[rel=next]`. */
+  readonly name: string;
+  readonly item?: Item;
   readonly parts: Part[];
 }
+
+/** The last item of an array, or the only one whose field `key` is `value`. */
+type Item = 'last' | { readonly key: string; readonly value: string };
 
 /** A value of the page that is a part. */
 interface Found {
   readonly type: NonNullable<PathValue['type']>;
   text?: string;
-  /** By the names of the steps to them. */
+  /** By the names of the parts. */
   readonly parts: Map<string, Found>;
   /** How many items an array has. */
   items: number;
@@ -53,39 +51,36 @@ interface OpenValue {
 }
 
 export const createJsonCheck: CreateCheck = ({ paths, reports, inLastReport }) => {
-  const root: Part = { path: '', step: { name: '' }, parts: [] };
-  for (const path of paths) addPart(root, stepsOf(path));
-  const toReports = reports === undefined ? undefined : stepsOf(reports.slice(0, -'/*'.length));
-  const toLast: readonly Step[] = [...(toReports ?? []), { name: '[last]', item: 'last' }];
-  const toValueInLast = inLastReport === undefined ? undefined : [...toLast, ...stepsOf(inLastReport)];
-  for (const steps of [toReports, toValueInLast]) if (steps !== undefined) addPart(root, steps);
+  const root: Part = { path: '', name: '', parts: [] };
+  for (const path of paths) partAt(root, path);
+  const list = reports === undefined ? undefined : partAt(root, reports.slice(0, -'/*'.length));
+  const last = inLastReport === undefined ? undefined : list && addPart(list, '[last]', 'last');
+  const inLast = last && partAt(last, inLastReport ?? '');
   const reader = createJsonReader({ root });
+  const at = (part: Part | undefined): Found | undefined =>
+    part?.parent === undefined ? part && reader.document() : at(part.parent)?.parts.get(part.name);
 
+  /** Whether there is what contains the part. What is in a selected item has its place in the list, even if there is no such item. */
+  const hasPlace = (part: Part): boolean => {
+    let selected: Part | undefined = part;
+    while (selected !== undefined && selected.item === undefined) selected = selected.parent;
+    const type = at((selected ?? part).parent)?.type;
+    if (type === 'array') return selected !== undefined || /^\d+$/.test(part.name);
+    return part === root || (type === 'object' && selected === undefined);
+  };
   return checkText({
     read: reader.read,
     end() {
       const problem = reader.end();
       if (problem !== undefined) return problem;
-      const at = (steps: readonly Step[]) =>
-        steps.reduce((found, { name }) => found?.parts.get(name), reader.document());
-      const list = toReports && at(toReports);
+      const found = at(list);
       return {
-        reports: list?.type === 'array' ? list.items : null,
+        reports: found?.type === 'array' ? found.items : null,
         value(path) {
-          const steps = stepsOf(path);
-          // What is in a selected item has its place in the list, even if there is no such item.
-          const selection = steps.findIndex(({ item }) => item !== undefined);
-          const parent = at(steps.slice(0, selection))?.type;
-          const isInArray = selection >= 0 || steps.at(-1)?.index !== undefined;
-          const hasPlace = (parent === 'object' && selection < 0) || (parent === 'array' && isInArray);
-          const { type, text } = at(steps) ?? {};
-          return { parent: path === '' || hasPlace, type, text };
+          const part = partAt(root, path);
+          return { parent: hasPlace(part), type: at(part)?.type, text: at(part)?.text };
         },
-        inLastReport: toValueInLast && {
-          parent: at(toLast)?.type === 'object',
-          type: at(toValueInLast)?.type,
-          text: at(toValueInLast)?.text,
-        },
+        inLastReport: { parent: at(last)?.type === 'object', type: at(inLast)?.type, text: at(inLast)?.text },
       };
     },
   });
@@ -236,56 +231,52 @@ export function createJsonReader({ root, many = false }: ReaderOptions) {
 /** The parts that the next value in an object or an array may be. */
 function partsIn({ parts, found, key }: OpenValue): readonly Part[] {
   const inside: Part[] = [];
-  const isIn = ({ name, index, item }: Step): boolean =>
-    found.type === 'array' ? item !== undefined || index === found.items : item === undefined && name === key;
-  for (const each of parts) for (const part of each.parts) if (isIn(part.step)) inside.push(part);
+  const isIn = ({ name, item }: Part): boolean =>
+    found.type === 'array' ? item !== undefined || name === String(found.items) : item === undefined && name === key;
+  for (const each of parts) for (const part of each.parts) if (isIn(part)) inside.push(part);
   return inside;
 }
 
 /** Adds a value to the one that it is part of, unless it is an item that is not selected. Returns a problem, or undefined. */
 function addFound(parent: Found, part: Part, found: Found): string | undefined {
-  const { name, item } = part.step;
+  const { name, item, path } = part;
   const isSelection = typeof item === 'object';
   if (isSelection && found.parts.get(item.key)?.text !== item.value) return undefined;
-  if (item !== 'last' && parent.parts.has(name)) return `there are two values at ${part.path}`;
+  if (item !== 'last' && parent.parts.has(name)) return `there are two values at ${path}`;
   parent.parts.set(name, found);
   const missing = isSelection ? firstMissing(part, found) : undefined;
-  return missing === undefined ? undefined : `there is no value at ${missing}`;
+  return missing && `there is no value at ${missing.path}`;
 }
 
-const firstMissing = ({ parts }: Part, found: Found): string | undefined =>
-  parts
-    .values()
-    .map((part) => {
-      const inside = found.parts.get(part.step.name);
-      return inside === undefined ? part.path : firstMissing(part, inside);
-    })
-    .find((missing) => missing !== undefined);
-
-function addPart(root: Part, steps: readonly Step[]): void {
-  let parent = root;
-  for (const step of steps) {
-    let part = parent.parts.find((each) => each.step.name === step.name);
-    if (part === undefined) {
-      part = { path: `${parent.path}${step.item === undefined ? '/' : ''}${step.name}`, step, parts: [] };
-      parent.parts.push(part);
-      if (typeof step.item === 'object') addPart(part, [{ name: step.item.key }]);
-    }
-    parent = part;
+function firstMissing(part: Part, found: Found | undefined): Part | undefined {
+  if (found === undefined) return part;
+  for (const inside of part.parts) {
+    const missing = firstMissing(inside, found.parts.get(inside.name));
+    if (missing !== undefined) return missing;
   }
+  return undefined;
 }
 
-/** Settings have no other paths. */
-const stepsOf = (path: string): readonly Step[] =>
+/** The part with this name, which is added if there is none. */
+function addPart(parent: Part, name: string, item?: Item): Part {
+  const known = parent.parts.find((part) => part.name === name);
+  if (known !== undefined) return known;
+  const added: Part = { path: `${parent.path}${item === undefined ? '/' : ''}${name}`, parent, name, item, parts: [] };
+  parent.parts.push(added);
+  if (typeof item === 'object') addPart(added, item.key);
+  return added;
+}
+
+/** The part at a path in `root`. Settings have no other paths. */
+const partAt = (root: Part, path: string): Part =>
   path
     .split('/')
     .slice(1)
-    .flatMap((segment) => {
-      const [, key = segment, field, ...values] = /^([^[]*)\[([^=]+)=(?:"(.*)"|'(.*)'|(.*))\]$/.exec(segment) ?? [];
-      const step = { name: unescape(key), index: /^\d+$/.test(key) ? Number(key) : undefined };
-      if (field === undefined) return [step];
+    .reduce((parent, segment) => {
+      const [, name = segment, field, ...values] = /^([^[]*)\[([^=]+)=(?:"(.*)"|'(.*)'|(.*))\]$/.exec(segment) ?? [];
+      const part = addPart(parent, unescape(name));
       const value = values.find((one) => one !== undefined) ?? '';
-      return [step, { name: `[${field}=${value}]`, item: { key: unescape(field), value } }];
-    });
+      return field === undefined ? part : addPart(part, `[${field}=${value}]`, { key: unescape(field), value });
+    }, root);
 
 const unescape = (name: string): string => name.replaceAll('~1', '/').replaceAll('~0', '~');
