@@ -6,16 +6,15 @@
  * the length are in the state of the run, so every attempt sees the same slices.
  */
 
-import { type ExportState, type Instant, refOf, type Run, type RunSlices, type Slicing } from './model.ts';
+import { type ExportState, refOf, type Run, type RunSlices, type Slicing } from './model.ts';
 import type { ChainRef } from './ports.ts';
 import { epochMsOf, instantOf } from './timestamps.ts';
 
-/** A slice of a run, or the whole of a run that has one slice, in its newest attempt. */
-export interface Slice extends ChainRef {
-  readonly since: Instant;
-  /** Absent: the last slice of a run without an upper bound. */
-  readonly until?: Instant | undefined;
-}
+/**
+ * A slice of a run, or the whole of a run that has one slice, in its newest attempt. Only the last slice of a run without an upper
+ * bound has no `until`.
+ */
+export type Slice = ChainRef & Pick<Run, 'since' | 'until'>;
 
 /** More would make the state of a run large, and each start slow. */
 export const maxSlices = 1_000;

@@ -9,7 +9,7 @@
  * waits for a random time. So only some of those that wait poll at any time, and which of them gets the next slot is chance.
  */
 
-import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
+import type { PageSlots, Runtime } from '../ports.ts';
 import { maxLeaseMs } from './held-slot.ts';
 
 /** Stores the record of one service's slots. Reads are strongly consistent. */
@@ -74,7 +74,9 @@ export function createPageSlots({
           signal?.throwIfAborted();
           const stored = await store.read();
           // An earlier write of this call took effect, though another one followed before its response arrived.
-          if (grantedAt !== undefined && stored !== undefined && holds(stored, id)) return slotSince(id, grantedAt);
+          if (grantedAt !== undefined && stored !== undefined && holds(stored, id)) {
+            return { grantedAt, release: () => release(id) };
+          }
 
           const now = runtime.now();
           const state = current(stored, now);
@@ -83,7 +85,8 @@ export function createPageSlots({
             grantedAt = now;
             const expiresAt = Math.ceil((now + Math.min(leaseMs, maxLeaseMs)) / 1_000) + clockMarginSeconds;
             const holders = [...state.holders, { id, expiresAt }];
-            if (await store.replace({ version: state.version + 1, holders })) return slotSince(id, now);
+            const isTaken = await store.replace({ version: state.version + 1, holders });
+            if (isTaken) return { grantedAt, release: () => release(id) };
           }
           if (seen !== undefined && state.holders.some((holder) => !holds(seen as SlotState, holder.id))) losses += 1;
           seen = state;
@@ -100,10 +103,6 @@ export function createPageSlots({
       }
     },
   };
-
-  function slotSince(id: string, grantedAt: number): PageSlot {
-    return { grantedAt, release: () => release(id) };
-  }
 
   async function release(id: string): Promise<void> {
     for (let conflicts = 0, errors = 0; conflicts <= maxReleaseConflicts && errors < maxReleaseErrors;) {

@@ -102,10 +102,6 @@ export const maxPagesError = ({ limits }: ExportDefinition, { run }: Pick<Run, '
       'Raise maxPages and start again: the run resumes after its last page',
   );
 
-/** Once a run has fetched a page, its settings are right: what seemed to be a wrong address is an outage. */
-export const asOutage = ({ message, cause }: ExportError): ExportError =>
-  new ExportError('ServiceUnavailableError', message, { cause });
-
 /** What the next page to be logged takes; undefined if nothing has delayed it. */
 export interface PendingDelays {
   current: Delays | undefined;
@@ -121,12 +117,6 @@ export function pendingDelays(
 ): PendingDelays {
   const failedAttempts = hasProgressed ? Math.min(retries, 1) : retries;
   return { current: addDelays(hasProgressed ? undefined : loop.delays, { failedAttempts }) };
-}
-
-export function takeDelays(pending: PendingDelays): Delays | undefined {
-  const { current } = pending;
-  pending.current = undefined;
-  return current;
 }
 
 /** Undefined if the sum is zero. */

@@ -24,7 +24,7 @@ import {
 import { assertRootOfResponse, assertRootOfStored, type ExpectedRoot, rootAfter } from '../document-root.ts';
 import { ownedRun } from './export-state.ts';
 import type { Slice } from '../slices.ts';
-import { addDelays, type PendingDelays, takeDelays } from './loop-outcome.ts';
+import { addDelays, type PendingDelays } from './loop-outcome.ts';
 import { pageFetcher, type PageRequestsDependencies, type RequestLimits } from './page-requests.ts';
 
 type PipelineDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
@@ -227,7 +227,8 @@ export async function exportPages(deps: PipelineDependencies, pipeline: PagePipe
       // Awaited first: once `logged` has settled, nothing of this page is in flight.
       const entry = await stored;
       await predecessor.logged;
-      const delays = addDelays({ waitedSeconds }, takeDelays(pipeline.delays));
+      const delays = addDelays({ waitedSeconds }, pipeline.delays.current);
+      pipeline.delays.current = undefined;
       const logged = await logPage(deps, { ...entry, ...delays });
       pipeline.onLogged(logged, entry.timing);
       return logged;

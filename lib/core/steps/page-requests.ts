@@ -25,16 +25,10 @@ export interface RequestLimits extends Pick<Invocation, 'retryAfterDeadline'> {
 }
 
 /**
- * Fetches a page of the slice, no sooner than any Retry-After of the run ends. After a Retry-After of at most `maxInlineWaitSeconds` that ends
- * before `retryAfterDeadline`, the request is repeated. `onWaited` is called after each wait.
- * @throws what `ReportService.fetch` throws; ServiceThrottledError if a wait is too long for this invocation; NoFreeSlot if there is no slot
- */
-export type FetchPage = (
-  page: { readonly page: number; readonly cursor: Cursor | null; readonly label: string },
-  options: FetchOptions & { readonly signal: AbortSignal; readonly onWaited?: (seconds: number) => void },
-) => Promise<ReceivedPage>;
-
-/**
+ * Returns what fetches a page of the slice, no sooner than any Retry-After of the run ends. After a Retry-After of at most
+ * `maxInlineWaitSeconds` that ends before `retryAfterDeadline`, the request is repeated. `onWaited` is called after each wait. It throws
+ * what `ReportService.fetch` throws; ServiceThrottledError if a wait is too long for this invocation; NoFreeSlot if there is no slot.
+ *
  * Composes what a request passes, from the service outwards:
  *
  * 1. `fetchNoted` records every Retry-After for the other requests of the run, also that of a request which is cancelled meanwhile.
@@ -46,7 +40,7 @@ export function pageFetcher(
   run: Run,
   slice: Slice,
   { retryAfterDeadline = 0, backoff, slot }: RequestLimits,
-): FetchPage {
+) {
   const { monotonicNow } = runtime;
   // Another request may receive a Retry-After while this one waits for its slot, or reads its credentials.
   const assertMaySend = (): void => {
@@ -69,7 +63,10 @@ export function pageFetcher(
   };
   const fetch = slot === undefined ? fetchNoted : withinSlot(fetchNoted, slot);
 
-  return async ({ page, cursor, label }, options) => {
+  return async (
+    { page, cursor, label }: { readonly page: number; readonly cursor: Cursor | null; readonly label: string },
+    options: FetchOptions & { readonly signal: AbortSignal; readonly onWaited?: (seconds: number) => void },
+  ): Promise<ReceivedPage> => {
     const { request, startedAt: begunAt } = run;
     const { since, until } = slice;
     for (;;) {

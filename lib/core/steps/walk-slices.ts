@@ -6,13 +6,13 @@
  */
 
 import { rootAfter } from '../document-root.ts';
-import { type ErrorName, isExportError } from '../errors.ts';
+import { type ErrorName, ExportError, isExportError } from '../errors.ts';
 import { type Invocation, type PageEntry, type PageTiming, refOf, type Run, type RunSlices } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { isDone, progressOf, type RunProgress, type SliceProgress } from '../run-progress.ts';
 import { type Slice, sliceCountOf, sliceOf } from '../slices.ts';
 import { type HeldSlot, holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
-import { assertContinues, asOutage } from './loop-outcome.ts';
+import { assertContinues } from './loop-outcome.ts';
 import { exportPages, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
 import { updateOwnedRun } from './export-state.ts';
@@ -190,8 +190,11 @@ export async function walkSlices(
       needsSlot = true;
       return false;
     }
+    // Once a run has fetched a page, its settings are right: what seemed to be a wrong address is an outage.
     const isOutage = isExportError(thrown, 'ServiceUnreachableError') && hasFetchedPage(current, progress());
-    const error = isOutage ? asOutage(thrown) : thrown;
+    const error = isOutage
+      ? new ExportError('ServiceUnavailableError', thrown.message, { cause: thrown.cause })
+      : thrown;
     const name = isExportError(error) ? error.name : '';
     // An ExportError says that the time of the invocation is over. Anything else interrupts the process.
     if (fatalErrors.has(name) || (interruption?.aborted && !isExportError(interruption.reason))) {
