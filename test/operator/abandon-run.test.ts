@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { abandonRun, requireAbandonableRun } from '../../lib/operator/abandon-run.ts';
 import { aRun, aRunId } from '../support/builders.ts';
 import { anExportBench, asExportTarget, type Bench } from '../support/export/export-bench.ts';
-import { failsAtRequest, someReports } from '../support/export/scripted-service.ts';
+import { failsAt, someReports } from '../support/export/scripted-service.ts';
 
 /** A run that failed after its first page. */
 async function aFailedRun(): Promise<Bench> {
-  const bench = anExportBench({ reports: someReports(5), size: 2, script: failsAtRequest(2) });
+  const bench = anExportBench({ reports: someReports(5), size: 2, script: failsAt({ 2: 'RequestRejectedError' }) });
   expect((await bench.start()).status).toBe('failed');
   return bench;
 }

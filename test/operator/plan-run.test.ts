@@ -5,14 +5,14 @@ import type { StartRequest } from '../../lib/target/target.ts';
 import { anExportRequest, at } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export/export-bench.ts';
 import { createMemoryLog } from '../support/export/memory-adapters.ts';
-import { failsAtRequest, someReports } from '../support/export/scripted-service.ts';
+import { failsAt, someReports } from '../support/export/scripted-service.ts';
 
 const plan = ({ deps, log }: Bench, request?: StartRequest): Promise<Plan> => planRun({ ...deps, log }, request);
 const cursorOf = (planned: Plan) => ('run' in planned ? (planned.next?.cursor ?? undefined) : undefined);
 
 /** A run that failed after its first page. */
 async function aFailedRun(): Promise<Bench> {
-  const bench = anExportBench({ reports: someReports(5), size: 2, script: failsAtRequest(2) });
+  const bench = anExportBench({ reports: someReports(5), size: 2, script: failsAt({ 2: 'RequestRejectedError' }) });
   expect((await bench.start()).status).toBe('failed');
   return bench;
 }

@@ -1,23 +1,10 @@
 /** What a page's log entry says about the attempts that failed before it, and the waits. */
 
 import { describe, expect, it } from 'vitest';
-import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type Delays, type PageEntry } from '../../../lib/core/model.ts';
 import { collect } from '../../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions } from '../../support/export/export-bench.ts';
-import { type Script, someReports } from '../../support/export/scripted-service.ts';
-
-/** Fails the requests with these numbers, from 1. */
-const failsAt =
-  (failures: Readonly<Record<number, ErrorName | number>>): Script =>
-  (_, nth) => {
-    const failure = failures[nth];
-    if (typeof failure === 'number') {
-      throw new ExportError('ServiceThrottledError', 'too many', { retryAfterSeconds: failure });
-    }
-    if (failure !== undefined) throw new ExportError(failure, 'it failed');
-    return undefined;
-  };
+import { failsAt, someReports } from '../../support/export/scripted-service.ts';
 
 async function entriesOf(bench: Bench, input = {}): Promise<readonly PageEntry[]> {
   const end = await bench.start(input);

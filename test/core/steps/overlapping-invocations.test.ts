@@ -37,6 +37,9 @@ async function exported(bench: Bench, execution: string, input: object = {}): Pr
   return run;
 }
 
+const abandon = ({ deps, store }: Bench, run: RunId) =>
+  abandonRun({ ...deps, store }, { export: deps.definition.name, run, since: at('1970-01-01T00:00:00Z') });
+
 describe('FinishRun', () => {
   it('finishes the run that it was invoked for, and no other that its execution has begun since', async () => {
     const bench = anExportBench({ reports: [] });
@@ -205,10 +208,7 @@ describe('BeginRun', () => {
     it.each(inputs)('begins no other run once an operator has abandoned its run: %j', async (input) => {
       const bench = anExportBench();
       const run = await begin(bench, 'late', input);
-      await abandonRun(
-        { ...bench.deps, store: bench.store },
-        { export: bench.deps.definition.name, run, since: at('1970-01-01T00:00:00Z') },
-      );
+      await abandon(bench, run);
       expect(await resumeLate(bench, input)).toMatchObject({ reason: expect.stringContaining('begins no other') });
     });
 
@@ -253,10 +253,7 @@ describe('BeginRun', () => {
     bench.running.add('another');
     await expect(late({ restart: true })).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
     expect((await bench.state()).active).toMatchObject({ run, execution: 'another' });
-    await abandonRun(
-      { ...bench.deps, store: bench.store },
-      { export: bench.deps.definition.name, run, since: at('1970-01-01T00:00:00Z') },
-    );
+    await abandon(bench, run);
     for (const input of [{ since: '2026-11-01T00:00:00Z' }, { restart: true }]) {
       await expect(late(input)).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
     }

@@ -18,7 +18,7 @@ import {
   reportIdsOf,
 } from '../../support/export/export-bench.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
-import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
+import { cursorAt, failsAt, someReports } from '../../support/export/scripted-service.ts';
 
 const manyPages = (options: BenchOptions = {}, pagesPerInvocation = 25) =>
   anExportBench({ reports: someReports(9), size: 2, ...options, limits: { pagesPerInvocation, ...options.limits } });
@@ -73,14 +73,6 @@ const untilAborted = (_: number, signal?: AbortSignal) =>
   new Promise<void>((_, reject) => {
     signal?.addEventListener('abort', () => reject(signal.reason));
   });
-/** A service that asks the second request, which is that of the first prefetched page, to wait. */
-const throttlingSecondRequest =
-  (retryAfterSeconds: number): NonNullable<BenchOptions['script']> =>
-  (_, nth) => {
-    if (nth === 2) throw new ExportError('ServiceThrottledError', 'later', { retryAfterSeconds });
-    return undefined;
-  };
-
 /** Lets every promise settle that does not wait for the test. */
 const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
 
@@ -154,38 +146,23 @@ describe('an invocation of several pages', () => {
     expect(await bench.start()).toMatchObject({ status: 'completed', result: { pages: 5 } });
   });
 
-  it.each([
-    ['fails', () => new ExportError('ServiceUnavailableError', 'no'), { name: 'ServiceUnavailableError' }],
-    ['breaks the contract', () => new ExportError('ContractError', 'no'), { name: 'ContractError' }],
-  ])('whose third page %s commits the two before it, and then throws', async (_, error, expected) => {
-    const bench = manyPages({
-      script: (_, nth) => {
-        if (nth === 3) throw error();
-        return undefined;
-      },
-    });
-    await expect(invoke(bench)).rejects.toMatchObject(expected);
-    expect(await loggedPages(bench)).toEqual([1, 2]);
-  });
+  it.each(['ServiceUnavailableError', 'ContractError'] as const)(
+    'whose third page fails with %s commits the two before it, and then throws',
+    async (name) => {
+      const bench = manyPages({ script: failsAt({ 3: name }) });
+      await expect(invoke(bench)).rejects.toMatchObject({ name });
+      expect(await loggedPages(bench)).toEqual([1, 2]);
+    },
+  );
 
   it('leaves a long Retry-After of a later page to the Wait state, as its first consecutive wait', async () => {
-    const bench = manyPages({
-      script: (_, nth) => {
-        if (nth === 3) throw new ExportError('ServiceThrottledError', 'later', { retryAfterSeconds: 600 });
-        return undefined;
-      },
-    });
+    const bench = manyPages({ script: failsAt({ 3: 600 }) });
     expect(await invoke(bench)).toMatchObject({ next: 'wait', waitSeconds: 600, page: 3, waits: 1 });
     expect(await loggedPages(bench)).toEqual([1, 2]);
   });
 
   it('starts the run over if the service rejects the cursor of a later page', async () => {
-    const bench = manyPages({
-      script: (_, nth) => {
-        if (nth === 3) throw new ExportError('CursorRejectedError', 'gone');
-        return undefined;
-      },
-    });
+    const bench = manyPages({ script: failsAt({ 3: 'CursorRejectedError' }) });
     const end = await bench.start();
     expect(end).toMatchObject({ status: 'completed', result: { pages: 5, reports: 9 } });
     expect(bench.events.filter(({ event }) => event === 'run-restarted')).toHaveLength(1);
@@ -233,7 +210,7 @@ describe('an invocation of several pages', () => {
     async (seconds, setMs) => {
       const gate = Promise.withResolvers<void>();
       let offsetMs = 0;
-      const bench = manyPages({ script: throttlingSecondRequest(seconds) });
+      const bench = manyPages({ script: failsAt({ 2: seconds }) });
       const service = failingBody(bench, null, async () => {
         await gate.promise;
         offsetMs = setMs;

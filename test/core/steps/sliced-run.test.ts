@@ -21,7 +21,7 @@ import {
   reportIdsOf,
 } from '../../support/export/export-bench.ts';
 import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
-import { cursorAt, type Script, someReports } from '../../support/export/scripted-service.ts';
+import { cursorAt, failsAt, type Script, someReports } from '../../support/export/scripted-service.ts';
 import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
 
 const minute = 60_000;
@@ -270,10 +270,9 @@ describe('a slice that fails', () => {
     const times: number[] = [];
     const bench = aBench();
     const throttled = bench.with({
-      script(_, nth) {
+      script(request, nth) {
         times.push(bench.deps.runtime.now());
-        if (nth === 3) throw new ExportError('ServiceThrottledError', 'busy', { retryAfterSeconds: 600 });
-        return undefined;
+        return failsAt({ 3: 600 })(request, nth);
       },
     });
     const result = completed(await throttled.start({ ...sliced, parallel: 4 }));

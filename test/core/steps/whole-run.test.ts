@@ -18,6 +18,7 @@ import {
   anExportBench,
   type Bench,
   completed,
+  continued,
   cutOffAt,
   executionId,
   failed,
@@ -26,7 +27,7 @@ import {
   pagesIn,
   reportIdsOf,
 } from '../../support/export/export-bench.ts';
-import { cursorAt, failsAtRequest, type Script, someReports } from '../../support/export/scripted-service.ts';
+import { cursorAt, failsAt, type Script, someReports } from '../../support/export/scripted-service.ts';
 
 function startedRun({ events }: Bench): RunId {
   const started = events.find(({ event }) => event === 'run-started');
@@ -212,15 +213,9 @@ describe('a run from its first page to its manifest', () => {
     });
 
     it('completes if it was being published before the setting was raised', async () => {
-      const crash = { after: 'nothing' };
-      const bench = anExportBench({ definition: expecting(5) });
-      const replaceState = bench.log.replaceState.bind(bench.log);
-      bench.log.replaceState = async (state) => {
-        if (crash.after === 'nothing' && state.lastCompleted !== undefined) throw new Error('crashed');
-        return await replaceState(state);
-      };
+      const { bench, resume } = cutOffAt('after latest is written', { definition: expecting(5) });
       const { run } = failed(await bench.start());
-      crash.after = 'never';
+      resume();
       expect(completed(await bench.with({ definition: expecting(6) }).start()).run).toBe(run);
     });
 
@@ -281,16 +276,14 @@ describe('a run from its first page to its manifest', () => {
 
   it('continues in as many executions as it needs, each taking over from exactly the one before', async () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 2 } });
-    const first = await bench.execute({ name: 'first', input: {} });
-    if (first.status !== 'continued') throw new Error('expected the run to continue');
-    expect(first.next.input).toEqual({ export: bench.deps.definition.name, continues: executionId('first'), waits: 0 });
+    const first = continued(await bench.execute({ name: 'first', input: {} }));
+    expect(first.input).toEqual({ export: bench.deps.definition.name, continues: executionId('first'), waits: 0 });
     const run = (await bench.state()).active;
-    expect(first.next.name).toBe(`${bench.deps.definition.name}-${run?.run}-2`);
+    expect(first.name).toBe(`${bench.deps.definition.name}-${run?.run}-2`);
 
-    const second = await bench.execute(first.next);
-    if (second.status !== 'continued') throw new Error('expected the run to continue');
-    expect(second.next.name).toBe(`${bench.deps.definition.name}-${run?.run}-3`);
-    const result = completed(await bench.execute(second.next));
+    const second = continued(await bench.execute(first));
+    expect(second.name).toBe(`${bench.deps.definition.name}-${run?.run}-3`);
+    const result = completed(await bench.execute(second));
     expect(result.run).toBe(run?.run);
     expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);
   });
@@ -338,10 +331,7 @@ describe('a run with compressed pages', () => {
   });
 
   it('keeps it when it starts over, because its cursor was rejected', async () => {
-    const script = (_: unknown, nth: number) => {
-      if (nth === 2) throw new ExportError('CursorRejectedError', 'responded with 410');
-      return undefined;
-    };
+    const script = failsAt({ 2: 'CursorRejectedError' });
     const bench = anExportBench({ reports: someReports(5), size: 2, script, ...compressed });
     expect(formsOf(bench, completed(await bench.start()))).toEqual(['gzip', 'gzip', 'gzip', 'gzip']);
   });
@@ -396,7 +386,7 @@ describe('a service that cannot be reached', () => {
   });
 
   it('is an outage when a run resumes that has a page', async () => {
-    const bench = anExportBench({ script: failsAtRequest(2) });
+    const bench = anExportBench({ script: failsAt({ 2: 'RequestRejectedError' }) });
     expect(failed(await bench.start())).toMatchObject({ error: 'RequestRejectedError', pages: 1 });
     const later = bench.with({ script: unreachable });
     expect(failed(await later.start())).toMatchObject({ error: 'ServiceUnavailableError', pages: 1 });
@@ -562,12 +552,11 @@ describe('a run that is started again', () => {
 
   it('is abandoned on restart even while its execution is running, and that execution ends without an error', async () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 2 } });
-    const old = await bench.execute({ name: 'old', input: {} });
+    const old = continued(await bench.execute({ name: 'old', input: {} }));
     bench.running.add(executionId('old'));
-    if (old.status !== 'continued') throw new Error('expected the run to continue');
     const result = completed(await bench.start({ restart: true }));
     expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);
-    expect(await bench.execute(old.next)).toMatchObject({ status: 'skipped' });
+    expect(await bench.execute(old)).toMatchObject({ status: 'skipped' });
     expect((await bench.state()).lastCompleted?.result).toEqual(result);
   });
 
@@ -608,10 +597,9 @@ describe('a run that is started again', () => {
       ],
     ])('requests nothing with the other one, whatever it is: %s', async (_, change, says) => {
       const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 1 } });
-      const first = await bench.execute({ name: 'first', input: {} });
-      if (first.status !== 'continued') throw new Error('expected the run to continue');
+      const first = continued(await bench.execute({ name: 'first', input: {} }));
       const deployed = bench.with({ definition: { request: { ...bench.deps.definition.request, ...change } } });
-      const end = failed(await deployed.execute(first.next));
+      const end = failed(await deployed.execute(first));
       expect(end).toMatchObject({ error: 'ConfigurationError', resumable: true, pages: 1 });
       expect(end.message).toContain(says);
       expect(end.message).toMatch(/Restore these values to finish the run, or start with --restart/);
@@ -695,13 +683,13 @@ describe('waits and retries', () => {
   };
 
   it('waits for a short Retry-After inside the invocation', async () => {
-    const bench = anExportBench({ script: (_, nth) => (nth === 2 ? throttled(7)() : undefined) });
+    const bench = anExportBench({ script: failsAt({ 2: 7 }) });
     expect(completed(await bench.start()).reports).toBe(5);
     expect(bench.slept).toEqual([7_000]);
   });
 
   it('leaves a long Retry-After to the Wait state, rounded up', async () => {
-    const bench = anExportBench({ script: (_, nth) => (nth === 2 ? throttled(120.2)() : undefined) });
+    const bench = anExportBench({ script: failsAt({ 2: 120.2 }) });
     expect(completed(await bench.start()).reports).toBe(5);
     expect(bench.slept).toEqual([121_000]);
     expect(bench.events).toContainEqual(
@@ -717,7 +705,7 @@ describe('waits and retries', () => {
   });
 
   it('does not busy-loop on Retry-After: 0', async () => {
-    const bench = anExportBench({ script: (_, nth) => (nth === 1 ? throttled(0)() : undefined) });
+    const bench = anExportBench({ script: failsAt({ 1: 0 }) });
     completed(await bench.start());
     expect(bench.slept).toEqual([1_000]);
   });
@@ -783,7 +771,7 @@ describe('a cursor that the service rejects or repeats', () => {
   };
 
   it('makes the run start over with the same since and a new run ID', async () => {
-    const bench = anExportBench({ script: (_, nth) => (nth === 2 ? rejected() : undefined) });
+    const bench = anExportBench({ script: failsAt({ 2: 'CursorRejectedError' }) });
     const result = completed(await bench.start({ since: '2026-11-01T00:01:00Z' }));
     expect(reportIdsOf(bench, result.manifest)).toEqual(['r2', 'r3', 'r4', 'r5']);
     expect(result.since).toBe('2026-11-01T00:01:00Z');

@@ -166,6 +166,12 @@ export function failed(end: ExecutionOutcome) {
   return end.failed;
 }
 
+/** The start of the execution in which the run continues. */
+export function continued(end: ExecutionOutcome): ExecutionStart {
+  if (end.status !== 'continued') throw new Error(`expected the run to continue, got ${JSON.stringify(end)}`);
+  return end.next;
+}
+
 /** A bench that is cut off at `moment`, until `resume` ends the outage. */
 export function cutOffAt(moment: string, options: BenchOptions = {}) {
   let isDown = true;

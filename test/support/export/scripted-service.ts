@@ -1,6 +1,6 @@
 /** A report service without a network: it pages through a list of reports, and a script may replace any response. */
 
-import { ExportError } from '../../../lib/core/errors.ts';
+import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
@@ -23,11 +23,15 @@ export type Script = (request: PageRequest, nth: number) => FetchedPage | undefi
 export const cursorAt = (position: number): Cursor =>
   asCursor(`1588888888888,00000000-0000-4000-8000-${position.toString(16).padStart(12, '0')}`);
 
-/** Rejects the nth request (from 1), for good. */
-export const failsAtRequest =
-  (failing: number): Script =>
+/** Fails the requests with these numbers (from 1): with the error of this name, or with a Retry-After of so many seconds. */
+export const failsAt =
+  (failures: Readonly<Record<number, ErrorName | number>>): Script =>
   (_, nth) => {
-    if (nth === failing) throw new ExportError('RequestRejectedError', 'rejected');
+    const failure = failures[nth];
+    if (typeof failure === 'number') {
+      throw new ExportError('ServiceThrottledError', 'too many', { retryAfterSeconds: failure });
+    }
+    if (failure !== undefined) throw new ExportError(failure, 'it failed');
     return undefined;
   };
 
