@@ -1,14 +1,11 @@
 /** An invocation holds its slot only while it requests pages, and not for long. */
 
 import { describe, expect, it } from 'vitest';
-import { ExportError } from '../../../lib/core/errors.ts';
-import type { LoopState } from '../../../lib/core/model.ts';
 import type { PageSlots } from '../../../lib/core/ports.ts';
-import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { holdSlot } from '../../../lib/core/slots/held-slot.ts';
-import { anExportBench, type BenchOptions } from '../../support/export/export-bench.ts';
-import { someReports } from '../../support/export/scripted-service.ts';
+import { anExportBench, begin, type BenchOptions } from '../../support/export/export-bench.ts';
+import { failsAt, someReports } from '../../support/export/scripted-service.ts';
 
 /** Slots that record what happens to them. `refuseFrom`: the acquisition, from 1, from which on none is free. */
 function someSlots(refuseFrom = Number.POSITIVE_INFINITY, now = () => Number.POSITIVE_INFINITY) {
@@ -40,14 +37,11 @@ async function exportInSlots(options: BenchOptions, { slots, events }: ReturnTyp
     },
   };
   const deps = { ...bench.deps, runtime, slots };
-  const loop = (await beginRun(deps, { input: {}, execution: 'first' })) as LoopState;
+  const loop = await begin(deps, 'first');
   const retryAfterDeadline = runtime.monotonicNow() + 60_000;
   const outcome = await exportPage(deps, { loop, execution: 'first', retryAfterDeadline });
   return { bench, outcome };
 }
-
-const throttled = (retryAfterSeconds: number) =>
-  new ExportError('ServiceThrottledError', 'Report service responded with 429', { retryAfterSeconds });
 
 describe('the slot of an invocation', () => {
   it('is taken once for several pages, and returned at the end', async () => {
@@ -59,21 +53,14 @@ describe('the slot of an invocation', () => {
 
   it('is returned while the invocation waits for a short Retry-After', async () => {
     const given = someSlots();
-    const script: BenchOptions['script'] = (_, nth) => {
-      if (nth === 1) throw throttled(5);
-      return undefined;
-    };
-    const { outcome } = await exportInSlots({ script }, given);
+    const { outcome } = await exportInSlots({ script: failsAt({ 1: 5 }) }, given);
     expect(outcome).toMatchObject({ next: 'page', page: 2 });
     expect(given.events).toEqual(['taken', 'returned', 'sleeps 5000 ms', 'taken', 'returned']);
   });
 
   it('is returned when the run waits for a long Retry-After in the state machine', async () => {
     const given = someSlots();
-    const script: BenchOptions['script'] = () => {
-      throw throttled(3_600);
-    };
-    const { outcome } = await exportInSlots({ script }, given);
+    const { outcome } = await exportInSlots({ script: failsAt({ 1: 3_600 }) }, given);
     expect(outcome).toMatchObject({ next: 'wait', waitSeconds: 3_600 });
     expect(given.events).toEqual(['taken', 'returned']);
   });
@@ -107,11 +94,8 @@ describe('the slot of an invocation', () => {
 
   it('leads to a wait in the queue if there is none, after the pages that were exported before', async () => {
     const given = someSlots(2);
-    const script: BenchOptions['script'] = (_, nth) => {
-      if (nth === 2) throw throttled(1);
-      return undefined;
-    };
-    const { bench, outcome } = await exportInSlots({ script, limits: { pagesPerInvocation: 3 } }, given);
+    const options = { script: failsAt({ 2: 1 }), limits: { pagesPerInvocation: 3 } };
+    const { bench, outcome } = await exportInSlots(options, given);
     expect(outcome).toMatchObject({ next: 'queue', page: 2, iterations: 2, waits: 0 });
     expect((outcome as { waitSeconds: number }).waitSeconds).toBeGreaterThanOrEqual(10);
     expect((await bench.state()).active).toBeDefined();

@@ -2,14 +2,12 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { LoopState } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
-import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
-import { collect, withSpools } from '../../support/builders.ts';
-import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import { withSpools } from '../../support/builders.ts';
+import { anExportBench, begin, loggedPages } from '../../support/export/export-bench.ts';
 import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 import { cases, fc, test } from '../../support/property.ts';
@@ -130,17 +128,9 @@ interface Settings {
   readonly signal: AbortSignal;
 }
 
-async function invoke(deps: StepDependencies, { maxInFlight, signal }: Settings): Promise<ExportPageOutcome> {
-  const begun = await beginRun(deps, { input: {}, execution: 'one' });
-  if (begun.next === 'skip') throw new Error(begun.reason);
-  const retryAfterDeadline = Number.POSITIVE_INFINITY;
-  return await exportPage(deps, {
-    loop: begun satisfies LoopState,
-    execution: 'one',
-    maxInFlight,
-    signal,
-    retryAfterDeadline,
-  });
+async function invoke(deps: StepDependencies, settings: Settings): Promise<ExportPageOutcome> {
+  const loop = await begin(deps, 'one');
+  return await exportPage(deps, { loop, execution: 'one', ...settings, retryAfterDeadline: Number.POSITIVE_INFINITY });
 }
 
 /** Everything is in memory, so whatever has not ended after so many rounds of the event loop never does. */
@@ -155,10 +145,6 @@ async function unlessStuck<Value>(promise: Promise<Value>): Promise<Value> {
   return await result;
 }
 
-const loggedPages = async (bench: Bench): Promise<number[]> => {
-  const { active } = await bench.state();
-  return active === undefined ? [] : (await collect(bench.log.entries(active))).map(({ page }) => page);
-};
 const allPages = Array.from({ length: pages }, (_, index) => index + 1);
 
 describe('the page pipeline within a slot', () => {

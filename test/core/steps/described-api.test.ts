@@ -110,12 +110,8 @@ describe('a description that has changed', () => {
   };
 
   it('does not continue an unfinished run', async () => {
-    const interruption = (_: PageRequest, nth: number) => {
-      if (nth === 2) throw new ExportError('RequestRejectedError', 'interrupted');
-      return undefined;
-    };
     const bench = anExportBench({ reports: someReports(5), size: 2 });
-    await withApi(bench, described('a'), interruption).start();
+    await withApi(bench, described('a'), failsAt({ 2: 'RequestRejectedError' })).start();
     const end = await withApi(bench, described('b')).start();
     expect(end).toMatchObject({
       status: 'failed',

@@ -11,15 +11,12 @@ import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { aFetchedPage, at, collect } from '../../support/builders.ts';
-import { anExportBench, type Bench, manifestsIn } from '../../support/export/export-bench.ts';
+import { anExportBench, begin, type Bench, manifestsIn } from '../../support/export/export-bench.ts';
 import { cursorAt } from '../../support/export/scripted-service.ts';
 
-/** Invokes BeginRun in that execution, and returns the run it is to export. */
-async function begin(bench: Bench, execution: string, input: object = {}): Promise<RunId> {
-  const begun = await beginRun(bench.deps, { input, execution });
-  if (begun.next === 'skip') throw new Error(begun.reason);
-  return asRunId(begun.run);
-}
+/** The run that BeginRun says that execution is to export. */
+const runOf = async (bench: Bench, execution: string, input: object = {}): Promise<RunId> =>
+  asRunId((await begin(bench.deps, execution, input)).run);
 
 const loopOf = (bench: Bench, run: RunId) => ({
   export: bench.deps.definition.name,
@@ -32,7 +29,7 @@ const loopOf = (bench: Bench, run: RunId) => ({
 
 /** A run of one page, exported by `execution` and not yet finished. */
 async function exported(bench: Bench, execution: string, input: object = {}): Promise<RunId> {
-  const run = await begin(bench, execution, input);
+  const run = await runOf(bench, execution, input);
   expect(await exportPage(bench.deps, { loop: loopOf(bench, run), execution })).toMatchObject({ next: 'finish' });
   return run;
 }
@@ -108,7 +105,7 @@ describe('ExportPage', () => {
       script: ({ cursor }) =>
         aFetchedPage({ body: '<reports/>', reports: 0, nextCursor: cursor === null ? cursorAt(1) : null }),
     });
-    const run = await begin(bench, 'one');
+    const run = await runOf(bench, 'one');
     const first = loopOf(bench, run);
     const loop = { ...first, page: 2, iterations: 1 };
     expect(await exportPage(bench.deps, { loop: first, execution: 'one' })).toMatchObject({ next: 'page' });
@@ -158,11 +155,11 @@ describe('ExportPage', () => {
 describe('BeginRun', () => {
   it('restarts once: a late duplicate does not abandon the run that it began, whichever execution owns it now', async () => {
     const bench = anExportBench();
-    const abandoned = await begin(bench, 'one');
-    const run = await begin(bench, 'two', { restart: true });
+    const abandoned = await runOf(bench, 'one');
+    const run = await runOf(bench, 'two', { restart: true });
     expect(run).not.toBe(abandoned);
-    expect(await begin(bench, 'two', { restart: true })).toBe(run);
-    expect(await begin(bench, 'three')).toBe(run);
+    expect(await runOf(bench, 'two', { restart: true })).toBe(run);
+    expect(await runOf(bench, 'three')).toBe(run);
 
     bench.running.add('three');
     const duplicate = await beginRun(bench.deps, { input: { restart: true }, execution: 'two' });
@@ -199,7 +196,7 @@ describe('BeginRun', () => {
 
     it.each(inputs)('begins no other run once it has failed for good: %j', async (input) => {
       const bench = anExportBench();
-      await begin(bench, 'late', input);
+      await runOf(bench, 'late', input);
       await fail(bench, 'late', 'RepeatedCursorError');
       expect((await bench.state()).active).toBeUndefined();
       await resumeLate(bench, input);
@@ -207,16 +204,16 @@ describe('BeginRun', () => {
 
     it.each(inputs)('begins no other run once an operator has abandoned its run: %j', async (input) => {
       const bench = anExportBench();
-      const run = await begin(bench, 'late', input);
+      const run = await runOf(bench, 'late', input);
       await abandon(bench, run);
       expect(await resumeLate(bench, input)).toMatchObject({ reason: expect.stringContaining('begins no other') });
     });
 
     it('does not abandon the run of the execution that was started after it had failed', async () => {
       const bench = anExportBench();
-      await begin(bench, 'late', { restart: true });
+      await runOf(bench, 'late', { restart: true });
       await fail(bench, 'late', 'RequestRejectedError');
-      const run = await begin(bench, 'another', { restart: true });
+      const run = await runOf(bench, 'another', { restart: true });
       bench.running.add('another');
       await resumeLate(bench, { restart: true });
       expect((await bench.state()).active).toMatchObject({ run, execution: 'another' });
@@ -228,10 +225,9 @@ describe('BeginRun', () => {
       const bounds = { since: at(input.since), until: at('2026-10-02T00:00:00Z') };
       const definition = boundedDefinition(bench.deps.definition, bounds);
       const deps = { ...bench.deps, definition };
-      const begun = await beginRun(bench.deps, { input, execution: 'late' });
-      if (begun.next === 'skip') throw new Error(begun.reason);
-      const run = asRunId(begun.run);
-      await exportPage(deps, { loop: begun, execution: 'late' });
+      const loop = await begin(bench.deps, 'late', input);
+      const run = asRunId(loop.run);
+      await exportPage(deps, { loop, execution: 'late' });
       await finishRun(deps, { run, execution: 'late' });
       for (const again of [{}, { again: true }]) {
         expect(await beginRun(bench.deps, { input: { ...input, ...again }, execution: 'late' })).toMatchObject({
@@ -249,7 +245,7 @@ describe('BeginRun', () => {
       status: async (execution) => (execution === 'late' ? 'ended' : bench.deps.executions.status(execution)),
     };
     const late = (input: object) => beginRun({ ...bench.deps, executions }, { input, execution: 'late' });
-    const run = await begin(bench, 'another', { restart: true });
+    const run = await runOf(bench, 'another', { restart: true });
     bench.running.add('another');
     await expect(late({ restart: true })).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
     expect((await bench.state()).active).toMatchObject({ run, execution: 'another' });
@@ -262,10 +258,10 @@ describe('BeginRun', () => {
 
   it('of an execution whose run is over does not resume that of another, but the one that it has begun', async () => {
     const bench = anExportBench();
-    const run = await begin(bench, 'late', { restart: true });
-    await begin(bench, 'another');
-    expect(await begin(bench, 'late', { restart: true })).toBe(run);
-    await begin(bench, 'third', { restart: true });
+    const run = await runOf(bench, 'late', { restart: true });
+    await runOf(bench, 'another');
+    expect(await runOf(bench, 'late', { restart: true })).toBe(run);
+    await runOf(bench, 'third', { restart: true });
     expect(await beginRun(bench.deps, { input: {}, execution: 'late' })).toMatchObject({ next: 'skip' });
     expect((await bench.state()).active).toMatchObject({ execution: 'third' });
   });

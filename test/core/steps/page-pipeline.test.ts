@@ -2,18 +2,19 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { Invocation, LoopState } from '../../../lib/core/model.ts';
+import type { Invocation } from '../../../lib/core/model.ts';
 import type { PageLog, PageRequest, ReportService, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
-import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/loop-outcome.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { aFetchedPage, collect, putPage, withSpools } from '../../support/builders.ts';
 import {
   anExportBench,
+  begin,
   type Bench,
   type BenchOptions,
   completed,
   cutOffAt,
+  loggedPages,
   manifestsOf,
   reportIdsOf,
 } from '../../support/export/export-bench.ts';
@@ -30,17 +31,12 @@ async function invoke(
     Partial<Pick<StepDependencies, 'store' | 'log' | 'service'>> &
     Partial<Pick<Runtime, 'now' | 'sleep'>> = {},
 ): Promise<ExportPageOutcome> {
-  const begun = await beginRun(bench.deps, { input: {}, execution: 'one' });
-  if (begun.next === 'skip') throw new Error(begun.reason);
+  const loop = await begin(bench.deps, 'one');
   const { runtime } = bench.deps;
   const { now, sleep, hasTime, retryAfterDeadline, ...adapters } = command;
   const deps = { ...bench.deps, ...adapters, runtime: { ...runtime, ...(now && { now }), ...(sleep && { sleep }) } };
-  return await exportPage(deps, { loop: begun satisfies LoopState, execution: 'one', hasTime, retryAfterDeadline });
+  return await exportPage(deps, { loop, execution: 'one', hasTime, retryAfterDeadline });
 }
-const loggedPages = async (bench: Bench) => {
-  const { active } = await bench.state();
-  return active === undefined ? [] : (await collect(bench.log.entries(active))).map(({ page }) => page);
-};
 
 /** A store that records what happens to it, and stores a page only once it is released. */
 function slowStore(bench: Bench) {

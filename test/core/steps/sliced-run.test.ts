@@ -5,13 +5,13 @@ import { boundedDefinition, boundedStateName } from '../../../lib/core/bounded-r
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import type { ExportDefinition, LoopState } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
-import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { aFetchedPage, at } from '../../support/builders.ts';
 import {
   anExportBench,
+  begin,
   type Bench,
   type BenchOptions,
   completed,
@@ -44,8 +44,7 @@ const sliceIn = ({ label }: PageRequest): number => Number(/of slice (\d+)/.exec
 /** A bounded run that has begun, and an invocation of ExportPage that has time for one page of each slice. */
 async function begunRun(bench: Bench, input: object) {
   const deps = { ...bench.deps, definition: boundedDefinition(bench.deps.definition, bounds) };
-  const begun = await beginRun(bench.deps, { input, execution: 'one' });
-  if (begun.next !== 'export') throw new Error(begun.next);
+  const begun = await begin(bench.deps, 'one', input);
   const invoke = async (loop: LoopState, changed: Partial<typeof deps> = {}) =>
     await exportPage({ ...deps, ...changed }, { loop, execution: 'one', hasTime: () => false });
   return { deps, begun, invoke };

@@ -10,12 +10,12 @@ import {
   type RunId,
   type RunResult,
 } from '../../../lib/core/model.ts';
-import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { aFetchedPage, anExportRequest, at, sha256Of } from '../../support/builders.ts';
 import {
   anExportBench,
+  begin,
   type Bench,
   completed,
   continued,
@@ -616,8 +616,7 @@ describe('a run that is started again', () => {
         [updated, bench],
       ] as const) {
         const execution = executionId(`of ${begins === bench ? 'the old' : 'the new'} BeginRun`);
-        const loop = await beginRun(begins.deps, { input: {}, execution });
-        if (loop.next !== 'export') throw new Error(loop.next);
+        const loop = await begin(begins.deps, execution);
         await expect(exportPage(exports.deps, { loop, execution })).rejects.toThrow(/filter was .* and is now /);
       }
       expect([...bench.service.requests, ...updated.service.requests]).toEqual([]);
@@ -627,8 +626,7 @@ describe('a run that is started again', () => {
     it('completes once its last page is logged, as what it requested', async () => {
       const bench = anExportBench({ reports: someReports(1) });
       const execution = executionId('one');
-      const loop = await beginRun(bench.deps, { input: {}, execution });
-      if (loop.next !== 'export') throw new Error(loop.next);
+      const loop = await begin(bench.deps, execution);
       await exportPage(bench.deps, { loop, execution });
       const updated = bench.with({ definition: { request: { ...bench.deps.definition.request, filter: { a: 1 } } } });
       // Its response was lost.

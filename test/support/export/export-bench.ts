@@ -5,7 +5,8 @@ import type { ExportDefinition, ExportState, RunLimits, RunResult } from '../../
 import type { ExportTarget, Incident } from '../../../lib/target/target.ts';
 import type { ExportEvent, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
-import { anExportDefinition, anExportRequest, someLimits } from '../builders.ts';
+import { beginRun } from '../../../lib/core/steps/begin-run.ts';
+import { anExportDefinition, anExportRequest, collect, someLimits } from '../builders.ts';
 import {
   type CrashPoint,
   createMemoryLog,
@@ -164,6 +165,19 @@ export function completed(end: ExecutionOutcome): RunResult {
 export function failed(end: ExecutionOutcome) {
   if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
   return end.failed;
+}
+
+/** Begins or resumes the run that `execution` is to export. */
+export async function begin(deps: StepDependencies, execution: string, input: unknown = {}) {
+  const begun = await beginRun(deps, { input, execution });
+  if (begun.next === 'skip') throw new Error(begun.reason);
+  return begun;
+}
+
+/** The numbers of the pages of the active run that are logged. */
+export async function loggedPages(bench: Bench): Promise<number[]> {
+  const { active } = await bench.state();
+  return active === undefined ? [] : (await collect(bench.log.entries(active))).map(({ page }) => page);
 }
 
 /** The start of the execution in which the run continues. */
