@@ -16,7 +16,7 @@ import {
   withSpools,
 } from '../../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions, completed } from '../../support/export/export-bench.ts';
-import { someReports } from '../../support/export/scripted-service.ts';
+import { failsAt, someReports } from '../../support/export/scripted-service.ts';
 
 const refusal = {
   status: 'failed',

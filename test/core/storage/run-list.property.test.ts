@@ -214,7 +214,7 @@ describe('a manifest that is missing', () => {
 
 it('a run that latest.json names, and whose folder is missing, ends the list after all others', async () => {
   const { name, store, folders } = anExport([1, 2].map((sequence) => ({ sequence, startedMs: noon + sequence })));
-  for (const key of [...store.objects.keys()]) if (key.startsWith(folders[1] ?? '?')) store.objects.delete(key);
+  for (const key of store.objects.keys()) if (key.startsWith(folders[1] ?? '?')) store.objects.delete(key);
   const listed: number[] = [];
   const listing = (async () => {
     for await (const { sequence } of listPublishedRuns(store, name, 0)) listed.push(sequence);

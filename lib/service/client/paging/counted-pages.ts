@@ -32,7 +32,7 @@ export function nextCounted(page: RequestedPage, next: Counted, parts: PageParts
   const count = parts.isEmpty ? 0 : (parts.content.reports ?? 0);
   const before = isFirst ? { position: next.first, received: 0, total, size: count } : progressOf(sent);
   const received = before.received + count;
-  const { step, confirm = true } = next;
+  const { step, confirm } = next;
   const problem = findProblem(before, { count, received, total }, isFirst ? step : undefined);
   if (problem !== undefined && isFirst)
     throw contractError(context, `${problem}. Check next.first, next.step and next.total`);
