@@ -446,6 +446,19 @@ describe('a settings file', () => {
     expect(problemsOfFile(text(header)).filter((line) => line.includes('apiKey'))).toEqual([]);
   });
 
+  it('sends a cursor in no header that has something else', () => {
+    const to = { header: 'x-page' };
+    const problems = (auth: object, headers: object) => {
+      const api = { ...feed, auth, next: { ...feed.next, to } };
+      const services = { a: { baseUrl: 'https://a.example', api, headers } };
+      return problemsOfFile(JSON.stringify({ services, exports: [{ name: 'a' }] }));
+    };
+    const problem = expect.stringContaining('a.api.next.to.header: must be another header');
+    expect(problems({ kind: 'header', name: 'X-Page' }, {})).toEqual([problem]);
+    expect(problems({ kind: 'none' }, { 'X-Page': '1' })).toEqual([problem]);
+    expect(problems({ kind: 'none' }, { 'X-Pages': '1' })).toEqual([]);
+  });
+
   it('has path and line of what does not belong together', () => {
     const service = { baseUrl: 'https://a.example', vendor: 'A', cursorIn: 'body', filterUntil: 'date.lt', api: feed };
     const exports = [{ name: 'a', filter: { kind: 'x' }, size: 3, format: 'JSON', container: 'ZIP' }];

@@ -217,6 +217,17 @@ describe('settings', () => {
       expect(problemsOf({ api: daily }, days)).toEqual([]);
     });
 
+    it('need a lag if pages are counted', () => {
+      const next = { from: 'count', to: { query: 'page' }, total: '/r/@total' };
+      const api = { ...daily, next, page: { format: 'xml', reports: '/r/i' } };
+      expect(problemsOf({ api }, {})).toEqual([
+        expect.stringMatching(
+          /^some\.json:1 exports\[0\]\.since\.lag: is required with next\.from: count\. Set how long/,
+        ),
+      ]);
+      expect(problemsOf({ api }, { since: { lag: 'PT1H' } })).toEqual([]);
+    });
+
     it('have a length that requests can express', () => {
       expect(problemsOf({ api: daily }, { slices: { length: 'PT36H' } })).toEqual([
         expect.stringMatching(
