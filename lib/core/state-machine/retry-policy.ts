@@ -87,14 +87,7 @@ export const retryWithBackoff: Retrier = { ErrorEquals: ['States.ALL'], ...backo
  * 2 + 4 + 8 + 16 + 32 + 64 + 120 + 120 s: up to 6 minutes. Long enough for a brief failure of S3 or DynamoDB, whose clients
  * have retried already, and short enough not to hide a bug for an hour.
  */
-export const retryAnything: Retrier = {
-  ErrorEquals: ['States.ALL'],
-  IntervalSeconds: 2,
-  BackoffRate: 2,
-  MaxDelaySeconds: 120,
-  MaxAttempts: 8,
-  JitterStrategy: 'FULL',
-};
+export const retryAnything: Retrier = { ...retryWithBackoff, MaxDelaySeconds: 120, MaxAttempts: 8 };
 
 /**
  * Publishing needs the same time in each attempt, except if Lambda or the store was slow. Another 20 attempts of up to 15

@@ -26,16 +26,6 @@ export interface Failure {
   readonly error: unknown;
 }
 
-interface Walk {
-  readonly progress: RunProgress;
-  /** Why slices were set aside, the oldest slice first. */
-  readonly failures: readonly Failure[];
-  /** What is left of a Retry-After that this invocation does not wait out; 0 if there is none. */
-  readonly backoffSeconds: number;
-  /** Whether a slice found no free slot. */
-  readonly needsSlot: boolean;
-}
-
 /** No slice can succeed while a person does not act, or while this execution does not own the run. */
 const fatalErrors: ReadonlySet<string> = new Set<ErrorName>([
   'ConfigurationError',
@@ -53,7 +43,8 @@ const outages: ReadonlySet<string> = new Set<ErrorName>([
 const emptyPagesPerWarning = 100;
 
 /**
- * Walks slices until none is left, or time is up. When it settles, nothing is in flight any more.
+ * Walks slices until none is left, or time is up. When it settles, nothing is in flight any more. Resolves to how far the run has come,
+ * why slices were set aside, the oldest first, what is left of a Retry-After that is not waited out here, and whether a slot is needed.
  * @throws what stops the run
  */
 export async function walkSlices(
@@ -61,7 +52,7 @@ export async function walkSlices(
   run: Run,
   before: RunProgress,
   options: WalkOptions & Invocation,
-): Promise<Walk> {
+) {
   const { definition, runtime, emit } = deps;
   const { execution, signal: interruption, maxInFlight = 2 } = options;
   const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY } = definition.limits;

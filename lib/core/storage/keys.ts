@@ -8,6 +8,7 @@ import {
   asRunId,
   type ExportRequest,
   type Instant,
+  type PageEntry,
   type Run,
   type RunId,
   type RunResult,
@@ -38,9 +39,7 @@ export function runsPrefix(exportName: string): string {
 export const runObjectsPattern = '*/date=*/run=*/*';
 
 /** A page of a run: its number within the slice, and the slice, if the run has several. */
-export interface PageRef extends SliceRef {
-  readonly page: number;
-}
+export type PageRef = SliceRef & Pick<PageEntry, 'page'>;
 
 /**
  * `…/page-000001.xml`, or `…/page-000001.xml.gz`; of slice 3 of several `…/page-0003-000001.xml`, and of its second attempt
