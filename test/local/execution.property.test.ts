@@ -2,15 +2,11 @@
 
 import { describe, expect } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import { asRunId, type LoopState } from '../../lib/core/model.ts';
 import type { Runtime, StepDependencies } from '../../lib/core/ports.ts';
-import { beginRun } from '../../lib/core/steps/begin-run.ts';
-import { exportPage } from '../../lib/core/steps/export-page.ts';
-import { failRun, recordedFailure } from '../../lib/core/steps/fail-run.ts';
-import { finishRun } from '../../lib/core/steps/finish-run.ts';
+import { byStep } from '../../lib/core/state-machine/definition.ts';
 import { executionId, type ExecutionStart, runExecution } from '../../lib/local/execution.ts';
 import { type Bench, anExportBench } from '../support/export/export-bench.ts';
-import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';
+import { execute, executionArn, type Functions, stepFunctions } from '../support/export/function-machine.ts';
 import { type Script, someReports } from '../support/export/scripted-service.ts';
 import { cases, fc, test } from '../support/property.ts';
 
@@ -71,18 +67,13 @@ function functionsOf(deps: StepDependencies): Functions {
       throw Object.assign(new Error(message), { name });
     }
   };
-  return {
-    BeginRun: ({ input, execution }) => run(() => beginRun(deps, { input, execution })),
-    ExportPage: ({ input, execution }) => {
-      const limits = { maxInFlight: 8, retryAfterDeadline: deps.runtime.monotonicNow() + 60_000 };
-      return run(() => exportPage(deps, { loop: input as LoopState, execution, ...limits }));
-    },
-    FinishRun: ({ input, execution }) => {
-      return run(() => finishRun(deps, { run: asRunId((input as LoopState).run), execution }));
-    },
-    FailRun: ({ input, execution }) =>
-      run(async () => recordedFailure(await failRun(deps, { failure: input, execution }))),
-  };
+  const limits = () => ({ maxInFlight: 8, retryAfterDeadline: deps.runtime.monotonicNow() + 60_000 });
+  const steps = stepFunctions(deps, limits);
+  return byStep(
+    (step) =>
+      (...call) =>
+        run(() => steps[step](...call)),
+  );
 }
 
 const runDefinition: Run = async (bench, { name, input }) => {

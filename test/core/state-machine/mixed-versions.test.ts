@@ -1,28 +1,16 @@
 /** Executions during a deployment or a rollback: their functions, their definition and their input may be of different versions. */
 
 import { describe, expect, it } from 'vitest';
-import type { LoopState } from '../../../lib/core/model.ts';
-import { asRunId } from '../../../lib/core/model.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
-import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { failRun } from '../../../lib/core/steps/fail-run.ts';
-import { finishRun } from '../../../lib/core/steps/finish-run.ts';
-import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
-import { execute, type Functions } from '../../support/export/function-machine.ts';
-
-const functionsOf = ({ deps }: Bench): Functions => ({
-  BeginRun: ({ input, execution }) => beginRun(deps, { input, execution }),
-  ExportPage: ({ input, execution }) => exportPage(deps, { loop: input as LoopState, execution }),
-  FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as LoopState).run), execution }),
-  FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
-});
+import { anExportBench, type Bench, continued } from '../../support/export/export-bench.ts';
+import { execute, type Functions, stepFunctions } from '../../support/export/function-machine.ts';
 
 describe('an action that the definition does not have', () => {
   it.each(['BeginRun', 'ExportPage'] as const)(
     'fails the run of %s properly, and the next start resumes it',
     async (step) => {
       const bench = anExportBench();
-      const functions = functionsOf(bench);
+      const functions = stepFunctions(bench.deps);
       const newer = async (...call: Parameters<Functions['ExportPage']>) => {
         const result = (await functions[step](...call)) as object;
         return { ...result, next: 'rest-a-while' };
@@ -44,9 +32,8 @@ describe('the input of a start', () => {
 
   it('of the state machine may have fields of a newer version', async () => {
     const bench = anExportBench({ limits: { iterationsPerExecution: 1 } });
-    const first = await bench.execute({ name: 'first', input: {} });
-    if (first.status !== 'continued') throw new Error('expected the run to continue');
-    const input = { ...(first.next.input as object), mode: 'fast' };
+    const next = continued(await bench.execute({ name: 'first', input: {} }));
+    const input = { ...(next.input as object), mode: 'fast' };
     expect(await begin(bench, input)).toMatchObject({ next: 'export', page: 2 });
   });
 

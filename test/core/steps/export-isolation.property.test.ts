@@ -5,15 +5,13 @@
 
 import { describe, expect } from 'vitest';
 import { ExportError, isExportError } from '../../../lib/core/errors.ts';
-import { asRunId, type ExportDefinition, type LoopState } from '../../../lib/core/model.ts';
+import type { ExportDefinition } from '../../../lib/core/model.ts';
 import type { StepDependencies } from '../../../lib/core/ports.ts';
-import { beginRun } from '../../../lib/core/steps/begin-run.ts';
-import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { failRun } from '../../../lib/core/steps/fail-run.ts';
-import { finishRun } from '../../../lib/core/steps/finish-run.ts';
+import { stepNames } from '../../../lib/core/state-machine/definition.ts';
 import { selectExport } from '../../../lib/core/steps/start-input.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
+import { stepFunctions } from '../../support/export/function-machine.ts';
 import { createMemoryLog, createMemoryStore } from '../../support/export/memory-adapters.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 import { cases, fc, test } from '../../support/property.ts';
@@ -21,7 +19,6 @@ import { cases, fc, test } from '../../support/property.ts';
 /** One is the beginning of the other: a prefix must not be taken for the whole name. */
 const names = ['nightly', 'nightly-eu', 'n'] as const;
 const executions = ['first', 'second', 'third'] as const;
-const steps = ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'] as const;
 
 const definitionsByName = new Map<string, ExportDefinition>(
   names.map((name) => [
@@ -68,7 +65,7 @@ const someFields = fc.record(
   { requiredKeys: [] },
 );
 const operation = fc.record({
-  step: fc.constantFrom(...steps),
+  step: fc.constantFrom(...stepNames),
   name: fc.constantFrom(...names),
   // One of them mostly, so that runs are exported and published, too.
   execution: fc.oneof({ weight: 8, arbitrary: fc.constant(executions[0]) }, fc.constantFrom(...executions)),
@@ -102,30 +99,15 @@ describe('the steps of one export', () => {
           definition: selectExport(definitionsByName, input),
           executions: { status: async () => (isRunning ? ('running' as const) : ('unknown' as const)) },
         };
-        await runStep(
-          deps,
-          step,
-          step === 'BeginRun' ? JSON.parse(JSON.stringify(startInput)) : input,
-          execution,
-        ).catch(expectExportError);
+        const event = { input: step === 'BeginRun' ? JSON.parse(JSON.stringify(startInput)) : input, execution };
+        await stepFunctions(deps)
+          [step](event, {} as never)
+          .catch(expectExportError);
         expect([...accessed].filter((each) => each !== name)).toEqual([]);
       }
     },
   );
 });
-
-function runStep(deps: StepDependencies, step: (typeof steps)[number], input: object, execution: string) {
-  switch (step) {
-    case 'BeginRun':
-      return beginRun(deps, { input, execution });
-    case 'ExportPage':
-      return exportPage(deps, { loop: input as LoopState, execution });
-    case 'FinishRun':
-      return finishRun(deps, { run: asRunId((input as LoopState).run), execution });
-    case 'FailRun':
-      return failRun(deps, { failure: input, execution });
-  }
-}
 
 /** Forged input may be rejected. Any other error would be a defect of this test. */
 function expectExportError(error: unknown): void {

@@ -4,19 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { LoopState } from '../../../lib/core/model.ts';
-import { asRunId } from '../../../lib/core/model.ts';
-import type { StepDependencies } from '../../../lib/core/ports.ts';
-import { beginRun } from '../../../lib/core/steps/begin-run.ts';
-import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { failRun, recordedFailure } from '../../../lib/core/steps/fail-run.ts';
-import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import type { PublishedName } from '../../../lib/core/storage/published-schemas.ts';
 import { anExportRequest, at } from '../../support/builders.ts';
 import { problemsIn } from '../../support/docs/published-schemas.ts';
 import { fieldsOf, type Path, withField, withoutField } from '../../support/fields.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
-import { execute, executionArn, type Functions } from '../../support/export/function-machine.ts';
+import { execute, executionArn, type Functions, stepFunctions } from '../../support/export/function-machine.ts';
 import { aDirectory, jsonOf, run } from '../../support/process/command-line.ts';
 
 /** The values that the tests below produce, by schema. The last suite derives invalid values from them. */
@@ -105,17 +98,10 @@ describe('the files of a local run', () => {
 });
 
 describe('the events of the state machine', () => {
-  const steps = (deps: StepDependencies): Functions => ({
-    BeginRun: (payload) => beginRun(deps, payload),
-    ExportPage: ({ input, execution }) =>
-      exportPage(deps, { loop: input as LoopState, execution, retryAfterDeadline: Number.POSITIVE_INFINITY }),
-    FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as { run: string }).run), execution }),
-    FailRun: async ({ input, execution }) => recordedFailure(await failRun(deps, { failure: input, execution })),
-  });
   const aBench = (options: Parameters<typeof anExportBench>[0] = {}) =>
     anExportBench({ ...options, definition: { name: 'reports', ...options.definition } });
   const eventOf = async (bench: Bench, input: unknown = {}, changed: Partial<Functions> = {}) => {
-    const { events } = await execute({ ...steps(bench.deps), ...changed }, { name: 'first', input });
+    const { events } = await execute({ ...stepFunctions(bench.deps), ...changed }, { name: 'first', input });
     expect(events).toHaveLength(1);
     return events[0] as Record<string, unknown>;
   };

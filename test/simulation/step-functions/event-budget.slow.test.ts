@@ -2,18 +2,12 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { LoopState } from '../../../lib/core/model.ts';
-import { asRunId } from '../../../lib/core/model.ts';
 import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { byStep, type StepName } from '../../../lib/core/state-machine/definition.ts';
 import { stepRetries } from '../../../lib/core/state-machine/retry-policy.ts';
-import { beginRun } from '../../../lib/core/steps/begin-run.ts';
-import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { failRun } from '../../../lib/core/steps/fail-run.ts';
-import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
-import { execute, type ExecutionResult, type Functions } from '../../support/export/function-machine.ts';
+import { execute, type ExecutionResult, type Functions, stepFunctions } from '../../support/export/function-machine.ts';
 import { maxHistoryEvents } from './step-functions.ts';
 
 const { iterationsPerExecution, maxConsecutiveWaits } = exportSettingsSchema.parse({
@@ -64,14 +58,7 @@ async function exportWithAllErrors({
       throw new ExportError('ServiceThrottledError', 'Report service responded with 429', { retryAfterSeconds: 300 });
     },
   });
-  const { deps } = bench;
-  const steps: Functions = {
-    BeginRun: ({ input, execution }) => beginRun(deps, { input, execution }),
-    ExportPage: ({ input, execution }) => exportPage(deps, { loop: input as LoopState, execution }),
-    FinishRun: ({ input, execution }) =>
-      finishRun(deps, { run: asRunId((input as { readonly run: string }).run), execution }),
-    FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
-  };
+  const steps = stepFunctions(bench.deps);
   const functions = byStep((step) => failing(step, steps[step]));
   const executions: ExecutionResult[] = [];
   for (

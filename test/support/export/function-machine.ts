@@ -1,7 +1,13 @@
 /** Runs the deployed state machine with the given functions, passing payloads and results as Step Functions does. */
 
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
+import { asRunId, type Invocation, type LoopState } from '../../../lib/core/model.ts';
+import type { StepDependencies } from '../../../lib/core/ports.ts';
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
+import { beginRun } from '../../../lib/core/steps/begin-run.ts';
+import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { failRun, recordedFailure } from '../../../lib/core/steps/fail-run.ts';
+import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import {
   createStepFunctions,
   type ExecutionEvent,
@@ -28,6 +34,14 @@ export interface ExecutionResult {
 }
 
 export type Functions = Readonly<Record<StepName, StepHandler<unknown>>>;
+
+/** The steps as functions invoke them. */
+export const stepFunctions = (deps: StepDependencies, limits: () => Invocation = () => ({})): Functions => ({
+  BeginRun: ({ input, execution }) => beginRun(deps, { input, execution }),
+  ExportPage: ({ input, execution }) => exportPage(deps, { loop: input as LoopState, execution, ...limits() }),
+  FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as LoopState).run), execution }),
+  FailRun: async ({ input, execution }) => recordedFailure(await failRun(deps, { failure: input, execution })),
+});
 
 /** The ARN of the execution with this name. */
 export const executionArn = (name: string): string => `arn:aws:states:us-east-1:123456789012:execution:reports:${name}`;
