@@ -22,7 +22,8 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import type { MetricName } from '../core/metrics.ts';
-import type { DeploymentSettings, ExportDeploymentSettings } from '../settings/deployment-settings.ts';
+import type { DeploymentSettings } from '../settings/deployment-settings.ts';
+import type { ExportSettings } from '../settings/settings.ts';
 import type { ServiceFunctions } from './functions.ts';
 
 /** A `ReportExporter`, for its alarms and for the dashboard. */
@@ -43,7 +44,7 @@ interface AlarmOptions {
 }
 
 /** An export and the scope of its alarms. */
-interface MonitoredExport extends ExportDeploymentSettings {
+interface MonitoredExport extends ExportSettings {
   readonly scope: Construct;
 }
 

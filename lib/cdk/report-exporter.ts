@@ -35,10 +35,9 @@ import {
   settingsVersion,
   type StorageClass,
 } from '../settings/deployed-settings.ts';
-import type { ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
 import type { ExportProps, ServiceProps } from '../settings/props.ts';
-import { needsSecret } from '../settings/settings.ts';
+import { needsSecret, type ServiceSettings } from '../settings/settings.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { functionLimits } from './function-limits.ts';
 import { createFunctions, type ServiceFunctions } from './functions.ts';
@@ -255,7 +254,7 @@ export class ReportExporter extends Construct {
 
     const bucket = (this.bucket = props.bucket ?? createBucket(this, 'Bucket', encryptionKey));
     const table = (this.table = props.table ?? createPageLogTable(this, encryptionKey));
-    const secret = (this.secret = this.#createSecret(props, settings));
+    const secret = (this.secret = this.#createSecret(props, service));
     const keys = (this.#keys = {
       bucket: bucket.encryptionKey ?? encryptionKey,
       table: table.encryptionKey ?? encryptionKey,
@@ -281,7 +280,7 @@ export class ReportExporter extends Construct {
       bucketKeyArn: keys.bucket?.keyArn,
       // The name if the complete ARN is unknown: a partial ARN may match another secret.
       apiKeySecret: secret?.secretFullArn ?? secret?.secretName,
-      apiKeyField: settings.apiKeySecret?.field ?? '',
+      apiKeyField: service.apiKeySecret?.field ?? '',
     };
     const environment: FunctionEnvironment = { ...resources, deployment: stack.stackName };
     const functions = (this.functions = createFunctions(this, {
@@ -299,7 +298,7 @@ export class ReportExporter extends Construct {
       settings: functionSettings(settings, bucketSettings),
       limits,
       logs,
-      memoryMebibytes: settings.memoryMebibytes,
+      memoryMebibytes: service.memoryMebibytes,
       tracing,
       network: functionNetwork(this, props, name, service),
     }));
@@ -451,10 +450,8 @@ export class ReportExporter extends Construct {
     return (this.node.tryFindChild('Rules') as Construct | undefined) ?? new Construct(this, 'Rules');
   }
 
-  #createSecret(
-    { secret, encryptionKey }: StackProps,
-    { service, apiKeySecret: { existing } = {} }: ServiceDeploymentSettings,
-  ): ISecret | undefined {
+  #createSecret({ secret, encryptionKey }: StackProps, service: ServiceSettings): ISecret | undefined {
+    const { existing } = service.apiKeySecret ?? {};
     if (needsSecret(service)) {
       if (secret !== undefined) return secret;
       if (existing !== undefined) return importSecret(this, 'ApiKey', existing);

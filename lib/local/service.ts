@@ -4,11 +4,10 @@ import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
 import type { Api } from '../settings/api-settings.ts';
-import { defaultVendor, needsSecret, sourceOf } from '../settings/settings.ts';
+import { defaultApiKeyEnv, defaultVendor, needsSecret, sourceOf } from '../settings/settings.ts';
 import { fixedApiKey, problemOfSecret } from '../service/client/api-key.ts';
 import { describeNetwork, directNetwork, type NetworkSource } from '../service/network/network.ts';
 import { createLocalNetwork } from './network.ts';
-import { defaultApiKeyEnv } from '../settings/deployment-settings.ts';
 import type { LocalExport } from './settings.ts';
 
 /** A fixed seed, so that the simulator starts with the same reports every time. */

@@ -1,15 +1,14 @@
 /** The settings of an export that runs on this machine: the service, the export, and where to find the API key. */
 
 import type { Compression } from '../core/model.ts';
-import type { ExportDeploymentSettings } from '../settings/deployment-settings.ts';
 import type { settingsVersion } from '../settings/deployed-settings.ts';
-import type { ServiceSettings } from '../settings/settings.ts';
+import type { ExportSettings, ServiceSettings } from '../settings/settings.ts';
 
 export interface LocalExport {
   /** Without a base URL, a simulator of the service. */
   readonly service: Omit<ServiceSettings, 'baseUrl'> & Partial<Pick<ServiceSettings, 'baseUrl'>>;
   /** A local run starts at once, whatever its schedule, which only AWS follows. */
-  readonly export: ExportDeploymentSettings;
+  readonly export: ExportSettings;
   /** The environment variable that contains the API key; never the key itself. */
   readonly apiKeyEnv: string;
   /** Of the pages of new runs. */

@@ -9,9 +9,9 @@ import { shellQuote } from '../core/sanitize.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import { describeLocalExport } from '../local/directory.ts';
 import type { LocalExport, SettingsSource } from '../local/settings.ts';
-import { defaultApiKeyEnv, parseDeployment } from '../settings/deployment-settings.ts';
+import { parseDeployment } from '../settings/deployment-settings.ts';
 import { isPem } from '../settings/network-settings.ts';
-import type { ServiceSettings } from '../settings/settings.ts';
+import { defaultApiKeyEnv, type ServiceSettings } from '../settings/settings.ts';
 import type { SettingsDocument } from '../settings/settings-document.ts';
 import { type ExportTarget, type Target, unreadableExport } from '../target/target.ts';
 import { assertNoProblems, parseWholeNumber, selectionProblems } from './arguments.ts';
@@ -60,7 +60,8 @@ async function findExports(options: Options, problems: string[]): Promise<readon
           collectProblems(() => fileDocument(file), problems),
         );
   const parsed = document && collectProblems(() => parseDeployment(document), problems);
-  return parsed?.services.flatMap(({ name, service, apiKeyEnv, exports }) => {
+  return parsed?.services.flatMap(({ name, service: written, exports }) => {
+    const { apiKeyEnv, ...service } = written;
     const local = {
       service: {
         ...service,

@@ -5,7 +5,7 @@
 
 import { ExportError } from '../core/errors.ts';
 import type { Compression } from '../core/model.ts';
-import type { BucketSettings, ExportDeploymentSettings, ServiceDeploymentSettings } from './deployment-settings.ts';
+import type { BucketSettings, ServiceDeploymentSettings } from './deployment-settings.ts';
 import type { ExportSettings, ServiceSettings } from './settings.ts';
 
 export const settingsVersion = 1;
@@ -59,7 +59,7 @@ export const functionSettings = (
 });
 
 /** The settings without what is only for runs on this machine. */
-function withoutLocalSettings({ tls, ...service }: ServiceSettings): ServiceSettings {
+function withoutLocalSettings({ tls, apiKeyEnv: _own, ...service }: ServiceSettings): ServiceSettings {
   const { clientCertificate: _certificate, clientKey: _key, clientKeyPassphraseEnv: _env, ...deployed } = tls ?? {};
   return Object.keys(deployed).length === 0 ? service : { ...service, tls: deployed };
 }
@@ -69,7 +69,7 @@ export const serviceMetadataKey = 'report-exporter';
 
 export interface ServiceMetadata extends Versioned {
   readonly service: ServiceSettings;
-  readonly exports: readonly ExportDeploymentSettings[];
+  readonly exports: readonly ExportSettings[];
 }
 
 /**

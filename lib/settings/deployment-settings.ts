@@ -17,26 +17,22 @@ import {
   type SettingsProblem,
   text,
   type Valid,
-  variableName,
-  wholeNumber,
   within,
   withoutProblems,
 } from './fields.ts';
-import { secretIdPattern, secretIdProblem } from './network-settings.ts';
 import { parseWithRules } from './parse-settings.ts';
-import { scheduleSettingsSchema } from './schedule-settings.ts';
 import {
+  defaultApiKeyEnv,
+  type ExportSettings,
   exportSettingsSchema,
   findExportProblems,
   findServiceProblems,
+  isNotReserved,
   needsSecret,
   type ServiceSettings,
   serviceSettingsSchema,
 } from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
-
-/** CDK looks constructs up in a plain object, so a name such as `constructor` would be found there. */
-const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reserved by CDK');
 
 const serviceNamePattern = /^[a-z][a-z0-9-]{0,29}$/;
 /** The name becomes part of the keys in the table and in the bucket, and of the ids of resources and outputs. */
@@ -45,60 +41,18 @@ export const serviceNameSchema = text(
   'must be 1 to 30 lower-case letters, digits and hyphens, beginning with a letter',
 ).check(isNotReserved);
 
-export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
-
 const kmsKeyArnSchema = text(
   /^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key\/[A-Za-z0-9-]+$/,
   'must be the ARN of a KMS key, not of an alias',
 );
 const kmsKeyExample = 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab';
 
-/** What a service has in the settings file and the client of the service does not need. */
-const serviceDeploymentFields = {
-  apiKeySecret: optionalField(
-    'The secret on AWS with the API key; for `api.auth`, with `user:password`, the token or the client secret.',
-    z.strictObject({
-      existing: optionalField(
-        'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
-        text(secretIdPattern, secretIdProblem),
-        { example: 'acme/api-key' },
-      ),
-      field: optionalField(
-        "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
-        z.string().check(z.minLength(1, 'must not be empty')),
-        { example: 'apiKey' },
-      ),
-    }),
-  ),
-  apiKeyEnv: optionalField(
-    'The environment variable with what `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs. Without it, `REPORT_EXPORT_API_KEY`.',
-    variableName('key'),
-    { example: 'ACME_API_KEY' },
-  ),
-  memoryMebibytes: field(
-    'The memory of the function that requests pages. Lambda allocates CPU in proportion to it.',
-    z._default(wholeNumber(512, 10_240), 512),
-    { unit: 'MiB', example: 1024 },
-  ),
-};
-
-const serviceEntrySchema = field(
-  'The address and the limits of a service.',
-  z.extend(serviceSettingsSchema, serviceDeploymentFields),
-);
-const exportEntrySchema = field(
-  'What to export, from where, and when.',
-  z.extend(exportSettingsSchema, {
-    name: exportSettingsSchema.shape.name.check(isNotReserved),
-    schedule: optionalField('When runs start on AWS. Without it, they are started manually.', scheduleSettingsSchema),
-    service: optionalField('The name of its service. Without it, the only service.', z.string(), { example: 'acme' }),
-  }),
-);
-
 /** The numbers of days that CloudWatch Logs accepts; 9999 stands for never. */
 export const retentionDays = [
   1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653, 9999,
 ] as const;
+
+const exportSchema = field('What to export, from where, and when.', exportSettingsSchema);
 
 const orWrongType =
   (message: string) =>
@@ -106,7 +60,7 @@ const orWrongType =
     code === 'invalid_type' ? message : undefined;
 
 const servicesSchema = z
-  .record(z.string(), serviceEntrySchema, {
+  .record(z.string(), field('The address and the limits of a service.', serviceSettingsSchema), {
     error: orWrongType('must be an object that maps the name of each service to its settings'),
   })
   .check(
@@ -238,7 +192,7 @@ export const settingsFileSchema = z.strictObject(
     ),
     exports: field(
       'The exports of all services.',
-      z.array(exportEntrySchema, 'must be a list of exports').check(z.minLength(1, 'must have at least one export')),
+      z.array(exportSchema, 'must be a list of exports').check(z.minLength(1, 'must have at least one export')),
     ),
     bucket: field('The bucket for pages and manifests.', z.prefault(bucketSchema, {})),
     kmsKeyArn: optionalField(
@@ -262,17 +216,13 @@ export const settingsFileSchema = z.strictObject(
   { error: orWrongType('must be an object with the settings of the deployment') },
 );
 type ParsedFile = z.infer<typeof settingsFileSchema>;
-type ServiceEntry = ParsedFile['services'][string];
-type ServiceDeployment = Pick<ServiceEntry, keyof typeof serviceDeploymentFields>;
 
-export type ExportDeploymentSettings = Omit<ParsedFile['exports'][number], 'service'>;
-
-export interface ServiceDeploymentSettings extends ServiceDeployment {
+export interface ServiceDeploymentSettings {
   readonly name: string;
   /** The prefix of every key of the service in the bucket. */
   readonly prefix: string;
   readonly service: ServiceSettings;
-  readonly exports: readonly ExportDeploymentSettings[];
+  readonly exports: readonly ExportSettings[];
 }
 
 /** A parsed settings file, with its exports assigned to their services. Durations are in milliseconds. */
@@ -285,7 +235,7 @@ export type BucketSettings = DeploymentSettings['bucket'];
 export type FindMore = (
   path: SettingsProblem['path'],
   service: Valid<ServiceSettings>,
-  exports: readonly (readonly [index: number, settings: Valid<ExportDeploymentSettings> | undefined])[],
+  exports: readonly (readonly [index: number, settings: Valid<ExportSettings> | undefined])[],
 ) => readonly SettingsProblem[];
 
 /** @throws ConfigurationError with a line for every problem */
@@ -301,20 +251,14 @@ export function parseDeployment(
   const assigned = assignExports(exports, Object.keys(services));
   return {
     ...shared,
-    services: Object.entries(services).map(([name, entry]) => {
-      const { apiKeySecret, apiKeyEnv, memoryMebibytes, ...service } = entry;
-      return {
-        name,
-        prefix: `${shared.bucket.prefix}${name}/`,
-        service,
-        apiKeySecret,
-        apiKeyEnv,
-        memoryMebibytes,
-        exports: exports
-          .filter((_, index) => assigned[index] === name)
-          .map(({ service: _service, ...settings }) => settings),
-      };
-    }),
+    services: Object.entries(services).map(([name, service]) => ({
+      name,
+      prefix: `${shared.bucket.prefix}${name}/`,
+      service,
+      exports: exports
+        .filter((_, index) => assigned[index] === name)
+        .map(({ service: _service, ...settings }) => settings),
+    })),
   };
 }
 
@@ -367,7 +311,7 @@ function findProblems(
 
 /** Services whose key would be sent to two vendors, as both use the default variable. On AWS, each has a secret of its own. */
 function findSharedVariables(
-  all: readonly (readonly [name: string, service: Valid<ServiceEntry>])[],
+  all: readonly (readonly [name: string, service: Valid<ServiceSettings>])[],
 ): SettingsProblem[] {
   const services = all.flatMap(([name, { apiKeyEnv, baseUrl, api }]) => {
     // What is not valid by itself is reported elsewhere.
@@ -390,7 +334,7 @@ function findSharedVariables(
 
 /** Exports without a service, and services without an export. */
 function findMissingLinks(
-  exports: readonly (Valid<ParsedFile['exports'][number]> | undefined)[],
+  exports: readonly (Valid<ExportSettings> | undefined)[],
   assigned: readonly (string | undefined)[],
   serviceNames: readonly string[],
 ): SettingsProblem[] {

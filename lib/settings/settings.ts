@@ -27,10 +27,12 @@ import {
   type SettingsProblem,
   text,
   type Valid,
+  variableName,
   wholeNumber,
   within,
 } from './fields.ts';
-import { networkFields } from './network-settings.ts';
+import { networkFields, secretIdPattern, secretIdProblem } from './network-settings.ts';
+import { scheduleSettingsSchema } from './schedule-settings.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -43,6 +45,11 @@ const countUpTo = (max: number, defaultValue: number) => z._default(wholeNumber(
 
 /** The vendor's part of the header names. */
 export const defaultVendor = 'SERVICE';
+
+export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
+
+/** CDK looks constructs up in a plain object, so a name such as `constructor` would be found there. */
+export const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reserved by CDK');
 
 const serviceFields = {
   baseUrl: field(
@@ -99,6 +106,31 @@ const serviceFields = {
     { page: 'apis.md' },
   ),
   ...networkFields,
+  apiKeySecret: optionalField(
+    'The secret on AWS with the API key; for `api.auth`, with `user:password`, the token or the client secret.',
+    z.strictObject({
+      existing: optionalField(
+        'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
+        text(secretIdPattern, secretIdProblem),
+        { example: 'acme/api-key' },
+      ),
+      field: optionalField(
+        "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
+        z.string().check(z.minLength(1, 'must not be empty')),
+        { example: 'apiKey' },
+      ),
+    }),
+  ),
+  apiKeyEnv: optionalField(
+    'The environment variable with what `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs. Without it, `REPORT_EXPORT_API_KEY`.',
+    variableName('key'),
+    { example: 'ACME_API_KEY' },
+  ),
+  memoryMebibytes: field(
+    'The memory of the function that requests pages. Lambda allocates CPU in proportion to it.',
+    z._default(wholeNumber(512, 10_240), 512),
+    { unit: 'MiB', example: 1024 },
+  ),
 };
 /** Where the service is, and the limits of its client. */
 export const serviceSettingsSchema = z.strictObject(serviceFields, {
@@ -199,6 +231,7 @@ const exportFields = {
           /^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/,
           'must be 1 to 40 letters, digits, hyphens and underscores, beginning with a letter or digit',
         ),
+        isNotReserved,
       ),
     { example: 'nightly' },
   ),
@@ -266,6 +299,8 @@ const exportFields = {
     countUpTo(100, 20),
     { unit: 'waits' },
   ),
+  schedule: optionalField('When runs start on AWS. Without it, they are started manually.', scheduleSettingsSchema),
+  service: optionalField('The name of its service. Without it, the only service.', z.string(), { example: 'acme' }),
 };
 /** One export: what it requests, where its runs start, and their limits. */
 export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') });
@@ -287,9 +322,7 @@ export const requestDates = ({ api, filterUntil }: DatedService): RequestDates =
 });
 
 /** What is wrong with a service although each of its fields is valid. */
-export function findServiceProblems(
-  service: Valid<ServiceSettings> & { readonly apiKeySecret?: unknown; readonly apiKeyEnv?: unknown },
-): readonly SettingsProblem[] {
+export function findServiceProblems(service: Valid<ServiceSettings>): readonly SettingsProblem[] {
   const { api } = service;
   const format = api?.page?.format;
   const { name: authName }: Valid<Api['auth']> = api?.auth ?? {};

@@ -1,6 +1,6 @@
 /** `report-exporter service`: runs the simulator on its own, to try the exporter or any other client against it. */
 
-import { defaultApiKeyEnv } from '../../settings/deployment-settings.ts';
+import { defaultApiKeyEnv } from '../../settings/settings.ts';
 import { problemOfVariable } from '../../local/service.ts';
 import { generatedReports } from '../../service/simulator/generated-reports.ts';
 import { startSimulator } from '../../service/simulator/simulator.ts';

@@ -95,8 +95,7 @@ describe('the settings of a deployment', () => {
         {
           name: 'a',
           prefix: 'a/',
-          service: { baseUrl, totalTimeout: 240_000 },
-          memoryMebibytes: 512,
+          service: { baseUrl, totalTimeout: 240_000, memoryMebibytes: 512 },
           exports: [{ name: 'a', since: {}, filter: {}, maxInlineWait: 20_000 }],
         },
       ],
@@ -118,9 +117,7 @@ describe('the settings of a deployment', () => {
       {
         name: 'us',
         prefix: 'all/us/',
-        service,
-        apiKeySecret: { field: 'us' },
-        apiKeyEnv: 'US_KEY',
+        service: { ...service, apiKeySecret: { field: 'us' }, apiKeyEnv: 'US_KEY' },
         exports: [
           { name: 'first', size: 1 },
           { name: 'third', since: { overlap: 3_600_000 }, schedule: { freshness: 93_600_000 } },
