@@ -1,4 +1,5 @@
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
@@ -12,6 +13,17 @@ const propertyTests = globSync('test/**/*.test.ts').filter((file) =>
 
 /** Tests that need more than Node: local AWS emulators, a browser, or minutes and gigabytes. */
 const ownProjects = ['test/aws-e2e/**', 'test/browser/**', 'test/large/**'];
+
+/** Where quick tests write: in memory, if Linux has a gigabyte for it. Most of what they do there is to wait until a disk has it. */
+function temporaryFolder(): string {
+  const memory = '/dev/shm';
+  if (!existsSync(memory)) return tmpdir();
+  const { bavail, bsize } = statfsSync(memory);
+  if (bavail * bsize < 2 ** 30) return tmpdir();
+  const folder = mkdtempSync(`${memory}/report-exporter-tests-`);
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
 
 /** Tests with processes take a minute on a busy machine. These limits only end a test that would never end. */
 const generousLimits = { testTimeout: 600_000, hookTimeout: 600_000, expect: { poll: { timeout: 300_000 } } };
@@ -38,7 +50,7 @@ export default defineConfig({
           isolate: false,
           // Node.js loads the modules itself, as it does outside the tests. Vite would transform each of them first.
           experimental: { viteModuleRunner: false },
-          env: { FUZZ_FACTOR: process.env.FUZZ_FACTOR ?? '0.1' },
+          env: { FUZZ_FACTOR: process.env.FUZZ_FACTOR ?? '0.1', TMPDIR: temporaryFolder() },
         },
       },
       { extends: true, test: { name: 'slow', include: [slowTests, ...propertyTests], ...generousLimits } },

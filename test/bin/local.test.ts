@@ -162,12 +162,8 @@ describe('report-exporter local', () => {
       ),
     });
     expect(single.stderr).not.toMatch(/Retrying|Gave up/);
-    const twice = await runInProcess(['start', '--out', out, '--max-attempts=2'], env);
-    expect(twice.status).toBe(1);
-    expect(twice.stderr.match(/(?<=^20\S+Z )Retrying .*/gm)).toEqual([
-      expect.stringContaining('(attempt 2 of 2): ServiceUnreach'),
-    ]);
-    expect(twice.stderr).toContain('\n  Gave up after 1 retry. Run again to resume.\n');
+    const again = await runInProcess(['start', '--out', out, '--max-attempts=1'], env);
+    expect(again).toMatchObject({ status: 1, stderr: expect.not.stringMatching(/Retrying|Gave up/) });
     const deployed = await runInProcess(['start', '--stack', 'Reports', '--max-attempts', '3']);
     const stderr = expect.stringContaining('--max-attempts: applies to local runs');
     expect(deployed).toMatchObject({ status: 2, stderr });

@@ -36,6 +36,17 @@ async function startLocalExport(
   await using target = openLocalDeployment({ ...options, given: { exports: [settings] } });
   return await (await target.open(settings.export.name)).start(...args);
 }
+/** A clock that is fifty times as fast. */
+function aFastClock(): Runtime {
+  const { now, monotonicNow, sleep } = systemRuntime;
+  const [begin, monotonicBegin] = [now(), monotonicNow()];
+  return {
+    ...systemRuntime,
+    now: () => Math.floor(begin + 50 * (now() - begin)),
+    monotonicNow: () => monotonicBegin + 50 * (monotonicNow() - monotonicBegin),
+    sleep: async (ms, signal) => await sleep(ms / 50, signal),
+  };
+}
 const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, runtime: systemRuntime });
 
 describe('a local deployment', () => {
@@ -48,7 +59,8 @@ describe('a local deployment', () => {
       service: { baseUrl: service.baseUrl, vendor: 'ACME' },
       export: { name: 'daily', size: 2, since: { overlap: 'PT15M' } },
     });
-    const end = await startLocalExport(optionsFor(directory.path), settings, {}, startOptions);
+    const options = { ...optionsFor(directory.path), runtime: aFastClock() };
+    const end = await startLocalExport(options, settings, {}, startOptions);
     if (end.status !== 'completed') throw new Error(`it ended as ${end.status}`);
 
     await using deployment = openLocalDeployment(optionsFor(directory.path));
@@ -80,8 +92,9 @@ describe('a local deployment', () => {
       faults: () => throttled('1'),
     });
     const settings = aLocalExport({ service: { baseUrl: service.baseUrl, vendor: 'ACME' } });
+    const options = { ...optionsFor(directory.path), runtime: aFastClock() };
     const start = async (maxAttempts: number) =>
-      await startLocalExport(optionsFor(directory.path), settings, {}, { ...startOptions, maxAttempts });
+      await startLocalExport(options, settings, {}, { ...startOptions, maxAttempts });
     expect(await start(1)).toMatchObject({
       status: 'failed',
       failed: { message: expect.stringMatching(/a wait of 1 s/) },
@@ -199,7 +212,8 @@ describe('a local deployment', () => {
     const emit: StartOptions['emit'] = ({ event }) => {
       if (event === 'run-started' || event === 'run-resumed') states.push(readStates());
     };
-    const end = await startLocalExport(optionsFor(directory.path), settings, bounds, { ...startOptions, emit });
+    const options = { ...optionsFor(directory.path), runtime: aFastClock() };
+    const end = await startLocalExport(options, settings, bounds, { ...startOptions, emit });
     expect(end.status).toBe('completed');
     expect(await Promise.all(states)).toEqual([inProgress, inProgress]);
   });

@@ -15,7 +15,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('a run whose service does not recover', () => {
   /** Runs an export of two reports per page without delays. Returns what it says with `--quiet`. */
-  async function follow(service: ReportService) {
+  async function follow(service: ReportService, maxAttempts?: number) {
     await using directory = await temporaryDirectory();
     let stdout = '';
     let stderr = '';
@@ -29,7 +29,7 @@ describe('a run whose service does not recover', () => {
     };
     const limits = { ...someLimits(), pagesPerInvocation: 1_000 };
     const definition = anExportDefinition({ name: 'nightly', request: anExportRequest({ size: 2 }), limits });
-    const start = ({ emit, onRetry }: StartOptions) =>
+    const start = (options: StartOptions) =>
       runLocally({
         definition,
         service,
@@ -37,15 +37,14 @@ describe('a run whose service does not recover', () => {
         startInput: {},
         // The random part of each delay is zero.
         runtime: { ...systemRuntime, randomHex: (length) => '0'.repeat(length) },
-        emit,
-        onRetry,
+        ...options,
       });
     const open = async () => ({
       definition,
       log: { async *boundedStates() {} },
       start: (_: StartRequest, options: StartOptions) => start(options),
     });
-    const settings = { request: {}, json: false, quiet: true, follow: true, command: 'start' };
+    const settings = { request: {}, json: false, quiet: true, follow: true, command: 'start', maxAttempts };
     const status = await startExports({ option: '', open }, ['nightly'], settings, context);
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
     return stderr.replaceAll(/^20\d\d-\S+Z (?=\S)/gm, '');
@@ -81,6 +80,16 @@ describe('a run whose service does not recover', () => {
     expect(service.requests.filter(isFailing)).toHaveLength(4);
     expect(written.match(/attempt .* of \d+/g)).toEqual(attempts);
     expect(written).toContain('\n  Gave up after 3 retries. Run again to resume');
+  });
+
+  it('counts at most as many requests as it is told', async () => {
+    const service = scriptedService(someReports(9), () => {
+      throw new ExportError('ServiceUnavailableError', 'failed');
+    });
+    const written = await follow(service, 2);
+    expect(service.requests).toHaveLength(2);
+    expect(written).toContain('(attempt 2 of 2): ServiceUnavailableError');
+    expect(written).toContain('\n  Gave up after 1 retry. Run again to resume.\n');
   });
 
   it('are not said to be used up by an error that is not retried', async () => {
