@@ -235,16 +235,11 @@ async function checkFunction(probing: Promise<ProbeResult>): Promise<Outcome> {
     return ok(`ExportPage received ${describePage(await probing)} on AWS; it was not stored`);
   } catch (error) {
     // The errors of the function itself are no ExportErrors: these are about the invocation.
-    if (!isExportError(error)) {
-      return problem(
-        error,
-        "check that the function can reach the service (its network, the service's allow-list) and read the key; docs/runbook.md explains each error",
-      );
-    }
-    const isDenied = error.message.startsWith('Access denied');
-    return isDenied
-      ? warning(`not tested from AWS: ${error.message}`, 'to test it, request the permission lambda:InvokeFunction')
-      : problem(error, 'correct what the message names, then run doctor again');
+    const remedy = isExportError(error)
+      ? 'correct what the message names, then run doctor again'
+      : "check that the function can reach the service (its network, the service's allow-list) and read the key; docs/runbook.md explains each error";
+    if (!isExportError(error) || !error.message.startsWith('Access denied')) return problem(error, remedy);
+    return warning(`not tested from AWS: ${error.message}`, 'to test it, request the permission lambda:InvokeFunction');
   }
 }
 

@@ -309,7 +309,7 @@ async function viewUnfinished(target: ExportTarget, active: Run, withIncident: b
     slices: active.slices === undefined ? null : { ...progress.counts, setAside: active.slices.setAside ?? [] },
     startedAt,
     lastPageAt: logged.length === 0 ? null : instantOf(Math.max(...logged)),
-    request: requestOf({ ...request, filter: filterOf(request, since) }),
+    request: requestOf(request, filterOf(request, since)),
     lastFailure: lastFailure ?? null,
   });
   if (!withIncident || view.lastIncident !== null) return view;
@@ -350,17 +350,16 @@ async function viewEnded(
   // The summary repeats the manifest, and is written after it: only a run that was published has one.
   const found = isIntact ? { ...header, ...header.totals } : await findSummary(store, view);
   if (header === undefined && found === undefined && recorded === undefined) return undefined;
-  const { pages, reports, bytes, since, until, bounded, startedAt, completedAt, serviceStartedAt } =
-    typeof found === 'object' ? found : view;
-  const facts = { pages, reports, bytes, since, until, bounded, startedAt, completedAt, serviceStartedAt };
+  const facts = typeof found === 'object' ? found : view;
+  const { pages, reports, bytes, since, until, bounded, startedAt, completedAt, serviceStartedAt } = facts;
   const count = isIntact ? header.slices?.length : undefined;
   return {
     ...view,
-    ...facts,
+    ...{ pages, reports, bytes, since, until, bounded, startedAt, completedAt, serviceStartedAt },
     state: isIntact ? 'completed' : 'damaged',
     manifest,
     slices: count === undefined ? null : { done: count, count, setAside: [] },
-    request: isIntact ? requestOf(header) : null,
+    request: isIntact ? requestOf(header, header.filter) : null,
   };
 }
 
@@ -380,13 +379,7 @@ async function readHeader(
   }
 }
 
-const requestOf = ({
-  source: service,
-  filter,
-  format,
-  container,
-  size = null,
-}: Pick<ManifestHeader, 'source' | 'format' | 'container'> & {
-  readonly filter: object;
-  readonly size?: number | null | undefined;
-}): RunView['request'] => ({ service, filter: JSON.stringify(filter), format, container, size });
+function requestOf(request: ManifestHeader | Run['request'], filter: object): RunView['request'] {
+  const { source: service, format, container, size = null } = request;
+  return { service, filter: JSON.stringify(filter), format, container, size };
+}

@@ -8,7 +8,7 @@ import type { Cursor } from '../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../lib/core/ports.ts';
 import { runLocally } from '../../lib/local/run.ts';
 import { startExports } from '../../lib/operator/start-exports.ts';
-import type { StartOptions, StartRequest } from '../../lib/target/target.ts';
+import type { StartOptions, StartRequest, Target } from '../../lib/target/target.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../support/builders.ts';
 import { cursorAt, scriptedService, someReports } from '../support/export/scripted-service.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -26,6 +26,7 @@ describe('a run whose service does not recover', () => {
       stderr: { write: (text: string) => (stderr += text) },
       signal: new AbortController().signal,
       program: 'npx report-exporter',
+      options: { quiet: true },
     };
     const limits = { ...someLimits(), pagesPerInvocation: 1_000 };
     const definition = anExportDefinition({ name: 'nightly', request: anExportRequest({ size: 2 }), limits });
@@ -44,8 +45,8 @@ describe('a run whose service does not recover', () => {
       log: { async *boundedStates() {} },
       start: (_: StartRequest, options: StartOptions) => start(options),
     });
-    const settings = { request: {}, json: false, quiet: true, follow: true, command: 'start', maxAttempts };
-    const status = await startExports({ option: '', open }, ['nightly'], settings, context);
+    const settings = { request: {}, follow: true, command: 'start', maxAttempts };
+    const status = await startExports({ option: '', open } as unknown as Target, ['nightly'], settings, context);
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
     return stderr.replaceAll(/^20\d\d-\S+Z (?=\S)/gm, '');
   }

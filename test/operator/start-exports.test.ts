@@ -5,8 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asRunId, type FailedRun } from '../../lib/core/model.ts';
 import type { ExportEvent } from '../../lib/core/ports.ts';
-import type { RunEnd, StartOptions, StartRequest } from '../../lib/target/target.ts';
-import { startExports, type StartSettings } from '../../lib/operator/start-exports.ts';
+import type { RunEnd, StartOptions, StartRequest, Target } from '../../lib/target/target.ts';
+import { startExports as startOn, type StartSettings } from '../../lib/operator/start-exports.ts';
+import type { CommandContext } from '../../lib/operator/context.ts';
 import { anExportDefinition, aRunResult, at } from '../support/builders.ts';
 
 /** Exports that start and end when the test says so. */
@@ -43,6 +44,15 @@ function someExports(names: readonly string[]) {
     },
   };
 }
+
+/** The settings, and options of the command. */
+type Settings = StartSettings & { readonly json?: boolean; readonly quiet?: boolean };
+const startExports = (
+  startable: object,
+  names: readonly string[],
+  { json, quiet, ...settings }: Settings,
+  context: CommandContext,
+) => startOn(startable as Target, names, settings, { ...context, options: { json, quiet } });
 
 const settle = async () => {
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
@@ -88,8 +98,8 @@ const failed = (changes: Partial<FailedRun> = {}): RunEnd => ({
   },
 });
 const startedEnd = (name: string): RunEnd => ({ status: 'started', execution: `arn:execution:${name}`, run: null });
-const concurrently: StartSettings = { request: {}, json: false, follow: false, concurrent: true, command: 'start' };
-const oneByOne: StartSettings = { ...concurrently, follow: true, concurrent: false };
+const concurrently: Settings = { request: {}, follow: false, concurrent: true, command: 'start' };
+const oneByOne: Settings = { ...concurrently, follow: true, concurrent: false };
 /** Without the times, which lines that go to a pipe begin with. */
 const linesOf = (text: string) =>
   text

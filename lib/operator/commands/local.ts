@@ -13,7 +13,7 @@ import { startExports } from '../start-exports.ts';
 /** The names are exports of the settings file. Resolves to the exit status of the runs. */
 export async function localCommand(call: Call): Promise<number> {
   const { names, options, problems, env, stderr, program } = call;
-  const { out = defaultDirectory, settings: file, json = false, quiet = false, simulate, compress } = options;
+  const { out = defaultDirectory, settings: file, simulate, compress } = options;
   problems.push(...findConflicts(names, options));
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   const request = readStartRequest(options, problems);
@@ -22,7 +22,7 @@ export async function localCommand(call: Call): Promise<number> {
   const from = file === undefined ? undefined : { file: resolve(file), simulate, compress };
   const exitStatus = await runCommand(call, async () => {
     await using target = openLocalDeployment({ out, env, runtime: systemRuntime, given: { exports, from } });
-    const start = { request, follow: true, json, quiet, maxAttempts, command: 'local' };
+    const start = { request, follow: true, maxAttempts, command: 'local' };
     return await startExports(target, selected, start, call);
   });
   if (problems.length > 0 && file === undefined) stderr.write(`For help: ${program} local --help\n`);
