@@ -169,13 +169,13 @@ describe('pages', () => {
   });
 
   it('names a page that was edited', async () => {
-    const { out, pages } = await aCompletedRun();
+    const { out, pages, run } = await aCompletedRun();
     const [, edited = ''] = pages;
     await writeFile(edited, '<?xml version="one"?><reports/>');
     const ended = await runOn(out, 'pages', '--cat');
     expect(ended.status).toBe(1);
     expect(ended.stderr).toContain(`Error: PageConflictError: ${edited} `);
-    expect(ended.stderr).toContain(`. To check the whole run: npx report-exporter verify daily --out ${out}\n`);
+    expect(ended.stderr).toContain(`. To check the whole run: npx report-exporter verify daily --run ${run} --out ${out}\n`);
   });
 
   it('prints nothing of a run that is not published', async () => {
