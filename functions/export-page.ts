@@ -11,6 +11,7 @@ import {
   type ServiceContext,
   settingsIn,
 } from '../lib/aws/lambda/service-context.ts';
+import { createRenewedSecret } from '../lib/aws/lambda/renewed-secret.ts';
 import { type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createSecretApiKey, createSecretNetwork } from '../lib/aws/secrets.ts';
@@ -23,6 +24,7 @@ import { type ProbeResult, probeSchema, probeService } from '../lib/target/probe
 import { maxParallel } from '../lib/core/slices.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
 import { serviceClient } from '../lib/service/client/client.ts';
+import { renewsSecret } from '../lib/settings/settings.ts';
 
 type Outcome = ExportPageOutcome | ProbeResult;
 
@@ -59,18 +61,16 @@ export function exportPageHandler(
 }
 
 function createService(
-  { environment, service }: Pick<ServiceContext, 'environment' | 'service'>,
+  { environment, service, dynamoDb }: Pick<ServiceContext, 'environment' | 'service' | 'dynamoDb'>,
   { runtime: clock, createClient, createPool, createGunzip }: Platform,
 ): ReportService {
   const client = createClient(SecretsManagerClient, sdkConfig);
+  const { apiKeySecret: secretId = '', apiKeyField: field, table, service: name } = environment;
+  const secret = createSecretApiKey({ client, secretId, field, now: clock.now });
+  const renewed = { source: secret, secretsManager: client, secretId, client: dynamoDb, table, service: name };
   return serviceClient(service, {
     network: createSecretNetwork({ client, settings: service, now: clock.now }),
-    apiKey: createSecretApiKey({
-      client,
-      secretId: environment.apiKeySecret ?? '',
-      field: environment.apiKeyField,
-      now: clock.now,
-    }),
+    apiKey: renewsSecret(service) ? createRenewedSecret({ ...renewed, runtime: clock }) : secret,
     clock,
     createPool,
     createGunzip,

@@ -4,8 +4,13 @@
  * of their content.
  */
 
-import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import {
+  GetSecretValueCommand,
+  PutSecretValueCommand,
+  type SecretsManagerClient,
+} from '@aws-sdk/client-secrets-manager';
 import { codeOf, ExportError } from '../core/errors.ts';
+import { isAccessDenied } from './access-denied.ts';
 import { assertClientCertificate, type ClientCertificate } from '../settings/certificates.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
 import type { ApiKeySource } from '../service/client/api-key.ts';
@@ -144,6 +149,26 @@ async function readSecret(client: SecretsManagerClient, secretId: string, remedy
             'customer managed key encrypts it; then start again',
       { cause },
     );
+  }
+}
+
+/**
+ * Stores another version of the secret. No error contains any of it.
+ * @throws ConfigurationError if the secret cannot be written; ServiceUnavailableError for what may pass
+ */
+export async function storeSecret(client: SecretsManagerClient, secretId: string, value: string): Promise<void> {
+  try {
+    await client.send(new PutSecretValueCommand({ SecretId: secretId, SecretString: value }));
+  } catch (cause) {
+    const { name } = cause as Error;
+    if (!permanentErrors.has(name)) {
+      throw new ExportError('ServiceUnavailableError', `The secret ${secretId} could not be written (${name})`);
+    }
+    const remedy =
+      'Allow secretsmanager:PutSecretValue on it, and kms:GenerateDataKey if a customer managed key encrypts it';
+    const message = `The secret ${secretId} cannot be written (${name}). ${remedy}; then start again`;
+    // A denial is retried: permissions take a moment to become effective.
+    throw new ExportError('ConfigurationError', message, { cause: isAccessDenied(cause) ? cause : undefined });
   }
 }
 

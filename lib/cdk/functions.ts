@@ -22,7 +22,7 @@ import {
   grantNetworkInterfaces,
   grantPageLog,
   grantPageStore,
-  grantReadSecrets,
+  grantSecrets,
   type ServiceStores,
 } from './permissions.ts';
 
@@ -73,7 +73,7 @@ function functionConfigs({
       description: `Fetches, stores and logs pages of service ${serviceName}`,
       memoryMebibytes,
       ephemeralStorageMebibytes: limits.ephemeralStorageMebibytes,
-      grants: [grantPageLog, grantPageStore, grantReadSecrets],
+      grants: [grantPageLog, grantPageStore, grantSecrets],
     },
     FinishRun: {
       description: `Publishes the manifests of runs of service ${serviceName}`,

@@ -23,6 +23,8 @@ export interface ServiceStores {
   readonly table: ITable;
   /** The API key. Undefined: the service needs none. */
   readonly secret: ISecret | undefined;
+  /** Whether its refresh token is replaced by uses. */
+  readonly isSecretRenewed: boolean;
   /** The client certificate, and the credentials for the proxy. */
   readonly networkSecrets: readonly ISecret[];
   readonly keys: StorageKeys;
@@ -72,15 +74,16 @@ export function grantPageStore(role: Role, { bucket, prefix, keys, hasObjectTags
   grantKey(role, keys.bucket, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
 }
 
-/** The API key, the client certificate and the credentials for the proxy. */
-export function grantReadSecrets(role: Role, { secret, networkSecrets, keys }: ServiceStores): void {
-  const grantRead = (each: ISecret, key: IKey | undefined) => {
+/** The API key, which may be a refresh token that is replaced, the client certificate and the credentials for the proxy. */
+export function grantSecrets(role: Role, { secret, isSecretRenewed, networkSecrets, keys }: ServiceStores): void {
+  const grantUse = (each: ISecret, key: IKey | undefined, isRenewed = false) => {
+    const actions = ['secretsmanager:GetSecretValue', ...(isRenewed ? ['secretsmanager:PutSecretValue'] : [])];
     // An ARN ends with six random characters. They are unknown if only the secret's name is known.
-    grant(role, ['secretsmanager:GetSecretValue'], each.secretFullArn ?? `${each.secretArn}-??????`);
-    grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
+    grant(role, actions, each.secretFullArn ?? `${each.secretArn}-??????`);
+    grantKey(role, key, 'secretsmanager', ['kms:Decrypt', ...(isRenewed ? ['kms:GenerateDataKey'] : [])]);
   };
-  if (secret !== undefined) grantRead(secret, keys.secret);
-  for (const each of networkSecrets) grantRead(each, keys.networkSecrets);
+  if (secret !== undefined) grantUse(secret, keys.secret, isSecretRenewed);
+  for (const each of networkSecrets) grantUse(each, keys.networkSecrets);
 }
 
 /**

@@ -37,7 +37,7 @@ import {
 } from '../settings/deployed-settings.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
 import type { ExportProps, ServiceProps } from '../settings/props.ts';
-import { needsSecret, type ServiceSettings } from '../settings/settings.ts';
+import { needsSecret, renewsSecret, type ServiceSettings } from '../settings/settings.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { functionLimits } from './function-limits.ts';
 import { createFunctions, type ServiceFunctions } from './functions.ts';
@@ -290,6 +290,7 @@ export class ReportExporter extends Construct {
         prefix,
         table,
         secret,
+        isSecretRenewed: renewsSecret(service),
         networkSecrets: this.#importNetworkSecrets(service),
         keys,
         hasObjectTags: bucketSettings.objectTags !== undefined,

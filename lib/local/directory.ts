@@ -23,16 +23,9 @@ import { acquireExportLock, isExportLocked } from './lock.ts';
 import { boundedLockName, isBoundedExecution, runLocally } from './run.ts';
 import { openStateFile, stateFileIn } from './sqlite/state-file.ts';
 import { isNameOfVariable, localService } from './service.ts';
-import type { LocalExport, SavedSettings, SettingsSource } from './settings.ts';
+import type { LocalDirectory, LocalExport, SavedSettings, SettingsSource } from './settings.ts';
 import { pageLogIn } from './sqlite/page-log.ts';
 import { noteFailedStart, runNotesIn } from './sqlite/run-notes.ts';
-
-/** This machine, and the directory that runs write to. */
-interface LocalDirectory {
-  readonly out: string;
-  readonly env: NodeJS.ProcessEnv;
-  readonly runtime: Runtime;
-}
 
 export interface LocalDeploymentOptions extends LocalDirectory {
   /** The exports to start, and the file that later starts read them from again. Absent: those that have run in the directory. */
@@ -204,9 +197,9 @@ const pagesPerInvocation = 1_000;
 /** What settings say about an export on this machine, whether or not it has run. */
 export function describeLocalExport(
   settings: LocalExport,
-  { env, runtime }: Omit<LocalDirectory, 'out'>,
+  directory: LocalDirectory,
 ): Pick<ExportTarget, 'name' | 'definition' | 'service' | 'serviceName'> {
-  const service = localService(settings, env, runtime);
+  const service = localService(settings, directory);
   const { address: serviceName } = service;
   const parsed = { ...settings.export, pagesPerInvocation };
   const definition = exportDefinition(parsed, serviceName, service.settings, settings.compression);

@@ -13,9 +13,11 @@ import {
   linkSync,
   mkdirSync,
   openSync,
+  readFileSync,
   renameSync,
   type Stats,
   statSync,
+  writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
@@ -53,6 +55,33 @@ export function replaceFile(file: string, name: string): void {
   } catch (cause) {
     throw fileSystemError('replace', name, cause);
   }
+}
+
+/** The text of a file; undefined if there is none. @throws ConfigurationError if this process may not read it */
+export function readFileIfPresent(path: string): string | undefined {
+  if (!isFilePresent(path)) return undefined;
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw fileSystemError('read', path, cause);
+  }
+}
+
+/**
+ * Writes a file that only this user may read. Whatever happens, it has its former content or `text`; when this returns, `text`, also after
+ * a power loss.
+ *
+ * @throws ConfigurationError if the file system fails
+ */
+export function writePrivateFile(name: string, text: string): void {
+  const file = `${name}.new`;
+  try {
+    writeFileSync(file, text, { mode: 0o600, flush: true });
+  } catch (cause) {
+    throw fileSystemError('write', file, cause);
+  }
+  replaceFile(file, name);
+  fsyncDirectorySync(dirname(name));
 }
 
 /**

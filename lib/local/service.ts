@@ -2,22 +2,27 @@
 
 import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
-import type { Runtime } from '../core/ports.ts';
-import type { Api } from '../settings/api-settings.ts';
-import { defaultApiKeyEnv, defaultVendor, needsSecret, sourceOf } from '../settings/settings.ts';
+import {
+  defaultApiKeyEnv,
+  defaultVendor,
+  needsSecret,
+  renewsSecret,
+  type ServiceSettings,
+  sourceOf,
+} from '../settings/settings.ts';
 import { fixedApiKey, problemOfSecret } from '../service/client/api-key.ts';
 import { describeNetwork, directNetwork, type NetworkSource } from '../service/network/network.ts';
 import { createLocalNetwork } from './network.ts';
-import type { LocalExport } from './settings.ts';
+import { createRenewedSecret } from './renewed-secret.ts';
+import type { LocalDirectory, LocalExport } from './settings.ts';
 
 /** A fixed seed, so that the simulator starts with the same reports every time. */
 const simulatedReports = { seed: 1, count: 250 };
 
-/** The service, with the API key from `env`. Connecting without a base URL starts a simulator. */
+/** The service, with the API key from `env`; in `out`, with its refresh token. Connecting without a base URL starts a simulator. */
 export function localService(
   { service, apiKeyEnv }: LocalExport,
-  env: NodeJS.ProcessEnv,
-  runtime: Runtime,
+  { out, env, runtime }: LocalDirectory,
 ): DeployedService {
   const { baseUrl, ...given } = service;
   // The simulator of the contract has an upper bound (docs/service-contract.md, "The simulator"), and a root element of its own.
@@ -27,7 +32,8 @@ export function localService(
   // The client takes long to load, and commands that only read do not need it.
   const clientOf = async (address: string, key: string, network: NetworkSource) => {
     const { serviceClient } = await import('../service/client/client.ts');
-    return serviceClient({ ...settings, baseUrl: address }, { apiKey: fixedApiKey(key), network, clock: runtime });
+    const apiKey = renewsSecret(settings) ? createRenewedSecret(out, key, runtime) : fixedApiKey(key);
+    return serviceClient({ ...settings, baseUrl: address }, { apiKey, network, clock: runtime });
   };
   if (baseUrl !== undefined) {
     const network = createLocalNetwork({ baseUrl, settings, env, now: runtime.now });
@@ -43,7 +49,7 @@ export function localService(
           () => undefined,
           ({ message }: Error) => message,
         );
-        const ofKey = problemOfVariable(apiKeyEnv, env, settings.api?.auth.kind);
+        const ofKey = problemOfVariable(apiKeyEnv, env, settings);
         const problems = [ofKey, unusable].filter((problem) => problem !== undefined);
         if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
         return await clientOf(baseUrl, env[apiKeyEnv] ?? '', network);
@@ -83,10 +89,11 @@ export function localService(
 export function problemOfVariable(
   variable: string,
   env: NodeJS.ProcessEnv,
-  kind: Api['auth']['kind'] = 'header',
+  service: Pick<ServiceSettings, 'api'> = {},
 ): string | undefined {
+  const { kind } = service.api?.auth ?? { kind: 'header' };
   if (kind === 'none') return undefined;
-  const problem = problemOfSecret(env[variable], kind);
+  const problem = problemOfSecret(env[variable], renewsSecret(service) ? 'refresh_token' : kind);
   const named = isNameOfVariable(variable) ? variable : `in apiKeyEnv (default ${defaultApiKeyEnv})`;
   return problem && `The environment variable ${named} ${problem}`;
 }

@@ -1,6 +1,7 @@
 /** The settings of an export that runs on this machine: the service, the export, and where to find the API key. */
 
 import type { Compression } from '../core/model.ts';
+import type { Runtime } from '../core/ports.ts';
 import type { settingsVersion } from '../settings/deployed-settings.ts';
 import type { ExportSettings, ServiceSettings } from '../settings/settings.ts';
 
@@ -13,6 +14,15 @@ export interface LocalExport {
   readonly apiKeyEnv: string;
   /** Of the pages of new runs. */
   readonly compression?: Compression | undefined;
+}
+
+export const defaultDirectory = './exports';
+
+/** This machine, and the directory that runs write to. */
+export interface LocalDirectory {
+  readonly out: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly runtime: Runtime;
 }
 
 /** The settings file of an export's last run, and the options of that run that later ones keep. */

@@ -3,6 +3,7 @@
 import { Writable } from 'node:stream';
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
+import { defaultDirectory } from '../local/settings.ts';
 import type { ExportTarget, Target, UnreadableExport } from '../target/target.ts';
 import { listNames, toPrintable } from '../core/sanitize.ts';
 import { assertNoProblems, selectionProblems } from './arguments.ts';
@@ -37,8 +38,6 @@ export interface Call extends CommandContext {
   readonly packageFolder: string;
 }
 
-export const defaultDirectory = './exports';
-
 /** Runs `action` unless there are problems, and resolves to the exit status. Reports every error. */
 export async function runCommand(call: Call, action: () => Promise<number>): Promise<number> {
   try {
@@ -61,7 +60,9 @@ export async function runOnTarget(
   { handlesInterruption = false }: { readonly handlesInterruption?: boolean } = {},
 ): Promise<number> {
   const { options, problems, signal } = call;
-  const given = (['out', 'stack', 'settings'] as const).filter((option) => options[option] !== undefined);
+  // With a settings file, a directory has the refresh tokens.
+  const targets = options.stack === undefined ? [] : (['out', 'stack', 'settings'] as const);
+  const given = targets.filter((option) => options[option] !== undefined);
   if (given.length > 1) problems.push(`${given.map((option) => `--${option}`).join(', ')}: use only one of them`);
   return await runCommand(call, async () => {
     await using target = await openTarget(call);
@@ -76,7 +77,7 @@ async function openTarget(call: Call): Promise<Target> {
   // Each of them takes long to load.
   if (settings !== undefined) {
     const { openSettings } = await import('./local-settings.ts');
-    return await openSettings(settings, { env, runtime: systemRuntime });
+    return await openSettings(settings, out, { env, runtime: systemRuntime });
   }
   if (stack === undefined) {
     const { openLocalDeployment } = await import('../local/directory.ts');

@@ -209,6 +209,8 @@ async function* checkService(
     key: `check that a key is set, and that the key is correct and may export (${keySource})`,
     service: 'check that the service can be reached from here; docs/runbook.md explains each error',
   };
+  // First: it may exchange the refresh token, and then its access token is used from here.
+  if (probeFromFunction !== undefined) yield ['function', await checkFunction(probeFromFunction.probe(since))];
   let check: keyof typeof remedies = 'network';
   try {
     const description = await service.describeNetwork();
@@ -227,7 +229,6 @@ async function* checkService(
     }
     yield [check, problem(error, remedies[check])];
   }
-  if (probeFromFunction !== undefined) yield ['function', await checkFunction(probeFromFunction.probe(since))];
 }
 
 async function checkFunction(probing: Promise<ProbeResult>): Promise<Outcome> {

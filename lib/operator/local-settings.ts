@@ -8,10 +8,10 @@ import { ExportError } from '../core/errors.ts';
 import { shellQuote } from '../core/sanitize.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import { describeLocalExport } from '../local/directory.ts';
-import type { LocalExport, SettingsSource } from '../local/settings.ts';
+import { defaultDirectory, type LocalDirectory, type LocalExport, type SettingsSource } from '../local/settings.ts';
 import { parseDeployment } from '../settings/deployment-settings.ts';
 import { isPem } from '../settings/network-settings.ts';
-import { defaultApiKeyEnv, type ServiceSettings } from '../settings/settings.ts';
+import { defaultApiKeyEnv, renewsSecret, type ServiceSettings } from '../settings/settings.ts';
 import type { SettingsDocument } from '../settings/settings-document.ts';
 import { type ExportTarget, type Target, unreadableExport } from '../target/target.ts';
 import { assertNoProblems, parseWholeNumber, selectionProblems } from './arguments.ts';
@@ -78,13 +78,24 @@ async function findExports(options: Options, problems: string[]): Promise<readon
 }
 
 /**
- * The exports of a settings file before anything has run: they have no state, and their service is used from this machine.
+ * The exports of a settings file before anything has run: they have no state, and their service is used from this machine. `out` is
+ * where their refresh tokens are.
  * @throws ConfigurationError with a line for every problem of the file
  */
-export async function openSettings(file: string, machine: Parameters<typeof describeLocalExport>[1]): Promise<Target> {
+export async function openSettings(
+  file: string,
+  out: string | undefined,
+  machine: Omit<LocalDirectory, 'out'>,
+): Promise<Target> {
   const problems: string[] = [];
   const exports = (await findExports({ settings: file }, problems)) ?? [];
   assertNoProblems(problems);
+  if (out !== undefined && !exports.some(({ settings }) => renewsSecret(settings.service))) {
+    const message =
+      '--settings: is for what has not run yet; leave out --out, which only exports with refresh tokens need';
+    throw new ExportError('ConfigurationError', message);
+  }
+  const directory = { ...machine, out: out ?? defaultDirectory };
   const names = exports.map(nameOf);
   const open = async (name: string): Promise<ExportTarget> => {
     const found = exports.find((each) => nameOf(each) === name);
@@ -92,7 +103,7 @@ export async function openSettings(file: string, machine: Parameters<typeof desc
     if (found === undefined || problem !== undefined) throw new ExportError('ConfigurationError', problem ?? '');
     const { settings } = found;
     return {
-      ...describeLocalExport(settings, machine),
+      ...describeLocalExport(settings, directory),
       settings: { file },
       // Nothing else is asked of an export without a state.
       log: { exportState: async () => undefined, async *boundedStates() {} } as unknown as ExportTarget['log'],

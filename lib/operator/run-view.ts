@@ -355,7 +355,15 @@ async function viewEnded(
   const count = isIntact ? header.slices?.length : undefined;
   return {
     ...view,
-    ...{ pages, reports, bytes, since, until, bounded, startedAt, completedAt, serviceStartedAt },
+    pages,
+    reports,
+    bytes,
+    since,
+    until,
+    bounded,
+    startedAt,
+    completedAt,
+    serviceStartedAt,
     state: isIntact ? 'completed' : 'damaged',
     manifest,
     slices: count === undefined ? null : { done: count, count, setAside: [] },

@@ -57,7 +57,7 @@ const tokenUrlSchema = checkedText((address) => httpsUrl(address, 'https://login
 
 const authKind = <Kind extends string>(kind: Kind) =>
   field(
-    'How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens.',
+    'How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens.',
     z.literal(kind),
   );
 const tokenUrl = field('Where tokens are requested.', tokenUrlSchema, {
@@ -94,9 +94,14 @@ const authSchema = oneKindOf(
       kind: authKind('oauth2'),
       tokenUrl,
       clientId: field('The ID of the client.', printable(500), { example: 'report-exporter' }),
+      grant: optionalField(
+        'What is exchanged for a token: the client secret, or a refresh token, which the exchange may replace. Without it, `client_credentials`.',
+        z.enum(['client_credentials', 'refresh_token'], 'must be client_credentials or refresh_token'),
+        { page: 'apis.md#refresh-tokens' },
+      ),
       clientAuthentication: optionalField(
-        'Whether the client ID and its secret are sent by HTTP Basic, or in the body. Without it, `basic`.',
-        z.enum(['basic', 'body'], 'must be basic or body'),
+        'Whether the client ID and its secret are sent by HTTP Basic, or in the body; `none` for a client that has no secret. Without it, `basic`.',
+        z.enum(['basic', 'body', 'none'], 'must be basic, body or none'),
       ),
       scope,
       parameters,
@@ -494,7 +499,12 @@ export function pathsOf({ next = {}, page = {} }: Pick<Valid<Api>, 'next' | 'pag
 }
 
 /** What is wrong with fields that are valid by themselves. */
-export function findContradictions({ request, next = {}, page = {} }: Valid<Api>): readonly SettingsProblem[] {
+export function findContradictions({
+  request,
+  auth = {},
+  next = {},
+  page = {},
+}: Valid<Api>): readonly SettingsProblem[] {
   const { from: place, at, end, rejected } = next;
   const { format: pageFormat, reports } = page;
   const to = typeof next.to === 'object' ? next.to : {};
@@ -508,6 +518,11 @@ export function findContradictions({ request, next = {}, page = {} }: Valid<Api>
   const needsReports = place === 'report' || isCounted;
   const isInside = place === 'body' && at !== undefined && isInReport(at, page);
   return findBroken([
+    [
+      ['auth', 'clientAuthentication'],
+      auth.clientAuthentication === 'none' && auth.grant !== 'refresh_token',
+      'must be basic or body: only a refresh token may be sent without a client secret',
+    ],
     [
       ['next', place === 'link' ? 'from' : 'to'],
       isUrl({ next }) && request?.method === 'POST',

@@ -29,6 +29,7 @@ import {
   findServiceProblems,
   isNotReserved,
   needsSecret,
+  renewsSecret,
   type ServiceSettings,
   serviceSettingsSchema,
 } from './settings.ts';
@@ -297,6 +298,15 @@ function findProblems(
       (index) => ['exports', index, 'name'],
     ),
     ...findSharedVariables(serviceNames.map((name) => [name, serviceOf(name)])),
+    ...findBroken(
+      serviceNames.map((name, index) => {
+        const secretOf = (each: string) => serviceOf(each).apiKeySecret?.existing;
+        const isShared = serviceNames.slice(0, index).some((other) => secretOf(other) === secretOf(name));
+        const message = 'is also that of another service, which would spend the same refresh token: each needs its own';
+        const isBroken = isShared && secretOf(name) !== undefined && renewsSecret(serviceOf(name));
+        return [['services', name, 'apiKeySecret', 'existing'], isBroken, message];
+      }),
+    ),
     ...serviceNames.flatMap((name) => {
       const service = serviceOf(name);
       const own = [...exports.entries()].filter(([index]) => assigned[index] === name);

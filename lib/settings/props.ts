@@ -176,7 +176,7 @@ export interface ServiceProps {
    * @see `docs/network.md#headers`
    */
   readonly userAgent?: string | undefined;
-  /** The secret on AWS with the API key; for `api.auth`, with `user:password`, the token or the client secret. */
+  /** The secret on AWS with the API key; for `api.auth`, with `user:password`, the token, the client secret or the JSON with a refresh token. */
   readonly apiKeySecret?: ApiKeySecretProps | undefined;
   /**
    * The environment variable with what `apiKeySecret` holds, for runs on this machine. Services of different vendors must each name theirs.
@@ -251,13 +251,13 @@ export type AuthProps = AuthNoneProps | AuthHeaderProps | AuthBasicProps | AuthB
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthNoneProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'none';
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthHeaderProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'header';
   /**
    * The name of the header.
@@ -275,19 +275,19 @@ export interface AuthHeaderProps {
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthBasicProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'basic';
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthBearerProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'bearer';
 }
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthOauth2Props {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'oauth2';
   /**
    * Where tokens are requested.
@@ -302,11 +302,18 @@ export interface AuthOauth2Props {
    */
   readonly clientId: string;
   /**
-   * Whether the client ID and its secret are sent by HTTP Basic, or in the body.
+   * What is exchanged for a token: the client secret, or a refresh token, which the exchange may replace.
+   *
+   * @default 'client_credentials'
+   * @see `docs/apis.md#refresh-tokens`
+   */
+  readonly grant?: 'client_credentials' | 'refresh_token' | undefined;
+  /**
+   * Whether the client ID and its secret are sent by HTTP Basic, or in the body; `none` for a client that has no secret.
    *
    * @default 'basic'
    */
-  readonly clientAuthentication?: 'basic' | 'body' | undefined;
+  readonly clientAuthentication?: 'basic' | 'body' | 'none' | undefined;
   /**
    * The scopes of the tokens, separated by spaces.
    *
@@ -324,7 +331,7 @@ export interface AuthOauth2Props {
 
 /** How requests are authenticated. The key itself is never in the settings. */
 export interface AuthJwtProps {
-  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, the client secret, for tokens (client credentials); `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
+  /** How requests are authenticated with the secret of the service: `header` sends it in a header of its own, `basic` as `user:password`, `bearer` as a token; `oauth2` exchanges it, a client secret or a refresh token, for tokens; `jwt` signs an assertion with it, a private key, and exchanges that for tokens. */
   readonly kind: 'jwt';
   /**
    * Where tokens are requested.
@@ -854,7 +861,7 @@ export interface TlsProps {
   readonly clientKeyPassphraseEnv?: string | undefined;
 }
 
-/** The secret on AWS with the API key; for `api.auth`, with `user:password`, the token or the client secret. */
+/** The secret on AWS with the API key; for `api.auth`, with `user:password`, the token, the client secret or the JSON with a refresh token. */
 export interface ApiKeySecretProps {
   /**
    * The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters.

@@ -107,7 +107,7 @@ const serviceFields = {
   ),
   ...networkFields,
   apiKeySecret: optionalField(
-    'The secret on AWS with the API key; for `api.auth`, with `user:password`, the token or the client secret.',
+    'The secret on AWS with the API key; for `api.auth`, with `user:password`, the token, the client secret or the JSON with a refresh token.',
     z.strictObject({
       existing: optionalField(
         'The name of an existing secret, or its complete ARN, which ends with a hyphen and six random characters. Without it, one is created.',
@@ -309,6 +309,10 @@ export type ExportSettings = z.infer<typeof exportSettingsSchema>;
 /** Whether requests to the service are authenticated: otherwise nothing needs its secret. */
 export const needsSecret = ({ api }: Pick<Valid<ServiceSettings>, 'api'>): boolean => api?.auth?.kind !== 'none';
 
+/** Whether the secret has a refresh token: a use may replace it, and the new one is stored. */
+export const renewsSecret = ({ api }: Pick<Valid<ServiceSettings>, 'api'>): boolean =>
+  api?.auth?.grant === 'refresh_token';
+
 /** What of a service decides which dates its requests can have. */
 interface DatedService {
   readonly api?: { readonly dates?: Api['dates']; readonly request?: object };
@@ -347,6 +351,11 @@ export function findServiceProblems(service: Valid<ServiceSettings>): readonly S
       isUnused('rootElement', format !== undefined && format !== 'xml', ` for pages in ${format}`),
       isUnused('apiKeySecret', !needsSecret(service), ': api.auth is none'),
       isUnused('apiKeyEnv', !needsSecret(service), ': api.auth is none'),
+      [
+        ['apiKeySecret', 'field'],
+        renewsSecret(service) && fieldsOf(service.apiKeySecret).field !== undefined,
+        'has no meaning with the grant refresh_token: the whole secret is its JSON',
+      ],
     ]),
   ];
 }

@@ -2,6 +2,7 @@
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { searchForSecrets } from '../support/secret-search.ts';
 import { aDirectory, jsonOf, runInProcess } from '../support/process/command-line.ts';
@@ -12,6 +13,13 @@ const passphrase = 'open sesame 1001';
 const password = 'pr0xy-p@ssword:42';
 const key = { REPORT_EXPORT_API_KEY: 'the-key-of-this-test' };
 const env = { ...key, KEY_PASSPHRASE: passphrase };
+
+/** The bytes of the state, and the saved settings: in a file of SQLite, a long value is cut. */
+async function stateIn(out: string): Promise<string> {
+  const file = join(out, 'state.sqlite');
+  using database = new DatabaseSync(file, { readOnly: true });
+  return `${await readFile(file, 'latin1')}${JSON.stringify(database.prepare('SELECT * FROM exports').all())}`;
+}
 
 /** The files of a client of the service, in a new directory, with a settings file that has these settings of the service. */
 async function aClient({ authority }: Pick<PrivateService, 'authority'>, service: object) {
@@ -61,7 +69,7 @@ describe('report-exporter local --settings', () => {
     expect(checked.stdout).toMatch(
       /✓ nightly network +through proxy http:.*; trusts Example Private CA \(until .*\); client certificate exporter \(until/,
     );
-    const state = await readFile(join(out, 'state.sqlite'), 'latin1');
+    const state = await stateIn(out);
     expect(state).toContain(join(directory, 'client.key'));
     expect(searchForSecrets({ state, ended, again, checked }, secrets)).toEqual([]);
   });
@@ -81,7 +89,7 @@ describe('report-exporter local --settings', () => {
     expect(failed.stderr).toMatch(/Proxy http:.* responded with 407 to CONNECT for page 1 .*rejected the credentials/);
     const problem = await runInProcess(['doctor', '--out', out], wrong);
     expect(problem.stdout).toMatch(/✗ nightly network +ConfigurationError: Proxy .* 407/);
-    const state = await readFile(join(out, 'state.sqlite'), 'latin1');
+    const state = await stateIn(out);
     const all = { ...secrets, wrong: 'wr0ng-p@ssword:43' };
     expect(searchForSecrets({ state, ended, checked, failed, problem }, all)).toEqual([]);
     // The service never received them either.

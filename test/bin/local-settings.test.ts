@@ -413,10 +413,13 @@ describe('report-exporter doctor --settings', () => {
       status: 0,
       stdout: expect.stringContaining(`0 problems, 0 warnings (settings file ${file})\n`),
     });
-    expect(await runInProcess(['doctor', '--settings', 'missing.json', '--out', out], env)).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining('--out, --settings: use only one of them'),
-    });
+    for (const [option, problem] of [
+      ['--out', 'leave out --out, which only exports with refresh tokens need'],
+      ['--stack', '--stack, --settings: use only one of them'],
+    ] as const) {
+      const refused = { status: 2, stderr: expect.stringContaining(problem) };
+      expect(await runInProcess(['doctor', '--settings', file, option, out], env)).toMatchObject(refused);
+    }
     expect(await runInProcess(['doctor', '--settings', 'missing.json'], env)).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('missing.json: does not exist'),

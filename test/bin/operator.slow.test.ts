@@ -175,7 +175,9 @@ describe('pages', () => {
     const ended = await runOn(out, 'pages', '--cat');
     expect(ended.status).toBe(1);
     expect(ended.stderr).toContain(`Error: PageConflictError: ${edited} `);
-    expect(ended.stderr).toContain(`. To check the whole run: npx report-exporter verify daily --run ${run} --out ${out}\n`);
+    expect(ended.stderr).toContain(
+      `. To check the whole run: npx report-exporter verify daily --run ${run} --out ${out}\n`,
+    );
   });
 
   it('prints nothing of a run that is not published', async () => {

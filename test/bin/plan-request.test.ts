@@ -154,10 +154,6 @@ describe('report-exporter plan --request', () => {
     expect(ended.stderr).toMatch(
       /settings\.json:1 services\.acme\.api\.next\.from: offsets and page numbers are described by/,
     );
-    expect(await runInProcess(['plan', '--settings', file, '--out', '.'])).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining('--out, --settings: use only one of them'),
-    });
   });
 
   it('names the secret that the authentication needs', async () => {

@@ -8,6 +8,7 @@ import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { StartExecutionCommand, type StartExecutionCommandInput } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
+import type { ApiKeySource } from '../../lib/service/client/api-key.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
 import {
@@ -21,9 +22,11 @@ import {
   stackName,
   stubAwsEnvironment,
 } from '../support/aws/mocked-stack.ts';
-import { aCompletion, anExportState, aRun, at } from '../support/builders.ts';
+import { aCompletion, anExportState, aRun, at, fetchPage } from '../support/builders.ts';
 import { type CommandResult, runInProcess } from '../support/process/command-line.ts';
+import { clientFor, pageRequest } from '../support/service/service-client.ts';
 import { someReports } from '../support/service/simulator-client.ts';
+import { apiWithTokens, describedWithTokens, startTokenServer } from '../support/service/token-server.ts';
 
 const names = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(2, '0')}`);
@@ -238,6 +241,35 @@ describe('doctor', () => {
     const { findings } = JSON.parse((await runOnStack('doctor', '--json')).stdout) as { findings: { check: string }[] };
     expect(findings.find(({ check }) => check === 'function')).toMatchObject(expected);
     expect(findings.find(({ check }) => check === 'key')).toMatchObject({ state: 'problem' });
+  });
+});
+
+describe('a stack with a refresh token', () => {
+  it('has its function renew the access token, which commands then use: they cannot store another refresh token', async () => {
+    await using server = await startTokenServer();
+    aws.restore();
+    const settings = { baseUrl: server.url, vendor: undefined, api: describedWithTokens(server.url) };
+    aws = mockStack({ services: [{ name: 'acme', exports: ['daily'], settings }] });
+    aws.dynamoDb.on(GetItemCommand).resolves({});
+    aws.s3.on(GetObjectCommand).rejects(awsError('NoSuchKey'));
+    aws.s3.on(ListObjectsV2Command).resolves({});
+    let secret = server.consent();
+    aws.secretsManager.on(GetSecretValueCommand).callsFake(() => ({ SecretString: secret }));
+    aws.lambda.on(InvokeCommand).callsFake(async () => {
+      const source = { get: async () => secret, refresh: async () => secret };
+      const update: ApiKeySource['update'] = async (change) => (secret = await change(secret, () => {}));
+      const api = apiWithTokens(server.url);
+      await using client = clientFor(server, { api, apiKey: { ...source, update } });
+      await fetchPage(client, pageRequest({ format: 'JSON' }));
+      return { Payload: payload({ reports: 1, latencyMs: 12, clockLeadMs: 0 }) };
+    });
+    const planned = await runOnStack('plan', 'daily', '--request');
+    expect(planned).toMatchObject({ status: 2, stderr: expect.stringContaining('Run doctor, whose function does') });
+    expect(server.exchanged).toEqual([]);
+    const { findings } = JSON.parse((await runOnStack('doctor', '--json')).stdout) as { findings: { check: string }[] };
+    expect(findings.find(({ check }) => check === 'service')).toMatchObject({ state: 'ok' });
+    expect(await runOnStack('plan', 'daily', '--request')).toMatchObject({ status: 0 });
+    expect(server.exchanged).toHaveLength(1);
   });
 });
 

@@ -193,6 +193,31 @@ describe('permissions', () => {
   });
 });
 
+describe('the permission to replace a refresh token', () => {
+  const api = {
+    request: { path: '/logs' },
+    auth: { kind: 'oauth2', tokenUrl: 'https://login.example/token', clientId: 'exporter', grant: 'refresh_token' },
+    next: { from: 'link' },
+    page: { format: 'json', reports: '/data/*' },
+  };
+  const isOfSecret = (line: string) => line.includes('secretsmanager');
+  const use = 'secretsmanager:GetSecretValue secretsmanager:PutSecretValue';
+  const withKey = grantKey('common', 'secretsmanager', 'kms:Decrypt kms:GenerateDataKey');
+
+  it.each<[string, object, string[]]>([
+    ['that is created', {}, grant('<ApiKey>', use)],
+    ['with a complete ARN', { apiKeySecret: { existing: proxySecret } }, grant(proxySecret, use)],
+    ['with a name', { apiKeySecret: { existing: 'reports/key' } }, grant(secretNamed('reports/key'), use)],
+    ['with a key', { kmsKeyArn: keyOf('common') }, [...grant('<ApiKey>', use), ...withKey]],
+  ])('is that of ExportPage, for the secret of the service only: %s', (_, settings, expected) => {
+    const { template } = deploy({ ...settings, service: { baseUrl: 'https://reports.example.com', api } });
+    expect(grantsOf(template, 'ExportPageRole').filter(isOfSecret)).toEqual(expected.sort());
+    for (const role of Object.keys(roles).filter((each) => each !== 'ExportPageRole')) {
+      expect(grantsOf(template, role).filter(isOfSecret)).toEqual([]);
+    }
+  });
+});
+
 describe('public access', () => {
   const { template } = deploy();
 

@@ -38,13 +38,13 @@ async function startLocalExport(
 }
 /** A clock that is fifty times as fast. */
 function aFastClock(): Runtime {
-  const { now, monotonicNow, sleep } = systemRuntime;
+  const { now, monotonicNow } = systemRuntime;
   const [begin, monotonicBegin] = [now(), monotonicNow()];
   return {
     ...systemRuntime,
     now: () => Math.floor(begin + 50 * (now() - begin)),
     monotonicNow: () => monotonicBegin + 50 * (monotonicNow() - monotonicBegin),
-    sleep: async (ms, signal) => await sleep(ms / 50, signal),
+    sleep: async (ms, signal) => await systemRuntime.sleep(ms / 50, signal),
   };
 }
 const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, runtime: systemRuntime });

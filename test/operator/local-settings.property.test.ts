@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { problemOfVariable } from '../../lib/local/service.ts';
+import type { ServiceSettings } from '../../lib/settings/settings.ts';
 import type { LocalExport } from '../../lib/local/settings.ts';
 import { readAgain, readExports } from '../../lib/operator/local-settings.ts';
 import type { Options } from '../../lib/operator/option-table.ts';
@@ -156,8 +157,10 @@ describe('a problem with a secret', () => {
     ['basic', 'user and password, as user:password'],
     ['bearer', 'token'],
     ['oauth2', 'client secret'],
-  ] as const)('says what %s authentication needs', (kind, secret) => {
-    expect(problemOfVariable('KEY', {}, kind)).toContain(`set it to the service's ${secret}`);
+    ['oauth2', 'client secret and refresh token, as JSON', 'refresh_token'],
+  ])('says what %s authentication needs', (kind, secret, grant?: string) => {
+    const service = { api: { auth: { kind, grant } } } as Pick<ServiceSettings, 'api'>;
+    expect(problemOfVariable('KEY', {}, service)).toContain(`set it to the service's ${secret}`);
   });
 
   it.each(['AKIAIOSFODNN7EXAMPLE', 'QWERTZUIOPASDFGHJKLY', '4F9A_77C2', 'SK_9F8A7B6C5D', 'sk_live_4242'])(

@@ -5,13 +5,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../lib/core/model.ts';
-import { fixedApiKey } from '../../lib/service/client/api-key.ts';
 import type { Api } from '../../lib/settings/api-settings.ts';
 import { parseDeployment } from '../../lib/settings/deployment-settings.ts';
 import { fileDocument } from '../../lib/settings/settings-document.ts';
 import { exportDefinition } from '../../lib/settings/settings.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
-import { clientFor } from '../support/service/service-client.ts';
+import { clientFor, secretOf } from '../support/service/service-client.ts';
 import { startSimulator } from '../support/service/simulator.ts';
 import { fetchPage } from '../support/builders.ts';
 
@@ -59,7 +58,7 @@ describe('a description in the docs', () => {
         ...settings,
         baseUrl: simulator.baseUrl,
         api: reached,
-        apiKey: fixedApiKey(api?.auth.kind === 'jwt' ? privateKey : apiKey),
+        apiKey: secretOf(api, api?.auth.kind === 'jwt' ? privateKey : apiKey),
       },
     );
     const { request } = exportDefinition(settingsOfExport, 'simulator', settings);

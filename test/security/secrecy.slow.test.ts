@@ -8,6 +8,7 @@
  */
 
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
 import { join, relative } from 'node:path';
 import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
 import { describe, expect, it } from 'vitest';
@@ -23,6 +24,12 @@ import {
 } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { startSimulator } from '../support/service/simulator.ts';
+import {
+  clientSecret,
+  describedWithTokens,
+  startTokenServer,
+  type TokenServer,
+} from '../support/service/token-server.ts';
 import { captureOutput, deployedFunctions } from '../support/aws/deployed-functions.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { type ExecutionResult, execute, type Functions } from '../support/export/function-machine.ts';
@@ -258,17 +265,17 @@ describe('a run on AWS', () => {
   });
 });
 
-describe('a run on this machine', () => {
-  async function filesIn(directory: string): Promise<Record<string, unknown>> {
-    const names = await readdir(directory, { recursive: true, withFileTypes: true });
-    const files = names.filter((entry) => entry.isFile() && !entry.name.endsWith('.xml'));
-    const read = files.map(async ({ parentPath, name }) => [
-      relative(directory, join(parentPath, name)),
-      await readFile(join(parentPath, name)),
-    ]);
-    return Object.fromEntries(await Promise.all(read));
-  }
+async function filesIn(directory: string): Promise<Record<string, unknown>> {
+  const names = await readdir(directory, { recursive: true, withFileTypes: true });
+  const files = names.filter((entry) => entry.isFile() && !entry.name.endsWith('.xml'));
+  const read = files.map(async ({ parentPath, name }) => [
+    relative(directory, join(parentPath, name)),
+    await readFile(join(parentPath, name)),
+  ]);
+  return Object.fromEntries(await Promise.all(read));
+}
 
+describe('a run on this machine', () => {
   it('reveals nothing of the key, whatever the command and its options are', async () => {
     await using out = await temporaryDirectory();
     await using service = await startEchoingService();
@@ -307,6 +314,84 @@ describe('a run on this machine', () => {
     }
     expect(JSON.stringify(outputs['doctor, a body of 401'])).toContain('problem');
     expect(searchForSecrets({ ...outputs, printed: output.text(), ...(await filesIn(out.path)) }, secrets)).toEqual([]);
+  });
+});
+
+describe('refresh tokens', () => {
+  /** All tokens that the server, which quotes them in its errors, has issued. */
+  const secretsOf = (server: TokenServer) =>
+    Object.fromEntries([clientSecret, ...server.issued(), ...server.exchanged].map((token) => [token, token]));
+  const settingsWith = ({ url }: TokenServer) => ({
+    service: { baseUrl: url, api: describedWithTokens(url) },
+    exports: [{ name: 'reports', maxInlineWait: 'PT0S' }],
+  });
+  const outage = (response: ServerResponse, form: URLSearchParams) =>
+    response.writeHead(500, { 'content-type': 'text/plain' }).end(`${form.toString()} failed`);
+
+  it('are revealed by no run on AWS, whatever the authorization server repeats', async () => {
+    await using server = await startTokenServer({ pages: 5, lifeSeconds: 0 });
+    await using aws = await startLocalAws();
+    const thrown: unknown[] = [];
+    const settings = settingsWith(server);
+    const deployment = { aws, thrown, functions: deployedFunctions(aws, settings) } as unknown as Deployment;
+    const results: ExecutionResult[] = [];
+    const run = async (name: string) => {
+      const result = await execute(deployment.functions, { name });
+      results.push(result);
+      return [result.status, result.error];
+    };
+    aws.secrets.set(
+      'reports/api-key',
+      JSON.stringify({ client_secret: 'wrong', ...JSON.parse(server.consent()), note: 1 }),
+    );
+    server.options.respond = outage;
+    expect(await run('outage')).toEqual(['failed', 'ServiceUnavailableError']);
+    server.options.respond = undefined;
+    aws.secrets.set('reports/api-key', '{"client_secret":"0123456789","refresh_token":"never-issued-0123456789"}');
+    expect(await run('revoked')).toEqual(['failed', 'ConfigurationError']);
+    aws.secrets.set('reports/api-key', server.consent());
+    expect(await run('completed')).toEqual(['succeeded', undefined]);
+    expect(server.reused).toEqual([]);
+    const everything = await everythingVisible(deployment, results);
+    expect(searchForSecrets(everything, { ...secretsOf(server), other: 'never-issued-0123456789' })).toEqual([]);
+  });
+
+  it('are revealed by no run on this machine, except in the file that has them', async () => {
+    await using server = await startTokenServer({ pages: 3, lifeSeconds: 0 });
+    await using out = await temporaryDirectory();
+    const { service, exports } = settingsWith(server);
+    const file = join(out.path, 'settings.json');
+    await writeFile(file, JSON.stringify({ services: { acme: service }, exports: [{ name: exports[0]?.name }] }));
+    const outputs: Record<string, CommandResult> = {};
+    const run = async (words: readonly string[], secret: string) => {
+      const ended = await runInProcess([...words, '--json'], { REPORT_EXPORT_API_KEY: secret });
+      outputs[`${words[0]} ${Object.keys(outputs).length}`] = ended;
+      return ended.status;
+    };
+    const consent = server.consent();
+    const local = ['local', '--settings', file, '--out', out.path, '--max-attempts', '1'];
+    server.options.respond = outage;
+    expect(await run(local, consent)).toBe(1);
+    server.options.respond = undefined;
+    expect(await run(local, '{"refresh_token":""}')).toBe(2);
+    expect(await run(['plan', '--request', ...local.slice(1, 5)], consent)).toBe(0);
+    expect(await run(local, consent)).toBe(0);
+    for (const command of ['status', 'pages', 'runs', 'verify', 'doctor', 'plan']) {
+      expect(await run([command, 'reports', '--out', out.path], consent)).toBe(0);
+    }
+    expect(await run(['report', 'reports', '--out', out.path, '--to', join(out.path, 'report.html')], consent)).toBe(0);
+    server.expire();
+    const revoked = JSON.stringify({ ...JSON.parse(consent), refresh_token: server.exchanged[2] });
+    expect(await run(['doctor', 'reports', '--out', out.path], revoked)).toBe(1);
+    expect(server.reused).toContain(server.exchanged[2]);
+
+    const files = Object.entries(await filesIn(out.path));
+    const [tokens, others] = [true, false].map((isToken) =>
+      Object.fromEntries(files.filter(([name]) => name.startsWith('.tokens/') === isToken)),
+    );
+    expect(searchForSecrets(tokens ?? {}, secretsOf(server))).not.toEqual([]);
+    expect(searchForSecrets(tokens ?? {}, { clientSecret })).toEqual([]);
+    expect(searchForSecrets({ ...outputs, printed: output.text(), ...others }, secretsOf(server))).toEqual([]);
   });
 });
 

@@ -198,6 +198,8 @@ describe('a description', () => {
   const query = (parameters: object) => request({ query: parameters });
   const inBody = (sent: unknown) => ({ ...base, request: { ...post, body: sent } });
   const auth = (parts: object) => ({ ...base, auth: parts });
+  const oauth2 = (parts: object) =>
+    auth({ kind: 'oauth2', clientId: 'a', tokenUrl: 'https://login.example.com/token', ...parts });
   const next = (parts: object) => ({ ...base, next: { ...body, ...parts } });
   const page = (parts: object) => ({ ...base, page: { ...json, ...parts } });
   const inXml = (parts: object, of: object = {}) => ({
@@ -283,6 +285,12 @@ describe('a description', () => {
       'auth.tokenUrl: must not contain a user',
       auth({ kind: 'oauth2', clientId: 'a', tokenUrl: 'https://a:b@a.example/' }),
     ],
+    ['auth.grant: must be client_credentials or refresh_token', oauth2({ grant: 'authorization_code' })],
+    ['auth.grant: has no meaning for bearer', auth({ kind: 'bearer', grant: 'refresh_token' })],
+    ['auth.clientAuthentication: must be basic, body or none', oauth2({ clientAuthentication: 'jwt' })],
+    ['auth.clientAuthentication: must be basic or body', oauth2({ clientAuthentication: 'none' })],
+    ['auth.refresh_token: unknown field; a secret does not belong', oauth2({ refresh_token: 'x' })],
+    ['auth.parameters.refresh_token: must not be set: it is a secret', oauth2({ parameters: { refresh_token: 'x' } })],
     ['request: must have {since} beside {until}', query({ a: '{until}' })],
     ['request.query.a: {from} is unknown; there are {since}', query({ a: '{from}' })],
     ...['{ since }', `$${'{since}'}`, '{{until}}', '{filter.a b}', '{filter.ü}'].map((text): [string, unknown] => [

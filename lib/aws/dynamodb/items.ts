@@ -23,8 +23,14 @@ const keyOf = (pk: string, sk: string): ItemKey => ({ pk: { S: pk }, sk: { S: sk
 /** Neither name contains a slash. */
 export const partitionOf = (service: string, exportName: string): string => `${service}/${exportName}`;
 
+/** What the slots of a service are for: pages, or changes of its secret. */
+export type SlotsOf = 'slots' | 'secret';
+
 /** The state of the service's slots. No export has this name. */
-export const slotsKey = (service: string): ItemKey => keyOf(`${service}/#slots`, 'state');
+export const slotsKey = (service: string, of: SlotsOf = 'slots'): ItemKey => keyOf(`${service}/#${of}`, 'state');
+
+/** Has the digest of the secret that was replaced last. */
+export const replacedSecretKey = (service: string): ItemKey => keyOf(`${service}/#secret`, 'replaced');
 
 /** Of the state of an export, or of a bounded run: what follows the slash in its name is in the sort key. */
 export function stateKey(service: string, stateName: string): ItemKey {
@@ -74,8 +80,8 @@ export const toStateItem = (service: string, state: ExportState): KeyedItem => (
 });
 
 /** Without the token of its write. */
-export const toSlotsItem = (service: string, { version, ...slots }: SlotState): KeyedItem => ({
-  ...slotsKey(service),
+export const toSlotsItem = (key: ItemKey, { version, ...slots }: SlotState): KeyedItem => ({
+  ...key,
   ...toAttributes({ json: JSON.stringify(slots) }),
   version: { N: String(version) },
 });
@@ -87,7 +93,7 @@ export const toEntryItem = (service: string, entry: PageEntry, expiresAt: number
   expiresAt: { N: String(expiresAt) },
 });
 
-const toAttributes = ({ json, checksum }: { readonly json: string; readonly checksum?: string }): Item => ({
+export const toAttributes = ({ json, checksum }: { readonly json: string; readonly checksum?: string }): Item => ({
   record: { S: json },
   ...(checksum !== undefined && { checksum: { S: checksum } }),
 });

@@ -12,7 +12,7 @@ import * as z from 'zod/mini';
 import type { Runtime } from '../../core/ports.ts';
 import type { SlotStore } from '../../core/slots/page-slots.ts';
 import { conditionalWrites } from './conditional-writes.ts';
-import { type Item, recordIn, slotsKey, toSlotsItem } from './items.ts';
+import { type Item, recordIn, slotsKey, type SlotsOf, toSlotsItem } from './items.ts';
 
 const slotsSchema = z.object({
   holders: z.array(z.object({ id: z.string(), expiresAt: z.int() })),
@@ -21,18 +21,21 @@ const slotsSchema = z.object({
 /** Needs dynamodb:GetItem and dynamodb:PutItem on the table. */
 export function createDynamoSlotStore({
   service,
+  of,
   ...options
 }: {
   readonly client: DynamoDBClient;
   /** An existing table with the string keys `pk` and `sk`. */
   readonly table: string;
   readonly service: string;
+  readonly of?: SlotsOf;
   readonly runtime: Pick<Runtime, 'randomHex'>;
 }): SlotStore {
   const { get, replace } = conditionalWrites(options);
+  const key = slotsKey(service, of);
   return {
     async read() {
-      const item = await get(slotsKey(service));
+      const item = await get(key);
       const version = item && versionOf(item);
       if (item === undefined || version === undefined) return undefined;
       try {
@@ -43,7 +46,7 @@ export function createDynamoSlotStore({
     },
 
     async replace(state) {
-      const item = toSlotsItem(service, state);
+      const item = toSlotsItem(key, state);
       const { written, existing } = await replace(item);
       const isDamaged = state.version === 1 && existing !== undefined && versionOf(existing) === undefined;
       return isDamaged ? (await replace(item, true)).written : written;

@@ -3,7 +3,8 @@
 import { resolve } from 'node:path';
 import { systemRuntime } from '../../core/clock.ts';
 import { openLocalDeployment } from '../../local/directory.ts';
-import { type Call, defaultDirectory, runCommand } from '../context.ts';
+import { defaultDirectory } from '../../local/settings.ts';
+import { type Call, runCommand } from '../context.ts';
 import type { Options } from '../option-table.ts';
 import { optionOf, readExports } from '../local-settings.ts';
 import { sanitizeArgument } from '../arguments.ts';

@@ -6,8 +6,47 @@ import { ExportError } from '../../core/errors.ts';
 export interface ApiKeySource {
   /** The last known key. Called before every request, so it must be cheap. */
   get(): Promise<string>;
-  /** The current key, read from its origin. The same as before if it was not rotated. */
-  refresh(): Promise<string>;
+  /** The current key, read from its origin. The same as before if it was not rotated. `rejected` is the one that the service rejected. */
+  refresh(rejected?: string): Promise<string>;
+  /**
+   * For a secret that its use replaces. `change` gets the newest one while no other process changes it, and resolves to what takes its place,
+   * which is stored durably before `update` resolves to it. `assertMaySend` throws once another process may have begun a change. Absent:
+   * it cannot be stored from here.
+   */
+  readonly update?: (change: (newest: string, assertMaySend: () => void) => Promise<string>) => Promise<string>;
+}
+
+/** The secret with a refresh token. A person stores the first two fields; the others are those of the token response. */
+export interface TokenDocument {
+  readonly client_secret?: string;
+  readonly refresh_token?: string;
+  readonly access_token?: string;
+  /** In seconds. Some servers write it as text. With 0, a token is used once. */
+  readonly expires_in?: number | string | null;
+  /** In seconds since the epoch. */
+  readonly expires_at?: number;
+}
+
+/** @throws ConfigurationError, without any of the secret, if it has no refresh token */
+export function parseTokenDocument(secret: string): TokenDocument & { readonly refresh_token: string } {
+  const problem = problemOfSecret(secret, 'refresh_token');
+  if (problem === undefined) return JSON.parse(secret) as ReturnType<typeof parseTokenDocument>;
+  throw new ExportError('ConfigurationError', `The secret ${problem}. Store it, and start again`);
+}
+
+function isTokenDocument(secret: string): boolean {
+  try {
+    const {
+      client_secret: clientSecret,
+      access_token: accessToken,
+      refresh_token: token,
+    } = JSON.parse(secret) as TokenDocument;
+    const isText = (part = ' ') => typeof part === 'string' && /^[\x20-\x7e]+$/.test(part);
+    return token !== undefined && [clientSecret, accessToken, token].every((part) => isText(part));
+  } catch {
+    // The parser's error would quote the secret.
+    return false;
+  }
 }
 
 /** A key that does not change during the life of the process. */
@@ -42,6 +81,11 @@ const secrets = {
     pattern: /-----BEGIN PRIVATE KEY-----/,
     other: 'no private key in PEM form: -----BEGIN PRIVATE KEY-----',
   },
+  refresh_token: {
+    name: 'client secret and refresh token, as JSON',
+    pattern: { test: isTokenDocument },
+    other: 'no refresh token: {"client_secret": "…", "refresh_token": "…"}',
+  },
 };
 
 /** Why a secret cannot be used, without showing any of it; undefined if it can be. */
@@ -51,8 +95,8 @@ export function problemOfSecret(secret: string | undefined, kind: keyof typeof s
   return pattern.test(secret) ? undefined : `contains ${other}`;
 }
 
-/** A rotation involves two keys. The limit is for sources that return a different key for each request. */
-const maxRecentKeys = 5;
+/** A rotation involves two keys, and that of a refresh token five. The limit is for sources that return a different key for each request. */
+const maxRecentKeys = 10;
 
 /** The last keys that were sent, to be recognized in messages: a service may echo an old key long after its rotation. */
 export interface RecentKeys {

@@ -4,7 +4,13 @@ import { ExportError } from '../../core/errors.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { Api } from '../../settings/api-settings.ts';
 import { commonHeaders, type HeaderSettings } from '../../settings/network-settings.ts';
-import { type ApiKeySource, assertValidApiKey, type RecentKeys } from './api-key.ts';
+import {
+  type ApiKeySource,
+  assertValidApiKey,
+  parseTokenDocument,
+  type RecentKeys,
+  type TokenDocument,
+} from './api-key.ts';
 import { contractError } from './errors.ts';
 import { createExchanges, type Exchange, type ExchangeOptions, type Response } from './exchange.ts';
 import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
@@ -52,18 +58,15 @@ export const shownCredentials = (auth: Auth, source: string): Headers =>
 export const partsOfSecret = ({ kind }: Auth, secret: string): readonly string[] =>
   kind === 'none' ? [] : kind === 'basic' ? [secret, secret.slice(secret.indexOf(':') + 1)] : [secret];
 
-interface TokenResponse {
-  readonly access_token: string;
-  readonly token_type: string;
-  /** In seconds. Some servers write it as text. With 0, a token is used once. */
-  readonly expires_in?: number | string | null;
-}
+type TokenResponse = TokenDocument & { readonly access_token: string; readonly token_type: string };
 
-function isToken(value: unknown): value is TokenResponse {
+function isTokenResponse(value: unknown): value is TokenResponse {
   if (typeof value !== 'object' || value === null) return false;
-  const { access_token: token, token_type: type, expires_in: seconds } = value as Partial<TokenResponse>;
-  const isHeaderValue = typeof token === 'string' && /^[\x21-\x7e]+$/.test(token);
-  return isHeaderValue && /^bearer$/i.test(String(type)) && /^\d+(\.\d+)?$/.test(String(seconds ?? 0));
+  const { access_token, token_type, expires_in, refresh_token } = value as Partial<TokenResponse>;
+  const isHeaderValue = typeof access_token === 'string' && /^[\x21-\x7e]+$/.test(access_token);
+  const isText = typeof (refresh_token ?? '') === 'string' && /^[\x20-\x7e]*$/.test(refresh_token ?? '');
+  const isNumber = /^\d+(\.\d+)?$/.test(String(expires_in ?? 0));
+  return isHeaderValue && isText && isNumber && /^bearer$/i.test(String(token_type));
 }
 
 /** So long before it expires, a token is replaced; of a token that lives for less than four minutes, a quarter of its life. */
@@ -89,11 +92,20 @@ const grants: {
    *
    *     POST /oauth2/token with grant_type=client_credentials&scope=reports.read
    *     {"access_token": "eyJh…", "token_type": "Bearer", "expires_in": 3600}
+   *
+   * Section 6, refresh tokens: grant_type=refresh_token&refresh_token=8xLO…, to which the response may have the successor.
    */
-  oauth2({ clientId, clientAuthentication, scope }, secret) {
-    const form = { grant_type: 'client_credentials', ...(scope !== undefined && { scope }) };
-    if (clientAuthentication === 'body') return { form: { ...form, client_id: clientId, client_secret: secret } };
-    const client = [clientId, secret].map(formEncoded).join(':');
+  oauth2({ clientId, clientAuthentication, scope, grant = 'client_credentials' }, secret) {
+    const { client_secret: clientSecret = '', refresh_token: refreshToken } =
+      grant === 'refresh_token' ? parseTokenDocument(secret) : { client_secret: secret };
+    const form = {
+      grant_type: grant,
+      ...(scope !== undefined && { scope }),
+      ...(refreshToken !== undefined && { refresh_token: refreshToken }),
+    };
+    if (clientAuthentication === 'none') return { form: { ...form, client_id: clientId } };
+    if (clientAuthentication === 'body') return { form: { ...form, client_id: clientId, client_secret: clientSecret } };
+    const client = [clientId, clientSecret].map(formEncoded).join(':');
     return { form, headers: { authorization: `Basic ${Buffer.from(client).toString('base64')}` } };
   },
   /** RFC 7523, section 2.1: `grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=eyJh…`, signed with the secret. */
@@ -121,44 +133,100 @@ const assertionSeconds = 180;
 /** In an environment variable and in JSON, line breaks are often written as `\n`. */
 const pemOf = (secret: string): string => secret.replaceAll(String.raw`\n`, '\n');
 
+/** The time for an exchange of a refresh token, for which other processes wait. */
+const maxRefreshMs = 30_000;
+
+interface Token {
+  readonly value: string;
+  /** In milliseconds since the epoch. */
+  readonly replacedAt: number;
+}
+
+/** The access token in a document. Without an end, it is used until the service rejects it. */
+function tokenIn({ access_token: value = '', expires_in: seconds, expires_at: end }: TokenDocument): Token {
+  const lifeMs = Number(seconds ?? Number.POSITIVE_INFINITY) * 1_000;
+  return {
+    value,
+    replacedAt: end === undefined ? Number.POSITIVE_INFINITY : end * 1_000 - Math.min(marginMs, lifeMs / 4),
+  };
+}
+
 /**
  * The access token as the key of requests. The secret is exchanged for it, as `grants` says.
  *
- * It lives in memory only, is shared by all requests of a client, and is replaced before it expires. `refresh` reads the client secret
- * again, and requests another token. At most one token is requested at a time.
+ * It is shared by all requests of a client, and is replaced before it expires. `refresh` reads the secret again, and requests another
+ * token. At most one token is requested at a time. It lives in memory only, unless the secret is a refresh token: then it is stored
+ * with that, for other processes, and before it is used.
  * @throws what `ReportService.fetch` throws; ConfigurationError if the server rejects the client
  */
 export function createTokenSource(
   auth: TokenAuth,
-  clientSecret: ApiKeySource,
+  source: ApiKeySource,
   connection: ExchangeOptions & { readonly recentKeys: RecentKeys; readonly userAgent: HeaderSettings['userAgent'] },
 ): ApiKeySource & { destroy(): Promise<void> } {
-  const { clock, recentKeys, userAgent } = connection;
+  const { clock, recentKeys, userAgent, timeouts } = connection;
   const base = new URL(auth.tokenUrl);
   const server = { name: `Authorization server ${base.origin}`, base, setting: 'auth.tokenUrl' };
-  const exchanges = createExchanges(server, connection);
-  let token: { readonly value: string; readonly replacedAt: number } | undefined;
+  const isRenewed = auth.kind === 'oauth2' && auth.grant === 'refresh_token';
+  const totalTimeout = isRenewed ? Math.min(timeouts.totalTimeout, maxRefreshMs) : timeouts.totalTimeout;
+  const exchanges = createExchanges(server, { ...connection, timeouts: { ...timeouts, totalTimeout } });
+  const credentials = auth.kind === 'jwt' ? 'private key' : isRenewed ? 'refresh token' : 'client secret';
+  let token: Token | undefined;
   let pending: Promise<string> | undefined;
 
+  const isUsable = (known: Token, rejected?: string): boolean =>
+    known.value !== '' && known.value !== rejected && clock.now() < known.replacedAt;
+
   /** The result of the request that is under way, or of a new one. */
-  const once = (request: () => Promise<string>): Promise<string> => {
-    pending ??= request().finally(() => {
-      pending = undefined;
-    });
+  const once = (request: () => Promise<Token>): Promise<string> => {
+    pending ??= request()
+      .then((received) => (token = received).value)
+      .finally(() => {
+        pending = undefined;
+      });
     return pending;
   };
 
-  async function requestToken(): Promise<string> {
+  async function requestToken(rejected?: string): Promise<Token> {
+    if (!isRenewed) return tokenIn(await exchangeSecret(await source.get()));
+    if (rejected === undefined || source.update === undefined) {
+      const stored = tokenIn(readDocument(await source.get()));
+      if (isUsable(stored, rejected)) return stored;
+    }
+    if (source.update === undefined) {
+      const message =
+        'No access token is stored that is valid, and this command cannot store another refresh token. Run doctor, whose function does, and ' +
+        'repeat the command';
+      throw new ExportError('ConfigurationError', message);
+    }
+    const renewed = await source.update(async (newest, assertMaySend) => {
+      // Another process may have replaced it.
+      if (isUsable(tokenIn(readDocument(newest)), rejected)) return newest;
+      return JSON.stringify(await exchangeSecret(newest, assertMaySend));
+    });
+    return tokenIn(parseTokenDocument(renewed));
+  }
+
+  function readDocument(secret: string): TokenDocument {
+    const document = parseTokenDocument(secret);
+    for (const part of [document.client_secret, document.access_token, document.refresh_token]) {
+      if (part !== undefined) recentKeys.add(part);
+    }
+    return document;
+  }
+
+  /** What the server returns for the secret, or for the newest one if it rejects that; with the fields of a document that it leaves out. */
+  async function exchangeSecret(first: string, assertMaySend?: () => void): Promise<TokenDocument> {
     using exchange = exchanges.begin('an access token');
-    const secret = await clientSecret.get();
-    let response = await send(exchange, secret);
+    let secret = first;
+    let response = await send(exchange, secret, assertMaySend);
     if (isRejected(response)) {
-      const refreshed = await clientSecret.refresh();
-      if (refreshed !== secret) response = await send(exchange, refreshed);
+      const refreshed = await source.refresh();
+      if (refreshed !== secret) response = await send(exchange, (secret = refreshed), assertMaySend);
     }
     if (!isSuccess(response.statusCode)) {
       throw await statusError(exchange.context, response, clock, {
-        credentials: auth.kind === 'jwt' ? 'private key' : 'client secret',
+        credentials,
         sentCursor: false,
         method: 'POST',
         path: base.pathname,
@@ -166,46 +234,60 @@ export function createTokenSource(
       });
     }
     const received = await readJson(exchange, response);
-    if (!isToken(received)) {
+    if (!isTokenResponse(received)) {
       throw contractError(exchange.context, 'the response is not a bearer token (RFC 6749, section 5.1)');
     }
-    const { access_token: value, expires_in: seconds } = received;
-    recentKeys.add(value);
-    const lifeMs = seconds === undefined || seconds === null ? Number.POSITIVE_INFINITY : Number(seconds) * 1_000;
-    const requestedAt = epochMsOf(response.timing.requestedAt);
-    token = { value, replacedAt: requestedAt + lifeMs - Math.min(marginMs, lifeMs / 4) };
-    return value;
+    const { access_token, expires_in } = received;
+    recentKeys.add(access_token);
+    const requestedAt = Math.floor(epochMsOf(response.timing.requestedAt) / 1_000);
+    const expires_at = expires_in === undefined || expires_in === null ? undefined : requestedAt + Number(expires_in);
+    const renewed = { access_token, expires_in, expires_at };
+    if (!isRenewed) return renewed;
+    const document = parseTokenDocument(secret);
+    const refresh_token = received.refresh_token || document.refresh_token;
+    recentKeys.add(refresh_token);
+    return { ...document, ...renewed, refresh_token };
   }
 
-  async function send(exchange: Exchange, secret: string): Promise<Response> {
-    if (auth.kind === 'oauth2') assertValidApiKey(secret);
-    recentKeys.add(secret);
+  async function send(exchange: Exchange, secret: string, assertMaySend?: () => void): Promise<Response> {
+    if (isRenewed) readDocument(secret);
+    else recentKeys.add(secret);
+    if (auth.kind === 'oauth2' && !isRenewed) assertValidApiKey(secret);
     const grant = grants[auth.kind] as (auth: TokenAuth, secret: string, now: number) => Promise<TokenRequest>;
     const { form, headers } = await grant(auth, secret, clock.now());
     if (form.assertion !== undefined) recentKeys.add(form.assertion);
     const body = new URLSearchParams({ ...form, ...auth.parameters }).toString();
-    return await exchange.send(() => ({
-      method: 'POST',
-      path: `${base.pathname}${base.search}`,
-      headers: {
-        ...commonHeaders({ userAgent }),
-        accept: 'application/json',
-        'accept-encoding': 'identity',
-        'content-type': 'application/x-www-form-urlencoded',
-        ...headers,
-      },
-      body,
-    }));
+    return await exchange.send(() => {
+      assertMaySend?.();
+      return {
+        method: 'POST',
+        path: `${base.pathname}${base.search}`,
+        headers: {
+          ...commonHeaders({ userAgent }),
+          accept: 'application/json',
+          'accept-encoding': 'identity',
+          'content-type': 'application/x-www-form-urlencoded',
+          ...headers,
+        },
+        body,
+      };
+    });
   }
 
   return {
-    get: async () => (token !== undefined && clock.now() < token.replacedAt ? token.value : await once(requestToken)),
-    refresh: () =>
-      once(async () => {
-        await clientSecret.refresh();
-        return await requestToken();
-      }),
-    destroy: () => exchanges.destroy(),
+    get: async () => (token !== undefined && isUsable(token) ? token.value : await once(() => requestToken())),
+    refresh: async (rejected) => {
+      // Another request may have replaced it.
+      if (isRenewed && token !== undefined && isUsable(token, rejected)) return token.value;
+      return await once(async () => {
+        if (!isRenewed) await source.refresh();
+        return await requestToken(rejected);
+      });
+    },
+    async destroy() {
+      if (isRenewed) await pending?.catch(() => {});
+      await exchanges.destroy();
+    },
   };
 }
 

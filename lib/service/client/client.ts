@@ -121,13 +121,15 @@ export function serviceClient(
       });
     const readKey = async (read: () => Promise<string>): Promise<string> => {
       if (auth.kind === 'none') return '';
-      const key = await exchange.within(read);
+      // A refresh token that is being exchanged is stored before this request may end, and the process with it.
+      const key = await (apiKey.update === undefined ? exchange.within(read) : read());
       assertValidApiKey(key);
       return key;
     };
-    const response = await send(await readKey(() => keys.get()));
+    const key = await readKey(() => keys.get());
+    const response = await send(key);
     if (!isKeyRejected(response.statusCode)) return response;
-    const refreshedKey = await readKey(() => keys.refresh());
+    const refreshedKey = await readKey(() => keys.refresh(key));
     const isRefreshed = await exchange.refreshNetwork();
     return isRefreshed || !triedKeys.has(refreshedKey) ? await send(refreshedKey) : response;
   }

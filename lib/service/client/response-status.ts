@@ -15,7 +15,7 @@ import { readHttpDate, singleValue } from './response-headers.ts';
 
 export interface Requested {
   /** What the request proves its right with: for a token, the client secret. */
-  readonly credentials: Api['auth']['kind'] | 'client secret' | 'private key';
+  readonly credentials: Api['auth']['kind'] | 'client secret' | 'private key' | 'refresh token';
   readonly sentCursor: boolean;
   readonly method: string;
   /** Without its query. */
@@ -54,7 +54,7 @@ function explain(
   retryAfterSeconds: number | undefined,
 ): readonly [name: ErrorName, explanation: string] {
   const { base } = context.server;
-  if (isKeyRejected(status) || (status === 400 && (credentials === 'client secret' || credentials === 'private key'))) {
+  if (isKeyRejected(status) || (status === 400 && address === 'auth.tokenUrl')) {
     return ['ConfigurationError', rejectedCredentials[credentials]];
   }
   if (status === 429 || (status === 503 && retryAfterSeconds !== undefined)) {
@@ -93,6 +93,9 @@ const rejectedCredentials: Readonly<Record<Requested['credentials'], string>> = 
   oauth2: 'the access token was rejected, and so was a new one. Check scope, and what the client may do',
   jwt: 'the access token was rejected, and so was a new one. Check scope and subject, and what the issuer may do',
   'client secret': 'it rejects the client. Check auth.clientId, auth.scope and the client secret',
+  'refresh token':
+    'it rejects the refresh token or the client. If it says invalid_grant, consent again, and store the new refresh token. Otherwise check ' +
+    'auth.clientId, auth.scope and the client secret',
   'private key':
     'it rejects the assertion. Check auth.issuer, auth.subject, auth.audience, auth.scope and the private key',
 };

@@ -304,6 +304,25 @@ describe('the settings of several services', () => {
     expect(/services\.(\w+)\.apiKeyEnv: is required/.exec(both(eu, us).join())?.[1]).toBe(unnamed);
   });
 
+  it('name a secret with a refresh token for one service only', () => {
+    const service = (existing?: string, grant?: string) => ({
+      ...there,
+      api: { auth: { ...oauth2('https://login.example/token').api.auth, grant } },
+      apiKeySecret: { existing },
+    });
+    const problemsWith = (...services: readonly [object, object]) =>
+      both(...services).filter((problem) => problem.includes('apiKeySecret'));
+    const shared = service('acme/token', 'refresh_token');
+    expect(problemsWith(shared, shared)).toEqual([
+      'services.us.apiKeySecret.existing: is also that of another service, which would spend the same refresh token: each needs its own',
+    ]);
+    expect(problemsWith(shared, service('other', 'refresh_token'))).toEqual([]);
+    expect(problemsWith(service('acme/secret'), service('acme/secret'))).toEqual([]);
+    expect(problemsWith({ ...shared, apiKeySecret: { field: 'key' } }, there)).toEqual([
+      'services.eu.apiKeySecret.field: has no meaning with the grant refresh_token: the whole secret is its JSON',
+    ]);
+  });
+
   it('say which key would be sent where', () => {
     expect(both(here, { ...there, ...oauth2('https://login.example/token') })).toContain(
       'services.us.apiKeyEnv: is required: without it, the key of services.eu for https://a.example, in ' +

@@ -2,7 +2,6 @@
 
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
 import { type Api, apiSchema, endOf, formatOf } from '../../../lib/settings/api-settings.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { ExportError, isExportError } from '../../../lib/core/errors.ts';
@@ -15,7 +14,7 @@ import { segmentsOf } from '../../support/described-api/described-api.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import * as fault from '../../support/service/faults.ts';
 import type { Fault, FaultScript } from '../../support/service/faults.ts';
-import { clientFor, pageRequest } from '../../support/service/service-client.ts';
+import { clientFor, pageRequest, secretOf } from '../../support/service/service-client.ts';
 import { type Simulator, startSimulator } from '../../support/service/simulator.ts';
 import { fetchPage } from '../../support/builders.ts';
 
@@ -95,7 +94,7 @@ function setUp({ api, reports: count, since, until, size, type: given, compressi
         'tokenUrl' in api.auth
           ? { ...api.auth, tokenUrl: api.auth.tokenUrl.replace(/^https:..[^/]+/, baseUrl) }
           : api.auth;
-      return clientFor({ url: baseUrl }, { api: { ...api, auth }, apiKey: fixedApiKey(apiKey) });
+      return clientFor({ url: baseUrl }, { api: { ...api, auth }, apiKey: secretOf(api, apiKey) });
     },
   };
 }

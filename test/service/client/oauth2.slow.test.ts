@@ -22,6 +22,7 @@ import {
   failureOf,
   pageRequest,
   readPage,
+  secretOf,
 } from '../../support/service/service-client.ts';
 import { fetchPage } from '../../support/builders.ts';
 
@@ -236,15 +237,21 @@ describe('client credentials', () => {
     ],
     ['sends a response without end', 200, {}, ' '.repeat(70_000), { name: 'ContractError' }],
   ])(
-    'fail with the error of a service that does the same if the server %s',
+    'fail with the error of a service that does the same if the server %s, and so do refresh tokens, which stay the same',
     async (_, status, headers, body, expected) => {
       await using bench = await start({
         answerToken: (_request, response) => response.writeHead(status, headers).end(body),
       });
-      await using client = clientFor(bench.service, { api: bench.api, apiKey: secretsOf(clientSecret) });
-      const error = await failureOf(fetchPage(client, request));
-      expect(error).toMatchObject(expected);
-      expectNoKey(error, clientSecret);
+      for (const grant of ['client_credentials', 'refresh_token'] as const) {
+        const api = { ...bench.api, auth: { ...bench.api.auth, grant } } as Api;
+        const apiKey = secretOf(api, clientSecret);
+        const secret = await apiKey.get();
+        await using client = clientFor(bench.service, { api, apiKey });
+        const error = await failureOf(fetchPage(client, request));
+        expect(error).toMatchObject(expected);
+        expectNoKey(error, clientSecret);
+        expect(await apiKey.get()).toBe(secret);
+      }
       expect(bench.tokens).toEqual([]);
     },
   );

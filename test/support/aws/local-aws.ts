@@ -1,4 +1,4 @@
-/** The parts of AWS that the functions use, over HTTP: DynamoDB (dynalite), S3, GetSecretValue and DescribeExecution. */
+/** The parts of AWS that the functions use, over HTTP: DynamoDB (dynalite), S3, GetSecretValue, PutSecretValue and DescribeExecution. */
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -84,11 +84,13 @@ async function respond(
   response: ServerResponse,
   state: Pick<LocalAws, 'secrets' | 'executions'>,
 ): Promise<void> {
-  const input = JSON.parse(await text(request)) as { SecretId?: string; executionArn?: string };
-  const output = target.endsWith('.GetSecretValue')
-    ? { SecretString: state.secrets.get(input.SecretId ?? '') }
+  const input = JSON.parse(await text(request)) as { SecretId?: string; SecretString?: string; executionArn?: string };
+  const { SecretId = '', SecretString } = input;
+  if (target.endsWith('.PutSecretValue')) state.secrets.set(SecretId, SecretString ?? '');
+  const output = target.endsWith('SecretValue')
+    ? { SecretString: state.secrets.get(SecretId) }
     : { status: state.executions.get(input.executionArn ?? ''), executionArn: input.executionArn };
-  const missing = target.endsWith('.GetSecretValue') ? 'ResourceNotFoundException' : 'ExecutionDoesNotExist';
+  const missing = target.endsWith('SecretValue') ? 'ResourceNotFoundException' : 'ExecutionDoesNotExist';
   const found = Object.values(output).every((value) => value !== undefined);
   response.writeHead(found ? 200 : 400, { 'content-type': 'application/x-amz-json-1.1' });
   response.end(JSON.stringify(found ? output : { __type: missing, message: missing }));

@@ -31,7 +31,8 @@ export function describedApi(api: Api, { apiKey, reports, pageSize = 100 }: ApiO
   const tokenPath = 'tokenUrl' in api.auth ? new URL(api.auth.tokenUrl).pathname : undefined;
   const { empty } = api.page;
   return (received, at) => {
-    if (received.target === tokenPath) return { cursor: undefined, isForPage: false, answer: issueToken };
+    if (received.target === tokenPath)
+      return { cursor: undefined, isForPage: false, answer: () => issueToken(api.auth, received) };
     assertAuthorized(api.auth, received, apiKey);
     const cursor = cursorIn(api, received);
     return {
@@ -87,9 +88,13 @@ function assertAuthorized(auth: AnyOf<Api['auth']>, { headers }: ReceivedRequest
   }
 }
 
-/** For the client credentials grant (RFC 6749, section 4.4). */
-function issueToken(): PreparedResponse {
-  const body = Buffer.from(JSON.stringify({ access_token: accessToken, token_type: 'Bearer', expires_in: 120 }));
+/** Replaces a refresh token, whatever it is. */
+function issueToken({ grant }: AnyOf<Api['auth']>, { body: form }: ReceivedRequest): PreparedResponse {
+  const sent = new URLSearchParams(form?.toString()).get('refresh_token');
+  if ((grant === 'refresh_token') !== (sent !== null)) throw new Rejection('unauthorized', 'The grant is another one');
+  const refreshToken = sent === null ? {} : { refresh_token: `${sent}+` };
+  const issued = { access_token: accessToken, token_type: 'Bearer', expires_in: 120, ...refreshToken };
+  const body = Buffer.from(JSON.stringify(issued));
   return { status: 200, headers: [['content-type', 'application/json']], body: () => [body], reportIds: [] };
 }
 

@@ -78,6 +78,7 @@ const auths: fc.Arbitrary<ApiInput> = fc.constantFrom(
   { kind: 'basic' },
   { kind: 'header', name: 'X-Key' },
   { kind: 'oauth2', tokenUrl: 'https://login.example/token', clientId: 'an exporter:1', scope: 'a b' },
+  { kind: 'oauth2', tokenUrl: 'https://login.example/token', clientId: 'an exporter:1', grant: 'refresh_token' },
   { kind: 'header', name: 'Authorization', prefix: 'SSWS ' },
 );
 

@@ -5,7 +5,9 @@ import { systemRuntime } from '../../../lib/core/clock.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
 import type { PageRequest } from '../../../lib/core/ports.ts';
-import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
+import { type ApiKeySource, fixedApiKey } from '../../../lib/service/client/api-key.ts';
+import type { Api } from '../../../lib/settings/api-settings.ts';
+import { renewsSecret } from '../../../lib/settings/settings.ts';
 import { anExportRequest, fetchPage } from '../builders.ts';
 import { searchForSecrets } from '../secret-search.ts';
 import { type RawReply, startRawServer } from './raw-server.ts';
@@ -49,6 +51,14 @@ export function clientFor(
       createPool,
     },
   );
+}
+
+/** The secret of an API that one process uses. With a refresh token, what takes its place is kept. */
+export function secretOf(api: Api | undefined, apiKey: string): ApiKeySource {
+  if (!renewsSecret({ api })) return fixedApiKey(apiKey);
+  let secret = JSON.stringify({ client_secret: apiKey, refresh_token: 'a-refresh-token' });
+  const get = async () => secret;
+  return { get, refresh: get, update: async (change) => (secret = await change(secret, () => {})) };
 }
 
 export const anErrorContext = (...keys: readonly string[]): ErrorContext => ({

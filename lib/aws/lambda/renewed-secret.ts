@@ -1,0 +1,107 @@
+/**
+ * A secret whose refresh token each use replaces. One process at a time uses it: the one that has the only slot of a record in the table. It
+ * stores the new token as a version of the secret before it returns the slot.
+ *
+ * A read of Secrets Manager may return what was replaced a moment ago, and a refresh token that is sent twice is revoked with its successors.
+ * So the table also has the digest of the secret that was replaced last, and such a secret is read again.
+ */
+
+import { createHash } from 'node:crypto';
+import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { ExportError, isExportError } from '../../core/errors.ts';
+import type { PageSlot, Runtime } from '../../core/ports.ts';
+import { createPageSlots } from '../../core/slots/page-slots.ts';
+import type { ApiKeySource } from '../../service/client/api-key.ts';
+import { conditionalWrites } from '../dynamodb/conditional-writes.ts';
+import { recordIn, replacedSecretKey, toAttributes } from '../dynamodb/items.ts';
+import { createDynamoSlotStore } from '../dynamodb/slot-store.ts';
+import { storeSecret } from '../secrets.ts';
+
+/** How long to wait for another process, whose exchange of a token takes half a minute at most. */
+const maxWaitMs = 30_000;
+/** A token that is not sent so soon after the slot was taken is not sent. */
+const maxHoldMs = 30_000;
+/** Covers that, the exchange, and the time to store its result. */
+const leaseMs = 180_000;
+const maxStoreMs = 90_000;
+/** A secret that is still the one before after 15 s is not outdated: a person has restored it. */
+const maxReads = 5;
+
+interface RenewedSecretOptions extends Omit<Parameters<typeof createDynamoSlotStore>[0], 'of'> {
+  readonly source: ApiKeySource;
+  readonly secretsManager: SecretsManagerClient;
+  readonly secretId: string;
+  readonly runtime: Runtime;
+}
+
+/** The secret of `source`, with `update`. Needs secretsmanager:PutSecretValue on it. */
+export function createRenewedSecret({
+  source,
+  secretsManager,
+  secretId,
+  ...options
+}: RenewedSecretOptions): ApiKeySource {
+  const { service, runtime } = options;
+  const slots = createPageSlots({ store: createDynamoSlotStore({ ...options, of: 'secret' }), limit: 1, runtime });
+  const { get, putIf } = conditionalWrites(options);
+  const key = replacedSecretKey(service);
+  let stored: string | undefined;
+
+  return {
+    get: async () => stored ?? (await source.get()),
+    refresh: () => source.refresh(),
+    async update(change) {
+      const slot = await acquire();
+      const heldMs = () => runtime.now() - slot.grantedAt;
+      try {
+        const replaced = recordIn((await get(key)) ?? {}).json;
+        let newest = await source.refresh();
+        for (let reads = 1; digestOf(newest) === replaced && reads < maxReads; reads += 1) {
+          await runtime.sleep(500 * 2 ** reads);
+          newest = await source.refresh();
+        }
+        // Shows that it can be written, before the first token is replaced.
+        if (replaced === undefined) await storeSecret(secretsManager, secretId, newest);
+        const next = await change(newest, () => {
+          if (heldMs() > maxHoldMs) throw unavailable('Reading the secret took too long to send its refresh token');
+        });
+        if (next !== newest) {
+          await storePersistently(next, heldMs);
+          await putIf({ ...key, ...toAttributes({ json: digestOf(newest) }) }, {});
+        }
+        stored = next;
+        return next;
+      } finally {
+        await slot.release();
+      }
+    },
+  };
+
+  async function acquire(): Promise<PageSlot> {
+    const until = runtime.monotonicNow() + maxWaitMs;
+    for (;;) {
+      const slot = await slots.acquire({ leaseMs });
+      if (slot !== undefined) return slot;
+      if (runtime.monotonicNow() > until)
+        throw unavailable(`Another process is using the refresh token in secret ${secretId}`);
+    }
+  }
+
+  /** What is not stored is lost: the server has replaced the refresh token. */
+  async function storePersistently(next: string, heldMs: () => number): Promise<void> {
+    for (let delayMs = 1_000; ; delayMs *= 2) {
+      try {
+        await storeSecret(secretsManager, secretId, next);
+        return;
+      } catch (error) {
+        if (!isExportError(error, 'ServiceUnavailableError') || heldMs() + delayMs > maxStoreMs) throw error;
+        await runtime.sleep(delayMs);
+      }
+    }
+  }
+}
+
+const digestOf = (secret: string): string => createHash('sha256').update(secret).digest('hex');
+
+const unavailable = (problem: string) =>
+  new ExportError('ServiceUnavailableError', `${problem}. The attempt is retried`);

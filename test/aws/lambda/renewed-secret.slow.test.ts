@@ -1,0 +1,204 @@
+/** A refresh token in Secrets Manager: one container at a time replaces it, and none reads the one that was replaced. */
+
+import type { PutItemCommand } from '@aws-sdk/client-dynamodb';
+import { GetSecretValueCommand, PutSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { mockClient } from 'aws-sdk-client-mock';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createRenewedSecret } from '../../../lib/aws/lambda/renewed-secret.ts';
+import { createSecretApiKey } from '../../../lib/aws/secrets.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
+import { anExportName } from '../../support/builders.ts';
+import { expectNoKey, failureOf } from '../../support/service/service-client.ts';
+import { type DynamoHarness, localDynamoHarness } from '../dynamodb/dynamodb-harness.ts';
+
+let harness: DynamoHarness;
+beforeAll(async () => {
+  harness = await localDynamoHarness();
+});
+afterAll(async () => await harness.cleanup());
+
+const secretId = 'reports/token';
+const awsError = (name: string, message = name) => Object.assign(new Error(message), { name });
+
+/** Containers of one service, and their Secrets Manager. Waits are short, and counted. */
+function aService() {
+  const service = anExportName('service');
+  const versions = ['token 0'];
+  const waits: number[] = [];
+  /** How many of the next reads return the version before, and the errors of the next writes. */
+  const faults = { outdatedReads: 0, writes: [] as Error[] };
+  const secretsManager = new SecretsManagerClient({ region: 'us-east-1' });
+  const mock = mockClient(secretsManager);
+  mock.on(GetSecretValueCommand, { SecretId: secretId }).callsFake(() => ({
+    SecretString: versions.at(faults.outdatedReads > 0 && (faults.outdatedReads -= 1) >= 0 ? -2 : -1),
+  }));
+  mock.on(PutSecretValueCommand, { SecretId: secretId }).callsFake(({ SecretString }: { SecretString: string }) => {
+    const error = faults.writes.shift();
+    if (error !== undefined) throw error;
+    versions.push(SecretString);
+    return {};
+  });
+  const runtime = {
+    ...systemRuntime,
+    sleep: async (ms: number, signal?: AbortSignal) => {
+      waits.push(ms);
+      await systemRuntime.sleep(Math.min(ms, 5), signal);
+    },
+  };
+  const container = (clock = runtime, client = harness.client) => {
+    const source = createSecretApiKey({ client: secretsManager, secretId, field: '', now: clock.now });
+    const { table } = harness;
+    const renewed = createRenewedSecret({ source, secretsManager, secretId, client, table, service, runtime: clock });
+    return { ...renewed, update: renewed.update as NonNullable<typeof renewed.update> };
+  };
+  return { versions, waits, faults, runtime, container, puts: () => mock.commandCalls(PutSecretValueCommand).length };
+}
+
+/** The exchange of a token at a server, which `sent` records. */
+const exchangeOf = (sent: string[]) => async (newest: string) => {
+  sent.push(newest);
+  return `token ${Number(newest.split(' ')[1]) + 1}`;
+};
+
+describe('a refresh token in Secrets Manager', () => {
+  it('is replaced by one container at a time, each of which gets the newest', async () => {
+    const { container, versions } = aService();
+    const sent: string[] = [];
+    const updates = Array.from({ length: 6 }, () => container().update(exchangeOf(sent)));
+    await Promise.all(updates);
+    expect(sent).toEqual(Array.from({ length: 6 }, (_, index) => `token ${index}`));
+    expect(versions.at(-1)).toBe('token 6');
+  });
+
+  it('is written once before the first exchange, to show that it can be', async () => {
+    const { container, versions, faults } = aService();
+    const sent: string[] = [];
+    faults.writes = [awsError('DecryptionFailure', 'failed: token 0')];
+    const error = await failureOf(container().update(exchangeOf(sent)));
+    expect(error).toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/cannot be written \(DecryptionFailure\)\. Allow secretsmanager:PutSecretValue/),
+    });
+    expectNoKey(error, 'token 0');
+    expect(sent).toEqual([]);
+    await container().update(exchangeOf(sent));
+    await container().update(exchangeOf(sent));
+    expect(versions).toEqual(['token 0', 'token 0', 'token 1', 'token 2']);
+  });
+
+  it('is read again while a read returns the one that was replaced', async () => {
+    const { container, faults, waits } = aService();
+    const sent: string[] = [];
+    await container().update(exchangeOf(sent));
+    faults.outdatedReads = 3;
+    await container().update(exchangeOf(sent));
+    expect(sent).toEqual(['token 0', 'token 1']);
+    expect(waits.filter((ms) => ms >= 1_000)).toEqual([1_000, 2_000, 4_000]);
+  });
+
+  it('is used if a person has stored it again', async () => {
+    const { container, versions } = aService();
+    const sent: string[] = [];
+    await container().update(exchangeOf(sent));
+    versions.push('token 0');
+    await container().update(exchangeOf(sent));
+    expect(sent).toEqual(['token 0', 'token 0']);
+  });
+
+  it('is stored although Secrets Manager fails for some time', async () => {
+    const { container, versions, faults } = aService();
+    await container().update(exchangeOf([]));
+    faults.writes = ['ThrottlingException', 'InternalServiceError', 'TimeoutError'].map((name) => awsError(name));
+    await container().update(exchangeOf([]));
+    expect(versions.at(-1)).toBe('token 2');
+  });
+
+  it('is not used if it cannot be stored, and other containers do not wait', async () => {
+    const { container, faults, runtime } = aService();
+    await container().update(exchangeOf([]));
+    faults.writes = Array.from({ length: 20 }, () => awsError('ThrottlingException'));
+    let late = 0;
+    const clock = { ...runtime, now: () => Date.now() + late };
+    const update = container(clock).update(async (newest) => {
+      late = 80_000;
+      return await exchangeOf([])(newest);
+    });
+    expect(await failureOf(update)).toMatchObject({ name: 'ServiceUnavailableError' });
+    faults.writes = [];
+    await container().update(exchangeOf([]));
+  });
+
+  it('is not sent too long after the slot was taken: another container may have it', async () => {
+    const { container, runtime } = aService();
+    let late = 0;
+    const clock = { ...runtime, now: () => Date.now() + late };
+    const update = container(clock).update(async (_, assertMaySend) => {
+      assertMaySend();
+      late = 31_000;
+      assertMaySend();
+      return 'never';
+    });
+    expect(await failureOf(update)).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('took too long'),
+    });
+  });
+
+  it('is waited for half a minute; then the attempt fails, to be retried', async () => {
+    const { container, runtime } = aService();
+    let elapsed = 0;
+    const clock = { ...runtime, monotonicNow: () => (elapsed += 1_000) };
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const first = container().update(() => promise);
+    await expect.poll(() => container(clock).get()).toBe('token 0');
+    await systemRuntime.sleep(50);
+    expect(await failureOf(container(clock).update(exchangeOf([])))).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('Another process is using the refresh token'),
+    });
+    resolve('token 1');
+    await first;
+  });
+
+  it.each([
+    ['before the exchange', 'exchange', ['token 0']],
+    ['between exchange and storage', 'store', ['token 0', 'token 0']],
+    ['after storage', 'note', ['token 0', 'token 1']],
+  ])('is changed again once the lease of a function ends that is killed %s', async (_, point, expected) => {
+    const { container, runtime, versions } = aService();
+    const sent: string[] = [];
+    const { promise: killed, resolve: kill } = Promise.withResolvers<void>();
+    const die = () => {
+      kill();
+      return new Promise<never>(() => {});
+    };
+    const client = {
+      send: async (command: PutItemCommand) =>
+        versions.includes('token 1') ? await die() : await harness.client.send(command),
+    } as typeof harness.client;
+    const doomed = container(runtime, point === 'note' ? client : harness.client);
+    void doomed.update(async (newest) => {
+      if (point === 'exchange') return await die();
+      const next = await exchangeOf(sent)(newest);
+      return point === 'store' ? await die() : next;
+    });
+    await killed;
+    let elapsed = 0;
+    const waiting = { ...runtime, monotonicNow: () => (elapsed += 1_000) };
+    expect(await failureOf(container(waiting).update(exchangeOf(sent)))).toMatchObject({
+      name: 'ServiceUnavailableError',
+    });
+    await container({ ...runtime, now: () => Date.now() + 245_000 }).update(exchangeOf(sent));
+    expect(sent).toEqual(expected);
+  });
+
+  it('is not written if it has not changed', async () => {
+    const { container, puts } = aService();
+    await container().update(exchangeOf([]));
+    expect(puts()).toBe(2);
+    const other = container();
+    expect(await other.update(async (newest) => newest)).toBe('token 1');
+    expect(await other.get()).toBe('token 1');
+    expect(puts()).toBe(2);
+  });
+});
