@@ -1,5 +1,8 @@
 /** Limits how many asynchronous operations are in progress at the same time. */
 
+/** How many small reads of a store are in progress at the same time. */
+export const concurrentReads = 16;
+
 /** Lets the next item begin, although the operation has not ended. */
 export type Release = () => void;
 

@@ -324,16 +324,13 @@ export const zeroTotals: RunTotals = { pages: 0, reports: 0, bytes: 0 };
 export const sumTotals = (all: readonly RunTotals[]): RunTotals =>
   all.reduce((sum, each) => ({ pages: sum.pages + each.pages, ...addPage(sum, each) }), zeroTotals);
 
+type Amounts = Omit<RunTotals, 'pages'>;
+
 /** The reports and bytes of `totals` and one more page. */
-export function addPage(
-  totals: Omit<RunTotals, 'pages'>,
-  { reports, bytes }: Pick<PageMetadata, 'reports' | 'bytes'>,
-): Omit<RunTotals, 'pages'> {
-  return {
-    reports: totals.reports === null || reports === null ? null : totals.reports + reports,
-    bytes: totals.bytes + bytes,
-  };
-}
+export const addPage = (totals: Amounts, { reports, bytes }: Amounts): Amounts => ({
+  reports: totals.reports === null || reports === null ? null : totals.reports + reports,
+  bytes: totals.bytes + bytes,
+});
 
 /** The totals of a slice whose last log entry is `last`. */
 export function totalsOf(last: PageEntry | undefined): RunTotals {

@@ -1,6 +1,6 @@
 /** How far a run has come: the last logged page of each of its slices. */
 
-import { mapConcurrently } from './concurrency.ts';
+import { concurrentReads, mapConcurrently } from './concurrency.ts';
 import {
   type LoopState,
   type PageEntry,
@@ -37,7 +37,6 @@ export interface RunProgress {
   readonly isComplete: boolean;
 }
 
-const concurrency = 16;
 const nothingKnown: WalkedSlices = { begun: 0, open: [], done: zeroTotals };
 
 /** `known` is how far the run had come: slices that were complete are not read again. */
@@ -49,7 +48,7 @@ export async function readProgress(
   const newest = run.slices === undefined ? 1 : Math.min(run.slices.count, await log.lastSlice(run));
   const begun = Math.max(known.begun, newest);
   const unknown = Array.from({ length: begun - known.begun }, (_, index) => known.begun + index + 1);
-  const slices = await mapConcurrently([...known.open, ...unknown], concurrency, async (number) => {
+  const slices = await mapConcurrently([...known.open, ...unknown], concurrentReads, async (number) => {
     const slice = sliceOf(run, number);
     return { slice, last: await log.last(slice) };
   });

@@ -8,7 +8,7 @@
  */
 
 import { withRootOf } from '../document-root.ts';
-import { mapConcurrently } from '../concurrency.ts';
+import { concurrentReads, mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expected-reports.ts';
 import { type ExportState, periodOf, refOf, type Run, type RunId, type RunResult } from '../model.ts';
@@ -159,7 +159,7 @@ function setCompletion(
 /** @throws CursorRejectedError if a slice was started over meanwhile; PageConflictError if one has no last page for another reason */
 async function readContent(log: PageLog, run: Run): Promise<RunContent> {
   const { slices, totals, isComplete, counts } = await readProgress(log, run);
-  const ends = await mapConcurrently(slices, concurrency, async ({ slice, last }) => {
+  const ends = await mapConcurrently(slices, concurrentReads, async ({ slice, last }) => {
     if (last === undefined || (run.slices !== undefined && !isDone(last))) return undefined;
     for await (const first of log.entries(slice)) return { first, last };
     return undefined;
@@ -181,5 +181,3 @@ async function readContent(log: PageLog, run: Run): Promise<RunContent> {
     `The page log of run ${run.run} of export ${run.export} ${problem}. The run is not published`,
   );
 }
-
-const concurrency = 16;

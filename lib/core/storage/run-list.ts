@@ -3,7 +3,7 @@
  * depends on the number of runs alone.
  */
 
-import { mapConcurrently } from '../concurrency.ts';
+import { concurrentReads, mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { latestKey, manifestKey, runFolder, runsPrefix, summaryKey } from './keys.ts';
@@ -17,8 +17,6 @@ import {
   readSummary,
 } from './published-runs.ts';
 import type { RunSummary } from './published-schemas.ts';
-
-const concurrency = 16;
 
 /**
  * The published runs with a sequence above `after`, lowest first. A run is published here once it has a `run.json`.
@@ -114,7 +112,7 @@ export async function foldersIn(store: DocumentReader, parent: string, prefix: s
 /** The published runs of a day: the bounded ones, or the others. */
 async function readDay(store: DocumentReader, day: string, bounded: true | undefined): Promise<FoundRun[]> {
   const folders = await foldersIn(store, day, `${day}/run=`);
-  const runs = await mapConcurrently(folders, concurrency, (folder) => readRun(store, folder, bounded));
+  const runs = await mapConcurrently(folders, concurrentReads, (folder) => readRun(store, folder, bounded));
   return runs.filter((run) => run !== undefined);
 }
 
@@ -129,7 +127,7 @@ async function readRun(
     const summary = await readSummary(store, key);
     if (summary === undefined) return undefined;
     const { sequence, manifest } = summary;
-    if (runFolder(summary) !== folder || summaryKey(summary) !== key || manifestKey(summary) !== manifest) {
+    if (summaryKey(summary) !== key || manifestKey(summary) !== manifest) {
       throw new ExportError(
         'PageConflictError',
         `${store.locate(key)} is that of another run. Restore it from a bucket version or a backup`,
