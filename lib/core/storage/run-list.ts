@@ -6,7 +6,7 @@
 import { concurrentReads, mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { epochMsOf } from '../timestamps.ts';
-import { latestKey, manifestKey, runFolder, runsPrefix, summaryKey } from './keys.ts';
+import { latestKey, manifestKey, runsPrefix, summaryKey } from './keys.ts';
 import {
   type DocumentReader,
   exists,
