@@ -36,12 +36,7 @@ export interface FunctionSettings extends Versioned {
 }
 
 /** How objects are stored. */
-export interface ObjectSettings {
-  /** The storage class of pages. Absent: STANDARD. */
-  readonly storageClass?: StorageClass;
-  /** The tags of pages and manifests. */
-  readonly tags?: Readonly<Record<string, string>>;
-}
+export type ObjectSettings = Pick<BucketSettings, 'storageClass' | 'objectTags'>;
 export type StorageClass = NonNullable<BucketSettings['storageClass']>;
 
 type DeployedService = Pick<ServiceDeploymentSettings, 'service' | 'exports'>;
@@ -49,12 +44,12 @@ type DeployedService = Pick<ServiceDeploymentSettings, 'service' | 'exports'>;
 /** A change of a schedule does not change the functions. */
 export const functionSettings = (
   { service, exports }: DeployedService,
-  { storageClass, compression, objectTags: tags }: Partial<BucketSettings> = {},
+  { storageClass, compression, objectTags }: Partial<BucketSettings> = {},
 ): FunctionSettings => ({
   version: settingsVersion,
   service: withoutLocalSettings(service),
   exports: exports.map(({ schedule: _schedule, ...settings }) => settings),
-  objects: { storageClass, tags },
+  objects: { storageClass, objectTags },
   compression,
 });
 

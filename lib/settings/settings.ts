@@ -313,14 +313,11 @@ export const needsSecret = ({ api }: Pick<Valid<ServiceSettings>, 'api'>): boole
 export const renewsSecret = ({ api }: Pick<Valid<ServiceSettings>, 'api'>): boolean =>
   api?.auth?.grant === 'refresh_token';
 
-/** What of a service decides which dates its requests can have. */
-interface DatedService {
-  readonly api?: { readonly dates?: Api['dates']; readonly request?: object };
-  readonly filterUntil?: string;
-}
-
 /** What the dates of requests to the service can express. */
-export const requestDates = ({ api, filterUntil }: DatedService): RequestDates => ({
+export const requestDates = ({
+  api,
+  filterUntil,
+}: Pick<Valid<ServiceSettings>, 'api' | 'filterUntil'>): RequestDates => ({
   unitMs: unitOfDates(api),
   upperBound: api === undefined ? filterUntil : uses(api, 'until') ? '{until}' : undefined,
 });

@@ -68,7 +68,7 @@ export interface S3PageStoreOptions {
  */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
   const { client, bucket, prefix, kmsKeyArn, runtime, objects = {}, compress } = options;
-  const { storageClass, tags } = objects;
+  const { storageClass, objectTags: tags } = objects;
   const { partBytes = defaultPartBytes, openSpoolFile = openTemporaryFile } = options;
   const encryption = encryptionWith(kmsKeyArn);
   const uploadsInParts = createSlots(maxUploadsInParts);

@@ -36,7 +36,7 @@ describe('a manifest', () => {
   });
 
   it('has the tags of pages, but not their storage class: it is read more often', async () => {
-    const { s3, store } = aMockedStore({ objects: { storageClass: 'GLACIER_IR', tags: { team: 'finance' } } });
+    const { s3, store } = aMockedStore({ objects: { storageClass: 'GLACIER_IR', objectTags: { team: 'finance' } } });
     await store.putDocument('reports/manifest.json', stream('{}'));
     expect(theOnlyPut(s3).Tagging).toBe('team=finance');
     expect(theOnlyPut(s3).StorageClass).toBeUndefined();

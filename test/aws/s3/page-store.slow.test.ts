@@ -144,7 +144,7 @@ describe('storing a page', () => {
 
   it('has the storage class and the tags of the settings', async () => {
     const tags = { team: 'finance & co', 'cost=center': 'Köln 1+1', empty: '' };
-    const { s3, store } = aMockedStore({ objects: { storageClass: 'STANDARD_IA', tags } });
+    const { s3, store } = aMockedStore({ objects: { storageClass: 'STANDARD_IA', objectTags: tags } });
     await putPage(store, aPageIdentity(), aFetchedPage());
     const put = theOnlyPut(s3);
     expect(put.StorageClass).toBe('STANDARD_IA');
@@ -263,7 +263,7 @@ describe('storing a page', () => {
   });
 
   it('uploads a larger page in parts of 8 MiB, and completes them with If-None-Match', async () => {
-    const { s3, store } = aMockedStore({ objects: { storageClass: 'GLACIER_IR', tags: { team: 'finance' } } });
+    const { s3, store } = aMockedStore({ objects: { storageClass: 'GLACIER_IR', objectTags: { team: 'finance' } } });
     s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
     s3.on(UploadPartCommand).callsFake(({ PartNumber, Body }) => ({
       ETag: `"${PartNumber}"`,
