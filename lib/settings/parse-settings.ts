@@ -64,15 +64,6 @@ function issuesOfForm(issue: SettingsIssue, value: unknown): SettingsIssue[] {
   return best.issues.flatMap((each) => issuesOfForm({ ...each, path: [...issue.path, ...each.path] }, value));
 }
 
-interface Schema {
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly items?: Schema;
-  readonly additionalProperties?: Schema | false;
-  readonly anyOf?: readonly Schema[];
-  readonly oneOf?: readonly Schema[];
-  readonly const?: unknown;
-}
-
 /** An object in the settings, of any of its kinds and forms. */
 interface SettingsObject {
   /** As in docs/settings.md: `exports[].since`. */
@@ -88,25 +79,28 @@ const inPlace = (place: string, key: PropertyKey): string =>
     ? `${place}[]`
     : [place, place === 'services' ? '*' : String(key)].filter((part) => part !== '').join('.');
 
-function objectsIn(schema: Schema, place = ''): SettingsObject[] {
+function objectsIn(schema: z.core.JSONSchema._JSONSchema | undefined, place = ''): SettingsObject[] {
+  if (typeof schema !== 'object') return [];
   const { properties = {}, items, additionalProperties, anyOf, oneOf } = schema;
   const variants = (anyOf ?? oneOf ?? []).flatMap((each) => objectsIn(each, place));
   const ofVariants = variants.filter((each) => each.place === place).flatMap(({ fields }) => fields);
   const fields = [...Object.keys(properties), ...new Set(ofVariants)];
-  const [kind] = Object.entries(oneOf?.[0]?.properties ?? {}).find(([, field]) => field.const !== undefined) ?? [];
+  const [kind] =
+    Object.entries(oneOf?.[0]?.properties ?? {}).find(([, field]) => typeof field === 'object' && 'const' in field) ??
+    [];
   return [
     ...(fields.length === 0 ? [] : [{ place, fields, kind }]),
     ...variants.filter((each) => each.place !== place),
     ...Object.entries(properties).flatMap(([name, field]) => objectsIn(field, inPlace(place, name))),
-    ...(items === undefined ? [] : objectsIn(items, inPlace(place, 0))),
-    ...(typeof additionalProperties === 'object' ? objectsIn(additionalProperties, inPlace(place, '*')) : []),
+    ...[items ?? []].flat().flatMap((item) => objectsIn(item, inPlace(place, 0))),
+    ...objectsIn(additionalProperties, inPlace(place, '*')),
   ];
 }
 
 /** The same issues, with a suggestion for each unknown field for which `schema`, that of the whole settings, has one. */
 function suggestFields(schema: z.core.$ZodType, value: unknown, issues: readonly SettingsIssue[]): SettingsIssue[] {
   if (!issues.some(({ code }) => code === 'unrecognized_keys' || code === 'invalid_union')) return [...issues];
-  const objects = objectsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Schema);
+  const objects = objectsIn(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }));
   return issues.flatMap((issue): SettingsIssue[] => {
     const isUnclear = issue.code === 'invalid_union';
     if (issue.code !== 'unrecognized_keys' && !isUnclear) return [issue];

@@ -446,11 +446,6 @@ export function sourceOf(baseUrl: string): string {
   return `${origin}${pathname.replace(/\/+$/, '')}`;
 }
 
-/** Those settings of a service that a definition depends on. */
-type DefiningSettings = Partial<
-  Pick<ServiceSettings, 'api' | 'cursorIn' | 'filterUntil' | 'headers' | 'rootElement' | 'vendor'>
->;
-
 /** What a run and its watermark keep of the service's settings: enough to notice that requests have changed. No secret. */
 export function apiOfRequest({
   api,
@@ -458,7 +453,7 @@ export function apiOfRequest({
   cursorIn = 'query',
   filterUntil,
   headers = {},
-}: DefiningSettings): ExportRequest['api'] {
+}: Partial<ServiceSettings>): ExportRequest['api'] {
   const sentHeaders = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   if (api === undefined) {
     const selection = { headers: sentHeaders, vendor: vendor.toLowerCase() };
@@ -478,7 +473,7 @@ export function apiOfRequest({
 export function exportDefinition(
   settings: ExportSettings,
   source: string,
-  service: DefiningSettings = {},
+  service: Partial<ServiceSettings> = {},
   compression?: ExportDefinition['compression'],
 ): ExportDefinition {
   const { since, slices } = settings;
