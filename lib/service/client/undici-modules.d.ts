@@ -7,10 +7,6 @@ declare module 'undici/lib/dispatcher/pool.js' {
   export { Pool as default } from 'undici';
 }
 
-declare module 'undici/lib/dispatcher/client.js' {
-  export { Client as default } from 'undici';
-}
-
 declare module 'undici/lib/core/connect.js' {
   export { buildConnector as default } from 'undici';
 }
@@ -23,13 +19,4 @@ declare module 'undici/lib/api/api-request.js' {
     this: Dispatcher,
     options: Dispatcher.RequestOptions,
   ): Promise<Dispatcher.ResponseData>;
-}
-
-declare module 'undici/lib/api/api-connect.js' {
-  import type { Dispatcher } from 'undici';
-
-  export default function connect(
-    this: Dispatcher,
-    options: Dispatcher.ConnectOptions,
-  ): Promise<Dispatcher.ConnectData>;
 }

@@ -6,11 +6,11 @@
  * resumed, and reports the status of a rejected CONNECT only as part of a message.
  */
 
+import { once } from 'node:events';
+import http, { type IncomingMessage } from 'node:http';
+import https from 'node:https';
 import type { Socket } from 'node:net';
 import tls from 'node:tls';
-import connect from 'undici/lib/api/api-connect.js';
-import createConnector from 'undici/lib/core/connect.js';
-import Client from 'undici/lib/dispatcher/client.js';
 import { codeOf } from '../../core/errors.ts';
 import type { Proxy } from './network.ts';
 
@@ -36,7 +36,7 @@ export class ProxyError extends Error {
 export interface TunnelOptions {
   /** Host and port of the service. */
   readonly authority: string;
-  /** To connect to the proxy, and until it has responded. */
+  /** Until the proxy has responded. */
   readonly timeout: number;
   /** Trusted for a proxy with https, in addition to the public certificate authorities. */
   readonly ca: string | undefined;
@@ -44,33 +44,31 @@ export interface TunnelOptions {
 
 /** @throws ProxyError */
 export async function openTunnel(proxy: Proxy, { authority, timeout, ca }: TunnelOptions): Promise<Socket> {
+  // As a list, so that TLS does not expect a certificate for the host header.
+  const headers = ['host', authority, ...authorizationOf(proxy)];
+  const signal = AbortSignal.timeout(timeout);
+  const options = { method: 'CONNECT', path: authority, headers, signal, agent: false };
   const trusted = ca === undefined ? undefined : [...tls.getCACertificates('default'), ca];
-  const connector = createConnector({ ca: trusted, timeout, allowH2: false });
-  const client = new Client(proxy.origin, {
-    // Without this, the proxy would need a certificate for the host header.
-    connect: (options, callback) => connector({ ...options, servername: undefined }, callback),
-    headersTimeout: timeout,
-  });
-  const headers = { host: authority, ...authorizationOf(proxy) };
-  const { statusCode: status, socket } = await connect
-    .call(client, { origin: proxy.origin, path: authority, headers })
-    .catch((cause: unknown) => {
-      void client.destroy();
-      // With undici's own code, the pool would try again without end.
-      const code = isNotHttp(cause) ? 'NOT_HTTP' : codeOf(cause).replace(/^(UND_ERR_SOCKET)?$/, 'ECONNRESET');
-      throw new ProxyError(proxy, code, undefined, cause);
-    });
+  const request = proxy.origin.startsWith('https:')
+    ? https.request(proxy.origin, { ...options, ca: trusted })
+    : http.request(proxy.origin, options);
+  request.end();
+  const [{ statusCode: status = 0 }, socket] = (await once(request, 'connect').catch((cause: unknown) => {
+    // HPE_…: of the parser.
+    const code = codeOf(cause)
+      .replace(/^HPE_.*/, 'NOT_HTTP')
+      .replace('ABORT_ERR', 'ETIMEDOUT');
+    throw new ProxyError(proxy, code, undefined, cause);
+  })) as [IncomingMessage, Socket];
   // The connection may fail while nothing reads from it.
   socket.on('error', () => {});
-  if (status >= 200 && status < 300) return socket as Socket;
+  if (status >= 200 && status < 300) return socket;
   socket.destroy();
   throw new ProxyError(proxy, `PROXY_RESPONDED_${status}`, status);
 }
 
-const isNotHttp = (error: unknown): boolean => error instanceof Error && error.name === 'HTTPParserError';
-
-function authorizationOf({ credentials }: Proxy): Readonly<Record<string, string>> {
-  if (credentials === undefined) return {};
+function authorizationOf({ credentials }: Proxy): readonly string[] {
+  if (credentials === undefined) return [];
   const { username, password } = credentials;
-  return { 'proxy-authorization': `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` };
+  return ['proxy-authorization', `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`];
 }

@@ -129,7 +129,7 @@ describe('through a proxy, the client', () => {
     ['responds with 503', { reject: 503 }, 'ServiceUnreachableError', /503 to CONNECT for .*the port in baseUrl/],
     ['closes the connection', { reject: close }, 'ServiceUnavailableError', /cannot be reached \(ECONNRESET\)/],
     ['is none', { reject: answer('SSH-2.0-x\r\n') }, 'ServiceUnreachableError', /not an HTTP proxy: .*Check proxyUrl/],
-    ['stays silent', { reject: () => {} }, 'ServiceUnavailableError', /\(UND_ERR_HEADERS_TIMEOUT\)/],
+    ['stays silent', { reject: () => {} }, 'ServiceUnavailableError', /\(ETIMEDOUT\)/],
   ])('names the proxy, without a second tunnel, if it %s', async (_, options, name, message) => {
     await using service = await startPrivateService();
     await using proxy = await startProxy({ target: service, ...options });
