@@ -1,8 +1,8 @@
 /** What the next start would do, without doing it: the same decision that BeginRun makes, with its reason. */
 
 import { isExportError } from '../core/errors.ts';
-import { type Cursor, type ExportState, emptyState, type Instant, type Run, type RunId } from '../core/model.ts';
-import type { PageRequest, SliceCounts, StoreReader } from '../core/ports.ts';
+import { type ExportState, emptyState, type Run } from '../core/model.ts';
+import type { PageRequest, StoreReader } from '../core/ports.ts';
 import type { RunProgress } from '../core/run-progress.ts';
 import { slicesOf } from '../core/slices.ts';
 import { type BeginRunDependencies, decide, definitionFor } from '../core/steps/begin-run.ts';
@@ -12,26 +12,7 @@ import type { StartRequest } from '../target/target.ts';
 import { type BoundableExport, findDone } from './bounded-start.ts';
 
 /** `plan` of `--json`, and the next request. */
-export type Plan =
-  /** Why the start would be skipped, or fail. */
-  | { readonly act: 'skip' | 'refuse'; readonly reason: string }
-  | {
-      readonly act: 'start' | 'resume';
-      readonly reason: string;
-      /** The run that would be resumed; null for a new one. */
-      readonly run: RunId | null;
-      /** The unfinished run that the start would abandon. */
-      readonly abandons: RunId | null;
-      readonly since: Instant;
-      readonly until: Instant | null;
-      readonly bounded: boolean;
-      readonly slices: (SliceCounts & { readonly lengthSeconds: number; readonly parallel: number }) | null;
-      readonly slice: number | null;
-      /** The page to request next; null if all pages are stored and the run only has to be published. */
-      readonly page: number | null;
-      readonly cursor: Cursor | null;
-      readonly next: PageRequest | undefined;
-    };
+export type Plan = Awaited<ReturnType<typeof planRun>>;
 
 type PlanDependencies = Omit<BeginRunDependencies, 'emit'> &
   BoundableExport & { readonly store: Pick<StoreReader, 'find'> };
@@ -40,17 +21,17 @@ type PlanDependencies = Omit<BeginRunDependencies, 'emit'> &
 const plannedExecution = 'plan';
 
 /** Only reads. */
-export async function planRun(deps: PlanDependencies, request: StartRequest = {}): Promise<Plan> {
+export async function planRun(deps: PlanDependencies, request: StartRequest = {}) {
   const { log, runtime } = deps;
   let state: ExportState | undefined;
   try {
     const done = await findDone(deps, request, runtime.now());
-    if (done !== undefined) return { act: 'skip', reason: done };
+    if (done !== undefined) return notPlanned('skip', done);
     const input = parseStartInput(request);
     const definition = await definitionFor(deps, input, plannedExecution);
     state = (await log.exportState(definition.stateName)) ?? emptyState(definition.stateName);
     const { result } = await decide({ ...deps, definition }, state, input, plannedExecution);
-    if (result.act === 'skip') return { act: 'skip', reason: result.reason };
+    if (result.act === 'skip') return notPlanned('skip', result.reason);
     const { act, run, progress } = result;
     // A new run has no pages.
     const store = act === 'start' ? { find: async () => undefined } : deps.store;
@@ -59,13 +40,16 @@ export async function planRun(deps: PlanDependencies, request: StartRequest = {}
     return {
       act,
       reason: result.reason ?? reasonToResume(run, state, unlogged),
+      /** The run that would be resumed; null for a new one. */
       run: act === 'start' ? null : run.run,
+      /** The unfinished run that the start would abandon. */
       abandons: act === 'start' ? (state.active?.run ?? null) : null,
       since,
       until,
       bounded,
       slices: slices ? { ...progress.counts, lengthSeconds: slices.lengthMs / 1_000, parallel: slices.parallel } : null,
       slice: next?.slice ?? null,
+      /** The page to request next; null if all pages are stored and the run only has to be published. */
       page: next?.page ?? null,
       cursor: next?.cursor ?? null,
       next,
@@ -74,9 +58,12 @@ export async function planRun(deps: PlanDependencies, request: StartRequest = {}
     // A state that cannot be read is no refusal.
     const isConflict = state !== undefined && isExportError(error, 'PageConflictError');
     if (!isConflict && !isExportError(error, 'ConfigurationError')) throw error;
-    return { act: 'refuse', reason: error.message };
+    return notPlanned('refuse', error.message);
   }
 }
+
+/** Why the start would be skipped, or fail. */
+const notPlanned = (act: 'skip' | 'refuse', reason: string) => ({ act, reason }) as const;
 
 function reasonToResume({ run }: Run, { active }: ExportState, unlogged: number): string {
   const failure = active?.lastFailure;

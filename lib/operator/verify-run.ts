@@ -8,7 +8,6 @@ import { isExportError } from '../core/errors.ts';
 import { secondOf } from '../core/filter.ts';
 import {
   addPage,
-  type Bounds,
   type PageEntry,
   type Run,
   type RunTotals,
@@ -41,17 +40,7 @@ export interface VerifyDependencies {
   readonly onPage: (bytes: number) => void;
 }
 
-export interface VerifiedRun extends RunTotals {
-  readonly run: string;
-  readonly published: boolean;
-  /** null: it is no bounded run, or not published. */
-  readonly bounds: Bounds | null;
-  /** What could not be verified, and why that is not a finding. */
-  readonly notes: readonly string[];
-  /** The first 100. */
-  readonly findings: readonly Finding[];
-  readonly findingCount: number;
-}
+export type VerifiedRun = Awaited<ReturnType<typeof verifyRun>>;
 
 interface Finding {
   readonly page: number | null;
@@ -68,7 +57,7 @@ const maxFindings = 100;
  * Verifies the pages of a run and its folder. Of a published one, also its manifest and its summary, and the pointer to the newest run;
  * of an unfinished one, its log.
  */
-export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun | Run): Promise<VerifiedRun> {
+export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun | Run) {
   const findings = new Findings();
   const slices: SeenSlice[] = [];
   const isPublished = 'manifest' in subject;
@@ -100,11 +89,14 @@ export async function verifyRun(deps: VerifyDependencies, subject: PublishedRun 
   }
   const { since, until, bounded } = run;
   return {
-    run: run.run,
+    run: run.run as string,
     published: isPublished,
+    /** null: it is no bounded run, or not published. */
     bounds: isPublished && bounded && until !== undefined ? { since, until } : null,
     ...totals,
+    /** What could not be verified, and why that is not a finding. */
     notes,
+    /** The first 100. */
     findings: findings.found,
     findingCount: findings.count,
   };

@@ -59,10 +59,9 @@ async function checkConcurrency(clients: OperatorClients, services: readonly Sta
   const client = clients.open((config) => new LambdaClient(config));
   const { AccountLimit } = await client.send(new GetAccountSettingsCommand());
   const unreserved = AccountLimit?.UnreservedConcurrentExecutions ?? 0;
-  const scheduled = services.flatMap((service) => service.exports).filter(({ schedule }) => schedule?.enabled === true);
-  const needed = scheduled.length;
-  const needing = `${count(needed, 'scheduled export')} need${needed === 1 ? 's' : ''} ${needed}`;
-  const message = `Lambda runs ${count(unreserved, 'function')} at the same time; ${needing}`;
+  const exports = services.flatMap((service) => service.exports);
+  const needed = exports.filter(({ schedule }) => schedule?.enabled === true).length;
+  const message = `Lambda runs ${count(unreserved, 'function')} at the same time, for ${count(needed, 'scheduled export')}`;
   if (needed <= unreserved) return ok(message);
   return warning(
     `${message}. The others wait for up to ten hours, and then fail`,

@@ -8,11 +8,7 @@ import type { ExportTarget } from '../../target/target.ts';
 import type { RunView } from '../run-view.ts';
 
 /** Its size is bounded, however many pages the run has. */
-export interface RunData extends RunView {
-  /** Milliseconds from a request to the response headers, to 0.1%. null if no page has times. */
-  readonly latency: { readonly median: number; readonly p95: number; readonly max: number } | null;
-  readonly points: Columns;
-}
+export type RunData = Awaited<ReturnType<typeof readRunData>>;
 
 /** What a point has of its pages: sums, or the highest value. Times are in milliseconds. */
 const measures = {
@@ -47,11 +43,7 @@ const maxPoints = 2_000;
  * Reads the page log once, in bounded memory. Calls `onPage` with the size of each page.
  * @throws ExportError if the log cannot be read or an entry is corrupt
  */
-export async function readRunData(
-  { log, store }: ExportTarget,
-  view: RunView,
-  onPage: (bytes: number) => void,
-): Promise<RunData> {
+export async function readRunData({ log, store }: ExportTarget, view: RunView, onPage: (bytes: number) => void) {
   const latencies = createHistogram({ figures: 3 });
   // Pages that were logged within the same interval share a point. The slices come one after the other, so not in order of time.
   let series = new Map<number, Point>();
@@ -72,6 +64,7 @@ export async function readRunData(
     ...view,
     folder: store.locate(view.folder),
     manifest: view.manifest && store.locate(view.manifest),
+    /** Milliseconds from a request to the response headers, to 0.1%. null if no page has times. */
     latency:
       latencies.count === 0
         ? null

@@ -103,14 +103,14 @@ describe('doctor checks the concurrent executions of Lambda', () => {
   const manual: AService = { name: 'manual', exports: ['b'] };
 
   it.each([
-    ['all exports could run at the same time', [aService(10)], 'ok', /10 functions .*; 10 scheduled exports need 10$/],
+    ['all exports could run at the same time', [aService(10)], 'ok', /10 functions .* for 10 scheduled exports$/],
     [
       'more exports may be due than that',
       [aService(5), aService(6, 'globex')],
       'warning',
-      /; 11 scheduled exports need 11\. The others wait/,
+      /for 11 scheduled exports\. The others wait/,
     ],
-    ['others are disabled, or manual', [aService(1), disabled, manual], 'ok', /1 scheduled export needs 1$/],
+    ['others are disabled, or manual', [aService(1), disabled, manual], 'ok', /for 1 scheduled export$/],
   ] as const)('if %s', async (_, services, state, message) => {
     expect(await check('concurrency', { services })).toMatchObject([
       { state, message: expect.stringMatching(message) },
