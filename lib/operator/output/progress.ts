@@ -5,7 +5,7 @@
 
 import { type FailedRun, sumTotals, zeroTotals } from '../../core/model.ts';
 import type { ExportEvent, SliceCounts } from '../../core/ports.ts';
-import type { Retry, StartOptions } from '../../target/target.ts';
+import type { Retry } from '../../target/target.ts';
 import { bytes, coarseDuration, delay, plural, sliceCounts, totals } from './format.ts';
 import { type Terminal, type TextStyle, timestampFor } from './terminal.ts';
 
@@ -14,22 +14,6 @@ export interface ObservedRun extends Omit<FailedRun, 'export' | 'error' | 'messa
   readonly export: string;
   /** Only for a run with several slices. */
   readonly slices?: SliceCounts | undefined;
-}
-
-/** Shows what a start reports of its run. */
-interface RunDisplay extends Pick<StartOptions, 'notify' | 'emit' | 'onRetry'> {
-  readonly observed: () => ObservedRun;
-  /** How often the page that is in progress was retried. */
-  readonly retries: () => number;
-  /** Clears the line that is rewritten in place; the next output starts a line of its own. */
-  readonly end: () => void;
-}
-
-export interface ProgressDisplay {
-  /** Shows the progress of a run of this export from now on. */
-  readonly begin: (exportName: string) => RunDisplay;
-  /** How many runs are in progress. */
-  readonly count: () => number;
 }
 
 /** A run in progress, and where it was when it began or was resumed. */
@@ -45,11 +29,12 @@ export function createProgressDisplay(
   style: TextStyle,
   now: () => number,
   { quiet = false }: { readonly quiet?: boolean | undefined } = {},
-): ProgressDisplay {
+) {
   const status = createStatusLine(stream, now);
   const runs = new Set<ShownRun>();
 
-  const begin = (exportName: string): RunDisplay => {
+  /** Shows from now on what a start of this export reports of its run. */
+  const begin = (exportName: string) => {
     const run: ShownRun = { observed: { export: exportName, run: null, since: null, ...zeroTotals } };
     runs.add(run);
     const named = (text: string) => (runs.size === 1 ? text : `${exportName}: ${text}`);
@@ -59,7 +44,7 @@ export function createProgressDisplay(
     };
     return {
       notify,
-      emit(event) {
+      emit(event: ExportEvent) {
         run.observed = observe(run.observed, event);
         const isBeginning = ['run-started', 'run-resumed', 'run-restarted'].includes(event.event);
         if (isBeginning || run.from === undefined) run.from = { ...run.observed, at: now() };
@@ -71,19 +56,23 @@ export function createProgressDisplay(
         const message = messageOf(event);
         if (message !== undefined) (notices.has(event.event) ? notify : warn)(message);
       },
-      onRetry(retry) {
+      onRetry(retry: Retry) {
         run.lastRetry = countedOverErrors(retry, run.lastRetry);
         warn(retryText(run.lastRetry));
       },
       observed: () => run.observed,
+      /** How often the page that is in progress was retried. */
       retries: () => run.lastRetry?.attempt ?? 0,
+      /** Clears the line that is rewritten in place; the next output starts a line of its own. */
       end() {
         runs.delete(run);
         status.clear();
       },
     };
   };
-  return { begin, count: () => runs.size };
+  /** How many runs are in progress. */
+  const count = () => runs.size;
+  return { begin, count };
 }
 
 function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
