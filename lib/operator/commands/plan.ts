@@ -27,58 +27,48 @@ import {
 } from '../planned-requests.ts';
 import { readStartRequest } from '../run-options.ts';
 
-export async function planCommand(call: Call): Promise<number> {
-  const { names, options, problems } = call;
-  const { all = false, settings } = options;
-  const start = readStartRequest(options, problems);
-  if (all && names.length > 0) problems.push('--all: plans every export; leave out the names of exports');
-  return await runOnTarget(call, async (target) => {
-    const selected = await selectExports(target, names, all);
-    const exports = all ? target.openAll() : Promise.all(selected.map((name) => target.open(name)));
-    const command = settings === undefined ? 'start' : 'local';
-    const startCommand = (name: string) => `${call.program} ${command} ${name} ${target.option}`;
-    return await planExports(await exports, startCommand, { start, isOne: !all && names.length <= 1 }, call);
-  });
-}
-
 const concurrency = 8;
 const acts = ['unreadable', 'refuse', 'skip', 'resume', 'start'] as const;
 
-async function planExports(
-  exports: readonly (ExportTarget | UnreadableExport)[],
-  startCommand: (name: string) => string,
-  { start, isOne }: { readonly start: StartRequest; readonly isOne: boolean },
-  { options, stdout, stderr, env }: Call,
-): Promise<number> {
-  const { json = false } = options;
+export async function planCommand(call: Call): Promise<number> {
+  const { names, options, problems, stdout, stderr, env, program } = call;
+  const { all = false, settings, json = false } = options;
+  const start = readStartRequest(options, problems);
+  if (all && names.length > 0) problems.push('--all: plans every export; leave out the names of exports');
+  const isOne = !all && names.length <= 1;
   const style = textStyleFor(stdout, env);
   const notify = (text: string) => stderr.write(`${text}\n`);
-  const show = async (row: Row) => {
-    const lines = [
-      ...(row.plan === undefined ? [] : planLines(row, row.plan, startCommand(row.export), style)),
-      ...('error' in row ? unreadableLines(row as UnreadableExport, style) : []),
-    ];
-    if (!json) await print(stdout, lines.map((line) => `${line}\n`).join(''));
-  };
-  const rows = await mapConcurrently(exports, concurrency, async (each): Promise<Row> => {
-    if ('error' in each) return each;
-    const row: Row = { export: each.name };
-    try {
-      await planExport(each, row, start, options, notify);
-      return row;
-    } catch (error) {
-      // The request that was sent is shown above the error of the service.
-      if (isOne) await show(row);
-      if (isOne) throw error;
-      // One that cannot be planned does not hide the others.
-      return { ...row, ...unreadableExport(each.name, each.serviceName, error) };
-    }
+  return await runOnTarget(call, async (target) => {
+    const selected = await selectExports(target, names, all);
+    const exports = await (all ? target.openAll() : Promise.all(selected.map((name) => target.open(name))));
+    const command = (name: string) => `${program} ${settings ? 'local' : 'start'} ${name} ${target.option}`;
+    const show = async (row: Row) => {
+      const lines = [
+        ...(row.plan === undefined ? [] : planLines(row, row.plan, command(row.export), style)),
+        ...('error' in row ? unreadableLines(row as UnreadableExport, style) : []),
+      ];
+      if (!json) await print(stdout, lines.map((line) => `${line}\n`).join(''));
+    };
+    const rows = await mapConcurrently(exports, concurrency, async (each): Promise<Row> => {
+      if ('error' in each) return each;
+      const row: Row = { export: each.name };
+      try {
+        await planExport(each, row, start, options, notify);
+        return row;
+      } catch (error) {
+        // The request that was sent is shown above the error of the service.
+        if (isOne) await show(row);
+        if (isOne) throw error;
+        // One that cannot be planned does not hide the others.
+        return { ...row, ...unreadableExport(each.name, each.serviceName, error) };
+      }
+    });
+    for (const row of rows) await show(row);
+    if (json) await print(stdout, `${JSON.stringify(isOne ? rows[0] : { exports: rows })}\n`);
+    const found = rows.map(({ plan, error }) => (plan === undefined || error !== undefined ? 'unreadable' : plan.act));
+    if (!isOne && !json) await print(stdout, `${countKinds(found, acts)}\n`);
+    return found.some((act) => act === 'unreadable' || act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
   });
-  for (const row of rows) await show(row);
-  if (json) await print(stdout, `${JSON.stringify(isOne ? rows[0] : { exports: rows })}\n`);
-  const found = rows.map(({ plan, error }) => (plan === undefined || error !== undefined ? 'unreadable' : plan.act));
-  if (!isOne && !json) await print(stdout, `${countKinds(found, acts)}\n`);
-  return found.some((act) => act === 'unreadable' || act === 'refuse') ? exitStatuses.failed : exitStatuses.ok;
 }
 
 /** The object of `--json`, as far as it is known. */

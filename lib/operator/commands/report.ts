@@ -21,15 +21,10 @@ export async function reportCommand(call: Call): Promise<number> {
     const createdAt = instantOf(systemRuntime.now());
     const origin = { deployment: target.name, deploymentOption: target.option, createdAt };
     const { add: onPage, end } = createPageCounter(stderr, 'Read', systemRuntime.now);
+    const directory = resolve(options.to ?? 'run-reports');
     const written =
       options.all === true
-        ? await writeAllReports(target, names[0], {
-            origin,
-            directory: resolve(options.to ?? 'run-reports'),
-            maxRuns,
-            onPage,
-            signal,
-          })
+        ? await writeAllReports(target, names[0], { origin, directory, maxRuns, onPage, signal })
         : await writeReport(await openExport(target, names[0]), options, { origin, onPage });
     end();
     const exports = 'exports' in written ? written.exports : [];
