@@ -153,11 +153,7 @@ export interface PageLog {
   entries(chain: ChainRef): AsyncIterable<PageEntry>;
   /** The highest number of a slice that has an entry; 0 if none has. */
   lastSlice(run: RunRef): Promise<number>;
-}
-
-/** What operators' commands read besides. */
-export interface RunHistory {
-  /** The states of bounded runs of the export, by their names. */
+  /** For operators' commands: the states of bounded runs of the export, by their names. */
   boundedStates(exportName: string): AsyncIterable<ExportState>;
   /** Whether the entry of a page that was logged at `loggedAt` may have expired. Entries that expire disappear in any order. */
   mayHaveExpired(loggedAt: Instant): boolean;

@@ -3,12 +3,12 @@
 import { assertBoundable, boundedStateName, parseBoundedStateName, partsOf } from '../core/bounded-runs.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { Bounds, ExportDefinition, ExportState } from '../core/model.ts';
-import type { RunHistory } from '../core/ports.ts';
+import type { PageLog } from '../core/ports.ts';
 import { durationSchema, epochMsOf } from '../core/timestamps.ts';
 import type { ExportTarget, StartRequest } from '../target/target.ts';
 
 export interface BoundableExport extends Pick<ExportTarget, 'definition'> {
-  readonly log: Pick<RunHistory, 'boundedStates'>;
+  readonly log: Pick<PageLog, 'boundedStates'>;
 }
 
 /**

@@ -15,7 +15,7 @@ import {
   sumTotals,
   zeroTotals,
 } from '../core/model.ts';
-import type { ChainRef, PageLog, RunHistory, StoreReader } from '../core/ports.ts';
+import type { ChainRef, PageLog, StoreReader } from '../core/ports.ts';
 import { sliceOf } from '../core/slices.ts';
 import { DifferentContentError, readPage } from '../core/storage/compression.ts';
 import {
@@ -35,7 +35,7 @@ import type { ManifestPage } from '../core/storage/published-schemas.ts';
 
 export interface VerifyDependencies {
   readonly store: StoreReader;
-  readonly log: PageLog & Pick<RunHistory, 'mayHaveExpired'>;
+  readonly log: PageLog;
   /** Called with the size of each page once it is verified, in any order. */
   readonly onPage: (bytes: number) => void;
 }

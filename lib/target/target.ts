@@ -8,7 +8,7 @@ import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult
 import type { StartInput } from '../core/steps/start-input.ts';
 import type { Finding } from './findings.ts';
 import type { ProbeResult } from './probe-service.ts';
-import type { EventSink, Executions, PageLog, ReportService, RunHistory, StoreReader } from '../core/ports.ts';
+import type { EventSink, Executions, PageLog, ReportService, StoreReader } from '../core/ports.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
 export interface Target extends AsyncDisposable {
@@ -51,7 +51,7 @@ export interface ExportTarget {
   /** The name of its service in a stack; the address of its service in a directory. */
   readonly serviceName: string;
   readonly store: StoreReader;
-  readonly log: PageLog & RunHistory;
+  readonly log: PageLog;
   readonly executions: Executions;
   /**
    * Writes to the folders of the store, and to whatever else a run writes to, and removes it again. Absent where the operator

@@ -1,5 +1,5 @@
 /**
- * The contract of the ports `PageLog` and `RunHistory`: every implementation passes these tests.
+ * The contract of the port `PageLog`: every implementation passes these tests.
  * Each test uses its own exports and runs, so that implementations may share one slow storage.
  */
 
@@ -14,7 +14,7 @@ import {
   type PageEntry,
   type RunId,
 } from '../../lib/core/model.ts';
-import type { ChainRef, PageLog, RunHistory } from '../../lib/core/ports.ts';
+import type { ChainRef, PageLog } from '../../lib/core/ports.ts';
 import { exportSettingsSchema } from '../../lib/settings/settings.ts';
 import { openManifest } from '../../lib/core/storage/manifest-reader.ts';
 import { instantOf } from '../../lib/core/timestamps.ts';
@@ -38,12 +38,10 @@ import { anExportBench } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 import { cases, fc } from '../support/property.ts';
 
-interface TestedLog extends PageLog, RunHistory {}
-
 export interface PageLogHarness {
-  readonly log: TestedLog;
+  readonly log: PageLog;
   /** A second adapter on the same storage, as another process would create it. */
-  readonly another?: TestedLog;
+  readonly another?: PageLog;
   cleanup(): Promise<void>;
 }
 
@@ -64,7 +62,7 @@ export function pageLogContract(
 
   describe(`${name} implements the PageLog port`, () => {
     let harness: PageLogHarness;
-    let log: TestedLog;
+    let log: PageLog;
     beforeAll(async () => {
       harness = await makeHarness();
       log = harness.log;
@@ -72,7 +70,7 @@ export function pageLogContract(
     afterAll(async () => await harness?.cleanup());
 
     /** Alternates between the two adapters, if the harness has two. */
-    const writer = (index: number): TestedLog => (index % 2 === 1 && harness.another) || log;
+    const writer = (index: number): PageLog => (index % 2 === 1 && harness.another) || log;
     const concurrently = <T>(write: (log: PageLog, index: number) => Promise<T>): Promise<T[]> =>
       Promise.all(Array.from({ length: writers }, (_, index) => write(writer(index), index)));
 

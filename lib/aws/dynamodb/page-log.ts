@@ -7,7 +7,7 @@
  */
 
 import { type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';
-import type { ChainRef, PageLog, RunHistory, Runtime } from '../../core/ports.ts';
+import type { ChainRef, PageLog, Runtime } from '../../core/ports.ts';
 import { asRunId } from '../../core/model.ts';
 import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
@@ -42,7 +42,7 @@ export interface DynamoPageLogOptions {
 const batchSize = 500;
 
 /** Needs dynamodb:GetItem, dynamodb:PutItem and dynamodb:Query on the table. */
-export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & RunHistory {
+export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
   const { client, table, service, runtime, retentionDays = 400 } = options;
   const recordStore = recordStoreOf(table, service);
 

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { ExportError } from '../../core/errors.ts';
-import type { PageLog, RunHistory, StepDependencies } from '../../core/ports.ts';
+import type { PageLog, StepDependencies } from '../../core/ports.ts';
 import {
   type FunctionEnvironment,
   type FunctionSettings,
@@ -32,7 +32,7 @@ export interface ServiceContext {
    */
   dependenciesFor(
     input: unknown,
-  ): Pick<StepDependencies, 'definition' | 'runtime' | 'emit'> & { readonly log: PageLog & RunHistory };
+  ): Pick<StepDependencies, 'definition' | 'runtime' | 'emit'> & { readonly log: PageLog };
 }
 
 /** Returns the settings that the deployment has parsed. */

@@ -9,7 +9,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ExportState } from '../../core/model.ts';
 import { boundedStatePrefix } from '../../core/bounded-runs.ts';
-import type { ChainRef, PageLog, RunHistory } from '../../core/ports.ts';
+import type { ChainRef, PageLog } from '../../core/ports.ts';
 import {
   parseExportState,
   parsePageEntry,
@@ -47,7 +47,7 @@ const keyOf = ({ export: exportName, run, slice = 0, attempt = 0 }: ChainRef) =>
   [exportName, run, slice, attempt] as const;
 
 /** The page log in a state file. @throws ConfigurationError on use, as `openStateFile` does */
-export function pageLogIn({ file, all, write }: StateFile): PageLog & RunHistory {
+export function pageLogIn({ file, all, write }: StateFile): PageLog {
   const store: RecordStore = {
     name: file,
     repairHint: (stateName) =>

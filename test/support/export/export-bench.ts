@@ -3,17 +3,11 @@
 import { gunzipSync } from 'node:zlib';
 import type { ExportDefinition, ExportState, RunLimits, RunResult } from '../../../lib/core/model.ts';
 import type { ExportTarget, Incident } from '../../../lib/target/target.ts';
-import type { ExportEvent, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
+import type { ExportEvent, PageLog, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { anExportDefinition, anExportRequest, collect, someLimits } from '../builders.ts';
-import {
-  type CrashPoint,
-  createMemoryLog,
-  createMemoryStore,
-  type MemoryLog,
-  type MemoryStore,
-} from './memory-adapters.ts';
+import { type CrashPoint, createMemoryLog, createMemoryStore, type MemoryStore } from './memory-adapters.ts';
 import {
   type Script,
   type ScriptedReport,
@@ -30,13 +24,13 @@ export interface BenchOptions {
   readonly limits?: Partial<RunLimits>;
   readonly definition?: Partial<ExportDefinition>;
   readonly crash?: CrashPoint;
-  readonly log?: MemoryLog;
+  readonly log?: PageLog;
 }
 
 export interface Bench {
   readonly deps: StepDependencies;
   readonly store: MemoryStore;
-  readonly log: MemoryLog;
+  readonly log: PageLog;
   readonly service: ScriptedService;
   readonly events: readonly ExportEvent[];
   /** Milliseconds slept: inside invocations, between them, and before retries. */
@@ -78,7 +72,7 @@ export interface Manifest {
 /** What a bench shares with those created by `with`. */
 interface Shared {
   readonly store: MemoryStore;
-  readonly log: MemoryLog;
+  readonly log: PageLog;
   readonly clock: { now: number; executions: number; random: number };
   readonly name: string | undefined;
 }

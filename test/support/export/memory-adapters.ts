@@ -8,13 +8,7 @@ import { Readable } from 'node:stream';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { boundedStatePrefix } from '../../../lib/core/bounded-runs.ts';
 import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
-import {
-  type ChainRef,
-  type PageLog,
-  type PageStore,
-  type RunHistory,
-  type StoreReader,
-} from '../../../lib/core/ports.ts';
+import { type ChainRef, type PageLog, type PageStore, type StoreReader } from '../../../lib/core/ports.ts';
 import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
 import { fillWithPage, toPageMetadata, type PageObject } from '../../../lib/core/storage/compression.ts';
 import type { Spool } from '../../../lib/core/storage/spool.ts';
@@ -112,9 +106,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
   };
 }
 
-export interface MemoryLog extends PageLog, RunHistory {}
-
-export function createMemoryLog(crash: CrashPoint = () => {}): MemoryLog {
+export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
   const exportStates = new Map<string, ExportState>();
   const chains = new Map<string, PageEntry[]>();
   const keyOf = ({ export: name, run, slice = 0, attempt = 0 }: ChainRef) =>
