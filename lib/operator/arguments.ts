@@ -30,11 +30,12 @@ export function selectionProblems(
   place: string,
   names: readonly string[],
   existing: readonly string[],
+  advice = `Specify exports of ${place}, or all of them with --all`,
 ): readonly string[] {
   const unknown = names.filter((name) => !existing.includes(name));
   if (names.length > 0 && unknown.length === 0) return [];
   return [
-    ...(names.length === 0 ? [`Specify exports of ${place}, or all of them with --all`] : []),
+    ...(names.length === 0 ? [advice] : []),
     ...unknown.map((name) => `${sanitizeArgument(name)}: no such export in ${place}`),
     `  Its exports: ${listNames(existing)}`,
   ];

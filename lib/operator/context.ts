@@ -5,7 +5,7 @@ import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import { defaultDirectory } from '../local/settings.ts';
 import type { ExportTarget, Target, UnreadableExport } from '../target/target.ts';
-import { listNames, toPrintable } from '../core/sanitize.ts';
+import { toPrintable } from '../core/sanitize.ts';
 import { assertNoProblems, selectionProblems } from './arguments.ts';
 import type { Options } from './option-table.ts';
 import type { TerminalInput } from './output/question.ts';
@@ -142,32 +142,24 @@ function reportError(error: unknown, { options, stdout, stderr, env }: Call): nu
 
 /** The export with this name, or the only one. @throws ConfigurationError that lists the names, if neither exists */
 export async function openExport(target: Target, name: string | undefined): Promise<ExportTarget> {
-  if (name !== undefined) return await target.open(name);
-  const names = await allExports(target);
-  const [only, ...others] = names;
-  if (only !== undefined && others.length === 0) return await target.open(only);
-  throw new ExportError('ConfigurationError', `Specify an export of ${target.name}: ${listNames(names)}`);
+  const [only = ''] = await selectExports(target, name === undefined ? [] : [name]);
+  return await target.open(only);
 }
 
 /** The names of all exports, of the only one, or those in `names`. @throws ConfigurationError that lists the names, if that is none */
 export async function selectExports(
   target: Target,
   names: readonly string[],
-  all: boolean,
+  all?: boolean,
 ): Promise<readonly string[]> {
   // Opening a single one reports that it does not exist.
   if (names.length === 1) return names;
-  const existing = await allExports(target);
-  if (all || (names.length === 0 && existing.length === 1)) return existing;
-  assertNoProblems(selectionProblems(target.name, names, existing));
+  const existing = await target.exportNames();
+  if (existing.length === 0) throw new ExportError('ConfigurationError', `No exports in ${target.name}`);
+  if (all === true || (names.length === 0 && existing.length === 1)) return existing;
+  const advice = all === undefined ? `Specify an export of ${target.name}` : undefined;
+  assertNoProblems(selectionProblems(target.name, names, existing, advice));
   return [...new Set(names)];
-}
-
-/** The names of all exports. @throws ConfigurationError if there is none */
-export async function allExports(target: Target): Promise<readonly string[]> {
-  const names = await target.exportNames();
-  if (names.length > 0) return names;
-  throw new ExportError('ConfigurationError', `No exports in ${target.name}`);
 }
 
 /** What a person reads of one of several exports that cannot be read. */

@@ -10,7 +10,7 @@ import {
   readLatestPointer,
 } from '../../core/storage/published-runs.ts';
 import { type ExportTarget, type UnreadableExport, unreadableExport } from '../../target/target.ts';
-import { allExports, type Call, exitStatuses, openExport, print, runOnTarget, unreadableLines } from '../context.ts';
+import { type Call, exitStatuses, openExport, print, runOnTarget, selectExports, unreadableLines } from '../context.ts';
 import { countKinds } from '../output/table.ts';
 import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
@@ -24,7 +24,7 @@ export async function verifyCommand(call: Call): Promise<number> {
   if (all && names.length > 0) problems.push('--all: verifies every export; leave out the name of the export');
   if (all && runId !== undefined) problems.push('--run: selects one run; leave it out with --all');
   return await runOnTarget(call, async (target) => {
-    if (all) await allExports(target);
+    if (all) await selectExports(target, [], all);
     const exports = all ? await target.openAll() : [await openExport(target, names[0])];
     const output = json ? stderr : stdout;
     const style = textStyleFor(output, env);
