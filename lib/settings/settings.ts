@@ -350,7 +350,7 @@ export function findServiceProblems(service: Valid<ServiceSettings>): readonly S
       isUnused('apiKeyEnv', !needsSecret(service), ': api.auth is none'),
       [
         ['apiKeySecret', 'field'],
-        renewsSecret(service) && fieldsOf(service.apiKeySecret).field !== undefined,
+        renewsSecret(service) && service.apiKeySecret?.field !== undefined,
         'has no meaning with the grant refresh_token: the whole secret is its JSON',
       ],
     ]),
