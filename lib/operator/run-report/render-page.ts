@@ -23,15 +23,10 @@ export interface Origin {
   readonly createdAt: Instant;
 }
 
-export interface RunPage extends Origin {
-  readonly run: RunData;
-  /** The file name of the page that lists all runs. Absent: there is none. */
-  readonly index?: string;
-}
+/** `index` is the file name of the page that lists all runs. Absent: there is none. */
+export type RunPage = Origin & { readonly run: RunData; readonly index?: string };
 
-export interface IndexPage extends Origin {
-  readonly exports: readonly ListedExport[];
-}
+export type IndexPage = Origin & { readonly exports: readonly ListedExport[] };
 
 export interface ListedExport {
   readonly name: string;
