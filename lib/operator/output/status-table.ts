@@ -3,7 +3,7 @@
 import type { Instant, RunFailure } from '../../core/model.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import type { Incident, ScheduleState } from '../../target/target.ts';
+import type { ScheduleState } from '../../target/target.ts';
 import {
   canResume,
   type Category,
@@ -143,27 +143,22 @@ const maxErrorLength = 300;
 const shortError = ({ error, message }: Pick<RunFailure, 'error' | 'message'>): string =>
   message.includes('--restart') ? errorText(error, message) : truncate(errorText(error, message), maxErrorLength);
 
-/** A text, which is wrapped between words; or a command, which is not, so that it can be copied. */
-interface Detail {
-  readonly label: string;
-  readonly text: string;
-  readonly color?: Style;
-  readonly isCommand?: boolean;
-}
+/** A text is wrapped between words. A command is not, so that it can be copied: its label begins with an arrow. */
+type Detail = readonly [label: string, text: string, color?: Style];
 
 const labelWidth = 13;
 
 /** What to know and do about the export, its unfinished and damaged runs and its bounded runs; and a table of its runs. */
 function detailLines(entry: ViewedExport, options: StatusTableOptions): string[] {
   const { style, columns, now } = options;
-  const state: Detail = { label: 'state', text: categoryOf(entry), color: stateStyles[categoryOf(entry)] };
-  const details = 'error' in entry ? [{ label: 'error', text: noteOf(entry, now) }] : detailsOf(entry, options);
+  const state: Detail = ['state', categoryOf(entry), stateStyles[categoryOf(entry)]];
+  const details: readonly Detail[] = 'error' in entry ? [['error', noteOf(entry, now)]] : detailsOf(entry, options);
   const runs = 'error' in entry ? [] : (entry.runs ?? []);
   return [
     style('bold', entry.export),
-    ...[state, ...details].flatMap(({ label, text, color, isCommand = false }: Detail) => {
+    ...[state, ...details].flatMap(([label, text, color]) => {
       const line = `  ${label.padEnd(labelWidth)} ${color === undefined ? text : style(color, text)}`;
-      return isCommand ? [line] : wrapText(line, columns, ' '.repeat(labelWidth + 3));
+      return label.startsWith('→') ? [line] : wrapText(line, columns, ' '.repeat(labelWidth + 3));
     }),
     ...(runs.length === 0 ? [] : ['', ...tableLines(runs, runColumns(now), options)]),
   ];
@@ -172,64 +167,61 @@ function detailLines(entry: ViewedExport, options: StatusTableOptions): string[]
 function detailsOf(view: ExportView, { now, program, option }: StatusTableOptions): readonly Detail[] {
   const { export: name, watermark, schedule, reportsOverdue, lastReportsAt, reportsEverySeconds, failedStart } = view;
   const { runs = [], bounded } = view;
-  const command = (label: string, verb: string, more = ''): Detail => {
-    return { label: `→ ${label}`, text: `${program} ${verb} ${name} ${more}${option}`, isCommand: true };
-  };
+  const command = (label: string, verb: string, more = ''): Detail => [
+    `→ ${label}`,
+    `${program} ${verb} ${name} ${more}${option}`,
+  ];
   const every = coarseDuration((reportsEverySeconds ?? 0) * 1_000);
   const without = coarseDuration(lastReportsAt === null ? 0 : now - epochMsOf(lastReportsAt));
   const overdue = `no completed run has had any for ${without}; expected within ${every} (expect.reportsEvery)`;
-  const lastStart = failedStart && `failed ${ago(failedStart.at, now)}: ${shortError(failedStart)}`;
-  return [
-    { label: 'completed', text: completedText(view, now) },
-    { label: 'watermark', text: watermark ?? 'none' },
-    { label: 'schedule', text: scheduleText(schedule) === '–' ? 'none' : scheduleText(schedule) },
-    ...(reportsOverdue ? [{ label: 'reports', text: overdue, color: 'yellow' } as const] : []),
-    ...(lastStart === null ? [] : [{ label: 'last start', text: lastStart, color: 'red' } as const]),
-    ...(runs.length === 0 ? [command('first run', 'start')] : []),
-    ...runs.flatMap((run): readonly Detail[] => {
-      if (run.state === 'completed' || run.state === 'empty') return [];
-      if (run.state === 'damaged') {
-        const text = `run ${run.run} was published, but its manifest is missing or was changed`;
-        return [{ label: 'damaged', text, color: 'red' }, command('to see what', 'verify', `--run ${run.run} `)];
-      }
-      return [...runDetails(run, now), ...(canResume(run) ? [command('to resume', 'start')] : [])];
-    }),
-    ...bounded.unfinished.flatMap((run): readonly Detail[] => {
-      const { since, until, series, state } = run;
-      const bounds = `--since ${since} --until ${series?.until ?? until} ${series === null ? '' : `--each ${series.each} `}`;
-      const text = `${since} to ${until}: ${state}, ${placeText(run)}`;
-      return [
-        { label: 'bounded run', text, color: stateStyles[state] },
-        ...runDetails(run, now),
-        ...(canResume(run) ? [command('to resume', 'start', bounds)] : []),
-      ];
-    }),
-    ...completedBounded(bounded, now),
+  const details: Detail[] = [
+    ['completed', completedText(view, now)],
+    ['watermark', watermark ?? 'none'],
+    ['schedule', scheduleText(schedule) === '–' ? 'none' : scheduleText(schedule)],
   ];
+  if (reportsOverdue) details.push(['reports', overdue, 'yellow']);
+  if (failedStart !== null) {
+    details.push(['last start', `failed ${ago(failedStart.at, now)}: ${shortError(failedStart)}`, 'red']);
+  }
+  if (runs.length === 0) details.push(command('first run', 'start'));
+  for (const run of runs) {
+    if (run.state === 'damaged') {
+      const text = `run ${run.run} was published, but its manifest is missing or was changed`;
+      details.push(['damaged', text, 'red'], command('to see what', 'verify', `--run ${run.run} `));
+    } else if (run.state !== 'completed' && run.state !== 'empty') {
+      details.push(...runDetails(run, now));
+      if (canResume(run)) details.push(command('to resume', 'start'));
+    }
+  }
+  for (const run of bounded.unfinished) {
+    const { since, until, series, state } = run;
+    const bounds = `--since ${since} --until ${series?.until ?? until} ${series === null ? '' : `--each ${series.each} `}`;
+    const text = `${since} to ${until}: ${state}, ${placeText(run)}`;
+    details.push(['bounded run', text, stateStyles[state]], ...runDetails(run, now));
+    if (canResume(run)) details.push(command('to resume', 'start', bounds));
+  }
+  // A series may have hundreds, so only the newest one is shown.
+  const { completed, newest } = bounded;
+  if (newest !== null) {
+    const at = newest.completedAt === null ? '' : `, ${ago(newest.completedAt, now)}`;
+    const text = `${number(completed)} completed, the last one ${newest.since} to ${newest.until}${at}`;
+    details.push(['bounded runs', text]);
+  }
+  return details;
 }
 
 /** How far an unfinished run has come, what delayed or stopped it last, and why slices are set aside. */
 function runDetails({ state, bounded, lastPageAt, slices, lastIncident }: RunView, now: number): readonly Detail[] {
-  return [
-    ...(slices === null || bounded ? [] : [{ label: 'slices', text: `${sliceCounts(slices)} done` }]),
-    ...(state !== 'running' || lastPageAt === null ? [] : [{ label: 'last page', text: ago(lastPageAt, now) }]),
-    ...(lastIncident === null ? [] : [incidentDetail(lastIncident, now)]),
-    ...(slices?.setAside ?? []).map(({ slice, error, message }) => {
-      return { label: `slice ${slice}`, text: `is set aside: ${errorText(error, message)}` };
-    }),
-  ];
-}
-
-function incidentDetail(incident: Incident, now: number): Detail {
-  const isWait = incident.kind === 'wait';
-  const what = isWait ? `the service sent Retry-After: ${incident.seconds} s` : shortError(incident);
-  return { label: isWait ? 'last wait' : 'last error', text: `${ago(incident.at, now)}: ${what}`, color: 'yellow' };
-}
-
-/** A series may have hundreds: the newest one stands for all. */
-function completedBounded({ completed, newest }: ExportView['bounded'], now: number): readonly Detail[] {
-  if (newest === null) return [];
-  const at = newest.completedAt === null ? '' : `, ${ago(newest.completedAt, now)}`;
-  const text = `${number(completed)} completed, the last one ${newest.since} to ${newest.until}${at}`;
-  return [{ label: 'bounded runs', text }];
+  const details: Detail[] = [];
+  if (slices !== null && !bounded) details.push(['slices', `${sliceCounts(slices)} done`]);
+  if (state === 'running' && lastPageAt !== null) details.push(['last page', ago(lastPageAt, now)]);
+  if (lastIncident !== null) {
+    const isWait = lastIncident.kind === 'wait';
+    const what = isWait ? `the service sent Retry-After: ${lastIncident.seconds} s` : shortError(lastIncident);
+    details.push([isWait ? 'last wait' : 'last error', `${ago(lastIncident.at, now)}: ${what}`, 'yellow']);
+  }
+  for (const { slice, error, message } of slices?.setAside ?? []) {
+    details.push([`slice ${slice}`, `is set aside: ${errorText(error, message)}`]);
+  }
+  return details;
 }
