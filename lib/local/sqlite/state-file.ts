@@ -138,7 +138,7 @@ function openForWriting(file: string): { readonly database: DatabaseSync; readon
  * creates for one user can be in the way of another.
  *
  * In WAL mode even a reader needs the files `-wal` and `-shm`. While they exist, it uses them, and closes the file after each query, so that
- * the last writer can remove them. Then `file` alone has everything. It is read as one that nobody changes (`immutable`), without
+ * the last writer can remove them. Then `file` alone has everything. It is read as one that no one changes (`immutable`), without
  * locks, and stays open until it is changed; if that was during a query, it is read again. A writer that was killed outside WAL mode, as while
  * it created the file, leaves a transaction that must be undone first.
  */

@@ -89,7 +89,7 @@ export async function writeAllReports(
       }
     }
     listed.push({ name, state: categoryOf(view), facts: factsOf(view, now), runs });
-    /** The runs without a page; null stands for all of the export. */
+    /** The runs without a page; null is all of the export. */
     const unreadable = runs.flatMap(({ run, page }) => ('error' in page ? [{ run, error: page.error }] : []));
     exports.push({
       export: name,
