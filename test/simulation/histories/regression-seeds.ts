@@ -109,4 +109,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'an invariant was too strict: a second damaged page of a run was reported hours after the first one',
   },
+  {
+    seed: '91007049',
+    pages: 12,
+    defect: 'the report of a cursor that had expired before the next start of a bounded run counted as a failure',
+  },
 ];

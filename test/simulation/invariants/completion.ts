@@ -59,7 +59,7 @@ export function checkCompletion(
       execution.startedAt > faultsEndAt + recoveryMs &&
       execution.status !== 'SUCCEEDED' &&
       !isReportOfDamage(execution, all, damagedKeys) &&
-      !isReportOfRepeatedCursor(execution, all) &&
+      !isReportOfOldCursor(execution, all) &&
       !hasOtherSlices(execution),
   );
   if (failed.length > 0) {
@@ -139,11 +139,14 @@ function isReportOfDamage(
 }
 
 /**
- * Whether the execution is the first one to report that pages of a slice repeat. The cursor that repeats may have been logged during the
- * faults; the next start begins the slice again.
+ * Whether the execution is the first one to report that pages of a slice repeat, or that the cursor of a bounded run, which may have waited for
+ * its next start for hours, has expired. The cursor may have been logged during the faults; the next start begins the slice again.
  */
-const isReportOfRepeatedCursor = (execution: SimulatedExecution, all: readonly SimulatedExecution[]): boolean =>
-  execution.error === 'RepeatedCursorError' && all.find(({ cause }) => cause === execution.cause) === execution;
+function isReportOfOldCursor(execution: SimulatedExecution, all: readonly SimulatedExecution[]): boolean {
+  const { error, input } = execution;
+  const isOld = error === 'RepeatedCursorError' || (error === 'CursorRejectedError' && isBounded(input));
+  return isOld && all.find(({ cause }) => cause === execution.cause) === execution;
+}
 
 /**
  * A process that is killed cannot abort its upload; nor can one that S3 does not answer. A lifecycle rule removes the parts after
