@@ -3,12 +3,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { root, userVariables } from '../support/package/installation.ts';
+import { listen } from '../support/service/loopback.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 type Advisories = Readonly<Record<string, readonly object[]>>;
@@ -25,22 +25,25 @@ const control: Advisories = { minimist: [advisory('critical', 'Prototype Polluti
 /** Runs the script with a registry that answers each question about advisories with those of the packages in it, or with a status. */
 async function audit(answer: Advisories | number) {
   await using directory = await temporaryDirectory();
-  const server = createServer((request, response) => {
-    if (!request.url?.endsWith('/advisories/bulk') || typeof answer === 'number') {
-      response.writeHead(typeof answer === 'number' ? answer : 404).end('{}');
-      return;
-    }
-    void bodyOf(request).then((body) => {
-      const names = Object.keys(JSON.parse(body));
-      response.end(JSON.stringify(Object.fromEntries(Object.entries(answer).filter(([name]) => names.includes(name)))));
-    });
-  });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  await using server = await listen(
+    createServer((request, response) => {
+      if (!request.url?.endsWith('/advisories/bulk') || typeof answer === 'number') {
+        response.writeHead(typeof answer === 'number' ? answer : 404).end('{}');
+        return;
+      }
+      void bodyOf(request).then((body) => {
+        const names = Object.keys(JSON.parse(body));
+        response.end(
+          JSON.stringify(Object.fromEntries(Object.entries(answer).filter(([name]) => names.includes(name)))),
+        );
+      });
+    }),
+  );
   const script = spawn('bash', [join(root, '.ci/check-advisories')], {
     env: {
       ...userVariables,
       HOME: directory.path,
-      npm_config_registry: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+      npm_config_registry: `${server.url}/`,
       npm_config_cache: join(directory.path, 'cache'),
     },
   });
@@ -48,8 +51,6 @@ async function audit(answer: Advisories | number) {
     Promise.all([text(script.stdout), text(script.stderr)]),
     once(script, 'close') as Promise<[number]>,
   ]);
-  server.close();
-  server.closeAllConnections();
   return { status, output: output.join('') };
 }
 

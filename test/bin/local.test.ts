@@ -1,21 +1,19 @@
 /** `report-exporter local`, `service` and the program itself. As processes: processes.slow.test.ts. */
 
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import { listen } from '../support/service/loopback.ts';
 import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
 
 /** The address of a service that has ended. */
 async function closedPort(): Promise<string> {
-  const gone = createServer().listen(0, '127.0.0.1');
-  await once(gone, 'listening');
-  const { port } = gone.address() as AddressInfo;
-  gone.close();
-  return `http://127.0.0.1:${port}`;
+  const gone = await listen(createServer());
+  await gone[Symbol.asyncDispose]();
+  return gone.url;
 }
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
@@ -73,23 +71,6 @@ describe('report-exporter local', () => {
 
     const again = jsonOf(await runInProcess(['start', 'reports', '--out', out, '--json']));
     expect(await readManifest(again.manifest ?? '')).toMatchObject({ compression: 'gzip' });
-    const plain = await readManifest(jsonOf(await runInProcess(['local', '--out', out, '--json'])).manifest ?? '');
-    expect(plain.compression).toBeUndefined();
-    expect(plain.pages[0]).toEqual({ ...plain.pages[0], key: expect.stringMatching(/\.xml$/) });
-    expect(Object.keys(plain.pages[0] ?? {})).not.toContain('storedBytes');
-  });
-
-  it('exports incrementally from the watermark when it is run again', async () => {
-    const out = await aDirectory();
-    const first = jsonOf(await runInProcess(['local', '--out', out, '--json']));
-    const ended = await runInProcess(['local', '--out', out, '--json']);
-    expect(ended.stdout.split('\n')).toHaveLength(2);
-    const second = jsonOf(ended);
-    expect(second).toMatchObject({ status: 'completed', export: 'reports', since: first.watermark, pages: 1 });
-    expect(second.run).not.toBe(first.run);
-    expect(second.reports).toBeLessThan(10);
-    const latest = JSON.parse(await readFile(join(out, 'reports/latest.json'), 'utf8'));
-    expect(join(out, latest.manifest)).toBe(second.manifest);
   });
 
   it('reports all problems of its options at once, each by its option, and exits with 2', async () => {
@@ -270,13 +251,4 @@ describe('report-exporter', () => {
       expect(stderr.length).toBeLessThan(1_000);
     },
   );
-
-  it('lists each command in one line of its help', async () => {
-    const { status, stdout } = await runInProcess(['--help']);
-    expect(status).toBe(0);
-    const [, commands = ''] = stdout.split('\nCommands:\n');
-    const lines = commands.trimEnd().split('\n');
-    expect(lines).toHaveLength(13);
-    for (const line of lines) expect(line).toMatch(/^ {2}[a-z]+ {2,}\S/);
-  });
 });

@@ -7,11 +7,10 @@
  */
 
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { listen } from '../support/service/loopback.ts';
 
 const blockBytes = 1024 * 1024;
 const blockCount = 2_048;
@@ -176,12 +175,5 @@ export async function startLargePageService() {
     if (format === 'xml') response.setHeader('content-length', largePageBytes);
     pipeline(Readable.from(largePage(format)), response).catch(() => response.destroy());
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await once(server.close(), 'close');
-    },
-  };
+  return await listen(server);
 }

@@ -3,7 +3,6 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
@@ -12,6 +11,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createS3 } from '../support/aws/local-s3.ts';
 import { sha256Of } from '../support/builders.ts';
+import { listen } from '../support/service/loopback.ts';
 import { recipe } from '../support/docs/recipes.ts';
 
 const run = {
@@ -83,7 +83,8 @@ async function openServer(
     request.resume();
     response.writeHead(status, { 'content-type': type }).end(body);
   };
-  const server = createServer((request, response) => void respond(request, response));
+  const server = await listen(createServer((request, response) => void respond(request, response)));
+  onTestFinished(server[Symbol.asyncDispose]);
   const put = (path: string, content: string) => {
     const body = Buffer.from(content, 'latin1');
     s3.objects.set(path, { body, bytes: body.length, headers: {}, etag: `"${sha256Of(body).slice(0, 32)}"` });
@@ -91,15 +92,13 @@ async function openServer(
   put(`source/p/${run.manifest}`, manifest);
   put(`source/p/${folder}/run.json`, JSON.stringify(run));
   for (const { entry, body } of pages) put(`source/p/${entry.key}`, body);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
   return {
     ...s3,
     put,
     /** One character per byte. */
     read: (path: string) => s3.objects.get(path)?.body.toString('latin1'),
     requests,
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    endpoint: server.url,
   };
 }
 

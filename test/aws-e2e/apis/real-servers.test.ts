@@ -1,13 +1,12 @@
 /** Servers that speak APIs of their own, exported with descriptions. Each run is killed, and resumed. */
 
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, request as requestOf } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import type { ServiceProps } from '../../../lib/settings/props.ts';
+import { listen } from '../../support/service/loopback.ts';
 import { aDirectory, readManifest, run, start } from '../../support/process/command-line.ts';
 
 const docs = join(import.meta.dirname, '../../../docs/apis');
@@ -52,22 +51,20 @@ async function exportAll<Page>(
 async function startRelay(endpoint: string, heldRequest: number) {
   let requests = 0;
   const held = Promise.withResolvers<void>();
-  const relay = createServer((received, response) => {
-    requests += 1;
-    if (requests === heldRequest) return held.resolve();
-    const { method, url = '/', headers } = received;
-    const forwarded = requestOf(new URL(url, endpoint), { method, headers }, (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
-      answer.pipe(response);
-    });
-    received.pipe(forwarded);
-  });
-  await once(relay.listen(0, '127.0.0.1'), 'listening');
-  onTestFinished(() => {
-    relay.closeAllConnections();
-    relay.close();
-  });
-  return { url: `http://127.0.0.1:${(relay.address() as AddressInfo).port}`, held: held.promise };
+  const relay = await listen(
+    createServer((received, response) => {
+      requests += 1;
+      if (requests === heldRequest) return held.resolve();
+      const { method, url = '/', headers } = received;
+      const forwarded = requestOf(new URL(url, endpoint), { method, headers }, (answer) => {
+        response.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
+        answer.pipe(response);
+      });
+      received.pipe(forwarded);
+    }),
+  );
+  onTestFinished(relay[Symbol.asyncDispose]);
+  return { url: relay.url, held: held.promise };
 }
 
 describe.each(inject('registries'))('the $name of distribution', ({ endpoint }) => {

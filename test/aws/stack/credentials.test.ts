@@ -1,9 +1,7 @@
 /** The operator's profile, credentials and region: the SDK with real configuration files, and a local STS that checks MFA codes. */
 
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -19,6 +17,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { runProgram } from '../../../bin/program.ts';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
 import type { AskMfaCode } from '../../../lib/aws/stack/credentials.ts';
+import { listen } from '../../support/service/loopback.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 const serial = 'arn:aws:iam::123456789012:mfa/alice';
@@ -79,9 +78,7 @@ async function startAws({
       response.end(errorXml('AccessDenied', 'MultiFactorAuthentication failed with invalid MFA one time pass code. '));
     }
   };
-  const server = createServer((request, response) => void respond(request, response));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const server = await listen(createServer((request, response) => void respond(request, response)));
   const directory = await temporaryDirectory();
   const path = (name: string) => join(directory.path, name);
   await writeFile(path('config'), config);
@@ -94,7 +91,7 @@ async function startAws({
     AWS_EC2_METADATA_DISABLED: 'true',
     AWS_CONFIG_FILE: path('config'),
     AWS_SHARED_CREDENTIALS_FILE: path('credentials'),
-    AWS_ENDPOINT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    AWS_ENDPOINT_URL: server.url,
     AWS_PROFILE: profile,
     NO_COLOR: '1',
     ...variables,
@@ -105,8 +102,7 @@ async function startAws({
     requests,
     assumedRoles: () => requests.filter(({ body }) => body.includes('Action=AssumeRole')),
     async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
+      await server[Symbol.asyncDispose]();
       await directory.remove();
     },
   };

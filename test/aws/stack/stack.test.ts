@@ -1,6 +1,4 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DescribeStackResourceCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
@@ -26,6 +24,7 @@ import {
   stubAwsEnvironment,
 } from '../../support/aws/mocked-stack.ts';
 import { at } from '../../support/builders.ts';
+import { listen } from '../../support/service/loopback.ts';
 
 const acme: AService = {
   name: 'acme',
@@ -258,26 +257,15 @@ describe('a deployed stack', () => {
 });
 
 /** An endpoint that rejects every request like an AWS service. */
-async function startRejectingEndpoint(
-  status: number,
-  type: string,
-  message: string,
-  body = JSON.stringify({ __type: type, message }),
-) {
-  const server = createServer((_, response) => {
-    response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0', 'x-amzn-errortype': type });
-    response.end(body);
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  vi.stubEnv('AWS_ENDPOINT_URL', `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  return {
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  };
+async function startRejectingEndpoint(status: number, type: string, message: string) {
+  const server = await listen(
+    createServer((_, response) => {
+      response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0', 'x-amzn-errortype': type });
+      response.end(JSON.stringify({ __type: type, message }));
+    }),
+  );
+  vi.stubEnv('AWS_ENDPOINT_URL', server.url);
+  return server;
 }
 
 describe('an AWS error is explained to the operator', () => {

@@ -1,8 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { PublishedName } from '../../../lib/core/storage/published-schemas.ts';
 import { anExportRequest, at } from '../../support/builders.ts';
@@ -10,6 +9,7 @@ import { problemsIn } from '../../support/docs/published-schemas.ts';
 import { fieldsOf, type Path, withField, withoutField } from '../../support/fields.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { execute, executionArn, type Functions, stepFunctions } from '../../support/export/function-machine.ts';
+import { listen } from '../../support/service/loopback.ts';
 import { aDirectory, jsonOf, run } from '../../support/process/command-line.ts';
 
 /** The values that the tests below produce, by schema. The last suite derives invalid values from them. */
@@ -75,17 +75,15 @@ describe('the files of a local run', () => {
   });
 
   it('match the schemas if the format is not XML and the service sends no Date', async () => {
-    const service = createServer((request, response) => {
-      request.resume().on('end', () => {
-        response.sendDate = false;
-        response.writeHead(200, { 'content-type': 'application/json', 'content-length': 2 }).end('[]');
-      });
-    });
-    await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => {
-      service.close();
-    });
-    const baseUrl = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
+    await using service = await listen(
+      createServer((request, response) => {
+        request.resume().on('end', () => {
+          response.sendDate = false;
+          response.writeHead(200, { 'content-type': 'application/json', 'content-length': 2 }).end('[]');
+        });
+      }),
+    );
+    const baseUrl = service.url;
     const exports = [{ name: 'reports', format: 'JSON', container: 'GZIP' }];
     const options = await fileOf({ services: { acme: { baseUrl } }, exports });
     expect(await runAndValidate(await aDirectory(), options, { REPORT_EXPORT_API_KEY: 'k' })).toMatchObject({

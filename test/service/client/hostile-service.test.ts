@@ -1,10 +1,11 @@
 /** Harmful responses, case by case: each is rejected or passed through unchanged, at a bounded cost. */
 
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { constants, deflateRawSync, gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
+import { listen } from '../../support/service/loopback.ts';
 import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
   anError,
@@ -253,11 +254,10 @@ describe('an unsolicited response', () => {
   it('before the request was read is checked like any other', async () => {
     const hasty = createServer((socket) => {
       socket.on('error', () => {}).end(rawResponse({ headers: { 'content-type': 'text/html' } }));
-    }).listen(0, '127.0.0.1');
-    await once(hasty, 'listening');
-    await using client = clientFor({ url: `http://127.0.0.1:${(hasty.address() as AddressInfo).port}` });
+    });
+    await using listening = await listen(hasty);
+    await using client = clientFor(listening);
     const error = await failureOf(fetchPage(client, pageRequest()));
     expect(['ContractError', 'ServiceUnavailableError']).toContain(error.name);
-    hasty.close();
   });
 });

@@ -3,8 +3,6 @@
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { createServer as createTlsServer } from 'node:https';
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { jwtVerify } from 'jose';
 import Provider from 'oidc-provider';
@@ -13,6 +11,7 @@ import type { NetworkSource, ServiceNetwork } from '../../../lib/service/network
 import type { ApiKeySource } from '../../../lib/service/client/api-key.ts';
 import { type Api, apiSchema } from '../../../lib/settings/api-settings.ts';
 import { createAuthority } from '../../support/service/certificates.ts';
+import { listen } from '../../support/service/loopback.ts';
 import { startPrivateService } from '../../support/service/private-service.ts';
 import { startProxy } from '../../support/service/proxy-server.ts';
 import {
@@ -29,18 +28,7 @@ import { fetchPage } from '../../support/builders.ts';
 const clientSecret = 'S3cr3t+of/the=client "x" 0123456789';
 const path = '/v1/reports';
 
-async function serve(listener: RequestListener) {
-  const server = createServer(listener);
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await once(server.close(), 'close');
-    },
-  };
-}
+const serve = (listener: RequestListener) => listen(createServer(listener));
 
 /** A service whose tokens `isValid` decides about, and an authorization server. */
 async function start({
@@ -474,17 +462,13 @@ describe('the authorization server', () => {
     const tls = { ...authority.issue({ name: 'login', hosts: ['127.0.0.1'] }), ca: authority.cert };
     const login = createTlsServer({ ...tls, requestCert: true, rejectUnauthorized: true }, answer);
     login.on('tlsClientError', () => {});
-    await once(login.listen(0, '127.0.0.1'), 'listening');
-    const tokenUrl = `https://127.0.0.1:${(login.address() as AddressInfo).port}/token`;
+    await using listening = await listen(login);
+    const tokenUrl = `https://127.0.0.1:${listening.port}/token`;
     const network = networkOf(
       { ca: authority.cert, clientCertificate: former },
       { ca: authority.cert, clientCertificate: authority.issue({ name: 'exporter' }) },
     );
     await using client = clientFor(service, { api: apiWith(tokenUrl), apiKey: secretsOf(clientSecret), network });
-    const page = readPage(fetchPage(client, request)).finally(() => {
-      login.closeAllConnections();
-      login.close();
-    });
-    expect(JSON.parse(await page)).toEqual({ data: [], next: null });
+    expect(JSON.parse(await readPage(fetchPage(client, request)))).toEqual({ data: [], next: null });
   });
 });

@@ -1,13 +1,14 @@
 /** The body of a page: complete or an error, and never a connection left open. */
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { getEventListeners, once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { getEventListeners } from 'node:events';
+import { createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { ErrorName } from '../../../lib/core/errors.ts';
 import type { Clock, PageRequest } from '../../../lib/core/ports.ts';
+import { listen } from '../../support/service/loopback.ts';
 import { cases, fc } from '../../support/property.ts';
 import { chunk, type RawReply, rawResponse, startRawServer, twoReports } from '../../support/service/raw-server.ts';
 import {
@@ -262,19 +263,18 @@ describe('a slow service', () => {
 describe('a TLS connection', () => {
   it('offers HTTP/1.1 only, to which the header limit and the timeouts apply', async () => {
     const { promise: clientHello, resolve: onClientHello } = Promise.withResolvers<Buffer>();
-    const listener = createServer((socket) => {
-      socket
-        .on('error', () => {})
-        .once('data', (hello) => {
-          onClientHello(Buffer.from(hello));
-          socket.destroy();
-        });
-    }).listen(0, '127.0.0.1');
-    await once(listener, 'listening');
-    const { port } = listener.address() as AddressInfo;
-    await using client = clientFor({ url: `https://127.0.0.1:${port}` });
+    await using listener = await listen(
+      createServer((socket) => {
+        socket
+          .on('error', () => {})
+          .once('data', (hello) => {
+            onClientHello(Buffer.from(hello));
+            socket.destroy();
+          });
+      }),
+    );
+    await using client = clientFor({ url: `https://127.0.0.1:${listener.port}` });
     expect(await failureOf(fetchPage(client, pageRequest()))).toMatchObject({ name: 'ServiceUnreachableError' });
-    listener.close();
     // The ALPN protocols of the ClientHello: two bytes of length, then each protocol with its length.
     expect((await clientHello).includes('\x00\x09\x08http/1.1')).toBe(true);
   });

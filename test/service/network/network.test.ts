@@ -1,12 +1,12 @@
 /** The client with a proxy, a private certificate authority and a client certificate, over real sockets. */
 
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { ErrorName } from '../../../lib/core/errors.ts';
 import type { NetworkSource, ServiceNetwork } from '../../../lib/service/network/network.ts';
 import { createAuthority } from '../../support/service/certificates.ts';
+import { listen } from '../../support/service/loopback.ts';
 import { privateHost, startPrivateService } from '../../support/service/private-service.ts';
 import { type ProxyServer, startProxy } from '../../support/service/proxy-server.ts';
 import { rawResponse, startRawServer, twoReports } from '../../support/service/raw-server.ts';
@@ -155,10 +155,9 @@ describe('through a proxy, the client', () => {
   });
 
   it('names the proxy, and keeps the error code, if it cannot be reached', async () => {
-    const server = createServer();
-    await once(server.listen(0, '127.0.0.1'), 'listening');
-    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    await once(server.close(), 'close');
+    const closed = await listen(createServer());
+    await closed[Symbol.asyncDispose]();
+    const origin = closed.url;
     const network = aSource({ proxy: { origin, credentials } });
     await using client = clientFor({ url: 'https://reports.internal.example' }, { network });
     const error = await failureOf(fetchPage(client, pageRequest()));

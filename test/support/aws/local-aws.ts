@@ -1,11 +1,10 @@
 /** The parts of AWS that the functions use, over HTTP: DynamoDB (dynalite), S3, GetSecretValue, PutSecretValue and DescribeExecution. */
 
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import dynalite from 'dynalite';
+import { listen } from '../service/loopback.ts';
 import { createS3, type LocalS3 } from './local-s3.ts';
 
 export interface LocalAws extends AsyncDisposable {
@@ -29,19 +28,20 @@ export async function startLocalAws(): Promise<LocalAws> {
   const secrets: LocalAws['secrets'] = new Map();
   const executions: LocalAws['executions'] = new Map();
   const sessionTokens: unknown[] = [];
-  const server = createServer((request, response) => {
-    sessionTokens.push(request.headers['x-amz-security-token']);
-    const target = String(request.headers['x-amz-target'] ?? '');
-    void (target === '' ? s3.respond(request, response) : respond(target, request, response, { secrets, executions }));
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const server = await listen(
+    createServer((request, response) => {
+      sessionTokens.push(request.headers['x-amz-security-token']);
+      const target = String(request.headers['x-amz-target'] ?? '');
+      void (target === ''
+        ? s3.respond(request, response)
+        : respond(target, request, response, { secrets, executions }));
+    }),
+  );
   const env = {
     AWS_REGION: 'us-east-1',
     AWS_ACCESS_KEY_ID: 'access-key',
     AWS_SECRET_ACCESS_KEY: 'secret-key',
-    AWS_ENDPOINT_URL: `http://127.0.0.1:${port}`,
+    AWS_ENDPOINT_URL: server.url,
     AWS_ENDPOINT_URL_DYNAMODB: dynamoDb.endpoint,
   };
   const table = await createTable(dynamoDb.endpoint);
@@ -53,8 +53,7 @@ export async function startLocalAws(): Promise<LocalAws> {
     executions,
     sessionTokens,
     async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
+      await server[Symbol.asyncDispose]();
       await dynamoDb.close();
     },
   };
@@ -103,13 +102,7 @@ export interface LocalDynamoDb extends AsyncDisposable {
 }
 
 export async function startDynamoDb(): Promise<LocalDynamoDb> {
-  const server = dynalite({ createTableMs: 0, deleteTableMs: 0 });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const close = async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  };
-  const { port } = server.address() as AddressInfo;
-  return { endpoint: `http://127.0.0.1:${port}`, close, [Symbol.asyncDispose]: close };
+  const { url, ...server } = await listen(dynalite({ createTableMs: 0, deleteTableMs: 0 }));
+  const close = server[Symbol.asyncDispose];
+  return { endpoint: url, close, [Symbol.asyncDispose]: close };
 }

@@ -1,10 +1,9 @@
 /** A small S3 over HTTP: conditional writes, uploads in parts, and listings. The adapters are tested with independent servers, too. */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { listen } from '../service/loopback.ts';
 
 interface Content {
   /** Empty if bodies are not kept. */
@@ -221,14 +220,6 @@ function partsIn(xml: string) {
 
 export async function startS3(options: Parameters<typeof createS3>[0] = {}) {
   const s3 = createS3(options);
-  const server = createServer((request, response) => void s3.respond(request, response));
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  return {
-    ...s3,
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await once(server.close(), 'close');
-    },
-  };
+  const server = await listen(createServer((request, response) => void s3.respond(request, response)));
+  return { ...s3, ...server };
 }

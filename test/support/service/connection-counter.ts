@@ -1,7 +1,8 @@
 /** A TCP proxy that counts the connections to a server. */
 
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { connect, createServer } from 'node:net';
+import { listen } from './loopback.ts';
 
 export interface ConnectionCounter extends AsyncDisposable {
   /** The proxy's URL. */
@@ -17,23 +18,18 @@ export interface ConnectionCounter extends AsyncDisposable {
 /** Starts a proxy for the server at `url`. Its own URL has `host`, which may be a name. */
 export async function countConnections(url: string, host = '127.0.0.1'): Promise<ConnectionCounter> {
   const target = Number(new URL(url).port);
-  const sockets = new Set<Socket>();
   let made = 0;
   const server = createServer((socket) => {
     made += 1;
-    sockets.add(socket);
     const upstream = connect(target, '127.0.0.1');
     socket.pipe(upstream).pipe(socket);
     socket.on('error', () => upstream.destroy());
     upstream.on('error', () => socket.destroy());
-    socket.on('close', () => {
-      sockets.delete(socket);
-      upstream.destroy();
-    });
+    socket.on('close', () => upstream.destroy());
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const { port } = server.address() as AddressInfo;
+  const { port, sockets, ...listening } = await listen(server);
   return {
+    ...listening,
     url: `http://${host}:${port}`,
     get made() {
       return made;
@@ -43,10 +39,6 @@ export async function countConnections(url: string, host = '127.0.0.1'): Promise
     },
     async endAll() {
       await Promise.all([...sockets].map((socket) => once(socket.end(), 'close')));
-    },
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy();
-      await once(server.close(), 'close');
     },
   };
 }

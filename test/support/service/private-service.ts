@@ -1,12 +1,11 @@
 /** A service on the loopback interface with a certificate of a private authority. It may demand a client certificate. */
 
-import { once } from 'node:events';
 import type { RequestListener } from 'node:http';
 import { createServer, type ServerOptions } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { NetworkSource } from '../../../lib/service/network/network.ts';
 import { type CertificateAuthority, createAuthority } from './certificates.ts';
+import { listen } from './loopback.ts';
 import { twoReports } from './raw-server.ts';
 
 /** Only a proxy can resolve it. */
@@ -53,12 +52,10 @@ export async function startPrivateService(options: PrivateServiceOptions = {}): 
     listener(request, response);
   });
   server.on('secureConnection', (socket: TLSSocket) => resumed.push(socket.isSessionReused()));
-  const sockets = new Set<Socket>();
-  server.on('connection', (socket: Socket) => sockets.add(socket));
   server.on('tlsClientError', () => {});
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const { port } = server.address() as AddressInfo;
+  const { port, sockets, ...listening } = await listen(server);
   return {
+    ...listening,
     url: `https://127.0.0.1:${port}`,
     namedUrl: `https://${privateHost}:${port}`,
     authority,
@@ -67,10 +64,6 @@ export async function startPrivateService(options: PrivateServiceOptions = {}): 
     resumed,
     reset() {
       for (const socket of sockets) socket.resetAndDestroy();
-    },
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await once(server.close(), 'close');
     },
   };
 }

@@ -1,9 +1,9 @@
 /** An HTTP proxy on the loopback interface that opens tunnels (CONNECT), all of them to the same server. */
 
-import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions } from 'node:https';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
+import { listen } from './loopback.ts';
 
 interface ConnectRequest {
   /** Host and port, as the client sent them. */
@@ -34,9 +34,8 @@ interface ProxyOptions {
 export async function startProxy({ target, credentials, reject, tls }: ProxyOptions): Promise<ProxyServer> {
   const requests: ConnectRequest[] = [];
   const sent: Buffer[] = [];
-  const sockets = new Set<Socket>();
+  const upstreams = new Set<Socket>();
   const server = tls === undefined ? createServer() : createTlsServer(tls);
-  server.on('connection', (socket: Socket) => sockets.add(socket));
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
     socket.on('error', () => {});
     requests.push({ authority: request.url ?? '', headers: request.headers });
@@ -55,7 +54,7 @@ export async function startProxy({ target, credentials, reject, tls }: ProxyOpti
     }
     const { hostname, port } = new URL(target.url);
     const upstream = connect(Number(port), hostname);
-    sockets.add(upstream);
+    upstreams.add(upstream);
     upstream.on('error', () => socket.destroy());
     upstream.once('connect', () => {
       socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
@@ -64,18 +63,18 @@ export async function startProxy({ target, credentials, reject, tls }: ProxyOpti
     });
     socket.on('close', () => upstream.destroy());
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { url, sockets, ...listening } = await listen(server);
   const cut = () => {
-    for (const socket of sockets) socket.destroy();
+    for (const socket of [...sockets, ...upstreams]) socket.destroy();
   };
   return {
-    url: `http${tls === undefined ? '' : 's'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: tls === undefined ? url : url.replace('http:', 'https:'),
     requests,
     bytes: () => Buffer.concat(sent),
     cut,
     async [Symbol.asyncDispose]() {
       cut();
-      await once(server.close(), 'close');
+      await listening[Symbol.asyncDispose]();
     },
   };
 }

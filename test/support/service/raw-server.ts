@@ -3,8 +3,8 @@
  * `node:http` would not send most of the responses that a client must survive.
  */
 
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
+import { listen } from './loopback.ts';
 
 interface RawRequest {
   readonly method: string;
@@ -29,13 +29,11 @@ export interface RawServer extends AsyncDisposable {
 /** Sends the nth reply to the nth request, and the last one to all later requests. Does not close connections. */
 export async function startRawServer(...replies: readonly [RawReply, ...RawReply[]]): Promise<RawServer> {
   const requests: RawRequest[] = [];
-  const open = new Set<Socket>();
   let connections = 0;
   const server = createServer((socket) => {
     connections += 1;
     const connection = connections;
-    open.add(socket);
-    socket.on('close', () => open.delete(socket)).on('error', () => {});
+    socket.on('error', () => {});
     let received = Buffer.alloc(0);
     socket.on('data', (chunk: Buffer) => {
       received = Buffer.concat([received, chunk]);
@@ -48,18 +46,12 @@ export async function startRawServer(...replies: readonly [RawReply, ...RawReply
       else socket.write(reply);
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const { sockets, ...listening } = await listen(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...listening,
     requests,
     get open() {
-      return open.size;
-    },
-    async [Symbol.asyncDispose]() {
-      for (const socket of open) socket.destroy();
-      server.close();
-      await once(server, 'close');
+      return sockets.size;
     },
   };
 }

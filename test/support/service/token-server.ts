@@ -4,10 +4,9 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { listen } from './loopback.ts';
 import { type Api, apiSchema } from '../../../lib/settings/api-settings.ts';
 
 export const clientSecret = 'Cl13nt-s3cret+of/"this"&<app>0123456789';
@@ -85,23 +84,23 @@ export async function startTokenServer(initial: TokenServerOptions = {}) {
     send(response, 200, issued);
   }
 
-  const server = createServer((request, response) => {
-    void (async () => {
-      const url = new URL(request.url ?? '', 'http://localhost');
-      const { authorization } = request.headers;
-      if (url.pathname === '/token')
-        return await issue(response, new URLSearchParams(await text(request)), authorization);
-      const token = authorization?.replace('Bearer ', '') ?? '';
-      requests.push(token);
-      if (!accessTokens.has(token)) return void send(response, 401, { error: `${token} has expired` });
-      const page = Number(url.searchParams.get('cursor') ?? 1);
-      send(response, 200, { data: [{ id: page }], next: page < options.pages ? `${page + 1}` : null });
-    })();
-  });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const server = await listen(
+    createServer((request, response) => {
+      void (async () => {
+        const url = new URL(request.url ?? '', 'http://localhost');
+        const { authorization } = request.headers;
+        if (url.pathname === '/token')
+          return await issue(response, new URLSearchParams(await text(request)), authorization);
+        const token = authorization?.replace('Bearer ', '') ?? '';
+        requests.push(token);
+        if (!accessTokens.has(token)) return void send(response, 401, { error: `${token} has expired` });
+        const page = Number(url.searchParams.get('cursor') ?? 1);
+        send(response, 200, { data: [{ id: page }], next: page < options.pages ? `${page + 1}` : null });
+      })();
+    }),
+  );
   return {
-    url,
+    ...server,
     options: options as { -readonly [Name in keyof TokenServerOptions]: TokenServerOptions[Name] },
     /** The refresh tokens that were sent, in order. */
     exchanged,
@@ -115,10 +114,6 @@ export async function startTokenServer(initial: TokenServerOptions = {}) {
     expire: () => accessTokens.clear(),
     /** Every token that was issued. */
     issued: () => [...refreshTokens.keys(), ...accessTokens],
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await once(server.close(), 'close');
-    },
   };
 }
 

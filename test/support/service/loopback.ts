@@ -1,0 +1,25 @@
+/** Servers of tests, on a free port of the loopback interface. */
+
+import { once } from 'node:events';
+import type { AddressInfo, Server, Socket } from 'node:net';
+
+/** Starts the server, of HTTP, TLS or TCP. When it is disposed of, it closes all of its connections. */
+export async function listen(server: Server) {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    url: `http://127.0.0.1:${port}`,
+    sockets: sockets as ReadonlySet<Socket>,
+    async [Symbol.asyncDispose]() {
+      const closed = once(server.close(), 'close');
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
