@@ -67,16 +67,6 @@ const heldSlots = (count: number, expiresAt = startedAt / 1_000 + 600): SlotStat
   Array.from({ length: count }, (_, index) => ({ id: `held ${index}`, expiresAt }));
 
 describe('a slot', () => {
-  it('takes one read and one write to get, and as many to return, if no other export asks', async () => {
-    const { slots, calls, stored, slept } = aBench();
-    const slot = await acquired(slots);
-    expect(calls).toEqual({ reads: 1, writes: 1 });
-    await slot.release();
-    expect(calls).toEqual({ reads: 2, writes: 2 });
-    expect(stored().holders).toEqual([]);
-    expect(slept).toEqual([]);
-  });
-
   it('that is not returned becomes free a minute after its lease, as clocks may differ', async () => {
     const { slots, clock } = aBench();
     const { grantedAt } = await acquired(slots);
@@ -138,20 +128,6 @@ describe('a slot', () => {
 });
 
 describe('an export without a slot', () => {
-  it('polls every 100 to 300 ms inside its invocation, without writing', async () => {
-    const { slots, calls, during, slept } = aBench();
-    const first = await acquired(slots);
-    during.sleep = () => (slept.length === 10 ? first.release() : undefined);
-    const before = { ...calls };
-    await acquired(slots);
-    // Eleven reads, the write that takes the slot, and the release.
-    expect(calls).toEqual({ reads: before.reads + 12, writes: before.writes + 2 });
-    for (const ms of slept) {
-      expect(ms).toBeGreaterThanOrEqual(100);
-      expect(ms).toBeLessThanOrEqual(300);
-    }
-  });
-
   it.each([
     { lease: leaseMs, polledMs: 10_000 },
     { lease: 8_000, polledMs: 2_000 },

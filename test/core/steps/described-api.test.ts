@@ -15,8 +15,8 @@ import {
   sha256Of,
   withSpools,
 } from '../../support/builders.ts';
-import { anExportBench, type Bench, type BenchOptions, completed } from '../../support/export/export-bench.ts';
-import { failsAt, someReports } from '../../support/export/scripted-service.ts';
+import { anExportBench, type Bench, completed } from '../../support/export/export-bench.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
 
 const refusal = {
   status: 'failed',
@@ -104,24 +104,10 @@ describe('the requests of a described API', () => {
 });
 
 describe('a description that has changed', () => {
-  const withApi = (bench: Bench, change: Pick<ExportRequest, 'api'>, script?: BenchOptions['script']) => {
+  const withApi = (bench: Bench, change: Pick<ExportRequest, 'api'>) => {
     const { request } = bench.deps.definition;
-    return bench.with({ definition: { request: { ...request, ...change } }, ...(script && { script }) });
+    return bench.with({ definition: { request: { ...request, ...change } } });
   };
-
-  it('does not continue an unfinished run', async () => {
-    const bench = anExportBench({ reports: someReports(5), size: 2 });
-    await withApi(bench, described('a'), failsAt({ 2: 'RequestRejectedError' })).start();
-    const end = await withApi(bench, described('b')).start();
-    expect(end).toMatchObject({
-      status: 'failed',
-      failed: {
-        error: 'ConfigurationError',
-        message: expect.stringContaining('the settings of the service (headers, vendor, cursorIn or api) have changed'),
-      },
-    });
-    expect(await withApi(bench, described('a')).start()).toMatchObject({ status: 'completed', result: { pages: 3 } });
-  });
 
   it.each([
     ['applies if the request is the same', described('b'), { status: 'completed' }],

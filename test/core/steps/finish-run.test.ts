@@ -319,11 +319,7 @@ describe('latest.json', () => {
 
   it.each<[string, (text: string) => string]>([
     ['a sequence beyond every run', (text) => text.replace(/"sequence":\d+/, '"sequence":9007199254740991')],
-    ['a sequence that is a string', (text) => text.replace(/"sequence":(\d+)/, '"sequence":"$1"')],
-    ['a sequence that overflows', (text) => text.replace(/"sequence":\d+/, '"sequence":1e999')],
     ['a truncated file', (text) => text.slice(0, 30)],
-    ['an empty file', () => ''],
-    ['other JSON', () => '[[[[]]]]'],
   ])('points to the newest run again after it was changed to %s', async (_, change) => {
     const bench = anExportBench();
     await bench.start();

@@ -433,13 +433,6 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
     expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
     expect(bench.service.requests.slice(requests).every((request) => sliceIn(request) === 2)).toBe(true);
   });
-
-  it('may be the same in two slices', async () => {
-    const bench = aBench();
-    const { manifest } = completed(await bench.start(sliced));
-    const cursors = bench.manifest(manifest).pages.flatMap(({ cursor }) => (cursor === null ? [] : [cursor]));
-    expect(new Set(cursors).size).toBe(1);
-  });
 });
 
 describe('the proof of the upper bound', () => {
@@ -449,12 +442,6 @@ describe('the proof of the upper bound', () => {
     const end = at('2026-11-01T00:03:00Z');
     expect(bench.service.requests[0]).toMatchObject({ since: end, until: end, cursor: null });
     expect(bench.service.requests.filter(isProof)).toHaveLength(1);
-  });
-
-  it('is also made for a bounded run with one slice', async () => {
-    const bench = aBench();
-    completed(await bench.start(bounds));
-    expect(bench.service.requests.map(isProof)).toEqual([true, ...Array.from({ length: 6 }, () => false)]);
   });
 
   it.each([sliced, bounds])('refuses a service that ignores the bound', async (input) => {

@@ -98,10 +98,6 @@ describe('a run from its first page to its manifest', () => {
     });
   });
 
-  it('publishes a run without a single report: one empty page', async () => {
-    expect(completed(await anExportBench({ reports: [] }).start())).toMatchObject({ pages: 1, reports: 0 });
-  });
-
   describe('without a single report and with publishEmptyRuns: false', () => {
     const silent = { publishEmptyRuns: false };
 
@@ -916,10 +912,6 @@ describe('a cursor that the service rejects or repeats', () => {
       expect(more.service.requests).toHaveLength(1);
     },
   );
-
-  it('completes a run of exactly maxPages pages', async () => {
-    expect(completed(await anExportBench({ limits: { maxPages: 3 } }).start()).pages).toBe(3);
-  });
 });
 
 describe('a run whose pages have no reports', () => {
