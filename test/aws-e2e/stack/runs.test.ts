@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { openEventQueue } from '../support/event-queue.ts';
-import { endOfExecution, runExecution, startExecution } from '../support/executions.ts';
+import { runExecution } from '../support/executions.ts';
 import { type ExporterStack, exporterStack } from '../support/exporter-stack.ts';
 import { exportStateOf, keysOf, readNewestRun } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
@@ -42,23 +42,6 @@ describe('a deployed export', () => {
     expect(next.ids).toEqual(reportIds(8, 10));
     expect(next.latest.sequence).toBeGreaterThan(published.latest.sequence);
     expect((await exportStateOf(deployed, 'daily')).watermark?.instant).toBe(second.output.watermark);
-  });
-
-  it('skips a start while a run is in progress', async () => {
-    const machine = deployed.stateMachineOf('overlapping');
-    await using service = await openService(5, { pauseBefore: 'r3' });
-
-    const running = await startExecution(machine);
-    await service.paused;
-    const overlapping = await runExecution(machine);
-    service.release();
-
-    expect(overlapping).toMatchObject({ status: 'SUCCEEDED', output: { next: 'skip' } });
-    expect(overlapping.states).toEqual(['BeginRun', 'HasWork', 'Skipped']);
-    expect(overlapping.output.reason).toContain(running);
-    expect((await endOfExecution(running)).states.at(-1)).toBe('Completed');
-    expect((await readNewestRun(deployed, 'overlapping')).ids).toEqual(reportIds(1, 5));
-    expect(service.exchanges).toHaveLength(3);
   });
 });
 

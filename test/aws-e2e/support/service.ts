@@ -11,8 +11,6 @@ import { apiKey as defaultApiKey, vendor } from './exporter-stack.ts';
 
 interface ServiceOptions {
   readonly faults?: FaultScript;
-  /** Pauses the first response before this report, until `release` is called. A repeated request is not paused. */
-  readonly pauseBefore?: string;
   readonly apiKey?: string;
   /** How long each page takes, in milliseconds. */
   readonly pageMs?: number;
@@ -21,16 +19,12 @@ interface ServiceOptions {
 interface Service extends Simulator {
   /** Adds reports that are dated now. */
   readonly addReports: (...numbers: number[]) => void;
-  /** Resolves once the response is paused. */
-  readonly paused: Promise<void>;
-  readonly release: () => void;
 }
 
 /** Starts a service with the reports r1, r2, … up to `count`. Close it before the next one is started. */
 export async function openService(count: number, options: ServiceOptions = {}): Promise<Service> {
-  const { faults, pauseBefore, apiKey = defaultApiKey, pageMs = 0 } = options;
-  const allReports = inMemoryReports(someReports(count));
-  const { reports, paused, release } = withPause(allReports, pauseBefore);
+  const { faults, apiKey = defaultApiKey, pageMs = 0 } = options;
+  const reports = inMemoryReports(someReports(count));
   const simulator = await startSimulator({
     vendor,
     apiKey,
@@ -38,40 +32,8 @@ export async function openService(count: number, options: ServiceOptions = {}): 
     reports: pageMs > 0 ? delayed(reports, pageMs) : reports,
     faults,
   });
-  const addReports = (...numbers: number[]) => allReports.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
-  return Object.assign(simulator, {
-    addReports,
-    paused,
-    release,
-    // A response that is still paused would keep the simulator from closing.
-    async [Symbol.asyncDispose]() {
-      release();
-      await simulator.close();
-    },
-  });
-}
-
-function withPause(source: ReportSource, id: string | undefined) {
-  const { promise: paused, resolve: pause } = Promise.withResolvers<void>();
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  let hasPaused = false;
-  async function* pausedBody(report: Report) {
-    if (!hasPaused) {
-      hasPaused = true;
-      pause();
-      await released;
-    }
-    yield* report.body();
-  }
-  const reports: ReportSource = {
-    oldest: source.oldest,
-    *from(position, at) {
-      for (const report of source.from(position, at)) {
-        yield report.id === id ? { ...report, body: () => pausedBody(report) } : report;
-      }
-    },
-  };
-  return { reports, paused, release };
+  const addReports = (...numbers: number[]) => reports.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
+  return Object.assign(simulator, { addReports });
 }
 
 /** The same reports, each page delayed. */

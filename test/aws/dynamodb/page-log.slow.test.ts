@@ -145,35 +145,6 @@ describe('the requests of the DynamoDB page log', () => {
     for (const read of reads) expect(read).toMatchObject({ TableName: 'page-log', ConsistentRead: true });
   });
 
-  it('the last entry is read by a query for one item', async () => {
-    const { table, log } = aMockedLog();
-    const entry = aPageEntry({ page: 12 });
-    table.on(QueryCommand).resolves({ Items: [toEntryItem('orders', entry, 1)] });
-    expect(await log.last(entry)).toEqual(entry);
-    expect(table.commandCalls(QueryCommand)[0]?.args[0].input).toMatchObject({ ScanIndexForward: false, Limit: 1 });
-  });
-
-  it('entries are requested batch by batch, the next one while a batch is consumed', async () => {
-    const { table, log } = aMockedLog();
-    const run = aRun();
-    const [first = {}, second = {}, third = {}] = [1, 2, 3].map((page) =>
-      toEntryItem('orders', aPageEntry({ export: run.export, run: run.run, page }), 1),
-    );
-    const startKey = { pk: { S: 'pk' }, sk: { S: 'sk' } };
-    table
-      .on(QueryCommand)
-      .resolvesOnce({ Items: [first, second], LastEvaluatedKey: startKey })
-      .resolvesOnce({ Items: [], LastEvaluatedKey: startKey })
-      .resolves({ Items: [third] });
-
-    const pagesAndRequests: number[] = [];
-    for await (const { page } of log.entries(run)) pagesAndRequests.push(page, table.calls().length);
-
-    expect(pagesAndRequests).toEqual([1, 1, 2, 2, 3, 3]);
-    const startKeys = table.commandCalls(QueryCommand).map(({ args: [{ input }] }) => input.ExclusiveStartKey);
-    expect(startKeys).toEqual([undefined, startKey, startKey]);
-  });
-
   it('an existing entry is read from ConditionalCheckFailedException, without a second request', async () => {
     const { table, log } = aMockedLog();
     const existing = aPageEntry({ page: 3 });

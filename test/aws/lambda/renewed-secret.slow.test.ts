@@ -1,6 +1,5 @@
 /** A refresh token in Secrets Manager: one container at a time replaces it, and none reads the one that was replaced. */
 
-import type { PutItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetSecretValueCommand, PutSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { mockClient } from 'aws-sdk-client-mock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -61,15 +60,6 @@ const exchangeOf = (sent: string[]) => async (newest: string) => {
 };
 
 describe('a refresh token in Secrets Manager', () => {
-  it('is replaced by one container at a time, each of which gets the newest', async () => {
-    const { container, versions } = aService();
-    const sent: string[] = [];
-    const updates = Array.from({ length: 6 }, () => container().update(exchangeOf(sent)));
-    await Promise.all(updates);
-    expect(sent).toEqual(Array.from({ length: 6 }, (_, index) => `token ${index}`));
-    expect(versions.at(-1)).toBe('token 6');
-  });
-
   it('is written once before the first exchange, to show that it can be', async () => {
     const { container, versions, faults } = aService();
     const sent: string[] = [];
@@ -158,38 +148,6 @@ describe('a refresh token in Secrets Manager', () => {
     });
     resolve('token 1');
     await first;
-  });
-
-  it.each([
-    ['before the exchange', 'exchange', ['token 0']],
-    ['between exchange and storage', 'store', ['token 0', 'token 0']],
-    ['after storage', 'note', ['token 0', 'token 1']],
-  ])('is changed again once the lease of a function ends that is killed %s', async (_, point, expected) => {
-    const { container, runtime, versions } = aService();
-    const sent: string[] = [];
-    const { promise: killed, resolve: kill } = Promise.withResolvers<void>();
-    const die = () => {
-      kill();
-      return new Promise<never>(() => {});
-    };
-    const client = {
-      send: async (command: PutItemCommand) =>
-        versions.includes('token 1') ? await die() : await harness.client.send(command),
-    } as typeof harness.client;
-    const doomed = container(runtime, point === 'note' ? client : harness.client);
-    void doomed.update(async (newest) => {
-      if (point === 'exchange') return await die();
-      const next = await exchangeOf(sent)(newest);
-      return point === 'store' ? await die() : next;
-    });
-    await killed;
-    let elapsed = 0;
-    const waiting = { ...runtime, monotonicNow: () => (elapsed += 1_000) };
-    expect(await failureOf(container(waiting).update(exchangeOf(sent)))).toMatchObject({
-      name: 'ServiceUnavailableError',
-    });
-    await container({ ...runtime, now: () => Date.now() + 245_000 }).update(exchangeOf(sent));
-    expect(sent).toEqual(expected);
   });
 
   it('is not written if it has not changed', async () => {

@@ -126,19 +126,9 @@ describe('the pointer to the newest manifest', () => {
     expect(Body.destroyed).toBe(true);
   });
 
-  it.each([
-    '',
-    'not JSON',
-    'null',
-    '[]',
-    '{"sequence":"9"}',
-    '{"sequence":1e300}',
-    '{"sequence":9.5}',
-    '{"sequence":null}',
-    '{"sequence":{"valueOf":9}}',
-  ])('is replaced if it is unreadable: %j', async (text) => {
+  it('is replaced if it is unreadable', async () => {
     const { s3, store } = aMockedStore();
-    s3.on(GetObjectCommand).resolves(pointer(text, '"broken"'));
+    s3.on(GetObjectCommand).resolves(pointer('not JSON', '"broken"'));
     await store.putLatest(key, aLatest({ sequence: 1 }), hasBegun);
     expect(putsOf(s3)).toMatchObject([{ IfMatch: '"broken"' }]);
   });

@@ -385,17 +385,6 @@ describe('a page that exists', () => {
       ChecksumType: 'FULL_OBJECT',
     } as const;
 
-    it('is adopted with the size and checksum of its object, although this attempt compresses it differently', async () => {
-      const { s3, store } = aMockedStore();
-      s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
-      s3.on(HeadObjectCommand).resolves(object);
-      expect(await putPage(store, compressed, aFetchedPage({ body: 'first' }))).toEqual({
-        stored: false,
-        page: { ...page, revision: '1' },
-      });
-      expect(theOnlyPut(s3).ContentLength).not.toBe(ours.length);
-    });
-
     it.each([
       ['another size', { ContentLength: 5 }, /it has 5 bytes, but its metadata says 28/],
       ['another checksum', { ChecksumSHA256: base64Sha256('first') }, /its bytes do not match its metadata/],
@@ -566,49 +555,8 @@ describe('reading', () => {
   });
 });
 
-describe('a listing of folders', () => {
-  it('is requested with a delimiter, so that S3 lists no pages', async () => {
-    const { s3, store } = aMockedStore();
-    const days = ['2026-11-20', '2026-11-21'].map((day) => `reports/date=${day}`);
-    s3.on(ListObjectsV2Command)
-      .resolvesOnce({ CommonPrefixes: [{ Prefix: `all/reports/${days[0]}/` }], NextContinuationToken: 'next' })
-      .resolves({
-        CommonPrefixes: [{ Prefix: `all/reports/${days[1]}/` }],
-        Contents: [{ Key: 'all/reports/reports/x' }],
-      });
-    expect(await collect(store.listFolders('reports'))).toEqual(days);
-    const input = { Bucket: 'bucket', Prefix: 'all/reports/reports/', Delimiter: '/' };
-    expect(inputsSent(s3)).toEqual([input, { ...input, ContinuationToken: 'next' }]);
-  });
-});
-
 describe('a listing', () => {
   const folder = 'reports/date=2026-11-20/run=20261120T020000Z-1f3a5c';
-  const object = (name: string, Size = 5) => ({ Key: `all/reports/${folder}/${name}`, Size, ETag: `"${name}"` });
-
-  it('is requested page by page, the next one while a page is consumed', async () => {
-    const { s3, store } = aMockedStore();
-    s3.on(ListObjectsV2Command)
-      .resolvesOnce({
-        Contents: [object('page-000001.xml'), object('page-000002.xml', 7)],
-        IsTruncated: true,
-        NextContinuationToken: 'next',
-      })
-      .resolves({ Contents: [object('page-000003.xml')], IsTruncated: false });
-
-    const listed: [unknown, number][] = [];
-    for await (const each of store.list(folder)) listed.push([each, s3.calls().length]);
-
-    expect(listed).toEqual([
-      [{ key: `${folder}/page-000001.xml`, bytes: 5, revision: 'page-000001.xml' }, 1],
-      [{ key: `${folder}/page-000002.xml`, bytes: 7, revision: 'page-000002.xml' }, 2],
-      [{ key: `${folder}/page-000003.xml`, bytes: 5, revision: 'page-000003.xml' }, 2],
-    ]);
-    expect(inputsSent(s3)).toEqual([
-      { Bucket: 'bucket', Prefix: `all/reports/${folder}/` },
-      { Bucket: 'bucket', Prefix: `all/reports/${folder}/`, ContinuationToken: 'next' },
-    ]);
-  });
 
   it('has no revisions if the server returns no ETags', async () => {
     const { s3, store } = aMockedStore();
@@ -650,8 +598,4 @@ it.each<[string, (store: MockedStore) => Promise<unknown>]>([
   const slowDown = s3Error('SlowDown', 503);
   s3.onAnyCommand().rejects(slowDown);
   await expect(act(store)).rejects.toBe(slowDown);
-});
-
-it('a person finds a page under the bucket, the prefix and its key', () => {
-  expect(aMockedStore().store.locate('reports/latest.json')).toBe('s3://bucket/all/reports/reports/latest.json');
 });
