@@ -1,16 +1,15 @@
-/** The client and any description of an API: its requests are what the templates make, and it receives every report once. */
+/** The client and any description of an API: it receives every report once. */
 
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { type Api, apiSchema, endOf, formatOf } from '../../../lib/settings/api-settings.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { ExportError, isExportError } from '../../../lib/core/errors.ts';
-import type { Cursor, Instant, JsonObject, JsonValue } from '../../../lib/core/model.ts';
+import type { Cursor, Instant, JsonObject } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import type { ReportSource } from '../../../lib/service/simulator/report-source.ts';
 import { cases, fc } from '../../support/property.ts';
 import { describedApis } from '../../support/service/api-descriptions.ts';
-import { segmentsOf } from '../../support/described-api/described-api.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import * as fault from '../../support/service/faults.ts';
 import type { Fault, FaultScript } from '../../support/service/faults.ts';
@@ -75,8 +74,6 @@ function setUp({ api, reports: count, since, until, size, type: given, compressi
     cursor,
     label: 'the page',
   });
-  const { since: from, until: to } = datesIn(api.dates, since, until);
-  const values = { since: from, until: to, size, filter, 'filter.type': type };
   const pageSize = size ?? 100;
   // Where the last page repeats the cursor, or is the one without reports, there is one more.
   const end = endOf(api);
@@ -87,7 +84,6 @@ function setUp({ api, reports: count, since, until, size, type: given, compressi
     expected: reports.map(({ id }) => id),
     pages,
     requestFor,
-    expectedRequest: (cursor: Cursor | null) => expectedRequest(api, values, cursor),
     simulate: (faults?: FaultScript) => startSimulator({ ...options, faults }),
     connect: ({ baseUrl }: Simulator) => {
       const auth =
@@ -96,77 +92,6 @@ function setUp({ api, reports: count, since, until, size, type: given, compressi
           : api.auth;
       return clientFor({ url: baseUrl }, { api: { ...api, auth }, apiKey: secretOf(api, apiKey) });
     },
-  };
-}
-
-/** The bounds as requests have them: no less is selected than they say. */
-function datesIn(dates: Api['dates'], since: number, until: number) {
-  const unitMs = { iso: 1_000, 'iso-ms': 1, epoch: 1_000, 'epoch-ms': 1, date: dayMs }[dates];
-  const units = { since: Math.floor(since / unitMs), until: Math.ceil(until / unitMs) };
-  if (dates === 'epoch' || dates === 'epoch-ms') return units;
-  const text = (unit: number) => {
-    const whole = new Date(unit * unitMs).toISOString();
-    return dates === 'date' ? whole.slice(0, 10) : dates === 'iso' ? whole.replace('.000Z', 'Z') : whole;
-  };
-  return { since: text(units.since), until: text(units.until) };
-}
-
-/** A template with its values. What has a placeholder without a value is left out. */
-function fill(template: JsonValue, values: Readonly<Record<string, JsonValue | undefined>>): JsonValue | undefined {
-  const placeholder = /\{([A-Za-z][\w.]*)\}/g;
-  if (typeof template === 'string') {
-    const names = Array.from(template.matchAll(placeholder), ([, name = '']) => name);
-    if (names.some((name) => values[name] === undefined)) return undefined;
-    if (template === `{${names[0]}}`) return values[names[0] ?? ''];
-    return template.replaceAll(placeholder, (_, name: string) => `${values[name] as string | number}`);
-  }
-  if (typeof template !== 'object' || template === null) return template;
-  const filled = Object.entries(template).map(([name, inner]) => [name, fill(inner as JsonValue, values)] as const);
-  const present = filled.filter(([, inner]) => inner !== undefined);
-  return Array.isArray(template)
-    ? present.map(([, inner]) => inner as JsonValue)
-    : (Object.fromEntries(present) as JsonObject);
-}
-
-const splitTarget = (target: string) => {
-  const [path = '', search = ''] = target.split(/\?([^]*)/);
-  return { path: path.split('/').map(decodeURIComponent), query: [...new URLSearchParams(search)] };
-};
-
-/** What a request must be, decoded. A link is requested as the service wrote it; a cursor in a header is not part of this. */
-function expectedRequest({ request, next, page }: Api, values: Parameters<typeof fill>[1], cursor: Cursor | null) {
-  const fixed = splitTarget(request.path);
-  const isCounted = next.from === 'count';
-  const value = isCounted ? String(cursor === null ? next.first : cursor.split(' ')[0]) : cursor;
-  const to = value === null || next.from === 'link' || next.to === 'url' ? undefined : next.to;
-  const isAlone = to?.alone === true;
-  const query = (isAlone ? {} : fill(request.query ?? {}, values)) as Record<string, JsonValue>;
-  const body = (isAlone ? {} : fill(request.body ?? {}, values)) as Record<string, JsonValue>;
-  const form = (isAlone ? {} : fill(request.form ?? {}, values)) as Record<string, JsonValue>;
-  if (to !== undefined && 'query' in to) query[to.query] = value;
-  if (to !== undefined && 'form' in to) form[to.form] = value;
-  if (to !== undefined && 'body' in to) {
-    const [name = '', ...parents] = segmentsOf(to.body).toReversed();
-    const parent = parents.reduceRight((object, key) => (object[key] ??= {}) as typeof body, body);
-    parent[name] =
-      isCounted || (['body', 'report'].includes(next.from) && page.format === 'json') ? JSON.parse(value ?? '') : value;
-  }
-  const texts = Object.entries(query).map(([name, value]) => [name, `${value as string | number}`]);
-  const isLink = cursor !== null && to === undefined;
-  return {
-    method: request.method,
-    target: isLink
-      ? splitTarget(cursor)
-      : {
-          path: fixed.path.map((segment) => fill(segment, values)),
-          query: [...fixed.query.map(([name, text]) => [name, fill(text, values)]), ...texts],
-        },
-    body:
-      request.method === 'GET'
-        ? ''
-        : request.form === undefined
-          ? body
-          : new URLSearchParams(form as Record<string, string>).toString(),
   };
 }
 
@@ -235,19 +160,13 @@ function rejectedCursor({ page, next }: Api): Fault | undefined {
   );
 }
 
-/** Parameters may have any order. */
-const sorted = <Request extends { readonly target: { readonly query: readonly unknown[] } }>(request: Request) => ({
-  ...request,
-  target: { ...request.target, query: request.target.query.map(String).sort() },
-});
-
 const breakingNames = fc.constantFrom(...Object.keys(breakings));
 
 describe('for any description, reports and request', () => {
   it('the client receives every report once, in order, in the bytes that were sent', async () => {
     await fc.assert(
       fc.asyncProperty(scenarios, async (scenario) => {
-        const { expected, pages: count, requestFor, expectedRequest, simulate, connect } = setUp(scenario);
+        const { expected, pages: count, requestFor, simulate, connect } = setUp(scenario);
         const { format, empty } = scenario.api.page;
         const hasNoContent = empty !== undefined && 'status' in empty && expected.length === 0;
         // An empty document is no NDJSON.
@@ -260,15 +179,8 @@ describe('for any description, reports and request', () => {
         expect(pages.map(({ reports }) => reports)).toEqual(
           pages.map(({ ids }) => (format === 'bytes' && !hasNoContent ? null : ids.length)),
         );
-        const sent = simulator.exchanges.filter(({ target }) => !target.startsWith('/token'));
-        const requested = sent.map(({ method, target, requestBody }) => ({
-          method,
-          target: splitTarget(target),
-          body: requestBody,
-        }));
-        const cursors = [null, ...pages.slice(0, -1).map(({ cursor }) => cursor)];
-        expect(requested.map(sorted)).toEqual(cursors.map(expectedRequest).map(sorted));
         if (scenario.compression) return;
+        const sent = simulator.exchanges.filter(({ target }) => !target.startsWith('/token'));
         expect(pages.map(({ sha256 }) => sha256)).toEqual(sent.map(({ sha256 }) => sha256));
       }),
       { numRuns: cases(500) },

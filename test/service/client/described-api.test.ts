@@ -1,26 +1,6 @@
 /**
  * The client and an API that the settings describe: what it requests, and what it makes of responses. Whatever a response does not say
  * clearly is an error, so that no run ends before its last page.
- *
- * Twenty threads of other projects' users, each about reports that were lost or requested in vain, and the test here or elsewhere:
- *
- * | thread | test |
- * |---|---|
- * | no initial cursor, page one only (dlt #4428) | "has no place in the document" |
- * | a cursor on the last page (dlt #3358) | next-page-faults.slow.test.ts, "flag", "decides" |
- * | an empty page in the middle (meltano/sdk #2980) | "without reports, but with a next page" |
- * | a short page (airbyte #9136), rows skipped by an offset (airbyte #21500) | test/settings/api-settings.test.ts, "is refused"; "counted pages" |
- * | A-B-A (botocore #3778), an endless next link (airbyte #4447) | test/core/steps/repeated-cursors.property.test.ts, whole-run.test.ts |
- * | 2,303 of 8,821 records without an error (airbyte #69843) | all that is a ContractError here |
- * | an error in the middle swallowed (pipeshub-ai #3095) | "an error inside a 200", "no reports after the first page" |
- * | state saved before the data (dlt #2834), a resumed refresh replaced the table (airbyte #44378) | test/simulation/simulation.test.ts |
- * | a token expires inside retries (airbyte #13660), single-use refresh tokens (airbyte #3990) | the tests of OAuth2 |
- * | `Retry-After: 0` burns all attempts (dlt #4036) | test/core/steps/whole-run.test.ts, "does not busy-loop" |
- * | every retry orders a new report (airbyte #15415) | none: asynchronous jobs cannot be described |
- * | memory grows with the stream (airbyte #12863) | test/service/formats/memory.slow.test.ts, test/large |
- * | a time-out of Lambda in mid-ingest (sat-utils/sat-api #73) | test/core/steps/overlapping-invocations.test.ts |
- * | XML with gzip (airbyte discussion #85035) | gzip.property.test.ts, described-api.property.slow.test.ts |
- * | CSV with quoted newlines, a BOM before JSON | test/service/formats/csv.test.ts, json.test.ts |
  */
 
 import { describe, expect, it } from 'vitest';
