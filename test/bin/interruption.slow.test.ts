@@ -154,23 +154,6 @@ describe('a run that is interrupted', () => {
   });
 });
 
-describe('two processes on one directory', () => {
-  it('the second is skipped, and the first is not disturbed', async () => {
-    const out = await aDirectory();
-    const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    const service = await simulator({ faults: ({ page }) => (page === 3 ? { until: released } : {}) });
-    const first = start(local(service, out), env);
-    await expect.poll(() => service.exchanges.length).toBe(2);
-    const second = await run(local(service, out, '--restart'), env);
-    release();
-    expect(second.status).toBe(0);
-    expect(jsonOf(second)).toMatchObject({ status: 'skipped', run: null });
-    const ended = await first.ended;
-    expect(jsonOf(ended)).toMatchObject({ status: 'completed', reports: count });
-    expect(service.exchanges).toHaveLength(count / 3);
-  });
-});
-
 describe('status --watch', () => {
   async function watch() {
     const out = await aDirectory();

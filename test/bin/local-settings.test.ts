@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { apiSchema } from '../../lib/settings/api-settings.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
-import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
+import { aDirectory, jsonOf, runInProcess } from '../support/process/command-line.ts';
 import { aReport } from '../support/service/simulator-client.ts';
 
 const env = { REPORT_EXPORT_API_KEY: 'the-key-of-the-first-service', OTHER_KEY: 'the-key-of-the-other-one' };
@@ -98,22 +98,6 @@ describe('report-exporter local --settings', () => {
       size: 2,
       filter: { type: 'daily', date: { gte: plan.plan.since } },
     });
-  });
-
-  it('publishes 204 for no reports as a page without bytes, which every command reads', async () => {
-    const page = { format: 'xml', empty: { status: 204 } };
-    const { services } = described({ page, dates: 'iso', request: { path: '/logs', query: { since: '{since}' } } });
-    const service = await aService({ api: apiSchema.parse(services.acme.api), reports: inMemoryReports([]) });
-    services.acme.baseUrl = service.baseUrl;
-    const { out, local } = await aFile({ services, exports: [{ name: 'nightly' }] });
-    const ended = await runInProcess([...local, '--compress', '--json'], env);
-    expect(jsonOf(ended)).toMatchObject({ status: 'completed', pages: 1, reports: 0, bytes: 0 });
-    const manifest = await readManifest(jsonOf(ended).manifest ?? '');
-    expect(manifest.pages).toMatchObject([{ page: 1, bytes: 0, reports: 0 }]);
-    expect(await runInProcess(['verify', '--out', out], env)).toMatchObject({ status: 0 });
-    expect(await runInProcess(['pages', '--out', out, '--cat'], env)).toMatchObject({ status: 0, stdout: '' });
-    // The next one starts at the watermark, and ends the same way.
-    expect(await runInProcess(['start', 'nightly', '--out', out], env)).toMatchObject({ status: 0 });
   });
 
   it('runs the named exports, or all, one after the other, each with its service and key', async () => {

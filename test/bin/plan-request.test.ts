@@ -106,21 +106,6 @@ describe('report-exporter plan --request', () => {
     expect(ended.status).toBe(2);
   });
 
-  it('shows the second request if that is the one that fails', async () => {
-    await using server = await startRawServer((socket, { target }) => {
-      const headers = { 'content-type': 'application/json' };
-      socket.end(
-        target.includes('cursor=')
-          ? rawResponse({ status: 400, headers, body: '{"message":"no such parameter"}' })
-          : rawResponse({ headers, body: '{"events":[{}],"paging":{"next":"second"}}' }),
-      );
-    });
-    const { file } = await aFile({ baseUrl: server.url });
-    const ended = await runInProcess(['plan', '--request', '--settings', file], env);
-    expect(ended).toMatchObject({ status: 1, stderr: expect.stringContaining('no such parameter') });
-    expect(ended.stdout).toMatch(/ {2}next {5}body .*: second\n {2}request {2}GET .*&cursor=second\n/);
-  });
-
   it('says what a run would miss', async () => {
     const headers = { 'content-type': 'application/json' };
     await using server = await startRawServer(rawResponse({ headers, body: '{"events":[{}],"paging":{"next":null}}' }));
@@ -142,26 +127,6 @@ describe('report-exporter plan --request', () => {
         'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found',
       ],
     });
-  });
-
-  it('names every mistake in the file, by its line', async () => {
-    const { file } = await aFile({
-      description: { ...api, auth: { kind: 'query' }, next: { ...api.next, from: 'offset' } },
-    });
-    const ended = await runInProcess(['plan', '--request', '--settings', file], env);
-    expect(ended.status).toBe(2);
-    expect(ended.stderr).toMatch(/settings\.json:1 services\.acme\.api\.auth\.kind: a key in the URL is refused/);
-    expect(ended.stderr).toMatch(
-      /settings\.json:1 services\.acme\.api\.next\.from: offsets and page numbers are described by/,
-    );
-  });
-
-  it('names the secret that the authentication needs', async () => {
-    const auth = { kind: 'oauth2', tokenUrl: 'https://login.example.com/token', clientId: 'x' };
-    const { file } = await aFile({ description: { ...api, auth } });
-    const ended = await runInProcess(['plan', '--request', '--settings', file], {});
-    const stderr = expect.stringContaining("set it to the service's client secret");
-    expect(ended).toMatchObject({ status: 2, stderr });
   });
 
   it('sends the next request of what has run, and stores nothing', async () => {

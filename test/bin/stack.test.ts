@@ -95,15 +95,6 @@ describe('status', () => {
     });
     expect(JSON.parse((await runOnStack('status', '--failed', '--json')).stdout)).toMatchObject({ exports: [] });
   });
-
-  it('says that this version cannot read the settings of a service', async () => {
-    aws.restore();
-    aws = mockStack({ services: [{ ...acme, version: 2 }] });
-    expect(await runOnStack('status')).toMatchObject({
-      status: 2,
-      stderr: expect.stringMatching(/cannot read the settings of service acme .* or deploy it with this one\n$/),
-    });
-  });
 });
 
 describe('start', () => {
@@ -132,21 +123,6 @@ describe('start', () => {
       /^20\S+Z In progress: acme-00\n {2}execution {2}arn:aws:states:eu-central-1:123456789012:execution:acme:acme-00-manual-[0-9a-f]{16}\n/,
     );
     expect(lines(ended).at(-1)).toMatch(/ 100 exports: 1 failed, 99 in progress$/);
-  });
-
-  it('starts none if a name is wrong, or missing', async () => {
-    expect(await runOnStack('start', 'acme-01', 'acme-61', 'globex-1')).toMatchObject({
-      status: 2,
-      stdout: '',
-      stderr: expect.stringMatching(
-        /acme-61: no such export in stack .*\n.*globex-1: no such export .*\n.*Its exports: acme-00, .*, acme-19 and 80 more\n$/,
-      ),
-    });
-    expect(await runOnStack('start')).toMatchObject({
-      status: 2,
-      stderr: expect.stringMatching(/or all of them with --all\n.*Its exports: acme-00, .*, acme-19 and 80 more\n$/),
-    });
-    expect(started()).toEqual([]);
   });
 });
 

@@ -143,15 +143,6 @@ describe('permissions', () => {
     }
   });
 
-  it('delete nothing, and contain no wildcard', () => {
-    const actions = Object.values(roles).flatMap((grants) => grants.map((line) => line.split(' ')[1] ?? ''));
-    // A state machine manages the delivery of its own log.
-    expect(actions.filter((action) => /\*|Delete|Purge|Put\w*Policy/.test(action))).toEqual([
-      'logs:DeleteLogDelivery',
-      'logs:PutResourcePolicy',
-    ]);
-  });
-
   it('of two services are the same, each for its own part of what they share', () => {
     const { template: both } = deployWith(someServices({ bucket: { prefix: 'team/' } }));
     for (const service of ['eu', 'us']) {

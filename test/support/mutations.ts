@@ -5,7 +5,7 @@ import { fc } from './property.ts';
 /** Parsing creates own properties, such as __proto__, that an object literal cannot have. */
 const fromJson = (text: string): unknown => JSON.parse(text);
 
-export function nested(depth: number, innermost: unknown = 1): unknown {
+function nested(depth: number, innermost: unknown = 1): unknown {
   let value = innermost;
   for (let level = 0; level < depth; level += 1) value = level % 2 === 0 ? [value] : { a: value };
   return value;

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
@@ -432,19 +432,5 @@ describe('a settings file', () => {
     expect(problemsOf(file)).toEqual([
       expect.stringMatching(/:9 exports\[0\]: one page may take \d+ s \(.*\), but a Lambda/),
     ]);
-  });
-
-  it('must exist, be readable and be JSON', async () => {
-    await using directory = await temporaryDirectory();
-    const path = (name: string) => join(directory.path, name);
-    mkdirSync(path('folder'));
-    writeFileSync(path('broken.json'), '{\n  "services": {},\n  oops\n}');
-    for (const [file, problem] of [
-      ['missing.json', ': does not exist'],
-      ['folder', ': is a directory, not a file'],
-      ['broken.json', ':3:3 is not valid JSON: Expected double-quoted property name. Correct it there or just before'],
-    ] as const) {
-      expect(problemsOf(path(file))).toEqual([`${path(file)}${problem}`]);
-    }
   });
 });

@@ -285,9 +285,7 @@ describe('the directory page store', () => {
     ['a link to itself', (path) => symlink('latest.json', path)],
     ['a dangling link', (path) => symlink('nowhere', path)],
     ['too large', containing(`{"sequence":9}${' '.repeat(2 ** 20)}`)],
-    ...['', '{"seque', 'null', '[]', '{"sequence":"9"}'].map(
-      (content) => [`the text ${content}`, containing(content)] as [string, (path: string) => Promise<void>],
-    ),
+    ['no JSON', containing('{"seque')],
   ])('replaces a pointer that is %s', async (_, create) => {
     const { store, at } = await aStore();
     const latest = aLatest({ sequence: 8 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { createTimeline, type Timeline } from '../world/virtual-time.ts';
+import { createTimeline } from '../world/virtual-time.ts';
 import { byStep, type StepName } from '../../../lib/core/state-machine/definition.ts';
 import { definition, execute, stateMachineArn } from '../../support/export/function-machine.ts';
-import { createStepFunctions, TaskFailure } from './step-functions.ts';
+import { createStepFunctions } from './step-functions.ts';
 
 const loop = { export: 'reports', run: 'run-1', executionNumber: 1, page: 1, iterations: 0, waits: 0 };
 const failed = { export: 'reports', run: 'run-1', since: null, message: 'm', resumable: true };
@@ -116,17 +116,6 @@ describe('the simulated Step Functions', () => {
     expect(execution.state).toBe('FinishRun');
   });
 
-  it('redrives an execution that failed in its state Failed, which fails again', async () => {
-    const time = createTimeline(0);
-    const { execution, stepFunctions } = await failedExecution(time);
-    const { eventCount } = execution;
-    stepFunctions.redrive(execution);
-    expect(execution.status).toBe('RUNNING');
-    await time.run({ until: 2_000_000 });
-    expect(execution).toMatchObject({ status: 'FAILED', error: 'ConfigurationError', state: 'Failed' });
-    expect(execution.eventCount).toBeGreaterThan(eventCount);
-  });
-
   it('gives a new execution the definition of its start, and keeps that of a running one', async () => {
     const time = createTimeline(0);
     let current = definition;
@@ -145,18 +134,3 @@ describe('the simulated Step Functions', () => {
     expect([one.status, two.status]).toEqual(['RUNNING', 'TIMED_OUT']);
   });
 });
-
-/** An execution whose BeginRun and FailRun fail. */
-async function failedExecution(time: Timeline) {
-  const stepFunctions = createStepFunctions({
-    definition,
-    stateMachineArn,
-    time,
-    random: () => 0,
-    perform: ({ resource }) =>
-      resource.endsWith('invoke') ? Promise.reject(new TaskFailure('ConfigurationError', '')) : Promise.resolve({}),
-  });
-  const execution = stepFunctions.start('one', {});
-  await time.run({ until: 1_000_000 });
-  return { execution, stepFunctions };
-}
