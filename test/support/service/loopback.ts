@@ -17,7 +17,7 @@ export async function listen(server: Server) {
     url: `http://127.0.0.1:${port}`,
     sockets: sockets as ReadonlySet<Socket>,
     async [Symbol.asyncDispose]() {
-      const closed = once(server.close(), 'close');
+      const closed = new Promise((resolve) => server.close(resolve));
       for (const socket of sockets) socket.destroy();
       await closed;
     },
