@@ -84,17 +84,6 @@ describe('status', () => {
     );
     expect(aws.requests()).toMatchObject({ ListSchedules: 1 });
   });
-
-  it('shows the only export of a stack in detail', async () => {
-    aws.restore();
-    aws = mockStack({ services: [{ name: 'acme', exports: ['daily'] }] });
-    aws.dynamoDb.on(GetItemCommand).resolves({});
-    aws.s3.on(ListObjectsV2Command).resolves({});
-    expect(JSON.parse((await runOnStack('status', '--json')).stdout)).toMatchObject({
-      exports: [{ export: 'daily', runs: [] }],
-    });
-    expect(JSON.parse((await runOnStack('status', '--failed', '--json')).stdout)).toMatchObject({ exports: [] });
-  });
 });
 
 describe('start', () => {

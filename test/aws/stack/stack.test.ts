@@ -310,15 +310,6 @@ describe('an AWS error is explained to the operator', () => {
     await expect(start()).rejects.toMatchObject(expected);
   });
 
-  it.each(['', undefined])('if no region is set: %j', async (region) => {
-    for (const name of ['AWS_REGION', 'AWS_DEFAULT_REGION']) vi.stubEnv(name, region);
-    vi.stubEnv('AWS_CONFIG_FILE', join(tmpdir(), 'no-such-file'));
-    await expect(open()).rejects.toMatchObject({
-      name: 'ConfigurationError',
-      message: 'No AWS region is set. Set the region of the stack, such as AWS_REGION=eu-central-1',
-    });
-  });
-
   it('if AWS cannot be reached', async () => {
     const closed = await startRejectingEndpoint(400, 'Closed', 'Closed');
     await closed[Symbol.asyncDispose]();

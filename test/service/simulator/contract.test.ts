@@ -73,11 +73,8 @@ describe('docs/service-contract.md, section 2.1: the export request', () => {
 
   it.each([
     ['no filter', { filter: undefined }, 'filter must be an object'],
-    ['no date', { filter: {} }, 'filter.date must be an object'],
     ['no gte', { filter: { date: {} } }, 'filter.date.gte must be an ISO 8601 UTC timestamp'],
     ['a date alone', { filter: { date: { gte: '2026-11-20' } } }, 'filter.date.gte must be'],
-    ['an offset', { filter: { date: { gte: '2026-11-20T00:00:00+01:00' } } }, 'filter.date.gte must be'],
-    ['another date operator', { filter: { date: { gte: '1970-01-01T00:00:00Z', eq: 1 } } }, 'does not show: eq'],
     [
       'another filter field',
       { filter: { date: { gte: '1970-01-01T00:00:00Z' }, owner: 'me' } },
@@ -89,9 +86,7 @@ describe('docs/service-contract.md, section 2.1: the export request', () => {
       'filter.type must be',
     ],
     ['another field', { sise: 5 }, 'does not show: sise'],
-    ['no format', { format: undefined }, 'format must be XML'],
     ['another format', { format: 'JSON' }, 'format must be XML'],
-    ['another container', { container: 'ZIP' }, 'container must be NONE'],
     ['a cursor that is not a string', { cursor: 7 }, 'cursor must be a string'],
   ])('assumption: rejects %s with 400', async (_, fields, message) => {
     await using simulator = await startTestSimulator();
@@ -153,9 +148,7 @@ describe('docs/service-contract.md, section 2.2: the cursor', () => {
   it.each([
     ['empty', () => ''],
     ['free text', () => 'next please'],
-    ['upper case', (cursor: string) => cursor.toUpperCase()],
     ['another date', (cursor: string) => `2${cursor.slice(1)}`],
-    ['another ordinal', (cursor: string) => cursor.replace(/,0000000./, ',0000000f')],
     ['another hash', (cursor: string) => cursor.replace(/.$/, (last) => (last === '0' ? '1' : '0'))],
   ])('assumption: rejects a forged cursor (%s) with 400', async (_, forge) => {
     await using simulator = await startTestSimulator();
@@ -234,8 +227,6 @@ describe('docs/service-contract.md, section 4.1: the endpoint', () => {
 
   it.each([
     ['another since', { filter: { date: { gte: '1970-01-01T00:00:01Z' } } }],
-    ['another upper bound', { filter: { date: { gte: '1970-01-01T00:00:00Z', lt: '2100-01-01T00:00:00Z' } } }],
-    ['another type', { filter: { date: { gte: '1970-01-01T00:00:00Z' }, type: 'invoice' } }],
     ['another size', { size: 2 }],
     ['no size', { size: undefined }],
   ])('rule 6: rejects a cursor sent with %s', async (_, change) => {
@@ -256,18 +247,11 @@ describe('docs/service-contract.md, section 4.1: the endpoint', () => {
 
   it.each<[string, SimulatorRequest, number, string]>([
     ['the root', { target: '/' }, 404, 'not_found'],
-    ['a longer path', { target: '/v1/report/export/' }, 404, 'not_found'],
-    ['two slashes', { target: '//v1/report/export' }, 404, 'not_found'],
-    ['another version', { target: '/v2/report/export' }, 404, 'not_found'],
     ['GET', { method: 'GET' }, 405, 'method_not_allowed'],
-    ['PUT', { method: 'PUT' }, 405, 'method_not_allowed'],
     ['text', { headers: { 'content-type': 'text/plain' } }, 415, 'unsupported_media_type'],
-    ['a longer content type', { headers: { 'content-type': 'application/jsonp' } }, 415, 'unsupported_media_type'],
     ['broken JSON', { body: '{"filter":' }, 400, 'invalid_json'],
-    ['no body', { body: '' }, 400, 'invalid_json'],
     ['a body that is not UTF-8', { body: Buffer.from('{"format":"\xE9"}', 'latin1') }, 400, 'invalid_json'],
     ['a list', { body: '[]' }, 400, 'invalid_request'],
-    ['null', { body: 'null' }, 400, 'invalid_request'],
     ['two cursors in the query', { target: '/v1/report/export?cursor=a&cursor=a' }, 400, 'invalid_request'],
     ['a body over the limit', { body: requestBody({ cursor: 'x'.repeat(3_000_000) }) }, 413, 'body_too_large'],
     ['an empty key', { headers: { 'X-SERVICE-API-KEY': '' } }, 401, 'unauthorized'],
