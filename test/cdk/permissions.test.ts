@@ -120,11 +120,12 @@ const conditionText = (condition: unknown): string =>
     typeof value === 'object' && value !== null && 'Fn::Join' in value ? textOf(value) : value,
   );
 
+const { template } = deploy({ bucket: { prefix: 'team/' } });
+
 const isOfKey = (line: string) => line.includes(':kms:') || line.includes('kms:');
 const isOptional = (line: string) => isOfKey(line) || /PutObjectTagging|reports\/client|:secret:proxy/.test(line);
 
 describe('permissions', () => {
-  const { template } = deploy({ bucket: { prefix: 'team/' } });
   const all = deploy(everything).template;
 
   it.each(Object.entries(roles))('%s has exactly these permissions', (role, grants) => {
@@ -210,8 +211,6 @@ describe('the permission to replace a refresh token', () => {
 });
 
 describe('public access', () => {
-  const { template } = deploy();
-
   it('is none for the functions: no URL, no resource policy, and roles for one AWS service each', () => {
     for (const type of ['Lambda::Url', 'Lambda::Permission', 'ApiGateway::RestApi', 'ApiGatewayV2::Api']) {
       template.resourceCountIs(`AWS::${type}`, 0);
@@ -241,7 +240,6 @@ describe('public access', () => {
 });
 
 describe('the bucket policy', () => {
-  const { template } = deploy({ bucket: { prefix: 'team/' } });
   const { PolicyDocument } = resource(template, 'AWS::S3::BucketPolicy').Properties;
   const denials = (PolicyDocument.Statement as readonly Statement[]).filter(({ Sid }) => Sid === 'DenyOverwrites');
   const bucket = `<${resource(template, 'AWS::S3::Bucket').id}.Arn>`;

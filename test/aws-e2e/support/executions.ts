@@ -32,7 +32,7 @@ export interface DeployedMachine {
 }
 
 /** Starts an execution of the export. Resolves to its ARN. */
-export async function startExecution(
+async function startExecution(
   { stateMachineArn, exportName }: DeployedMachine,
   input: object = {},
 ): Promise<string> {

@@ -139,7 +139,7 @@ function initialCursor(api: Api): PageValue | undefined {
 }
 
 /** The segments of a JSON Pointer. */
-export const segmentsOf = (pointer: string): readonly string[] =>
+const segmentsOf = (pointer: string): readonly string[] =>
   pointer
     .split('/')
     .slice(1)
