@@ -42,7 +42,7 @@ function isTokenDocument(secret: string): boolean {
       refresh_token: token,
     } = JSON.parse(secret) as TokenDocument;
     const isText = (part = ' ') => typeof part === 'string' && /^[\x20-\x7e]+$/.test(part);
-    return token !== undefined && [clientSecret, accessToken, token].every((part) => isText(part));
+    return typeof token === 'string' && token !== '' && [clientSecret, accessToken].every((part) => isText(part));
   } catch {
     // The parser's error would quote the secret.
     return false;

@@ -11,7 +11,8 @@ import {
   type RecentKeys,
   type TokenDocument,
 } from './api-key.ts';
-import { contractError } from './errors.ts';
+import { contractError, type ErrorContext } from './errors.ts';
+import { presentable } from '../redaction/redact.ts';
 import { createExchanges, type Exchange, type ExchangeOptions, type Response } from './exchange.ts';
 import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
 
@@ -58,16 +59,19 @@ export const shownCredentials = (auth: Auth, source: string): Headers =>
 export const partsOfSecret = ({ kind }: Auth, secret: string): readonly string[] =>
   kind === 'none' ? [] : kind === 'basic' ? [secret, secret.slice(secret.indexOf(':') + 1)] : [secret];
 
-type TokenResponse = TokenDocument & { readonly access_token: string; readonly token_type: string };
+type TokenResponse = { readonly [Field in keyof TokenDocument | 'token_type' | 'error']?: unknown };
+type ValidTokenResponse = Pick<TokenDocument, 'expires_in'> & { readonly access_token: string };
 
-function isTokenResponse(value: unknown): value is TokenResponse {
-  if (typeof value !== 'object' || value === null) return false;
-  const { access_token, token_type, expires_in, refresh_token } = value as Partial<TokenResponse>;
+function isValid(response: TokenResponse): response is ValidTokenResponse {
+  const { access_token, token_type, expires_in } = response;
   const isHeaderValue = typeof access_token === 'string' && /^[\x21-\x7e]+$/.test(access_token);
-  const isText = typeof (refresh_token ?? '') === 'string' && /^[\x20-\x7e]*$/.test(refresh_token ?? '');
   const isNumber = /^\d+(\.\d+)?$/.test(String(expires_in ?? 0));
-  return isHeaderValue && isText && isNumber && /^bearer$/i.test(String(token_type));
+  return isHeaderValue && isNumber && /^bearer$/i.test(String(token_type));
 }
+
+/** The refresh token that replaces the one that was sent; undefined if that remains valid. */
+const successorIn = ({ refresh_token: token }: TokenResponse): string | undefined =>
+  typeof token === 'number' || (typeof token === 'string' && token !== '') ? String(token) : undefined;
 
 /** So long before it expires, a token is replaced; of a token that lives for less than four minutes, a quarter of its life. */
 const marginMs = 60_000;
@@ -142,6 +146,12 @@ interface Token {
   readonly replacedAt: number;
 }
 
+/** `problem`: what is wrong with a response whose refresh token must be stored nevertheless, because the one that was sent may be used up. */
+interface Exchanged {
+  readonly document: TokenDocument;
+  readonly problem: ExportError | undefined;
+}
+
 /** The access token in a document. Without an end, it is used until the service rejects it. */
 function tokenIn({ access_token: value = '', expires_in: seconds, expires_at: end }: TokenDocument): Token {
   const lifeMs = Number(seconds ?? Number.POSITIVE_INFINITY) * 1_000;
@@ -168,11 +178,17 @@ export function createTokenSource(
   const base = new URL(auth.tokenUrl);
   const server = { name: `Authorization server ${base.origin}`, base, setting: 'auth.tokenUrl' };
   const isRenewed = auth.kind === 'oauth2' && auth.grant === 'refresh_token';
-  const totalTimeout = isRenewed ? Math.min(timeouts.totalTimeout, maxRefreshMs) : timeouts.totalTimeout;
-  const exchanges = createExchanges(server, { ...connection, timeouts: { ...timeouts, totalTimeout } });
+  // A response that is cut off would lose the refresh token in it: the timeouts of pages do not apply.
+  const ofExchange = { totalTimeout: maxRefreshMs, headersTimeout: maxRefreshMs, bodyTimeout: maxRefreshMs };
+  const exchanges = createExchanges(server, {
+    ...connection,
+    timeouts: isRenewed ? { ...timeouts, ...ofExchange } : timeouts,
+  });
   const credentials = auth.kind === 'jwt' ? 'private key' : isRenewed ? 'refresh token' : 'client secret';
   let token: Token | undefined;
   let pending: Promise<string> | undefined;
+  /** The result of an exchange of the secret `from`, until it is stored. */
+  let unstored: (Exchanged & { readonly from: string }) | undefined;
 
   const isUsable = (known: Token, rejected?: string): boolean =>
     known.value !== '' && known.value !== rejected && clock.now() < known.replacedAt;
@@ -188,22 +204,31 @@ export function createTokenSource(
   };
 
   async function requestToken(rejected?: string): Promise<Token> {
-    if (!isRenewed) return tokenIn(await exchangeSecret(await source.get()));
-    if (rejected === undefined || source.update === undefined) {
+    if (!isRenewed) return tokenIn((await exchangeSecret(await source.get())).document);
+    if (rejected === undefined) {
       const stored = tokenIn(readDocument(await source.get()));
-      if (isUsable(stored, rejected)) return stored;
+      if (isUsable(stored)) return stored;
     }
     if (source.update === undefined) {
+      const stored = tokenIn(readDocument(await source.refresh()));
+      if (isUsable(stored, rejected)) return stored;
       const message =
-        'No access token is stored that is valid, and this command cannot store another refresh token. Run doctor, whose function does, and ' +
-        'repeat the command';
+        'No access token is stored that is valid, and only the function may replace the refresh token. It does so when a run requests a ' +
+        'page, and when doctor checks it: then repeat the command';
       throw new ExportError('ConfigurationError', message);
     }
     const renewed = await source.update(async (newest, assertMaySend) => {
+      // A result that could not be stored takes effect first. It is worthless once the secret is another one.
+      if (unstored?.from === newest) return JSON.stringify(unstored.document);
+      unstored = undefined;
       // Another process may have replaced it.
       if (isUsable(tokenIn(readDocument(newest)), rejected)) return newest;
-      return JSON.stringify(await exchangeSecret(newest, assertMaySend));
+      unstored = { from: newest, ...(await exchangeSecret(newest, assertMaySend)) };
+      return JSON.stringify(unstored.document);
     });
+    const problem = unstored?.problem;
+    unstored = undefined;
+    if (problem !== undefined) throw problem;
     return tokenIn(parseTokenDocument(renewed));
   }
 
@@ -215,14 +240,15 @@ export function createTokenSource(
     return document;
   }
 
-  /** What the server returns for the secret, or for the newest one if it rejects that; with the fields of a document that it leaves out. */
-  async function exchangeSecret(first: string, assertMaySend?: () => void): Promise<TokenDocument> {
+  /** What the server returns for the secret, with the fields of a document that it leaves out. */
+  async function exchangeSecret(first: string, assertMaySend?: () => void): Promise<Exchanged> {
     using exchange = exchanges.begin('an access token');
     let secret = first;
     let response = await send(exchange, secret, assertMaySend);
-    if (isRejected(response)) {
+    // The newest refresh token was read right before. What is read again may be outdated, and must not be sent.
+    if (isRejected(response) && !isRenewed) {
       const refreshed = await source.refresh();
-      if (refreshed !== secret) response = await send(exchange, (secret = refreshed), assertMaySend);
+      if (refreshed !== secret) response = await send(exchange, (secret = refreshed));
     }
     if (!isSuccess(response.statusCode)) {
       throw await statusError(exchange.context, response, clock, {
@@ -234,19 +260,16 @@ export function createTokenSource(
       });
     }
     const received = await readJson(exchange, response);
-    if (!isTokenResponse(received)) {
-      throw contractError(exchange.context, 'the response is not a bearer token (RFC 6749, section 5.1)');
-    }
-    const { access_token, expires_in } = received;
-    recentKeys.add(access_token);
+    const successor = isRenewed ? successorIn(received) : undefined;
+    const { access_token, expires_in }: Partial<ValidTokenResponse> = isValid(received) ? received : {};
+    for (const token of [access_token, successor]) if (token !== undefined) recentKeys.add(token);
+    const problem = access_token === undefined ? notBearer(exchange.context, received) : undefined;
+    if (problem !== undefined && successor === undefined) throw problem;
     const requestedAt = Math.floor(epochMsOf(response.timing.requestedAt) / 1_000);
     const expires_at = expires_in === undefined || expires_in === null ? undefined : requestedAt + Number(expires_in);
-    const renewed = { access_token, expires_in, expires_at };
-    if (!isRenewed) return renewed;
-    const document = parseTokenDocument(secret);
-    const refresh_token = received.refresh_token || document.refresh_token;
-    recentKeys.add(refresh_token);
-    return { ...document, ...renewed, refresh_token };
+    const document = isRenewed ? parseTokenDocument(secret) : undefined;
+    const refresh_token = successor ?? document?.refresh_token;
+    return { document: { ...document, access_token, expires_in, expires_at, refresh_token }, problem };
   }
 
   async function send(exchange: Exchange, secret: string, assertMaySend?: () => void): Promise<Response> {
@@ -293,21 +316,27 @@ export function createTokenSource(
 
 const isRejected = ({ statusCode }: Response): boolean => statusCode === 400 || isKeyRejected(statusCode);
 
-/** Undefined if it is not JSON, or too long. */
-async function readJson(exchange: Exchange, { body }: Response): Promise<unknown> {
+function notBearer(context: ErrorContext, { error }: TokenResponse): ExportError {
+  const code = typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? presentable(error, context.keys, 40) : '';
+  const problem = 'the response is not a bearer token (RFC 6749, section 5.1)';
+  return contractError(context, code === '' ? problem : `${problem}, but the error ${code}`);
+}
+
+/** Without fields if it is not JSON, no object, or too long. */
+async function readJson(exchange: Exchange, { body }: Response): Promise<TokenResponse> {
   let text = '';
   try {
     for await (const chunk of body.setEncoding('utf8') as AsyncIterable<string>) {
       text += chunk;
-      if (text.length > maxResponseBytes) return undefined;
+      if (text.length > maxResponseBytes) return {};
     }
   } catch (error) {
     throw exchange.explain(error, text.length);
   }
   try {
-    return JSON.parse(text);
+    return Object(JSON.parse(text)) as TokenResponse;
   } catch {
-    return undefined;
+    return {};
   }
 }
 

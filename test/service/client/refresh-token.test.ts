@@ -148,14 +148,80 @@ describe('a refresh token', () => {
     expect(await client(undefined, { clientAuthentication: method }).read()).toContain('data');
   });
 
-  it('is read again if the server rejects it: a person may have consented meanwhile', async () => {
+  it.each([
+    ['without a type', { token_type: undefined }],
+    ['without an access token', { access_token: undefined }],
+    ['with an invalid life', { expires_in: '3600s' }],
+    ['with a negative life', { expires_in: -1 }],
+    ['with an endless life', { expires_in: 1e21 }],
+  ])('is stored if the response is invalid, and fails the attempt: %s', async (_, alter) => {
+    const { server, store, client, clock } = await start();
+    const { read } = client();
+    await read();
+    const before = server.issued();
+    clock.now += 3_600_000;
+    server.options.alter = alter;
+    const error = await failureOf(read());
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('not a bearer token') });
+    const stored = JSON.parse(store.secret);
+    expect(Object.keys(stored)).toEqual(['client_secret', 'refresh_token']);
+    expect(before).not.toContain(stored.refresh_token);
+    for (const secret of server.issued()) expectNoKey(error, secret);
+    server.options.alter = undefined;
+    await read();
+    expect(server.exchanged).toHaveLength(3);
+    expect(server.reused).toEqual([]);
+  });
+
+  it.each([
+    ['text outside ASCII', 'r3fresh é 0123456789', 'r3fresh é 0123456789'],
+    ['a number', 12_345_678, '12345678'],
+  ])('may be %s', async (_, token, sent) => {
+    const { server, client } = await start({ lifeSeconds: 0 });
+    server.options.alter = { refresh_token: token };
+    const { read } = client();
+    await read();
+    expect(await failureOf(read())).toMatchObject({ name: 'ConfigurationError' });
+    expect(server.exchanged[1]).toBe(sent);
+  });
+
+  it('is stored by the next attempt if it could not be, and nothing is sent before', async () => {
     const { server, store, client } = await start();
-    const outdated = { ...store.source(), update: store.source().update };
+    const { read } = client();
+    const fail = () => Promise.reject(new ExportError('ServiceUnavailableError', 'The secret could not be written'));
+    for (const beforeStore of [fail, fail, async () => {}]) {
+      store.beforeStore = beforeStore;
+      await read().catch(() => {});
+    }
+    expect(server.exchanged).toHaveLength(1);
+    expect(server.requests).toHaveLength(1);
+    server.expire();
+    store.beforeStore = fail;
+    await failureOf(read());
     const consented = server.consent();
-    store.secret = JSON.stringify({ client_secret: clientSecret, refresh_token: 'revoked' });
-    outdated.refresh = async () => consented;
-    await client(outdated).read();
-    expect(server.exchanged).toEqual(['revoked', JSON.parse(consented).refresh_token]);
+    store.secret = consented;
+    store.beforeStore = async () => {};
+    await read();
+    expect(server.exchanged.at(-1)).toBe(JSON.parse(consented).refresh_token);
+    expect(server.reused).toEqual([]);
+  });
+
+  it('is not cut off by the timeouts of pages', async () => {
+    const { server, store } = await start();
+    server.options.beforeResponse = () => sleep(400);
+    const apiKey = store.source();
+    await using client = clientFor(server, { api: apiWithTokens(server.url), apiKey, totalTimeout: 200 });
+    await failureOf(fetchPage(client, request));
+    await fetchPage(client, request).then(readPage);
+    expect(server.exchanged).toHaveLength(1);
+  });
+
+  it('is sent once if the server rejects it: what is read again may be outdated', async () => {
+    const { server, store, client } = await start();
+    const outdated = { ...store.source(), refresh: async () => server.consent() };
+    server.options.respond = (response) => response.writeHead(403).end('a firewall');
+    expect(await failureOf(client(outdated).read())).toMatchObject({ name: 'ConfigurationError' });
+    expect(server.exchanged).toEqual([JSON.parse(store.secret).refresh_token]);
   });
 
   it('must be consented again if the server rejects it: a ConfigurationError, without the token', async () => {
@@ -178,17 +244,25 @@ describe('a refresh token', () => {
 
   it('is not sent where its successor cannot be stored: only an access token that is stored is used', async () => {
     const { server, store, client, clock } = await start();
-    const reader = client({ ...store.source(), update: undefined });
+    let cached = store.secret;
+    const refresh = async () => (cached = store.secret);
+    const reader = client({ get: async () => cached, refresh });
     const refused = {
       name: 'ConfigurationError',
-      message: expect.stringContaining('cannot store another refresh token'),
+      message: expect.stringContaining('only the function may replace the refresh token'),
     };
     expect(await failureOf(reader.read())).toMatchObject(refused);
     await client().read();
     await reader.read();
     clock.now += 3_600_000;
+    await client().read();
+    await reader.read();
+    server.expire();
+    await client().read();
+    await reader.read();
+    clock.now += 3_600_000;
     expect(await failureOf(reader.read())).toMatchObject(refused);
-    expect(server.exchanged).toHaveLength(1);
+    expect(server.exchanged).toHaveLength(3);
   });
 
   it.each([

@@ -20,6 +20,8 @@ interface TokenServerOptions {
   readonly forgives?: boolean;
   /** Called before the response of the token end point, after the token was replaced. */
   readonly beforeResponse?: ((response: ServerResponse) => void | Promise<void>) | undefined;
+  /** Other fields of that response; undefined removes one. */
+  readonly alter?: object | undefined;
   /** Instead of the response of the token end point. */
   readonly respond?: ((response: ServerResponse, form: URLSearchParams) => void) | undefined;
   /** The pages of the API. */
@@ -81,7 +83,7 @@ export async function startTokenServer(initial: TokenServerOptions = {}) {
       ...(options.rotates && { refresh_token: newToken(known.consent) }),
     };
     await options.beforeResponse?.(response);
-    send(response, 200, issued);
+    send(response, 200, { ...issued, ...options.alter });
   }
 
   const server = await listen(
