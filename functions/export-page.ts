@@ -37,13 +37,15 @@ export function exportPageHandler(
     const context = openServiceContext(env, loadSettings, telemetry, platform);
     const { environment, service: settings, dynamoDb } = context;
     const { runtime, maxInFlight } = platform;
-    const service = createService(context, platform);
+    let remainingMs = () => 0;
+    const service = createService(context, platform, () => remainingMs());
     const store = functionPageStore(context, env, platform);
     const { table, service: name } = environment;
     const { maxConcurrentPages: limit } = settings;
     const slotStore = createDynamoSlotStore({ client: dynamoDb, table, service: name, runtime });
     const slots = limit === undefined ? undefined : createPageSlots({ store: slotStore, limit, runtime });
     return async ({ input, execution, retries, probe }, { getRemainingTimeInMillis }) => {
+      remainingMs = getRemainingTimeInMillis;
       if (probe !== undefined) {
         const { export: name, since } = probeSchema.parse(probe);
         const { definition, log } = context.dependenciesFor({ export: name });
@@ -63,6 +65,7 @@ export function exportPageHandler(
 function createService(
   { environment, service, dynamoDb }: Pick<ServiceContext, 'environment' | 'service' | 'dynamoDb'>,
   { runtime: clock, createClient, createPool, createGunzip }: Platform,
+  remainingMs: () => number,
 ): ReportService {
   const client = createClient(SecretsManagerClient, sdkConfig);
   const { apiKeySecret: secretId = '', apiKeyField: field, table, service: name } = environment;
@@ -70,7 +73,7 @@ function createService(
   const renewed = { source: secret, secretsManager: client, secretId, client: dynamoDb, table, service: name };
   return serviceClient(service, {
     network: createSecretNetwork({ client, settings: service, now: clock.now }),
-    apiKey: renewsSecret(service) ? createRenewedSecret({ ...renewed, runtime: clock }) : secret,
+    apiKey: renewsSecret(service) ? createRenewedSecret({ ...renewed, remainingMs, runtime: clock }) : secret,
     clock,
     createPool,
     createGunzip,

@@ -153,12 +153,17 @@ async function readSecret(client: SecretsManagerClient, secretId: string, remedy
 }
 
 /**
- * Stores another version of the secret. No error contains any of it.
+ * Stores another version of the secret, which is the current one unless it has other `stages`. No error contains any of it.
  * @throws ConfigurationError if the secret cannot be written; ServiceUnavailableError for what may pass
  */
-export async function storeSecret(client: SecretsManagerClient, secretId: string, value: string): Promise<void> {
+export async function storeSecret(
+  client: SecretsManagerClient,
+  secretId: string,
+  value: string,
+  stages?: string[],
+): Promise<void> {
   try {
-    await client.send(new PutSecretValueCommand({ SecretId: secretId, SecretString: value }));
+    await client.send(new PutSecretValueCommand({ SecretId: secretId, SecretString: value, VersionStages: stages }));
   } catch (cause) {
     const { name } = cause as Error;
     if (!permanentErrors.has(name)) {

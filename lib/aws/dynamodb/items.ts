@@ -29,8 +29,8 @@ export type SlotsOf = 'slots' | 'secret';
 /** The state of the service's slots. No export has this name. */
 export const slotsKey = (service: string, of: SlotsOf = 'slots'): ItemKey => keyOf(`${service}/#${of}`, 'state');
 
-/** Has the digest of the secret that was replaced last. */
-export const replacedSecretKey = (service: string): ItemKey => keyOf(`${service}/#secret`, 'replaced');
+/** Has the digest of the secret that was stored last. */
+export const storedSecretKey = (service: string): ItemKey => keyOf(`${service}/#secret`, 'stored');
 
 /** Of the state of an export, or of a bounded run: what follows the slash in its name is in the sort key. */
 export function stateKey(service: string, stateName: string): ItemKey {

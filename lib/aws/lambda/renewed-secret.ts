@@ -3,7 +3,7 @@
  * stores the new token as a version of the secret before it returns the slot.
  *
  * A read of Secrets Manager may return what was replaced a moment ago, and a refresh token that is sent twice is revoked with its successors.
- * So the table also has the digest of the secret that was replaced last, and such a secret is read again.
+ * So the table also has the digest of the secret that was stored last, and any other secret is read again.
  */
 
 import { createHash } from 'node:crypto';
@@ -13,7 +13,7 @@ import type { PageSlot, Runtime } from '../../core/ports.ts';
 import { createPageSlots } from '../../core/slots/page-slots.ts';
 import type { ApiKeySource } from '../../service/client/api-key.ts';
 import { conditionalWrites } from '../dynamodb/conditional-writes.ts';
-import { recordIn, replacedSecretKey, toAttributes } from '../dynamodb/items.ts';
+import { recordIn, storedSecretKey, toAttributes } from '../dynamodb/items.ts';
 import { createDynamoSlotStore } from '../dynamodb/slot-store.ts';
 import { storeSecret } from '../secrets.ts';
 
@@ -24,13 +24,17 @@ const maxHoldMs = 30_000;
 /** Covers that, the exchange, and the time to store its result. */
 const leaseMs = 180_000;
 const maxStoreMs = 90_000;
-/** A secret that is still the one before after 15 s is not outdated: a person has restored it. */
+/** Nor is one for which the invocation has less time: half a minute for the exchange, and another one to store its result. */
+const minRemainingMs = 60_000;
+/** A secret that is still another one after 15 s is not outdated: a person has stored it. */
 const maxReads = 5;
 
 interface RenewedSecretOptions extends Omit<Parameters<typeof createDynamoSlotStore>[0], 'of'> {
   readonly source: ApiKeySource;
   readonly secretsManager: SecretsManagerClient;
   readonly secretId: string;
+  /** The time that is left of the invocation. */
+  readonly remainingMs?: () => number;
   readonly runtime: Runtime;
 }
 
@@ -39,12 +43,13 @@ export function createRenewedSecret({
   source,
   secretsManager,
   secretId,
+  remainingMs = () => Number.POSITIVE_INFINITY,
   ...options
 }: RenewedSecretOptions): ApiKeySource {
   const { service, runtime } = options;
   const slots = createPageSlots({ store: createDynamoSlotStore({ ...options, of: 'secret' }), limit: 1, runtime });
   const { get, putIf } = conditionalWrites(options);
-  const key = replacedSecretKey(service);
+  const key = storedSecretKey(service);
   let stored: string | undefined;
 
   return {
@@ -54,20 +59,29 @@ export function createRenewedSecret({
       const slot = await acquire();
       const heldMs = () => runtime.now() - slot.grantedAt;
       try {
-        const replaced = recordIn((await get(key)) ?? {}).json;
+        const digest = recordIn((await get(key)) ?? {}).json;
         let newest = await source.refresh();
-        for (let reads = 1; digestOf(newest) === replaced && reads < maxReads; reads += 1) {
+        for (let reads = 1; digest !== undefined && digestOf(newest) !== digest && reads < maxReads; reads += 1) {
           await runtime.sleep(500 * 2 ** reads);
           newest = await source.refresh();
         }
-        // Shows that it can be written, before the first token is replaced.
-        if (replaced === undefined) await storeSecret(secretsManager, secretId, newest);
+        // Shows that it can be written, before the first token is replaced. It takes no effect: what was read may be outdated.
+        if (digest === undefined) await storeSecret(secretsManager, secretId, newest, ['REPORT_EXPORTER_TRIAL']);
         const next = await change(newest, () => {
-          if (heldMs() > maxHoldMs) throw unavailable('Reading the secret took too long to send its refresh token');
+          if (heldMs() > maxHoldMs)
+            throw unavailable('The refresh token was not sent: reading the secret took too long');
+          if (remainingMs() < minRemainingMs)
+            throw unavailable('The refresh token was not sent: the function has too little time left to store another');
         });
         if (next !== newest) {
+          const note = () => putIf({ ...key, ...toAttributes({ json: digestOf(next) }) }, {});
+          // First: if the function is killed in between, what was read before is not taken for the newest. Storing matters more.
+          const isNoted = await note().then(
+            () => true,
+            () => false,
+          );
           await storePersistently(next, heldMs);
-          await putIf({ ...key, ...toAttributes({ json: digestOf(newest) }) }, {});
+          if (!isNoted) await note();
         }
         stored = next;
         return next;

@@ -59,7 +59,9 @@ export const shownCredentials = (auth: Auth, source: string): Headers =>
 export const partsOfSecret = ({ kind }: Auth, secret: string): readonly string[] =>
   kind === 'none' ? [] : kind === 'basic' ? [secret, secret.slice(secret.indexOf(':') + 1)] : [secret];
 
-type TokenResponse = { readonly [Field in keyof TokenDocument | 'token_type' | 'error']?: unknown };
+type TokenResponse = Pick<TokenDocument, 'expires_in'> & {
+  readonly [Field in 'access_token' | 'refresh_token' | 'token_type' | 'error']?: unknown;
+};
 type ValidTokenResponse = Pick<TokenDocument, 'expires_in'> & { readonly access_token: string };
 
 function isValid(response: TokenResponse): response is ValidTokenResponse {

@@ -29,8 +29,9 @@ const batches = fc.array(
       minLength: 3,
       maxLength: 3,
     }),
-    /** How many reads after each write return the version before. */
+    /** How many reads after each write return an older version, and how many versions older. */
     outdated: fc.nat(3),
+    age: fc.integer({ min: 1, max: 3 }),
   }),
   { minLength: 1, maxLength: 4 },
 );
@@ -48,7 +49,7 @@ test.prop([batches], { numRuns: cases(40) })(
     const unstored = new Set<string>();
     const counts = { lost: 0, atRisk: 0 };
 
-    async function run(kill: Kill | undefined, outdatedReads: number): Promise<string> {
+    async function run(kill: Kill | undefined, outdatedReads: number, age = 1): Promise<string> {
       let calls = 0;
       const { promise: died, reject } = Promise.withResolvers<never>();
       const own = new Set<string>();
@@ -66,14 +67,15 @@ test.prop([batches], { numRuns: cases(40) })(
         return isLast ? await die() : value;
       };
       const secretsManager = {
-        send: (command: { readonly input: { readonly SecretString?: string } }) =>
+        send: (command: { readonly input: { readonly SecretString?: string; readonly VersionStages?: string[] } }) =>
           call(() => {
             if (command instanceof GetSecretValueCommand) {
               const isOutdated = outdated > 0 && versions.length > 1;
               if (isOutdated) outdated -= 1;
-              return { SecretString: versions.at(isOutdated ? -2 : -1) };
+              return { SecretString: versions.at(isOutdated ? -Math.min(1 + age, versions.length) : -1) };
             }
-            const { SecretString = '' } = command.input;
+            const { SecretString = '', VersionStages } = command.input;
+            if (VersionStages !== undefined) return {};
             own.delete(SecretString);
             unstored.delete(SecretString);
             versions.push(SecretString);
@@ -116,10 +118,12 @@ test.prop([batches], { numRuns: cases(40) })(
       );
     }
 
-    for (const { kills, outdated: reads } of history) {
-      const results = await Promise.all(kills.map((kill) => run(kill, reads)));
+    for (const { kills, outdated: reads, age } of history) {
+      const results = await Promise.all(kills.map((kill) => run(kill, reads, age)));
       for (const result of results) {
-        expect(result).toMatch(/^(renewed|killed|invalid_grant|Another process is using.*|Reading the secret took.*)$/);
+        expect(result).toMatch(
+          /^(renewed|killed|invalid_grant|Another process is using.*|The refresh token was not sent.*)$/,
+        );
       }
       // A person consents again where the server has revoked the token. The leases of those that were killed end.
       clock.now += 300_000;

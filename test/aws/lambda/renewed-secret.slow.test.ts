@@ -130,7 +130,7 @@ describe('a refresh token in Secrets Manager', () => {
     });
     expect(await failureOf(update)).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: expect.stringContaining('took too long'),
+      message: expect.stringContaining('The refresh token was not sent: reading the secret took too long'),
     });
   });
 

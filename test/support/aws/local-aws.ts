@@ -83,9 +83,15 @@ async function respond(
   response: ServerResponse,
   state: Pick<LocalAws, 'secrets' | 'executions'>,
 ): Promise<void> {
-  const input = JSON.parse(await text(request)) as { SecretId?: string; SecretString?: string; executionArn?: string };
+  const input = JSON.parse(await text(request)) as {
+    SecretId?: string;
+    SecretString?: string;
+    VersionStages?: readonly string[];
+    executionArn?: string;
+  };
   const { SecretId = '', SecretString } = input;
-  if (target.endsWith('.PutSecretValue')) state.secrets.set(SecretId, SecretString ?? '');
+  if (target.endsWith('.PutSecretValue') && input.VersionStages === undefined)
+    state.secrets.set(SecretId, SecretString ?? '');
   const output = target.endsWith('SecretValue')
     ? { SecretString: state.secrets.get(SecretId) }
     : { status: state.executions.get(input.executionArn ?? ''), executionArn: input.executionArn };
