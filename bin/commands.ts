@@ -126,7 +126,7 @@ Examples:
   plan: {
     argument: someExports,
     description: 'show what the next start would request, and why',
-    options: [...target, 'settings', 'all', 'request', 'toEnd', ...start],
+    options: ['outOrTokens', 'stack', 'json', 'settings', 'all', 'request', 'toEnd', ...start],
     help: `
 Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
 here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages do not show the last
@@ -156,7 +156,7 @@ Examples:
   doctor: {
     argument: ['[export]', 'name of the export (default: all)'],
     description: 'check whether exports can run, and how to fix them',
-    options: [...target, 'settings'],
+    options: ['outOrTokens', 'stack', 'json', 'settings'],
     help: `
 Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions; of a stack, also whether
 its alarms reach anyone. Requests one page of size 1 of each service and does not store it; of a stack, the function requests another

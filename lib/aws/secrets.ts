@@ -31,7 +31,7 @@ interface SecretApiKeyOptions extends SecretReader {
 
 /** `get` and `refresh` throw ConfigurationError if the secret is missing, unreadable or holds no key. */
 export function createSecretApiKey({ client, secretId, field, now }: SecretApiKeyOptions): ApiKeySource {
-  return cached(async () => {
+  const source = cached(async () => {
     const format = field === '' ? 'as plain text' : `as JSON with the field ${JSON.stringify(field)}`;
     const remedy = `Store the key ${format}, and start again`;
     const secret = await readSecret(client, secretId, `${remedy}: ${storeCommand(secretId)}`);
@@ -39,6 +39,7 @@ export function createSecretApiKey({ client, secretId, field, now }: SecretApiKe
     if (key !== undefined) return key;
     throw new ExportError('ConfigurationError', `The secret ${secretId} holds no API key. ${remedy}`);
   }, now);
+  return { ...source, place: `The secret ${secretId}` };
 }
 
 /** As in docs/deployment.md. */

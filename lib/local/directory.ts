@@ -20,6 +20,7 @@ import { exportDefinition } from '../settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';
 import { acquireExportLock, isExportLocked } from './lock.ts';
+import { finishedChanges } from './renewed-secret.ts';
 import { boundedLockName, isBoundedExecution, runLocally } from './run.ts';
 import { openStateFile, stateFileIn } from './sqlite/state-file.ts';
 import { isNameOfVariable, localService } from './service.ts';
@@ -89,6 +90,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
     open,
     openAll: async () => await Promise.all(notes.exportNames().map(openOrDescribe)),
     async [Symbol.asyncDispose]() {
+      await finishedChanges();
       state.close();
     },
   };

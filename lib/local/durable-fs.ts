@@ -15,6 +15,7 @@ import {
   openSync,
   readFileSync,
   renameSync,
+  rmSync,
   type Stats,
   statSync,
   writeFileSync,
@@ -74,14 +75,33 @@ export function readFileIfPresent(path: string): string | undefined {
  * @throws ConfigurationError if the file system fails
  */
 export function writePrivateFile(name: string, text: string): void {
+  using written = writeTemporaryFile(name, text);
+  replaceFile(written.file, name);
+  fsyncDirectorySync(dirname(name));
+}
+
+/** Shows that {@link writePrivateFile} can write `bytes`, and keeps the space until it does. @throws ConfigurationError if it cannot */
+export const reservePrivateFile = (name: string, bytes: number): Disposable =>
+  writeTemporaryFile(name, ' '.repeat(bytes));
+
+/** Disposing of the file removes it, unless it has been renamed. */
+function writeTemporaryFile(name: string, text: string) {
   const file = `${name}.new`;
+  const remove = () => {
+    try {
+      rmSync(file, { force: true });
+    } catch {
+      // The error of the write says why.
+    }
+  };
+  remove();
   try {
-    writeFileSync(file, text, { mode: 0o600, flush: true });
+    writeFileSync(file, text, { mode: 0o600, flag: 'wx', flush: true });
   } catch (cause) {
+    remove();
     throw fileSystemError('write', file, cause);
   }
-  replaceFile(file, name);
-  fsyncDirectorySync(dirname(name));
+  return { file, [Symbol.dispose]: remove };
 }
 
 /**

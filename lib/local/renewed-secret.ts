@@ -5,14 +5,25 @@
 
 import { createHash } from 'node:crypto';
 import { join, parse, resolve } from 'node:path';
-import { ExportError } from '../core/errors.ts';
+import { ExportError, isExportError } from '../core/errors.ts';
 import type { Runtime } from '../core/ports.ts';
 import { type ApiKeySource, parseTokenDocument } from '../service/client/api-key.ts';
-import { createDirectoryDurably, readFileIfPresent, writePrivateFile } from './durable-fs.ts';
+import { createDirectoryDurably, readFileIfPresent, reservePrivateFile, writePrivateFile } from './durable-fs.ts';
 import { acquireExportLock, type FileLock, isExportLocked } from './lock.ts';
 
 /** How long to wait for another process, whose exchange of a token takes half a minute at most. */
 const maxWaitMs = 30_000;
+/** More than a token response can have, escaped in JSON. */
+const maxBytes = 256 * 1024;
+
+type Change = Parameters<NonNullable<ApiKeySource['update']>>[0];
+
+const changes = new Set<Promise<string>>();
+
+/** Resolves once this process exchanges no refresh token. To exit before that would lose what the server returns. */
+export async function finishedChanges(): Promise<void> {
+  await Promise.allSettled(changes);
+}
 
 /** `secret` is that of the environment. @throws ConfigurationError if it has no refresh token */
 export function createRenewedSecret(out: string, secret: string, runtime: Runtime): ApiKeySource {
@@ -24,10 +35,9 @@ export function createRenewedSecret(out: string, secret: string, runtime: Runtim
   const read = async (): Promise<string> => {
     const text = readFileIfPresent(file);
     if (text === undefined) return secret;
-    return JSON.stringify({ ...parseTokenDocument(text), client_secret: consent.client_secret });
+    const stored = parseTokenDocument(text, `The file ${file}`, 'Delete it, consent again, and set the new one');
+    return JSON.stringify({ ...stored, client_secret: consent.client_secret });
   };
-  const write = (text: string) =>
-    writePrivateFile(file, JSON.stringify({ ...parseTokenDocument(text), client_secret: undefined }));
   return {
     get: read,
     refresh: read,
@@ -35,13 +45,29 @@ export function createRenewedSecret(out: string, secret: string, runtime: Runtim
       using _lock = await acquire();
       createDirectoryDurably(parse(directory).root, directory);
       const newest = await read();
-      // Shows that it can be written, before the refresh token is replaced.
-      write(newest);
-      const next = await change(newest, () => {});
-      if (next !== newest) write(next);
-      return next;
+      using _reserved = reservePrivateFile(file, maxBytes);
+      const changed = replace(newest, change);
+      changes.add(changed);
+      return await changed.finally(() => changes.delete(changed));
     },
   };
+
+  async function replace(newest: string, change: Change): Promise<string> {
+    const next = await change(newest, () => {}).catch((error: unknown) => {
+      if (!isExportError(error, 'ConfigurationError') || readFileIfPresent(file) !== undefined) throw error;
+      const advice = `This is the refresh token of the environment. If it was used with another directory than ${out}, specify that one`;
+      throw new ExportError('ConfigurationError', `${error.message}. ${advice}`, { cause: error });
+    });
+    if (next === newest) return next;
+    try {
+      writePrivateFile(file, JSON.stringify({ ...parseTokenDocument(next), client_secret: undefined }));
+    } catch (error) {
+      const lost =
+        'The server has replaced the refresh token, and the new one is not stored. Unless another attempt stores it, consent again';
+      throw new ExportError('ConfigurationError', `${(error as Error).message}. ${lost}`, { cause: error });
+    }
+    return next;
+  }
 
   async function acquire(): Promise<FileLock> {
     const name = `tokens/${digest}`;

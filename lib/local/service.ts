@@ -1,5 +1,6 @@
 /** The service of an export on this machine: the one in its settings, or a simulator on the loopback interface. */
 
+import { join } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../target/target.ts';
 import {
@@ -42,7 +43,9 @@ export function localService(
       address: sourceOf(baseUrl),
       maxConcurrentPages,
       describeNetwork: async () => describeNetwork(await network.get()),
-      keySource: needsSecret(settings) ? `environment variable ${apiKeyEnv}` : 'none is needed',
+      keySource: needsSecret(settings)
+        ? `environment variable ${apiKeyEnv}${renewsSecret(settings) ? `, and newer refresh tokens in ${join(out, '.tokens')}` : ''}`
+        : 'none is needed',
       async connect() {
         // Read first, so that a wrong file fails the start instead of a request.
         const unusable = await network.get().then(

@@ -8,6 +8,7 @@ import { ExportError } from '../core/errors.ts';
 import { shellQuote } from '../core/sanitize.ts';
 import { describeProblem } from '../core/validation-errors.ts';
 import { describeLocalExport } from '../local/directory.ts';
+import { finishedChanges } from '../local/renewed-secret.ts';
 import { defaultDirectory, type LocalDirectory, type LocalExport, type SettingsSource } from '../local/settings.ts';
 import { parseDeployment } from '../settings/deployment-settings.ts';
 import { isPem } from '../settings/network-settings.ts';
@@ -91,8 +92,7 @@ export async function openSettings(
   const exports = (await findExports({ settings: file }, problems)) ?? [];
   assertNoProblems(problems);
   if (out !== undefined && !exports.some(({ settings }) => renewsSecret(settings.service))) {
-    const message =
-      '--settings: is for what has not run yet; leave out --out, which only exports with refresh tokens need';
+    const message = '--out: has no effect with --settings unless an export uses a refresh token; leave it out';
     throw new ExportError('ConfigurationError', message);
   }
   const directory = { ...machine, out: out ?? defaultDirectory };
@@ -123,7 +123,7 @@ export async function openSettings(
       await Promise.all(
         names.map(async (name) => await open(name).catch((error: unknown) => unreadableExport(name, null, error))),
       ),
-    [Symbol.asyncDispose]: async () => {},
+    [Symbol.asyncDispose]: finishedChanges,
   };
 }
 

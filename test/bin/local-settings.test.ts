@@ -398,7 +398,7 @@ describe('report-exporter doctor --settings', () => {
       stdout: expect.stringContaining(`0 problems, 0 warnings (settings file ${file})\n`),
     });
     for (const [option, problem] of [
-      ['--out', 'leave out --out, which only exports with refresh tokens need'],
+      ['--out', 'has no effect with --settings unless an export uses a refresh token'],
       ['--stack', '--stack, --settings: use only one of them'],
     ] as const) {
       const refused = { status: 2, stderr: expect.stringContaining(problem) };

@@ -19,13 +19,12 @@ describe('a refresh token in a directory', () => {
     expect(server.reused).toEqual([]);
   });
 
-  // Each change writes the file twice: first as it is, and after the exchange with the new token.
+  // Each change writes two files: one that reserves the space, and after the exchange the one with the new token.
   it.each([
     ['before the first write', 'writeFileSync', 1, true],
-    ['before the first rename', 'renameSync', 1, true],
     ['between exchange and storage', 'writeFileSync', 2, false],
-    ['before the file takes its name', 'renameSync', 2, false],
-    ['before the name is durable', 'fsync', 2, true],
+    ['before the file takes its name', 'renameSync', 1, false],
+    ['before the name is durable', 'fsync', 1, true],
   ])('loses the consent at most when its process is killed %s', async (_, name, call, isKept) => {
     await using server = await startTokenServer({ lifeSeconds: 0 });
     await using out = await temporaryDirectory();
@@ -34,7 +33,7 @@ describe('a refresh token in a directory', () => {
       await using child = startScript(renew, server.url, out.path, '2', consent, ...crash);
       return [await child.ended, ...child.lines];
     };
-    const crash = name === 'fsync' ? ['openSync', '2'] : [name, String(call)];
+    const crash = name === 'fsync' ? ['openSync', '1'] : [name, String(call)];
     expect(await run(secret, ...crash)).toEqual(['SIGKILL']);
     expect(await run(secret)).toEqual(
       isKept ? [0, 'a page', 'a page'] : [0, 'ConfigurationError', 'ConfigurationError'],

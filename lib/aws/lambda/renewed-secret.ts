@@ -53,6 +53,7 @@ export function createRenewedSecret({
   let stored: string | undefined;
 
   return {
+    place: source.place,
     get: async () => stored ?? (await source.get()),
     refresh: () => source.refresh(),
     async update(change) {

@@ -4,6 +4,8 @@ import { ExportError } from '../../core/errors.ts';
 
 /** The client calls `refresh` after a 401 or 403, so that a key that is rotated during a run is used without a restart. */
 export interface ApiKeySource {
+  /** The beginning of a sentence about it: `The secret reports/api-key`. */
+  readonly place?: string;
   /** The last known key. Called before every request, so it must be cheap. */
   get(): Promise<string>;
   /** The current key, read from its origin. The same as before if it was not rotated. `rejected` is the one that the service rejected. */
@@ -27,26 +29,31 @@ export interface TokenDocument {
   readonly expires_at?: number;
 }
 
-/** @throws ConfigurationError, without any of the secret, if it has no refresh token */
-export function parseTokenDocument(secret: string): TokenDocument & { readonly refresh_token: string } {
-  const problem = problemOfSecret(secret, 'refresh_token');
+/** @throws ConfigurationError, without any of the secret, if `place` has no refresh token */
+export function parseTokenDocument(
+  secret: string,
+  place = 'The secret',
+  remedy = 'Store it, and start again',
+): TokenDocument & { readonly refresh_token: string } {
+  const problem = problemOfDocument(secret);
   if (problem === undefined) return JSON.parse(secret) as ReturnType<typeof parseTokenDocument>;
-  throw new ExportError('ConfigurationError', `The secret ${problem}. Store it, and start again`);
+  throw new ExportError('ConfigurationError', `${place} contains ${problem}. ${remedy}`);
 }
 
-function isTokenDocument(secret: string): boolean {
+function problemOfDocument(secret: string): string | undefined {
+  let document: { readonly [Field in keyof TokenDocument]?: unknown } = {};
   try {
-    const {
-      client_secret: clientSecret,
-      access_token: accessToken,
-      refresh_token: token,
-    } = JSON.parse(secret) as TokenDocument;
-    const isText = (part = ' ') => typeof part === 'string' && /^[\x20-\x7e]+$/.test(part);
-    return typeof token === 'string' && token !== '' && [clientSecret, accessToken].every((part) => isText(part));
+    document = Object(JSON.parse(secret)) as typeof document;
   } catch {
     // The parser's error would quote the secret.
-    return false;
   }
+  const { refresh_token: token } = document;
+  if (typeof token !== 'string' || token === '') {
+    return 'no refresh token: {"client_secret": "…", "refresh_token": "…"}';
+  }
+  const isText = (part: unknown = ' ') => typeof part === 'string' && /^[\x20-\x7e]+$/.test(part);
+  const wrong = (['client_secret', 'access_token'] as const).find((field) => !isText(document[field]));
+  return wrong && `a ${wrong} that is empty, or no text in ASCII`;
 }
 
 /** A key that does not change during the life of the process. */
@@ -83,8 +90,8 @@ const secrets = {
   },
   refresh_token: {
     name: 'client secret and refresh token, as JSON',
-    pattern: { test: isTokenDocument },
-    other: 'no refresh token: {"client_secret": "…", "refresh_token": "…"}',
+    pattern: { test: (secret: string) => problemOfDocument(secret) === undefined },
+    other: '',
   },
 };
 
@@ -92,7 +99,7 @@ const secrets = {
 export function problemOfSecret(secret: string | undefined, kind: keyof typeof secrets): string | undefined {
   const { name, pattern, other } = secrets[kind];
   if (secret === undefined || secret === '') return `is not set; set it to the service's ${name}`;
-  return pattern.test(secret) ? undefined : `contains ${other}`;
+  return pattern.test(secret) ? undefined : `contains ${other || problemOfDocument(secret)}`;
 }
 
 /** A rotation involves two keys, and that of a refresh token five. The limit is for sources that return a different key for each request. */

@@ -102,7 +102,7 @@ const grants: {
    * Section 6, refresh tokens: grant_type=refresh_token&refresh_token=8xLO…, to which the response may have the successor.
    */
   oauth2({ clientId, clientAuthentication, scope, grant = 'client_credentials' }, secret) {
-    const { client_secret: clientSecret = '', refresh_token: refreshToken } =
+    const { client_secret: clientSecret, refresh_token: refreshToken } =
       grant === 'refresh_token' ? parseTokenDocument(secret) : { client_secret: secret };
     const form = {
       grant_type: grant,
@@ -110,6 +110,11 @@ const grants: {
       ...(refreshToken !== undefined && { refresh_token: refreshToken }),
     };
     if (clientAuthentication === 'none') return { form: { ...form, client_id: clientId } };
+    if (clientSecret === undefined) {
+      const message =
+        'The secret contains no client_secret. Store it, or set "clientAuthentication": "none" if the client has none';
+      throw new ExportError('ConfigurationError', message);
+    }
     if (clientAuthentication === 'body') return { form: { ...form, client_id: clientId, client_secret: clientSecret } };
     const client = [clientId, clientSecret].map(formEncoded).join(':');
     return { form, headers: { authorization: `Basic ${Buffer.from(client).toString('base64')}` } };
@@ -235,7 +240,7 @@ export function createTokenSource(
   }
 
   function readDocument(secret: string): TokenDocument {
-    const document = parseTokenDocument(secret);
+    const document = parseTokenDocument(secret, source.place);
     for (const part of [document.client_secret, document.access_token, document.refresh_token]) {
       if (part !== undefined) recentKeys.add(part);
     }

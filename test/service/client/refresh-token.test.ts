@@ -36,6 +36,7 @@ function aStore(secret: string) {
   return store;
 }
 
+const missing = 'no refresh token: {"client_secret": "…", "refresh_token": "…"}';
 const clientOf = (server: TokenServer, apiKey: ApiKeySource, now = Date.now, auth: object = {}) =>
   clientFor(server, { api: apiWithTokens(server.url, auth), apiKey, now });
 
@@ -272,14 +273,19 @@ describe('a refresh token', () => {
     ['no refresh token', '{"client_secret":"r3fresh-token-of-a-person"}'],
     ['an empty one', '{"refresh_token":""}'],
     ['one that is no text', '{"refresh_token":7,"note":"r3fresh-token-of-a-person"}'],
-    ['a client secret that is none', '{"refresh_token":"r3fresh-token-of-a-person","client_secret":null}'],
-  ])('is missing if the secret is %s: the error quotes none of it', async (_, secret) => {
+    [
+      'a wrong client secret',
+      '{"refresh_token":"r3fresh-token-of-a-person","client_secret":null}',
+      'a client_secret that is',
+    ],
+    ['no client secret', '{"refresh_token":"r3fresh-token-of-a-person"}', 'no client_secret. Store it, or set'],
+  ])('is not sent if the secret is %s: the error quotes none of it', async (_, secret, problem = missing) => {
     const { server, store, client } = await start();
     store.secret = secret;
     const error = await failureOf(client().read());
     expect(error).toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringContaining('no refresh token: {"client_secret": "…", "refresh_token": "…"}'),
+      message: expect.stringContaining(`The secret contains ${problem}`),
     });
     expectNoKey(error, 'r3fresh-token-of-a-person');
     expect(server.exchanged).toEqual([]);
