@@ -8,7 +8,7 @@
 
 import { minUploadBytesPerSecond } from '../settings/deployed-settings.ts';
 import type { Valid } from '../settings/fields.ts';
-import { type ExportSettings, requestDates, type ServiceSettings } from '../settings/settings.ts';
+import { type ExportSettings, renewsSecret, requestDates, type ServiceSettings } from '../settings/settings.ts';
 import { maxParallel } from '../core/slices.ts';
 import type { StepName } from '../core/state-machine/definition.ts';
 import { maxPollMs } from '../core/slots/page-slots.ts';
@@ -73,11 +73,8 @@ export function functionLimits({ service, exports }: FunctionLimitsInput): Funct
 }
 
 /** What an invocation of ExportPage needs for the largest pages of `parallel` slices. */
-function needsOf(
-  { maxPageBytes = 0, totalTimeout = 0, maxConcurrentPages }: ServiceLimits,
-  exports: readonly ExportLimits[],
-  parallel: number,
-) {
+function needsOf(service: ServiceLimits, exports: readonly ExportLimits[], parallel: number) {
+  const { maxPageBytes = 0, totalTimeout = 0, maxConcurrentPages } = service;
   // The pages in flight: each waits in /tmp until it is stored, and the next one is requested meanwhile.
   const pages = parallel * (maxOf(exports, 'pagesPerInvocation') > 1 ? 2 : 1);
   const pageMebibytes = Math.ceil(maxPageBytes / mebibyte);
@@ -85,7 +82,10 @@ function needsOf(
   const storeSeconds = 60 + Math.ceil((parallel * maxPageBytes) / minUploadBytesPerSecond);
   // A longer wait for a slot is a state of the execution.
   const slotWaitSeconds = maxConcurrentPages === undefined ? 0 : maxPollMs / 1_000;
-  const fetchSeconds = slotWaitSeconds + Math.ceil((totalTimeout + maxOf(exports, 'maxInlineWait')) / 1_000);
+  // A refresh token: to wait for another process, to read the secret until it is the newest one, to exchange it, and to store the result.
+  const tokenSeconds = renewsSecret(service) ? 120 : 0;
+  const fetchSeconds =
+    tokenSeconds + slotWaitSeconds + Math.ceil((totalTimeout + maxOf(exports, 'maxInlineWait')) / 1_000);
   return {
     pages,
     pageMebibytes,

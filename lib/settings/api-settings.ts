@@ -521,7 +521,7 @@ export function findContradictions({
     [
       ['auth', 'clientAuthentication'],
       auth.clientAuthentication === 'none' && auth.grant !== 'refresh_token',
-      'must be basic or body: only a refresh token may be sent without a client secret',
+      'none requires "grant": "refresh_token"',
     ],
     [
       ['next', place === 'link' ? 'from' : 'to'],

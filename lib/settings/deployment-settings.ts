@@ -302,7 +302,7 @@ function findProblems(
       serviceNames.map((name, index) => {
         const secretOf = (each: string) => serviceOf(each).apiKeySecret?.existing;
         const isShared = serviceNames.slice(0, index).some((other) => secretOf(other) === secretOf(name));
-        const message = 'is also that of another service, which would spend the same refresh token: each needs its own';
+        const message = 'is already used by another service: two services cannot share a refresh token';
         const isBroken = isShared && secretOf(name) !== undefined && renewsSecret(serviceOf(name));
         return [['services', name, 'apiKeySecret', 'existing'], isBroken, message];
       }),

@@ -288,7 +288,7 @@ describe('a description', () => {
     ['auth.grant: must be client_credentials or refresh_token', oauth2({ grant: 'authorization_code' })],
     ['auth.grant: has no meaning for bearer', auth({ kind: 'bearer', grant: 'refresh_token' })],
     ['auth.clientAuthentication: must be basic, body or none', oauth2({ clientAuthentication: 'jwt' })],
-    ['auth.clientAuthentication: must be basic or body', oauth2({ clientAuthentication: 'none' })],
+    ['auth.clientAuthentication: none requires "grant": "refresh_token"', oauth2({ clientAuthentication: 'none' })],
     ['auth.refresh_token: unknown field; a secret does not belong', oauth2({ refresh_token: 'x' })],
     ['auth.parameters.refresh_token: must not be set: it is a secret', oauth2({ parameters: { refresh_token: 'x' } })],
     ['request: must have {since} beside {until}', query({ a: '{until}' })],

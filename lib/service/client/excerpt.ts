@@ -18,10 +18,16 @@ const maxUnrecognizedLength = 512;
 
 type Response = Pick<Dispatcher.ResponseData, 'headers' | 'body'>;
 
-/** The beginning of a body: up to 200 characters on one line, or that it is redacted because it contains the API key. */
+/** The error code of an authorization server, and of many APIs. */
+const errorCode = /"error"\s*:\s*"[a-z_]{1,40}"/;
+
+/** The beginning of a body: up to 200 characters on one line; or its error code, and that it is redacted because it contains the API key. */
 export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet<string>): string {
   const text = new TextDecoder().decode(bytes);
-  if (containsPart(text, keys)) return redacted;
+  if (containsPart(text, keys)) {
+    const [code = ''] = errorCode.exec(text) ?? [];
+    return code === '' || containsPart(code, keys) ? redacted : `${code} ${redacted}`;
+  }
   const shown = isWhole ? text : text.slice(0, -maxUnrecognizedLength);
   return truncate(toPrintable(shown).trim(), maxExcerptLength);
 }

@@ -74,7 +74,8 @@ function explain(
     // Only the origin: the rest of the URL may contain secrets.
     const origin =
       target === null ? '' : `; the response redirects to ${presentable(target.origin, context.keys, 100)}`;
-    const reason = 'redirects are not followed, because they would forward the API key';
+    const forwarded = credentials === 'refresh token' ? credentials : 'API key';
+    const reason = `redirects are not followed, because they would forward the ${forwarded}`;
     return ['RequestRejectedError', `${reason}. Check ${address}${origin}`];
   }
   return ['ContractError', unrequested[status] ?? 'not a valid HTTP status'];

@@ -314,7 +314,7 @@ describe('the settings of several services', () => {
       both(...services).filter((problem) => problem.includes('apiKeySecret'));
     const shared = service('acme/token', 'refresh_token');
     expect(problemsWith(shared, shared)).toEqual([
-      'services.us.apiKeySecret.existing: is also that of another service, which would spend the same refresh token: each needs its own',
+      'services.us.apiKeySecret.existing: is already used by another service: two services cannot share a refresh token',
     ]);
     expect(problemsWith(shared, service('other', 'refresh_token'))).toEqual([]);
     expect(problemsWith(service('acme/secret'), service('acme/secret'))).toEqual([]);

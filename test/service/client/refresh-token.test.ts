@@ -174,6 +174,15 @@ describe('a refresh token', () => {
     expect(server.reused).toEqual([]);
   });
 
+  it('is reported as rejected with the code of an error that has the status 200', async () => {
+    const { server, client } = await start();
+    server.options.alter = { access_token: undefined, refresh_token: undefined, error: 'bad_refresh_token' };
+    expect(await failureOf(client().read())).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringMatching(/not a bearer token \(RFC 6749, section 5\.1\), but the error bad_refresh_token$/),
+    });
+  });
+
   it.each([
     ['text outside ASCII', 'r3fresh é 0123456789', 'r3fresh é 0123456789'],
     ['a number', 12_345_678, '12345678'],
@@ -239,6 +248,8 @@ describe('a refresh token', () => {
         /rejects the refresh token.*invalid_grant, consent again, and store the new refresh token/,
       ),
     });
+    // The response repeats the refresh token: of it, only the code is shown.
+    expect(error.message).toMatch(/Response: "error":"invalid_grant" \[not shown/);
     for (const secret of [clientSecret, ...server.issued(), ...server.exchanged]) expectNoKey(error, secret);
     expect(server.exchanged).toHaveLength(2);
   });
