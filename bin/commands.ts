@@ -126,11 +126,12 @@ Examples:
   plan: {
     argument: someExports,
     description: 'show what the next start would request, and why',
-    options: ['outOrTokens', 'stack', 'json', 'settings', 'all', 'request', 'toEnd', ...start],
+    options: [...target, 'settings', 'all', 'request', 'toEnd', ...start],
     help: `
 Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
 here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages do not show the last
 one: --to-end requests all pages of the period. With --settings, it plans exports that have not run yet.
+Use the --out of local: it has the refresh tokens.
 
 Examples:
   $ report-exporter plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
@@ -156,11 +157,12 @@ Examples:
   doctor: {
     argument: ['[export]', 'name of the export (default: all)'],
     description: 'check whether exports can run, and how to fix them',
-    options: ['outOrTokens', 'stack', 'json', 'settings'],
+    options: [...target, 'settings'],
     help: `
 Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions; of a stack, also whether
 its alarms reach anyone. Requests one page of size 1 of each service and does not store it; of a stack, the function requests another
 one. In a directory, a file is written and removed again. With --settings, checks the file, API keys and services from here.
+Use the --out of local: it has the refresh tokens.
 
 Examples:
   $ report-exporter doctor --settings report-exporter.json

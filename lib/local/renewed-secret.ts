@@ -16,8 +16,6 @@ const maxWaitMs = 30_000;
 /** More than a token response can have, escaped in JSON. */
 const maxBytes = 256 * 1024;
 
-type Change = Parameters<NonNullable<ApiKeySource['update']>>[0];
-
 const changes = new Set<Promise<string>>();
 
 /** Resolves once this process exchanges no refresh token. To exit before that would lose what the server returns. */
@@ -52,7 +50,7 @@ export function createRenewedSecret(out: string, secret: string, runtime: Runtim
     },
   };
 
-  async function replace(newest: string, change: Change): Promise<string> {
+  async function replace(newest: string, change: Parameters<NonNullable<ApiKeySource['update']>>[0]): Promise<string> {
     const next = await change(newest, () => {}).catch((error: unknown) => {
       if (!isExportError(error, 'ConfigurationError') || readFileIfPresent(file) !== undefined) throw error;
       const advice = `This is the refresh token of the environment. If it was used with another directory than ${out}, specify that one`;

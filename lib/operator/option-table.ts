@@ -3,10 +3,6 @@
 /** The flags of each option, and what it is for. A command takes some of them: `bin/commands.ts`. */
 export const optionTable = {
   out: ['--out <directory>', 'a directory on this machine (default: ./exports)'],
-  outOrTokens: [
-    '--out <directory>',
-    'a directory on this machine; with --settings, where local stores the refresh tokens (default: ./exports)',
-  ],
   stack: ['--stack <name>', 'a deployed stack; uses AWS_PROFILE and AWS_REGION'],
   json: ['--json', 'print JSON on stdout, everything else on stderr'],
   all: ['--all', 'every export'],

@@ -75,14 +75,11 @@ export function createRenewedSecret({
             throw unavailable('The refresh token was not sent: the function has too little time left to store another');
         });
         if (next !== newest) {
-          const note = () => putIf({ ...key, ...toAttributes({ json: digestOf(next) }) }, {});
+          const note = putIf({ ...key, ...toAttributes({ json: digestOf(next) }) }, {});
           // First: if the function is killed in between, what was read before is not taken for the newest. Storing matters more.
-          const isNoted = await note().then(
-            () => true,
-            () => false,
-          );
+          await note.catch(() => {});
           await storePersistently(next, heldMs);
-          if (!isNoted) await note();
+          await note;
         }
         stored = next;
         return next;
