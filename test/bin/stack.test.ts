@@ -229,7 +229,10 @@ describe('a stack with a refresh token', () => {
       return { Payload: payload({ reports: 1, latencyMs: 12, clockLeadMs: 0 }) };
     });
     const planned = await runOnStack('plan', 'daily', '--request');
-    expect(planned).toMatchObject({ status: 2, stderr: expect.stringContaining('Run doctor, whose function does') });
+    expect(planned).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('only the function may replace the refresh token'),
+    });
     expect(server.exchanged).toEqual([]);
     const { findings } = JSON.parse((await runOnStack('doctor', '--json')).stdout) as { findings: { check: string }[] };
     expect(findings.find(({ check }) => check === 'service')).toMatchObject({ state: 'ok' });

@@ -32,10 +32,7 @@ export interface DeployedMachine {
 }
 
 /** Starts an execution of the export. Resolves to its ARN. */
-async function startExecution(
-  { stateMachineArn, exportName }: DeployedMachine,
-  input: object = {},
-): Promise<string> {
+async function startExecution({ stateMachineArn, exportName }: DeployedMachine, input: object = {}): Promise<string> {
   const text = JSON.stringify({ export: exportName, ...input });
   const { executionArn } = await stepFunctions.send(new StartExecutionCommand({ stateMachineArn, input: text }));
   return executionArn as string;

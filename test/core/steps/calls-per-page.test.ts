@@ -1,0 +1,67 @@
+/** What one more page costs: calls to the service, the page store and the page log. Each is a paid request on AWS. */
+
+import { describe, expect, it } from 'vitest';
+import type { RunLimits } from '../../../lib/core/model.ts';
+import type { StepDependencies } from '../../../lib/core/ports.ts';
+import { runExecution } from '../../../lib/local/execution.ts';
+import { anExportBench } from '../../support/export/export-bench.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
+
+type Calls = Record<string, number>;
+
+/** The same port, with each call of a method counted under `name.method`. */
+function counted<Port extends object>(name: string, port: Port, calls: Calls): Port {
+  return new Proxy(port, {
+    get(target, property, receiver) {
+      const member: unknown = Reflect.get(target, property, receiver);
+      if (typeof member !== 'function') return member;
+      return (...args: unknown[]) => {
+        const call = `${name}.${String(property)}`;
+        calls[call] = (calls[call] ?? 0) + 1;
+        return Reflect.apply(member, target, args);
+      };
+    },
+  });
+}
+
+/** The calls of a whole run of `pages` pages, from BeginRun to the published manifest. */
+async function callsOfRun(pages: number, limits: Partial<RunLimits>): Promise<Calls> {
+  const bench = anExportBench({ reports: someReports(pages), size: 1, limits });
+  const calls: Calls = {};
+  const deps: StepDependencies = {
+    ...bench.deps,
+    service: counted('service', bench.service, calls),
+    store: counted('store', bench.store, calls),
+    log: counted('log', bench.log, calls),
+  };
+  const end = await runExecution(deps, { name: 'execution', input: {} });
+  expect(end).toMatchObject({ status: 'completed', result: { pages } });
+  return calls;
+}
+
+async function callsOfOnePage(limits: Partial<RunLimits>): Promise<Calls> {
+  const [fewer, more] = await Promise.all([callsOfRun(6, limits), callsOfRun(7, limits)]);
+  const difference = Object.keys(more).map((call) => [call, (more[call] ?? 0) - (fewer[call] ?? 0)] as const);
+  return Object.fromEntries(difference.filter(([, count]) => count !== 0));
+}
+
+describe('one more page of a run', () => {
+  it('costs one request, one write to the store, and one write to and two reads of the page log', async () => {
+    expect(await callsOfOnePage({ pagesPerInvocation: 1 })).toEqual({
+      'service.fetch': 1,
+      'store.spool': 1,
+      'log.append': 1,
+      'log.exportState': 1,
+      'log.last': 1,
+    });
+  });
+
+  it('saves a read of the page log where one invocation exports several pages', async () => {
+    expect(await callsOfOnePage({ pagesPerInvocation: 25 })).toEqual({
+      'service.fetch': 1,
+      'store.spool': 1,
+      'log.append': 1,
+      'log.exportState': 1,
+    });
+  });
+});
