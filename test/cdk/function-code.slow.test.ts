@@ -68,7 +68,7 @@ describe('the code of a function', () => {
             { name: 'nightly', filter: { types: ['daily', null] }, maxInlineWait: 5_000 },
             { name: 'manual', filter: {}, maxInlineWait: 20_000 },
           ],
-          objects: { storageClass: 'STANDARD_IA', tags: { team: 'finance' } },
+          objects: { storageClass: 'STANDARD_IA', objectTags: { team: 'finance' } },
           compression: 'gzip',
         });
         expect(settings.exports[0]).not.toHaveProperty('schedule');
