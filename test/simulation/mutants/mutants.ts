@@ -275,7 +275,10 @@ export const mutants: readonly Mutant[] = [
     violates: 'latest.json points to a published run',
     at: 'lib/core/steps/finish-run.ts#publish',
     replace: 'if (completion.isPublished) await store.putDocument(manifest, chunks);',
-    with: `if (completion.isPublished && !run.bounded) await updateLatestPointer(deps, run, manifest);
+    with: `if (completion.isPublished && !run.bounded) {
+        const latest = { ...refOf(run), sequence: run.sequence, completedAt: completion.at, manifest };
+        await store.putLatest(latestKey(run.export), latest, async () => true);
+      }
       if (completion.isPublished) await store.putDocument(manifest, chunks);`,
   },
   {
