@@ -468,10 +468,6 @@ export const apiSchema = z.strictObject({
 /** With the defaults of all fields. */
 export type Api = z.infer<typeof apiSchema>;
 
-/** How the last page says that it is the last. Counted pages have no such place: their total says it. */
-export const endOf = ({ next }: Pick<Api, 'next'>): AnyOf<NonNullable<AnyOf<Api['next']>['end']>> =>
-  'end' in next ? (next.end ?? {}) : {};
-
 /** Whether a response has the URL of the next page, not a cursor. */
 export const isUrl = ({ next }: { readonly next: { readonly from?: string; readonly to?: unknown } }): boolean =>
   next.from === 'link' || next.to === 'url';

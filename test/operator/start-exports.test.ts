@@ -412,7 +412,7 @@ describe('a run whose service does not recover', () => {
     expect(written).toContain('\n  Gave up after 3 retries. Run again to resume');
   });
 
-  it('counts at most as many requests as it is told', async () => {
+  it('sends no more requests than --max-attempts allows', async () => {
     const service = scriptedService(someReports(9), () => {
       throw new ExportError('ServiceUnavailableError', 'failed');
     });

@@ -93,7 +93,7 @@ describe('a run with several slices', () => {
     });
   });
 
-  it('walks as many slices at the same time as it is told, the oldest first', async () => {
+  it('walks `parallel` slices at the same time, the oldest first', async () => {
     const bench = aBench();
     const { fetch } = bench.service;
     const walked: number[] = [];

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { type Api, apiSchema, endOf, formatOf } from '../../../lib/settings/api-settings.ts';
+import { type Api, apiSchema, formatOf } from '../../../lib/settings/api-settings.ts';
 import { apiOfRequest } from '../../../lib/settings/settings.ts';
 import { ExportError, isExportError } from '../../../lib/core/errors.ts';
 import type { Cursor, Instant, JsonObject } from '../../../lib/core/model.ts';
@@ -10,6 +10,7 @@ import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import type { ReportSource } from '../../../lib/service/simulator/report-source.ts';
 import { cases, fc } from '../../support/property.ts';
 import { describedApis } from '../../support/service/api-descriptions.ts';
+import { endOf } from '../../support/described-api/described-api.ts';
 import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import * as fault from '../../support/service/faults.ts';
 import type { Fault, FaultScript } from '../../support/service/faults.ts';

@@ -11,8 +11,12 @@ import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { Report, ReportSource } from '../../../lib/service/simulator/report-source.ts';
 import { isFields, isSameSecret, type ReceivedRequest, Rejection } from '../../../lib/service/simulator/request.ts';
 import type { Headers, PreparedResponse, Validate } from '../../../lib/service/simulator/response.ts';
-import { type Api, endOf, isUrl, mediaTypesOf } from '../../../lib/settings/api-settings.ts';
+import { type Api, isUrl, mediaTypesOf } from '../../../lib/settings/api-settings.ts';
 import type { AnyOf } from '../../../lib/settings/fields.ts';
+
+/** How the last page says that it is the last. Counted pages have no such place: their total says it. */
+export const endOf = ({ next }: Pick<Api, 'next'>): AnyOf<NonNullable<AnyOf<Api['next']>['end']>> =>
+  'end' in next ? (next.end ?? {}) : {};
 
 /** The query parameter of a link to the next page. */
 const linkParameter = 'continue-at';

@@ -58,6 +58,8 @@ function findProblem(
   step: number | 'reports' = 1,
 ): string | undefined {
   if (total !== before.total) return `the total is ${total}, and was ${before.total} on page 1`;
+  if (received > total && before.received === total)
+    return `all ${total} had been received. If the API repeats its last page, set next.confirm to false`;
   if (received > total) return `it has ${count} reports, so that all pages have ${received}, but the total is ${total}`;
   if (received === total && count <= before.size) return undefined;
   if (count === 0) return `it has no reports, but only ${received} of ${total} have been received`;
