@@ -90,7 +90,7 @@ Checks every page (existence, size, SHA-256, metadata, and what is in a compress
 manifest against the page log, and latest.json. Without --run, it is the newest published run, and bounded runs are left out.
 
 Examples:
-  $ report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c
+  $ report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407
   $ report-exporter verify --all --stack ReportExporter`,
     load: async () => (await import('../lib/operator/commands/verify.ts')).verifyCommand,
   },
@@ -178,7 +178,7 @@ Examples:
 With --all, writes a page per run and an index, of one export or of all.
 
 Examples:
-  $ report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c --to incident.html
+  $ report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407 --to incident.html
   $ report-exporter report --all --stack ReportExporter --to run-reports`,
     load: async () => (await import('../lib/operator/commands/report.ts')).reportCommand,
   },

@@ -16,7 +16,7 @@ const reportsPerPage = 100;
 /** The execution that finishes it also began it. */
 export const run: Run = {
   export: 'reports',
-  run: asRunId('20261120T020000Z-1f3a5c'),
+  run: asRunId('20261120T020000Z-1f3a5cb2d407'),
   sequence: 1,
   since: '2026-11-19T02:00:00Z' as Instant,
   request: { source: 'http://127.0.0.1', filter: {}, format: 'XML', container: 'NONE', api: apiOfRequest({}) },

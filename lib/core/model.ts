@@ -35,7 +35,7 @@ const instantPattern =
  */
 export type DocumentRoot = Branded<'DocumentRoot'>;
 
-/** `20261120T020000Z-1f3a5c`: the second in which the run began, and six random hexadecimal digits. Sorts by time. */
+/** `20261120T020000Z-1f3a5cb2d407`: the second in which the run began, and 12 random hexadecimal digits. Sorts by time. */
 export type RunId = Branded<'RunId'>;
 export const asRunId = (value: string): RunId => value as RunId;
 
@@ -52,7 +52,7 @@ export const optional = <Schema extends z.ZodMiniType>(schema: Schema, descripti
 const branded = <Type extends string>(pattern: RegExp) =>
   z.string().check(z.regex(pattern)) as unknown as z.ZodMiniType<Type, string>;
 
-export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}$/;
+export const runIdPattern = /^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}$/;
 
 export const text = z.string();
 const count = z.int().check(z.minimum(0));

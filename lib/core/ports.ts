@@ -60,7 +60,7 @@ export interface PageRequest {
   readonly begunAt: Instant;
   /** null requests the first page. */
   readonly cursor: Cursor | null;
-  /** For error messages only: `page 7 of run 20261120T020000Z-1f3a5c`. */
+  /** For error messages only: `page 7 of run 20261120T020000Z-1f3a5cb2d407`. */
   readonly label: string;
   /** Called right before the request is sent, once its credentials are known. If it throws, nothing is sent. */
   readonly assertMaySend?: () => void;

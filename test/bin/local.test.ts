@@ -27,7 +27,7 @@ describe('report-exporter local', () => {
     expect(ended.stdout).toContain(join(out, 'reports/date='));
     expect(ended.stderr).toMatch(/^20\S+Z Using a simulated service at http:\/\/127\.0\.0\.1:\d+\n/);
     expect(ended.stderr).toMatch(
-      /^20\S+Z Run \d{8}T\d{6}Z-[0-9a-f]{6}: exporting "reports" since 1970-01-01T00:00:00Z$/m,
+      /^20\S+Z Run \d{8}T\d{6}Z-[0-9a-f]{12}: exporting "reports" since 1970-01-01T00:00:00Z$/m,
     );
     expect(ended.stderr).not.toContain('\x1b');
 

@@ -126,7 +126,7 @@ describe('verify', () => {
     });
     for (const [run, problem] of [
       ['../..', 'Invalid run ID'],
-      ['20260101T000000Z-aaaaaa', 'is not published'],
+      ['20260101T000000Z-aaaaaab2d407', 'is not published'],
     ] as const) {
       const stderr = expect.stringContaining(problem);
       expect(await runOn(out, 'verify', '--run', run)).toMatchObject({ status: 2, stderr });

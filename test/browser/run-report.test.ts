@@ -76,8 +76,8 @@ const runs: readonly (readonly [name: string, example: () => ExampleRun, texts: 
       '2026-11-20 02:01:14 38 0 45 s',
       '2026-11-20 02:02:02 84 1 0 ms',
       '{"date":{"gte":"2026-11-19T02:00:01Z"},"type":"daily"}',
-      'exports/nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c/manifest.json',
-      'report-exporter verify nightly --run 20261120T020000Z-1f3a5c --out ./exports',
+      'exports/nightly/date=2026-11-20/run=20261120T020000Z-1f3a5cb2d407/manifest.json',
+      'report-exporter verify nightly --run 20261120T020000Z-1f3a5cb2d407 --out ./exports',
     ],
   ],
   [
@@ -126,7 +126,7 @@ describe.each(Object.entries(displays))('in %s', (display, options) => {
     expect(text).toContain('cannot be read: PageConflictError: Log entry 7');
     const links = opened.page.getByRole('link');
     expect(await links.count()).toBe(29);
-    expect(await links.first().getAttribute('href')).toBe('nightly-20261120T083000Z-1f3a5c.html');
+    expect(await links.first().getAttribute('href')).toBe('nightly-20261120T083000Z-1f3a5cb2d407.html');
     await expectLegible(opened, 'index');
   });
 });

@@ -244,7 +244,11 @@ describe('the bucket policy', () => {
   const denials = (PolicyDocument.Statement as readonly Statement[]).filter(({ Sid }) => Sid === 'DenyOverwrites');
   const bucket = `<${resource(template, 'AWS::S3::Bucket').id}.Arn>`;
   const pattern = textOf(denials[0]?.Resource);
-  const run = { export: 'nightly', run: asRunId('20261120T020000Z-1f3a5c'), startedAt: at('2026-11-20T02:00:00Z') };
+  const run = {
+    export: 'nightly',
+    run: asRunId('20261120T020000Z-1f3a5cb2d407'),
+    startedAt: at('2026-11-20T02:00:00Z'),
+  };
   const request = { format: 'XML', container: 'NONE' };
   const pages = [{ page: 1 }, { page: 1_000_000 }, { page: 1, slice: 3, attempt: 2 }];
   const writtenOnce = [

@@ -81,7 +81,7 @@ function aContext({ isTerminal = false } = {}) {
   return { context, written, interrupt: () => interruption.abort() };
 }
 
-const run = asRunId('20261120T020000Z-1f3a5c');
+const run = asRunId('20261120T020000Z-1f3a5cb2d407');
 const completed = (name: string, changes = {}): RunEnd => {
   const result = aRunResult({ export: name, run, ...changes });
   return { status: 'completed', result, manifest: result.manifest && `s3://bucket/${result.manifest}` };

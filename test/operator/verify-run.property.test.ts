@@ -143,7 +143,11 @@ describe('a change of a run', () => {
     ['run.json', /run\.json does not match what this exporter wrote/, () => '{'],
     ['run.json', /run\.json does not match what this exporter wrote/, replaced('"sequence"', '"other"')],
     ['run.json', /which has the reports 5, not 6$/, replaced('"reports":5', '"reports":6')],
-    ['run.json', /not ".*-ffffff\/manifest.json"$/, replaced(/(?<="manifest":".*)-\d{6}(?=\/manifest)/, '-ffffff')],
+    [
+      'run.json',
+      /not ".*-ffffffffffff\/manifest.json"$/,
+      replaced(/(?<="manifest":".*)-\d{12}(?=\/manifest)/, '-ffffffffffff'),
+    ],
   ])('is reported: %s %s', async (ends, finding, change) => {
     const bench = await aPublishedRun();
     const run = runOf(bench);

@@ -17,7 +17,7 @@ import { recipe } from '../support/docs/recipes.ts';
 const run = {
   runVersion: 1,
   export: 'nightly',
-  run: '20261120T010003Z-f59183',
+  run: '20261120T010003Z-f59183b2d407',
   sequence: 1_795_136_403,
   since: '2026-11-19T00:45:01Z',
   watermark: '2026-11-20T01:00:02Z',
@@ -31,7 +31,7 @@ const run = {
   pages: 3,
   reports: 3,
   bytes: 30,
-  manifest: 'nightly/date=2026-11-20/run=20261120T010003Z-f59183/manifest.json',
+  manifest: 'nightly/date=2026-11-20/run=20261120T010003Z-f59183b2d407/manifest.json',
 };
 const folder = dirname(run.manifest);
 const plainPages = [1, 2, 3].map((page) => {

@@ -60,7 +60,7 @@ async function anExport() {
     },
     /** Adds the folder of a run that was abandoned after its first page, as that of a later run. */
     abandonRun: async ({ folder }: PublishedRun): Promise<string> => {
-      const abandoned = join(dirname(folder), 'run=20991231T235959Z-ffffff');
+      const abandoned = join(dirname(folder), 'run=20991231T235959Z-ffffffb2d407');
       await mkdir(join(out, abandoned));
       await cp(join(out, folder, 'page-000001.xml'), join(out, abandoned, 'page-000001.xml'));
       return abandoned;

@@ -43,7 +43,7 @@ export const sha256Of = (bytes: string | Uint8Array): string => createHash('sha2
 /** A unique name, such as `reports-1f3a5c2e4b6d`. */
 export const anExportName = (prefix = 'reports'): string => `${prefix}-${randomBytes(6).toString('hex')}`;
 
-export const aRunId = (): RunId => asRunId(`20261120T020000Z-${randomBytes(3).toString('hex')}`);
+export const aRunId = (): RunId => asRunId(`20261120T020000Z-${randomBytes(6).toString('hex')}`);
 
 /** A cursor in the form of docs/service-contract.md, section 2.2: 13 digits, a comma, hyphenated hexadecimal groups. */
 export function aCursor(): Cursor {

@@ -135,7 +135,8 @@ export function identifyRun(
 ): Pick<Run, 'run' | 'sequence' | 'startedAt'> {
   const startedAt = now();
   return {
-    run: createRunId(startedAt, randomHex(6)),
+    // Bounded runs have states of their own, so no state knows all IDs of an export: 48 random bits have to suffice.
+    run: createRunId(startedAt, randomHex(12)),
     sequence: Math.max(sequence + 1, Math.floor(startedAt / 1_000)),
     startedAt: instantOf(startedAt),
   };

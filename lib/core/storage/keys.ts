@@ -25,7 +25,7 @@ type RunLocation = Pick<Run, 'export' | 'run' | 'startedAt'>;
 export type RunKeyParts = RunLocation &
   Pick<Run, 'compression'> & { readonly request: Pick<ExportRequest, 'format' | 'container'> };
 
-/** `reports/date=2026-11-20/run=20261120T020000Z-1f3a5c`. The date is the day on which the run began. */
+/** `reports/date=2026-11-20/run=20261120T020000Z-1f3a5cb2d407`. The date is the day on which the run began. */
 export function runFolder(run: RunLocation): string {
   return `${runsPrefix(run.export)}${run.startedAt.slice(0, 10)}/run=${run.run}`;
 }
@@ -112,7 +112,7 @@ export function parseRunId(text: string): RunId {
   if (runIdPattern.test(text)) return asRunId(text);
   throw new ExportError(
     'ConfigurationError',
-    `Invalid run ID: ${JSON.stringify(truncate(toPrintable(text), 60))}. A run ID looks like 20261120T020000Z-1f3a5c; status lists them`,
+    `Invalid run ID: ${JSON.stringify(truncate(toPrintable(text), 60))}. A run ID looks like 20261120T020000Z-1f3a5cb2d407; status lists them`,
   );
 }
 

@@ -15,7 +15,7 @@ export interface Server {
 
 /** What an error is about. */
 export interface ErrorContext {
-  /** `page 7 of run 20261120T020000Z-1f3a5c`, followed by the service's request ID once it is known. */
+  /** `page 7 of run 20261120T020000Z-1f3a5cb2d407`, followed by the service's request ID once it is known. */
   readonly label: string;
   readonly server: Server;
   /** The keys that this request and earlier ones were sent with. */

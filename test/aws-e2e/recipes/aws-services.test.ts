@@ -102,7 +102,7 @@ describe('the recipes for AWS services', () => {
   it('a function copies each run once, with its manifest last', async () => {
     await using _ = await openServiceWith(5);
     // An unfinished run: it has a page, but no manifest.
-    const unfinished = `${exportName}/date=2026-01-01/run=20991231T235959Z-ffffff/page-000001.xml`;
+    const unfinished = `${exportName}/date=2026-01-01/run=20991231T235959Z-ffffffb2d407/page-000001.xml`;
     await s3.send(new PutObjectCommand({ Bucket: output('BucketName'), Key: prefix + unfinished, Body: '<reports/>' }));
 
     const run = await completeRun();

@@ -205,7 +205,7 @@ async function publishLargeRun(
   consumed: ConsumedExport,
   { pages, body }: { readonly pages: number; readonly body: string },
 ): Promise<{ manifest: string }> {
-  const run = '20261120T110243Z-f59183';
+  const run = '20261120T110243Z-f59183b2d407';
   const folder = `${consumed.name}/date=2026-11-20/run=${run}`;
   const key = `${folder}/page-000001.xml`;
   const manifest = `${folder}/manifest.json`;

@@ -184,7 +184,7 @@ function accessTo({ get, put }: Objects): Pick<ConsumedExport, 'read' | 'write' 
 /** Adds the folder of an abandoned run: it has the first page of `manifest`, but is not published. Returns the page's key. */
 export async function addAbandonedRun(consumed: ConsumedExport, { pages: [page] }: Manifest): Promise<string> {
   const published = page?.key ?? '';
-  const key = published.replace(/run=[^/]*/, 'run=20991231T235959Z-ffffff');
+  const key = published.replace(/run=[^/]*/, 'run=20991231T235959Z-ffffffb2d407');
   await consumed.write(key, (await consumed.read(published)).replaceAll('id="', 'id="abandoned-'));
   return key;
 }

@@ -178,20 +178,22 @@ describe('the requests of the DynamoDB page log', () => {
   });
 
   it.each([
-    'run#20261120T020000Z-1f3a5c#page#3',
-    'run#20261120T020000Z-1f3a5c#page#000000000004',
-    'run#20261120T020000Z-1f3a5c#page#',
-    'run#20261120T020000Z-1f3a5c#page#00000000000x',
+    'run#20261120T020000Z-1f3a5cb2d407#page#3',
+    'run#20261120T020000Z-1f3a5cb2d407#page#000000000004',
+    'run#20261120T020000Z-1f3a5cb2d407#page#',
+    'run#20261120T020000Z-1f3a5cb2d407#page#00000000000x',
     'state',
     undefined,
   ])('an entry of page 3 with the sort key %s is a conflict', async (sk) => {
     const { table, log } = aMockedLog();
-    const entry = aPageEntry({ run: asRunId('20261120T020000Z-1f3a5c'), page: 3 });
+    const entry = aPageEntry({ run: asRunId('20261120T020000Z-1f3a5cb2d407'), page: 3 });
     const { sk: _, ...item } = toEntryItem('orders', entry, 1);
     table.on(QueryCommand).resolves({ Items: [{ ...item, ...(sk && { sk: { S: sk } }) }] });
     await expect(log.last(entry)).rejects.toMatchObject({
       name: 'PageConflictError',
-      message: expect.stringContaining('it is the entry of page 3 of run 20261120T020000Z-1f3a5c') as unknown as string,
+      message: expect.stringContaining(
+        'it is the entry of page 3 of run 20261120T020000Z-1f3a5cb2d407',
+      ) as unknown as string,
     });
   });
 

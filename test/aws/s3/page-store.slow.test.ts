@@ -38,7 +38,7 @@ const matching = (message: RegExp) => expect.stringMatching(message) as unknown 
 
 const metadata: PageMetadata = {
   key: aPageIdentity({ page: 3 }).key,
-  run: '20261120T020000Z-1f3a5c' as StoredPage['run'],
+  run: '20261120T020000Z-1f3a5cb2d407' as StoredPage['run'],
   page: 3,
   bytes: 5,
   sha256: sha256Of('first'),
@@ -556,7 +556,7 @@ describe('reading', () => {
 });
 
 describe('a listing', () => {
-  const folder = 'reports/date=2026-11-20/run=20261120T020000Z-1f3a5c';
+  const folder = 'reports/date=2026-11-20/run=20261120T020000Z-1f3a5cb2d407';
 
   it('has no revisions if the server returns no ETags', async () => {
     const { s3, store } = aMockedStore();

@@ -7,14 +7,14 @@ import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { createRunId } from '../../../lib/core/storage/keys.ts';
 import { fc, test } from '../../support/property.ts';
 
-const word = fc.constantFrom('nightly', 'manual', '0123456789abcdef', '20261120T020003Z-1f3a5c', '2', 'a', '_');
+const word = fc.constantFrom('nightly', 'manual', '0123456789abcdef', '20261120T020003Z-1f3a5cb2d407', '2', 'a', '_');
 const exportName = fc
   .array(word, { minLength: 1, maxLength: 5 })
   .map((words) => words.join('-').slice(0, 40))
   .filter((name) => exportSettingsSchema.shape.name.safeParse(name).success);
 const hexDigits = (length: number) => fc.array(fc.nat(15), { minLength: length, maxLength: length });
 const hex = (length: number) => hexDigits(length).map((digits) => digits.map((digit) => digit.toString(16)).join(''));
-const run = fc.tuple(fc.nat(4_000_000_000), hex(6)).map(([seconds, digits]) => createRunId(seconds * 1_000, digits));
+const run = fc.tuple(fc.nat(4_000_000_000), hex(12)).map(([seconds, digits]) => createRunId(seconds * 1_000, digits));
 const bounds = fc.constantFrom('', '/2020-01-01T00:00:00Z/2020-01-08T00:00:00Z');
 
 describe('the name of an execution', () => {

@@ -16,7 +16,7 @@ import { aPageEntry, anExportDefinition, aRun, aRunResult, at } from '../../supp
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 
 const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:vendor:${name}`;
-const id = asRunId('20261120T020003Z-1f3a5c');
+const id = asRunId('20261120T020003Z-1f3a5cb2d407');
 const first = arnOf('nightly-manual-0123456789abcdef');
 const next = (executionNumber: number) => arnOf(`nightly-${id}-${executionNumber}`);
 const error = (name: string, more: object = {}) => Object.assign(new Error(name), { name, ...more });
@@ -236,7 +236,7 @@ describe('following a run', () => {
 
   it('reports a run that starts over as a new one', async () => {
     const run = aFollowedRun();
-    const fresh = asRunId('20261120T030000Z-aaaaaa');
+    const fresh = asRunId('20261120T030000Z-aaaaaab2d407');
     const end = await run.follow([
       () => run.claim(),
       () => run.page(1),
@@ -394,7 +394,7 @@ describe('following a series', () => {
   const rest = { export: 'nightly', since: february.since, until: february.until, each: 'month' };
   const part = aRunResult({ export: 'nightly', run: id, ...january, bounded: true, watermark: null, rest });
   const second = arnOf(`nightly-${id}-next`);
-  const secondId = asRunId('20261120T030000Z-aaaaaa');
+  const secondId = asRunId('20261120T030000Z-aaaaaab2d407');
   const secondPart = aRunResult({ export: 'nightly', run: secondId, ...february, bounded: true, watermark: null });
   const aSeries = () => aFollowedRun({ since: january.since, until: february.until, each: 'month' });
 

@@ -25,7 +25,7 @@ const entered = (id: number, name: string, input: object): HistoryEvent => ({
   timestamp,
   stateEnteredEventDetails: { name, input: JSON.stringify(input) },
 });
-const loop = { run: '20261120T020000Z-1f3a5c', page: 3, waitSeconds: 90 };
+const loop = { run: '20261120T020000Z-1f3a5cb2d407', page: 3, waitSeconds: 90 };
 
 async function lastIncidentOf(answer: readonly HistoryEvent[] | string, of = execution) {
   const client = new SFNClient({ region: 'us-east-1' });

@@ -88,7 +88,7 @@ describe('the steps of one export', () => {
         );
         accessed.clear();
         const loop = { page: 1, iterations: 0, waits: 0, executionNumber: 1, ...fields };
-        const input = { ...loop, export: name, run: runOf.get(fields.run ?? name) ?? '20261120T020000Z-000000' };
+        const input = { ...loop, export: name, run: runOf.get(fields.run ?? name) ?? '20261120T020000Z-000000b2d407' };
         // With the other fields, hardly a run would begin.
         const { since, restart, continues } = fields;
         const startInput = { export: name, since, restart, ...(isRunning && { continues }) };

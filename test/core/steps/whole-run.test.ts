@@ -546,6 +546,16 @@ describe('a run that is started again', () => {
     expect(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' })).toMatchObject({ status: 'skipped' });
   });
 
+  it('has another ID than a run of the same second whose random digits begin with the same six', async () => {
+    const { deps } = anExportBench();
+    const digits = ['1f3a5c000000', '1f3a5c000001'];
+    const randomHex = (length: number) => (digits.shift() ?? '').slice(0, length);
+    const still = { ...deps, runtime: { ...deps.runtime, randomHex } };
+    const first = await begin(still, 'first');
+    const second = await begin(still, 'second', { restart: true });
+    expect([first.run, second.run]).toEqual(['20261120T020000Z-1f3a5c000000', '20261120T020000Z-1f3a5c000001']);
+  });
+
   it('is abandoned on restart even while its execution is running, and that execution ends without an error', async () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 2 } });
     const old = continued(await bench.execute({ name: 'old', input: {} }));

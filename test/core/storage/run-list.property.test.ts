@@ -40,7 +40,7 @@ function addRun(store: MemoryStore, name: string, run: ARun): string {
   const { sequence, startedMs } = run;
   const location = {
     export: name,
-    run: createRunId(startedMs, sequence.toString(16).padStart(6, '0')),
+    run: createRunId(startedMs, sequence.toString(16).padStart(12, '0')),
     startedAt: instantOf(startedMs),
   };
   const folder = runFolder(location);
@@ -244,7 +244,7 @@ describe('a run.json that was changed', () => {
     ['is that of another run', (_: string, [first = '']: readonly string[]) => first],
     [
       'names another manifest',
-      (text: string) => text.replace(/run=[^/]+(\/manifest)/, 'run=20260101T000000Z-aaaaaa$1'),
+      (text: string) => text.replace(/run=[^/]+(\/manifest)/, 'run=20260101T000000Z-aaaaaab2d407$1'),
     ],
   ])('ends the list after the runs before it, and is named: it %s', async (_, change) => {
     const { store, name, key, sequences } = await aChangedRun(change);

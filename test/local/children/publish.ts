@@ -14,7 +14,7 @@ import { stateFileIn } from '../../../lib/local/sqlite/state-file.ts';
 import { aFetchedPage, aLatest, aPageIdentity, putPage } from '../../support/builders.ts';
 import { createSqlitePageLog, directoryStore } from '../../support/export/directory-store.ts';
 
-const run = asRunId('20261120T020000Z-1f3a5c');
+const run = asRunId('20261120T020000Z-1f3a5cb2d407');
 const folder = `reports/run=${run}`;
 export const identity = aPageIdentity({ folder, run, page: 1 });
 export const body = '<reports><report/></reports>';

@@ -15,7 +15,7 @@ export const identityOf = (folder: string, page: number) =>
   aPageIdentity({
     folder,
     page,
-    run: asRunId('20261120T020000Z-1f3a5c'),
+    run: asRunId('20261120T020000Z-1f3a5cb2d407'),
     cursor: null,
     compression: page % 2 === 0 ? 'gzip' : undefined,
   });

@@ -26,7 +26,7 @@ describe('a directory page store whose process is killed', () => {
     await using child = startScript(publisher, directory.path);
     expect(await child.ended).toBe(0);
 
-    const run = 'reports/run=20261120T020000Z-1f3a5c';
+    const run = 'reports/run=20261120T020000Z-1f3a5cb2d407';
     const metadata = 'state.sqlite';
     // The body is written and synced while its metadata is added.
     const bodySteps = ['create spool 1', 'write spool 1', 'sync spool 1', 'synced spool 1'];

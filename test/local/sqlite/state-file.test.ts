@@ -135,7 +135,7 @@ describe('a state file', () => {
     const { file, folder } = await aStateFile();
     await writeFile(file, content);
     createSqlitePageLog(file).close();
-    await mkdir(join(folder, 'nightly', 'date=2026-11-20', 'run=20261120T020000Z-1f3a5c'), { recursive: true });
+    await mkdir(join(folder, 'nightly', 'date=2026-11-20', 'run=20261120T020000Z-1f3a5cb2d407'), { recursive: true });
     createSqlitePageLog(file).close();
 
     await writeFile(file, content);

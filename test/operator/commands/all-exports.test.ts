@@ -105,7 +105,7 @@ it.each([
   ['verify', /--all: verifies every[^]*--run: selects/],
   ['plan', /--all: plans every/],
 ])('%s takes no name with --all', async (command, message) => {
-  const run = command === 'verify' ? ['--run', '20261120T020000Z-1f3a5c'] : [];
+  const run = command === 'verify' ? ['--run', '20261120T020000Z-1f3a5cb2d407'] : [];
   const ended = await runInProcess([command, 'daily', '--all', ...run]);
   expect(ended).toMatchObject({ status: 2, stderr: expect.stringMatching(message) });
 });

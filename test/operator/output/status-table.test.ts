@@ -208,8 +208,8 @@ describe('the status of one export on a terminal', () => {
       '  watermark     2026-11-20T02:00:00Z',
       '  schedule      cron(0 2 * * ? *) Europe/Berlin',
       '',
-      'RUN                      STATE      PAGES  REPORTS   BYTES  STARTED   TOOK   SINCE',
-      '20261120T020000Z-1f3a5c  completed  1,204   12,031  8.4 MB  14 h ago  5 min  2026-11-19T02:00:01Z',
+      'RUN                            STATE      PAGES  REPORTS   BYTES  STARTED   TOOK   SINCE',
+      '20261120T020000Z-1f3a5cb2d407  completed  1,204   12,031  8.4 MB  14 h ago  5 min  2026-11-19T02:00:01Z',
     ]);
     expect(linesOf({ ...never('orders'), runs: [] })).toEqual([
       'orders',
@@ -242,13 +242,13 @@ describe('the status of one export on a terminal', () => {
       '                with 503 for page 8 (request ID rrrrrrrrrrrrrrrrrrrr). Response:',
       '                it is down',
       `  → to resume   npx report-exporter start ${name} --stack ReportExporter`,
-      '  damaged       run 20261120T020000Z-1f3a5c was published, but its manifest is',
-      '                missing or was changed',
-      `  → to see what npx report-exporter verify ${name} --run 20261120T020000Z-1f3a5c --stack ReportExporter`,
+      '  damaged       run 20261120T020000Z-1f3a5cb2d407 was published, but its',
+      '                manifest is missing or was changed',
+      `  → to see what npx report-exporter verify ${name} --run 20261120T020000Z-1f3a5cb2d407 --stack ReportExporter`,
       '',
-      'RUN                      STATE    PAGES  REPORTS   BYTES  STARTED   TOOK',
-      '20261120T020000Z-1f3a5c  failed   1,204   12,031  8.4 MB  14 h ago  –',
-      '20261120T020000Z-1f3a5c  damaged  1,204   12,031  8.4 MB  14 h ago  5 min',
+      'RUN                            STATE    PAGES  REPORTS   BYTES  STARTED   TOOK',
+      '20261120T020000Z-1f3a5cb2d407  failed   1,204   12,031  8.4 MB  14 h ago  –',
+      '20261120T020000Z-1f3a5cb2d407  damaged  1,204   12,031  8.4 MB  14 h ago  5 min',
     ]);
   });
 

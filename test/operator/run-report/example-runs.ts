@@ -16,11 +16,11 @@ export const origin: Origin = {
   createdAt: at('2026-11-20T08:30:00Z'),
 };
 
-const folder = 'nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c';
+const folder = 'nightly/date=2026-11-20/run=20261120T020000Z-1f3a5cb2d407';
 
 export const aRunView = (overrides: Partial<RunView> = {}): RunView => ({
   export: 'nightly',
-  run: asRunId('20261120T020000Z-1f3a5c'),
+  run: asRunId('20261120T020000Z-1f3a5cb2d407'),
   state: 'completed',
   since: at('2026-11-19T02:00:01Z'),
   series: null,

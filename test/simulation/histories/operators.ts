@@ -110,7 +110,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
 
   const repair = (observed: ObservedExport, failed: SimulatedExecution, execution: string, rng: Rng) => {
     const { name, stepFunctions } = observed;
-    const [, failedRun = ''] = /(\d{8}T\d{6}Z-[0-9a-f]{6})/.exec(failed.cause ?? '') ?? [];
+    const [, failedRun = ''] = /(\d{8}T\d{6}Z-[0-9a-f]{12})/.exec(failed.cause ?? '') ?? [];
     const { since, until, bounded } = observations.runs.get(failedRun) ?? {};
     const stateName = bounded ? `${name}/${since}/${until}` : name;
     const stored = observations.dynamoDb().item(partitionOf(name), stateSortKey(stateName));

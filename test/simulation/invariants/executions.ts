@@ -49,7 +49,7 @@ export function createExecutionChecks(
   /** Whether the attempt must have known of a page. Another invocation may have logged the first one meanwhile. */
   const hadPage = (cause: string) => {
     const [, page = '1', run = ''] =
-      /(?:page (\d+) )?(?:of slice \d+ )?of run (\d{8}T\d{6}Z-[0-9a-f]{6})/.exec(cause) ?? [];
+      /(?:page (\d+) )?(?:of slice \d+ )?of run (\d{8}T\d{6}Z-[0-9a-f]{12})/.exec(cause) ?? [];
     return page !== '1' || world.time.now() - (firstPageAt(run) ?? world.time.now()) > maxInvocationMs;
   };
 
