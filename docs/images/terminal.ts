@@ -2,7 +2,7 @@
  * Creates a screenshot of a terminal session: runs commands in a pseudo terminal, so that their output has colors, and
  * renders the output in a window. Requires Chromium, and `script` from util-linux.
  *
- * @example node docs/images/terminal.ts --to docs/images/terminal.png 'npm start' 'npx report-exporter status'
+ * @example node docs/images/terminal.ts --to docs/images/terminal.png 'npm start' 'npx --no -- report-exporter status'
  *
  * A command `shown ::: run` displays the first part and runs the second. `--prepare` runs a command without showing it.
  */

@@ -22,7 +22,7 @@ export interface CommandContext {
   readonly stderr: Terminal;
   /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal;
-  /** How this program is run here, for the commands in messages: `npx report-exporter`. */
+  /** How this program is run here, for the commands in messages: `npx --no -- report-exporter`. */
   readonly program: string;
 }
 

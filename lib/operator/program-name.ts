@@ -7,9 +7,9 @@ import { shellQuote } from '../core/sanitize.ts';
 const name = 'report-exporter';
 
 /**
- * Returns `npx report-exporter` where npx runs this very package, and otherwise the command that runs its file. npx looks in
- * `node_modules` of the working directory and its parents, then in the project itself, and then downloads a package of the name: that
- * must never happen because of a message.
+ * Returns `npx --no -- report-exporter` where npx runs this very package, and otherwise the command that runs its file. npx looks in
+ * `node_modules` of the working directory and its parents, then in the project itself. Without `--no`, it would then download a
+ * package of the name from the public registry and run it, whoever has published that.
  */
 export function programName(packageFolder: string, workingDirectory: string): string {
   const folders = parentFolders(workingDirectory);
@@ -18,7 +18,7 @@ export function programName(packageFolder: string, workingDirectory: string): st
   const isProject = (folder: string) => ['package.json', 'node_modules'].some((file) => existsSync(join(folder, file)));
   const ofNpx = installed ?? folders.find(isProject);
   return ofNpx !== undefined && realpathSync(ofNpx) === realpathSync(packageFolder)
-    ? `npx ${name}`
+    ? `npx --no -- ${name}`
     : `node ${shellQuote(join(packageFolder, 'bin', `${name}.mjs`))}`;
 }
 

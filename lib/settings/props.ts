@@ -1,6 +1,6 @@
 /**
  * Generated from the schemas that validate the settings; do not edit. To generate it again:
- * `npx vitest run --project unit test/project/schemas.test.ts -u`.
+ * `npm test -- test/project/schemas.test.ts -u`.
  *
  * The settings as they are written, in a settings file or in the props of a construct.
  */

@@ -94,7 +94,7 @@ describe('report-exporter local', () => {
     const named = [...Object.keys(wrong), '--sise: no such option'];
     expect(ended.stderr).toMatch(/^Error: 9 problems:\n/);
     for (const problem of named) expect(ended.stderr).toContain(`  ${problem}`);
-    expect(ended.stderr).toMatch(/\nFor help: npx report-exporter local --help\n$/);
+    expect(ended.stderr).toMatch(/\nFor help: npx --no -- report-exporter local --help\n$/);
     expect(ended.stdout).toBe('');
   });
 
@@ -236,7 +236,7 @@ describe('report-exporter', () => {
     ['xyz', undefined],
   ])('suggests the nearest command for %s', async (unknown, nearest) => {
     const hint = nearest === undefined ? '' : `. Did you mean ${nearest}?`;
-    const stderr = `Error: unknown command '${unknown}'${hint}\nFor help: npx report-exporter --help\n`;
+    const stderr = `Error: unknown command '${unknown}'${hint}\nFor help: npx --no -- report-exporter --help\n`;
     expect(await runInProcess([unknown])).toMatchObject({ status: 2, stdout: '', stderr });
   });
 

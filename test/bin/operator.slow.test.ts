@@ -153,7 +153,7 @@ describe('pages', () => {
     expect(ended.status).toBe(1);
     expect(ended.stderr).toContain(`Error: PageConflictError: ${edited} `);
     expect(ended.stderr).toContain(
-      `. To check the whole run: npx report-exporter verify daily --run ${run} --out ${out}\n`,
+      `. To check the whole run: npx --no -- report-exporter verify daily --run ${run} --out ${out}\n`,
     );
   });
 
@@ -351,7 +351,7 @@ describe('every command', () => {
   it.each(commands)('%s explains itself with --help', async (command) => {
     const { status, stdout } = await runInProcess([command, '--help']);
     expect(status).toBe(0);
-    expect(stdout).toMatch(/Examples?:\n {2}\$ npx report-exporter /);
+    expect(stdout).toMatch(/Examples?:\n {2}\$ npx --no -- report-exporter /);
     expect(stdout).toContain('Exit status: ');
   });
 });

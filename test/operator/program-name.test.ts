@@ -23,17 +23,17 @@ describe('the program in the commands of messages', () => {
   it('is run by npx in a project that has the package, and in its folders', async () => {
     const project = await aDirectory();
     const packageFolder = await installIn(project);
-    expect(programName(packageFolder, project)).toBe('npx report-exporter');
+    expect(programName(packageFolder, project)).toBe('npx --no -- report-exporter');
     // npx finds it from the packages of a workspace, too.
     const workspace = await createPackage(join(project, 'infrastructure/reports'));
-    expect(programName(packageFolder, workspace)).toBe('npx report-exporter');
+    expect(programName(packageFolder, workspace)).toBe('npx --no -- report-exporter');
   });
 
   it('is run by npx in a checkout, but not where npx takes a folder in it for another project', async () => {
     const checkout = await createPackage(join(await aDirectory(), 'checkout'));
     const docs = join(checkout, 'docs');
     await mkdir(docs);
-    for (const folder of [checkout, docs]) expect(programName(checkout, folder)).toBe('npx report-exporter');
+    for (const folder of [checkout, docs]) expect(programName(checkout, folder)).toBe('npx --no -- report-exporter');
     await createPackage(docs);
     expect(programName(checkout, docs)).toBe(fileIn(checkout));
   });
@@ -57,5 +57,21 @@ it('is in no message as a fixed text', () => {
   expect(sources.length).toBeGreaterThan(100);
   const lines = sources.flatMap((file) => readFileSync(join(root, file), 'utf8').split('\n'));
   const code = lines.filter((line) => !/^\s*(\/\*\*|\*|\/\/)/.test(line));
-  expect(code.filter((line) => /\bnpx (report-exporter|cdk)|\bnpm start\b/.test(line))).toEqual([]);
+  expect(code.filter((line) => /\bnpx (?:--no -- )?(report-exporter|cdk)|\bnpm start\b/.test(line))).toEqual([]);
+});
+
+it('is never run by an npx that may install a package of that name, nor is another program', () => {
+  const root = join(import.meta.dirname, '../..');
+  const files = globSync('{*.md,.ci/*,bin/**/*,docs/**/*,lib/**/*}', {
+    cwd: root,
+    exclude: ['**/node_modules', '**/*.{png,svg,wasm}'],
+    withFileTypes: true,
+  });
+  const texts = files
+    .filter((file) => file.isFile())
+    .map((file) => [file.name, readFileSync(join(file.parentPath, file.name), 'utf8')] as const);
+  expect(texts.length).toBeGreaterThan(200);
+  // A command: npx and a program or an option. In prose, npx is followed by other words.
+  const command = /\bnpx +(?!--no -- )(-\S+|report-exporter|cdk|vitest|\$\{)/;
+  expect(texts.filter(([, text]) => command.test(text)).map(([name]) => name)).toEqual([]);
 });

@@ -76,7 +76,7 @@ function aContext({ isTerminal = false } = {}) {
     stdout: stream('stdout'),
     stderr: stream('stderr'),
     signal: interruption.signal,
-    program: 'npx report-exporter',
+    program: 'npx --no -- report-exporter',
   };
   return { context, written, interrupt: () => interruption.abort() };
 }
@@ -135,7 +135,7 @@ describe('starting exports of a stack', () => {
       '  execution  arn:execution:export-19',
       '20 exports: 20 in progress',
     ]);
-    expect(written.stderr).toBe('Watch with: npx report-exporter status --stack Reports --watch\n');
+    expect(written.stderr).toBe('Watch with: npx --no -- report-exporter status --stack Reports --watch\n');
   });
 
   it('passes on how many runs are in progress', async () => {
@@ -245,7 +245,7 @@ describe('the end of a start', () => {
   const unknown = { run: null, pages: 0, reports: 0, bytes: 0 };
   const diskFull = { ...unknown, error: 'ConfigurationError', message: 'the disk is full' };
   const failedAfter7 = `Failed: daily (run ${run}, 7 pages, 70 reports, 7 kB)`;
-  const watch = 'Watch with: npx report-exporter status daily --stack Reports --watch';
+  const watch = 'Watch with: npx --no -- report-exporter status daily --stack Reports --watch';
   const bounds = { since, until: at('2026-02-01T00:00:00Z'), bounded: true };
 
   it.each<[string, ExportEvent | undefined, RunEnd | Error, number, readonly string[]]>([
@@ -345,7 +345,7 @@ describe('the end of a start', () => {
       undefined,
       failed(diskFull),
       2,
-      ['Failed: daily', '  the disk is full', 'For help: npx report-exporter start --help'],
+      ['Failed: daily', '  the disk is full', 'For help: npx --no -- report-exporter start --help'],
     ],
   ])('%s', async (_, event, ended, exitStatus, lines) => {
     const { startable, emit, end } = someExports(['daily']);

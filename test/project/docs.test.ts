@@ -176,7 +176,7 @@ describe('the command line', () => {
     const inBlocks = blocksOf(page).flatMap(({ text }) => text.split('\n').map((line) => line.split(' #')[0] ?? ''));
     const inProse = [...proseOf(page).matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code);
     return [...inBlocks, ...inProse].flatMap((line) => {
-      const [, called] = /npx report-exporter ([^|&]+)/.exec(line) ?? [];
+      const [, called] = /npx --no -- report-exporter ([^|&]+)/.exec(line) ?? [];
       const [, local] = /npm start -- ([^|&`]+)/.exec(line) ?? [];
       const words = called ?? (local === undefined ? undefined : `local ${local}`);
       return words === undefined ? [] : [{ page, line: words.trim() }];

@@ -7,7 +7,7 @@ set -euo pipefail
 [[ $# -eq 4 ]] || { echo 'Usage: send-missed-runs.sh EXPORT STACK SEQUENCE TARGET' >&2; exit 2; }
 export=$1 stack=$2 sequence=$3 target=$4
 
-npx report-exporter runs "$export" --stack "$stack" --after "$sequence" --json | while read -r run; do
+npx --no -- report-exporter runs "$export" --stack "$stack" --after "$sequence" --json | while read -r run; do
   # No execution sends this event, but it has the form of one.
   event=$(jq -c '{
     detail: { eventVersion: 1, export, execution: "arn:aws:states:-:-:execution:missed:\(.run)", result: . }

@@ -9,10 +9,10 @@ set -euo pipefail
 record=last-$1 last=0
 [[ ! -e $record ]] || last=$(cat "$record")
 
-npx report-exporter runs "$@" --after "$last" --json | while read -r summary; do
+npx --no -- report-exporter runs "$@" --after "$last" --json | while read -r summary; do
   run=$(jq -er .run <<< "$summary")
   # Replace these two lines by your own program. After an interruption, it may get the same run again.
-  npx report-exporter pages "$@" --run "$run" --cat < /dev/null > "$run.new"
+  npx --no -- report-exporter pages "$@" --run "$run" --cat < /dev/null > "$run.new"
   mv "$run.new" "$run.pages"
   jq .sequence <<< "$summary" > "$record.new"
   mv "$record.new" "$record"

@@ -9,9 +9,9 @@ set -euo pipefail
   exit 2
 }
 
-npx report-exporter runs "$@" --json | while read -r summary; do
+npx --no -- report-exporter runs "$@" --json | while read -r summary; do
   run=$(jq -er .run <<< "$summary")
   [[ ! -e $run.pages ]] || continue
-  npx report-exporter pages "${@:1:3}" --run "$run" --cat < /dev/null > "$run.new"
+  npx --no -- report-exporter pages "${@:1:3}" --run "$run" --cat < /dev/null > "$run.new"
   mv "$run.new" "$run.pages"
 done

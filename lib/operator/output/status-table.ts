@@ -21,7 +21,7 @@ import { ellipsize, type Style, wrapText } from './terminal.ts';
 
 export interface StatusTableOptions extends TableOptions {
   readonly now: number;
-  /** `npx report-exporter` and `--stack ReportExporter`: for the commands that the table suggests. */
+  /** `npx --no -- report-exporter` and `--stack ReportExporter`: for the commands that the table suggests. */
   readonly program: string;
   readonly option: string;
 }

@@ -51,8 +51,8 @@ describe('a project from nothing', () => {
 
   it('exports from a simulated service, without an AWS account', async () => {
     expect(await run(project, 'npm', 'start', '--silent')).toContain('Completed: nightly (3 pages');
-    expect(await run(project, 'npx', 'report-exporter', 'verify')).toMatch(/^Verified: /);
-    expect(await run(project, 'npx', 'report-exporter', '--version')).toBe(`${packageJson.version}\n`);
+    expect(await run(project, 'npx', '--no', '--', 'report-exporter', 'verify')).toMatch(/^Verified: /);
+    expect(await run(project, 'npx', '--no', '--', 'report-exporter', '--version')).toBe(`${packageJson.version}\n`);
   });
 
   it('deploys, and exports there', async () => {
@@ -62,15 +62,17 @@ describe('a project from nothing', () => {
     await run(project, 'npm', 'run', 'synth');
     await adaptToMiniStack(templateFile('ReportExporter', join(project, 'cdk.out')));
     const deploy = ['deploy', '--app', 'cdk.out', '--require-approval', 'never', '--outputs-file', 'outputs.json'];
-    await run(project, 'npx', 'cdk', ...deploy);
+    await run(project, 'npx', '--no', '--', 'cdk', ...deploy);
     const outputs = JSON.parse(await readFile(join(project, 'outputs.json'), 'utf8')) as Record<string, Outputs>;
     await putApiKey({ secretId: outputs[stackName]?.['AcmeApiKeySecretId'] ?? '' }, apiKey);
 
     await using _ = await openService(25);
     const onStack = ['--stack', stackName];
-    expect(await run(project, 'npx', 'report-exporter', 'start', 'nightly', ...onStack, '--follow')).toContain(
-      'Completed',
+    expect(
+      await run(project, 'npx', '--no', '--', 'report-exporter', 'start', 'nightly', ...onStack, '--follow'),
+    ).toContain('Completed');
+    expect(await run(project, 'npx', '--no', '--', 'report-exporter', 'verify', 'nightly', ...onStack)).toMatch(
+      /^Verified: /,
     );
-    expect(await run(project, 'npx', 'report-exporter', 'verify', 'nightly', ...onStack)).toMatch(/^Verified: /);
   });
 });

@@ -133,7 +133,7 @@ async function statusCommand(
     stdout: { write: (chunk: string) => (stdout += chunk) },
     stderr: { isTTY, write },
     signal,
-    program: 'npx report-exporter',
+    program: 'npx --no -- report-exporter',
   });
   return { status, shown, stdout };
 }

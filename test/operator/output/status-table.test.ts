@@ -86,7 +86,7 @@ const mixed: readonly ViewedExport[] = [
 const plain: StatusTableOptions = {
   now,
   style: (_, text) => text,
-  program: 'npx report-exporter',
+  program: 'npx --no -- report-exporter',
   option: '--stack ReportExporter',
   columns: 160,
 };
@@ -119,7 +119,7 @@ describe('the status of exports on a terminal', () => {
       'h-completed      completed    13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin',
       'b-never          never        never            0  0 bytes      0  –',
       '',
-      '→ for details: npx report-exporter status <export> --stack ReportExporter',
+      '→ for details: npx --no -- report-exporter status <export> --stack ReportExporter',
     ]);
   });
 
@@ -217,7 +217,7 @@ describe('the status of one export on a terminal', () => {
       '  completed     never',
       '  watermark     none',
       '  schedule      none',
-      '  → first run   npx report-exporter start orders --stack ReportExporter',
+      '  → first run   npx --no -- report-exporter start orders --stack ReportExporter',
     ]);
     expect(linesOf(unreadable('orders'))).toEqual([
       'orders',
@@ -241,10 +241,10 @@ describe('the status of one export on a terminal', () => {
       '  last error    30 min ago: ServiceUnavailableError: Report service responded',
       '                with 503 for page 8 (request ID rrrrrrrrrrrrrrrrrrrr). Response:',
       '                it is down',
-      `  → to resume   npx report-exporter start ${name} --stack ReportExporter`,
+      `  → to resume   npx --no -- report-exporter start ${name} --stack ReportExporter`,
       '  damaged       run 20261120T020000Z-1f3a5cb2d407 was published, but its',
       '                manifest is missing or was changed',
-      `  → to see what npx report-exporter verify ${name} --run 20261120T020000Z-1f3a5cb2d407 --stack ReportExporter`,
+      `  → to see what npx --no -- report-exporter verify ${name} --run 20261120T020000Z-1f3a5cb2d407 --stack ReportExporter`,
       '',
       'RUN                            STATE    PAGES  REPORTS   BYTES  STARTED   TOOK',
       '20261120T020000Z-1f3a5cb2d407  failed   1,204   12,031  8.4 MB  14 h ago  –',
@@ -258,7 +258,7 @@ describe('the status of one export on a terminal', () => {
       { runs: [unfinished({ state: 'failed', lastIncident: incident })] },
       [
         '  last error    30 min ago: ServiceUnavailableError: Report service responded with 503 for page 8',
-        '  → to resume   npx report-exporter start nightly --stack ReportExporter',
+        '  → to resume   npx --no -- report-exporter start nightly --stack ReportExporter',
       ],
     ],
     [
@@ -310,9 +310,9 @@ describe('the status of one export on a terminal', () => {
         '  bounded run   2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z: failed, 12 of 64 slices, 418 pages',
         '  last error    13 h ago: ServiceUnavailableError: Report service responded with 503 for page 8',
         '  slice 3       is set aside: ContractError: no XML',
-        '  → to resume   npx report-exporter start nightly --since 2020-01-01T00:00:00Z --until 2021-01-01T00:00:00Z --stack ReportExporter',
+        '  → to resume   npx --no -- report-exporter start nightly --since 2020-01-01T00:00:00Z --until 2021-01-01T00:00:00Z --stack ReportExporter',
         '  bounded run   2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z: interrupted, 418 pages',
-        '  → to resume   npx report-exporter start nightly --since 2020-01-01T00:00:00Z --until 2026-01-01T00:00:00Z --each P7D --stack ReportExporter',
+        '  → to resume   npx --no -- report-exporter start nightly --since 2020-01-01T00:00:00Z --until 2026-01-01T00:00:00Z --each P7D --stack ReportExporter',
         '  bounded run   2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z: running, 1 of 2 slices, 418 pages',
         '  bounded runs  500 completed, the last one 2020-01-01T00:00:00Z to 2021-01-01T00:00:00Z, 60 min ago',
       ],

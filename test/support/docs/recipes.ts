@@ -18,6 +18,6 @@ export async function provideNpx(directory: string): Promise<string> {
   const bin = join(directory, 'bin');
   await mkdir(bin);
   const command = `"${process.execPath}" "${join(root, 'bin/report-exporter.ts')}"`;
-  await writeFile(join(bin, 'npx'), `#!/usr/bin/env bash\nshift\nexec ${command} "$@"\n`, { mode: 0o755 });
+  await writeFile(join(bin, 'npx'), `#!/usr/bin/env bash\nshift 3\nexec ${command} "$@"\n`, { mode: 0o755 });
   return bin;
 }

@@ -10,7 +10,7 @@ import { nameOfVariant, type Schema, toSchema, valueKind, variantsOf, withoutDef
 
 const header = `/**
  * Generated from the schemas that validate the settings; do not edit. To generate it again:
- * \`npx vitest run --project unit test/project/schemas.test.ts -u\`.
+ * \`npm test -- test/project/schemas.test.ts -u\`.
  *
  * The settings as they are written, in a settings file or in the props of a construct.
  */

@@ -66,7 +66,7 @@ export async function runInProcess(
     stdout,
     stderr,
     signal: new AbortController().signal,
-    program: 'npx report-exporter',
+    program: 'npx --no -- report-exporter',
   });
   return { status, signal: null, stdout: stdout.text(), stderr: stderr.text() };
 }
