@@ -10,7 +10,7 @@ import {
 import type { NetworkSettings, TlsSettings } from '../settings/network-settings.ts';
 import { readTextFile } from '../settings/text-file.ts';
 import type { NetworkSource, Proxy, ServiceNetwork } from '../service/network/network.ts';
-import { proxyCredentialsFor, proxyFromVariables } from './proxy-variables.ts';
+import { proxyCredentialsFor, proxyFromVariables } from '../service/network/proxy-variables.ts';
 
 export interface LocalNetworkOptions {
   readonly baseUrl: string;

@@ -3,6 +3,7 @@
  * requires an MFA code asks for one code only.
  */
 
+import type { SFNClientConfig } from '@aws-sdk/client-sfn';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { parseKnownFiles } from '@smithy/core/config';
 import { ExportError } from '../../core/errors.ts';
@@ -12,10 +13,17 @@ import type { Environment } from '../sdk-config.ts';
 /** Asks a person for the code that the MFA device `serialNumber` shows. */
 export type AskMfaCode = (serialNumber: string) => Promise<string>;
 
-/** The part of every client's configuration that says who the operator is. Nothing is read until a client needs it. */
-export function operatorIdentity(env: Environment, askMfaCode: AskMfaCode) {
+/**
+ * The part of every client's configuration that says who the operator is. Nothing is read until a client needs it. STS and
+ * SSO are requested with `requestHandler`.
+ */
+export function operatorIdentity(
+  env: Environment,
+  askMfaCode: AskMfaCode,
+  requestHandler: SFNClientConfig['requestHandler'],
+) {
   return {
-    credentials: defaultProvider({ mfaCodeProvider: askMfaCode }),
+    credentials: defaultProvider({ mfaCodeProvider: askMfaCode, clientConfig: { requestHandler } }),
     // The SDK does not know this variable, but the AWS CLI and the CDK do. There too, it comes before the profile's region.
     ...(!env.AWS_REGION && env.AWS_DEFAULT_REGION ? { region: env.AWS_DEFAULT_REGION } : {}),
   };

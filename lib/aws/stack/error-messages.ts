@@ -6,6 +6,7 @@
 import type { SFNClient } from '@aws-sdk/client-sfn';
 import { codeOf, ExportError, isExportError } from '../../core/errors.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { ProxyError } from '../../service/network/tunnel.ts';
 import { isAccessDenied } from '../access-denied.ts';
 
 /** An SDK client. Each has a middleware stack with types of its own. */
@@ -52,9 +53,13 @@ const credentialProblems: readonly (readonly [RegExp, string])[] = [
     'AWS rejected the signature of the AWS credentials',
   ],
 ];
+/** SSO could not be reached. The SDK keeps only the text of that error. */
+const unreachedProvider = /^(ProxyError|TimeoutError|Error( \[\w+\])?): /;
 const clockErrors = /^(RequestTimeTooSkewed|RequestInTheFuture)$/;
 const networkErrors =
-  /^(TimeoutError|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|CERT_HAS_EXPIRED|.*SELF_SIGNED_CERT.*|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;
+  /^(TimeoutError|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|CERT_HAS_EXPIRED)$/;
+/** The issuer is unknown. */
+const untrustedErrors = /SELF_SIGNED_CERT|^UNABLE_TO_(GET_ISSUER_CERT|VERIFY_LEAF_SIGNATURE)/;
 
 /** The explained error; undefined if the operator cannot fix `cause`. */
 function explain(cause: unknown, service: string, operation: string): ExportError | undefined {
@@ -62,6 +67,11 @@ function explain(cause: unknown, service: string, operation: string): ExportErro
   const code = codeOf(cause) || cause.name;
   const details = truncate(toPrintable(cause.message), 300);
   const configurationError = (message: string) => new ExportError('ConfigurationError', message, { cause });
+  if (cause.name === 'CredentialsProviderError' && unreachedProvider.test(cause.message)) {
+    const advice = 'Check the variables HTTPS_PROXY, NO_PROXY and AWS_CA_BUNDLE, and the network';
+    const message = `The AWS credentials cannot be requested (${service}: ${details}). ${advice}`;
+    return new ExportError('ServiceUnavailableError', message, { cause });
+  }
   const [, credentialProblem] = credentialProblems.find(([pattern]) => pattern.test(cause.name)) ?? [];
   if (credentialProblem !== undefined) {
     return configurationError(
@@ -86,10 +96,32 @@ function explain(cause: unknown, service: string, operation: string): ExportErro
   if (clockErrors.test(cause.name)) {
     return configurationError(`AWS rejected the time of a request (${details}). Set the clock of this machine`);
   }
+  if (cause instanceof ProxyError) return explainProxy(cause);
+  if (untrustedErrors.test(code)) {
+    return configurationError(
+      `The certificate of AWS is not trusted (${service}, ${code}). If a proxy inspects TLS here, set AWS_CA_BUNDLE to a PEM file with ` +
+        'its certificate authority',
+    );
+  }
   if (!networkErrors.test(code) && !networkErrors.test(cause.name)) return undefined;
   return new ExportError(
     'ServiceUnavailableError',
-    `Cannot reach AWS (${service}, ${code}: ${details}). Check the network, AWS_REGION and AWS_ENDPOINT_URL, then try again`,
+    `Cannot reach AWS (${service}, ${code}: ${details}). Check the network, AWS_REGION and AWS_ENDPOINT_URL, then try again. If the ` +
+      'network needs a proxy, set HTTPS_PROXY',
     { cause },
   );
+}
+
+function explainProxy(cause: ProxyError): ExportError {
+  const { message, status } = cause;
+  const isTemporary = status === undefined || status >= 500;
+  const remedy =
+    status === 407
+      ? 'Set its user and password in HTTPS_PROXY, percent-encoded: http://user:password@proxy.example.com:3128'
+      : isTemporary
+        ? 'Check the variables HTTPS_PROXY and NO_PROXY, and the network'
+        : 'Have it allow the hosts of AWS (*.amazonaws.com), or list them in NO_PROXY if they need no proxy';
+  return new ExportError(isTemporary ? 'ServiceUnavailableError' : 'ConfigurationError', `${message}. ${remedy}`, {
+    cause,
+  });
 }

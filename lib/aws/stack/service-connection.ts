@@ -12,7 +12,7 @@ import type { ServiceSettings } from '../../settings/settings.ts';
 import { type ProbeEvent, type ProbeResult, probeResultSchema } from '../../target/probe-service.ts';
 import { createSecretApiKey, createSecretNetwork } from '../secrets.ts';
 import { parseJson } from '../step-functions/failure.ts';
-import { type OperatorClients, operatorLambdaConfig } from './clients.ts';
+import type { OperatorClients } from './clients.ts';
 
 /** Without a `secretId`, the service needs no API key. */
 export function serviceConnection(
@@ -45,7 +45,11 @@ export async function probeFromFunction(
   exportName: string,
   since: Instant,
 ): Promise<ProbeResult> {
-  const client = clients.open((config) => new LambdaClient({ ...config, ...operatorLambdaConfig }));
+  // An invocation responds when the function has ended: a cold start and half a minute for the service. It is not repeated.
+  const client = clients.open(
+    ({ requestHandler, ...config }) =>
+      new LambdaClient({ ...config, maxAttempts: 1, requestHandler: { ...requestHandler, requestTimeout: 60_000 } }),
+  );
   const event: ProbeEvent = { probe: { export: exportName, since } };
   const command = new InvokeCommand({ FunctionName: functionArn, Payload: Buffer.from(JSON.stringify(event)) });
   const response = await client.send(command).catch((cause: unknown) => {

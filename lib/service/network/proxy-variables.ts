@@ -4,9 +4,9 @@
  * there is no HTTPS_PROXY. As in Go: a service on the loopback interface is never requested through a proxy.
  */
 
-import { ExportError } from '../core/errors.ts';
-import type { Proxy } from '../service/network/network.ts';
-import { isLoopback } from '../settings/fields.ts';
+import { ExportError } from '../../core/errors.ts';
+import type { Proxy } from './network.ts';
+import { isLoopback } from '../../settings/fields.ts';
 
 /** By precedence. */
 const variables = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'] as const;
