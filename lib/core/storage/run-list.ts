@@ -33,12 +33,12 @@ export async function* listPublishedRuns(
 ): AsyncGenerator<RunSummary> {
   // Read first: the run that it names has its run.json by now.
   const latest = await findLatest(store, exportName);
-  const found = await findRuns(store, exportName, after, latest);
+  const found = await findRuns(store, exportName, { after });
   for (const run of found.sort((one, other) => one.sequence - other.sequence)) {
     if ('error' in run) throw run.error;
     yield run.summary;
   }
-  if (latest === undefined || latest === 'unknown' || latest.sequence <= after) return;
+  if (latest === undefined || latest.sequence <= after) return;
   if (found.some(({ sequence }) => sequence === latest.sequence)) return;
   throw new ExportError(
     'PageConflictError',
@@ -51,11 +51,16 @@ export async function* listPublishedRuns(
  * @throws PageConflictError, after the others, if a `bounded.json` was changed, or its manifest is missing
  */
 export async function* listBoundedRuns(store: DocumentReader, exportName: string): AsyncGenerator<RunSummary> {
-  const found: FoundRun[] = [];
-  for (const day of await daysOf(store, exportName)) found.push(...(await readDay(store, day, true)));
+  const found = await findRuns(store, exportName, { bounded: true, after: -1 });
   const summaries = found.flatMap((run) => ('error' in run ? [] : [run.summary]));
   yield* summaries.sort((one, other) => epochMsOf(one.since) - epochMsOf(other.since) || one.sequence - other.sequence);
   for (const run of found) if ('error' in run) throw run.error;
+}
+
+interface Selection {
+  readonly bounded?: true;
+  /** Runs up to this sequence are left out. */
+  readonly after: number;
 }
 
 type FoundRun =
@@ -63,38 +68,21 @@ type FoundRun =
   | { readonly sequence: number; readonly error: ExportError };
 
 /**
- * Reads the days from the newest backwards, until two in a row have published runs at or below `after` only. The folder of
- * a run has the day on which it began, by the clock of the function that began it. Clocks differ: around midnight, a run may
- * have an earlier day than the run before it. Hence two days. And if a clock was wrong by days, the run that `latest.json`
- * names is still missing, and the walk continues.
+ * Reads the summaries of all days. The folder of a run has the day on which it began, by the clock of the function that
+ * began it. A clock can be wrong by any time, so only the sequence in the summary says whether a run is above another.
  */
-async function findRuns(
-  store: DocumentReader,
-  exportName: string,
-  after: number,
-  latest: Pointer | 'unknown' | undefined,
-): Promise<FoundRun[]> {
+async function findRuns(store: DocumentReader, exportName: string, selection: Selection): Promise<FoundRun[]> {
   const found: FoundRun[] = [];
-  let daysBelow = 0;
-  for (const day of (await daysOf(store, exportName)).sort().reverse()) {
-    const runs = await readDay(store, day, undefined);
-    const above = runs.filter(({ sequence }) => sequence > after);
-    found.push(...above);
-    // A day on which every run was abandoned says nothing.
-    if (runs.length > 0) daysBelow = above.length > 0 ? 0 : daysBelow + 1;
-    if (latest === 'unknown') continue;
-    const newest = latest?.sequence ?? 0;
-    if (daysBelow >= 2 && (newest <= after || found.some(({ sequence }) => sequence === newest))) break;
-  }
+  for (const day of await daysOf(store, exportName)) found.push(...(await readDay(store, day, selection)));
   return found;
 }
 
-/** `unknown` if it was changed: then it cannot end the walk, and the next run that is published replaces it. */
-async function findLatest(store: DocumentReader, exportName: string): Promise<Pointer | 'unknown' | undefined> {
+/** Undefined also if it was changed: the next run that is published replaces it. */
+async function findLatest(store: DocumentReader, exportName: string): Promise<Pointer | undefined> {
   try {
     return await readLatestPointer(store, exportName);
   } catch (error) {
-    if (isExportError(error, 'PageConflictError')) return 'unknown';
+    if (isExportError(error, 'PageConflictError')) return undefined;
     throw error;
   }
 }
@@ -109,24 +97,24 @@ export async function foldersIn(store: DocumentReader, parent: string, prefix: s
   return folders;
 }
 
-/** The published runs of a day: the bounded ones, or the others. */
-async function readDay(store: DocumentReader, day: string, bounded: true | undefined): Promise<FoundRun[]> {
+async function readDay(store: DocumentReader, day: string, selection: Selection): Promise<FoundRun[]> {
   const folders = await foldersIn(store, day, `${day}/run=`);
-  const runs = await mapConcurrently(folders, concurrentReads, (folder) => readRun(store, folder, bounded));
-  return runs.filter((run) => run !== undefined);
+  const runs = await mapConcurrently(folders, concurrentReads, (folder) => readRun(store, folder, selection));
+  return runs.filter((run) => run !== undefined).filter(({ sequence }) => sequence > selection.after);
 }
 
 /** The run in `folder`; undefined if it is not published, or of the other kind. */
 async function readRun(
   store: DocumentReader,
   folder: string,
-  bounded: true | undefined,
+  { bounded, after }: Selection,
 ): Promise<FoundRun | undefined> {
   const key = `${folder}/${bounded ? 'bounded' : 'run'}.json`;
   try {
     const summary = await readSummary(store, key);
     if (summary === undefined) return undefined;
     const { sequence, manifest } = summary;
+    if (sequence <= after) return { sequence, summary };
     if (summaryKey(summary) !== key || manifestKey(summary) !== manifest) {
       throw new ExportError(
         'PageConflictError',

@@ -131,29 +131,18 @@ describe('the list of runs', () => {
     expect(runs).toEqual(keys.map((key) => JSON.parse(bench.store.objects.get(key) ?? '')));
   });
 
-  it('reads the last three days of a year, if the newest run is above, and no pages', async () => {
-    const days = Array.from({ length: 365 }, (_, day) => ({ sequence: day + 1, startedMs: noon + day * 24 * hourMs }));
-    const { name, store } = anExport(days);
+  it('reads no pages', async () => {
+    const { name, store } = anExport([{ sequence: 1, startedMs: noon }]);
     const { observed, reads } = observe(store);
-    expect(await sequencesOf(observed, name, 364)).toEqual([365]);
-    expect(reads.filter((key) => key.endsWith('/run.json'))).toHaveLength(3);
-  });
-
-  it('has the newest run, although a clock was ahead by a year for two days', async () => {
-    const { name, store } = anExport([
-      ...[1, 2, 3].map((sequence) => ({ sequence, startedMs: noon + sequence * 24 * hourMs })),
-      { sequence: 4, startedMs: noon + 365 * 24 * hourMs },
-      { sequence: 5, startedMs: noon + 366 * 24 * hourMs },
-      ...[6, 7, 8].map((sequence) => ({ sequence, startedMs: noon + sequence * 24 * hourMs })),
-    ]);
-    expect(await sequencesOf(store, name, 6)).toEqual([7, 8]);
+    expect(await sequencesOf(observed, name)).toEqual([1]);
+    expect(reads.filter((key) => key.includes('/page-'))).toEqual([]);
   });
 
   const aHistory = fc
     .array(
       fc.record({
         gapHours: fc.integer({ min: 0, max: 60 }),
-        skewHours: fc.integer({ min: -11, max: 11 }),
+        skewHours: fc.integer({ min: -9_000, max: 9_000 }),
         published: fc.boolean(),
       }),
       { minLength: 1, maxLength: 30 },
@@ -167,7 +156,7 @@ describe('the list of runs', () => {
     });
 
   test.prop([aHistory, fc.nat({ max: 31 })])(
-    'misses no run if clocks differ by less than a day',
+    'misses no run, although clocks differ by up to a year',
     async (runs, after) => {
       const { name, store } = anExport(runs);
       const wanted = runs.filter((run) => isPublished(run) && run.sequence > after);
