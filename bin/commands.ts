@@ -83,11 +83,12 @@ Examples:
 
   verify: {
     argument: oneExport,
-    description: 'read a run again and report what has changed',
-    options: [...target, 'run', 'all'],
+    description: 'read runs again and report what has changed',
+    options: [...target, 'run', 'newest', 'everyRun'],
     help: `
 Checks every page (existence, size, SHA-256, metadata, and what is in a compressed one), the page numbers and cursors, the
-manifest against the page log, and latest.json. Without --run, it is the newest published run, and bounded runs are left out.
+manifest against the page log, and latest.json. Without --run, it is the newest published run, and with --newest that
+of every export; bounded runs are left out. --all verifies every published run, bounded ones included.
 
 Examples:
   $ report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5cb2d407

@@ -6,6 +6,8 @@ export const optionTable = {
   stack: ['--stack <name>', 'a deployed stack; uses AWS_PROFILE and AWS_REGION'],
   json: ['--json', 'print JSON on stdout, everything else on stderr'],
   all: ['--all', 'every export'],
+  everyRun: ['--all', 'every published run of every export'],
+  newest: ['--newest', 'the newest run of every export'],
   settings: ['--settings <file>', 'exports of this settings file'],
 
   simulate: ['--simulate', 'use a simulator of the Report Export Service instead of the one in the settings file'],

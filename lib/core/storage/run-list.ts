@@ -6,11 +6,13 @@
 import { concurrentReads, mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { epochMsOf } from '../timestamps.ts';
-import { latestKey, manifestKey, runsPrefix, summaryKey } from './keys.ts';
+import { type RunId, runIdPattern } from '../model.ts';
+import { latestKey, manifestKey, manifestKeyFromRunId, runsPrefix, summaryKey } from './keys.ts';
 import {
   type DocumentReader,
   exists,
   findManifest,
+  findSummary,
   missingManifest,
   type Pointer,
   readLatestPointer,
@@ -57,6 +59,21 @@ export async function* listBoundedRuns(store: DocumentReader, exportName: string
   for (const run of found) if ('error' in run) throw run.error;
 }
 
+/** The IDs of all published runs, oldest first by their IDs: those with a manifest, and those that have lost theirs. */
+export async function listRunIds(store: DocumentReader, exportName: string): Promise<readonly RunId[]> {
+  const found: RunId[] = [];
+  for (const day of (await daysOf(store, exportName)).sort()) {
+    const folders = await foldersIn(store, day, `${day}/run=`);
+    const runs = folders.map((folder) => folder.slice(`${day}/run=`.length)).filter(isRunId);
+    const published = await mapConcurrently(runs.sort(), concurrentReads, async (run) => {
+      if (await exists(store, manifestKeyFromRunId(exportName, run))) return [run];
+      return (await findSummary(store, { export: exportName, run })) === undefined ? [] : [run];
+    });
+    found.push(...published.flat());
+  }
+  return found;
+}
+
 interface Selection {
   readonly bounded?: true;
   /** Runs up to this sequence are left out. */
@@ -86,6 +103,8 @@ async function findLatest(store: DocumentReader, exportName: string): Promise<Po
     throw error;
   }
 }
+
+const isRunId = (name: string): name is RunId => runIdPattern.test(name);
 
 const daysOf = (store: DocumentReader, exportName: string): Promise<string[]> =>
   foldersIn(store, exportName, runsPrefix(exportName));

@@ -2,6 +2,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { type RunId, zeroTotals } from '../../core/model.ts';
+import { isExportError } from '../../core/errors.ts';
 import { manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import {
   findManifest,
@@ -9,42 +10,41 @@ import {
   openPublishedRun,
   readLatestPointer,
 } from '../../core/storage/published-runs.ts';
+import { listRunIds } from '../../core/storage/run-list.ts';
 import { type ExportTarget, type UnreadableExport, unreadableExport } from '../../target/target.ts';
 import { type Call, exitStatuses, openExport, print, runOnTarget, selectExports, unreadableLines } from '../context.ts';
 import { countKinds } from '../output/table.ts';
 import { plural, totals } from '../output/format.ts';
 import { createPageCounter } from '../output/progress.ts';
-import { type TextStyle, textStyleFor } from '../output/terminal.ts';
+import { type Terminal, type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { noRunError, readStates, stateOfRun } from '../run-view.ts';
 import { type VerifiedRun, verifyRun } from '../verify-run.ts';
 
 export async function verifyCommand(call: Call): Promise<number> {
   const { names, options, problems, stdout, stderr, env } = call;
-  const { all = false, json = false, run: runId } = options;
-  if (all && names.length > 0) problems.push('--all: verifies every export; leave out the name of the export');
-  if (all && runId !== undefined) problems.push('--run: selects one run; leave it out with --all');
+  const { all = false, newest = false, json = false, run: runId } = options;
+  const isOne = !all && !newest;
+  const flag = all ? '--all' : '--newest';
+  if (all && newest) problems.push('--newest: verifies one run of every export; leave it out with --all');
+  if (!isOne && names.length > 0) problems.push(`${flag}: verifies every export; leave out the name of the export`);
+  if (!isOne && runId !== undefined) problems.push(`--run: selects one run; leave it out with ${flag}`);
   return await runOnTarget(call, async (target) => {
-    if (all) await selectExports(target, [], all);
-    const exports = all ? await target.openAll() : [await openExport(target, names[0])];
+    if (!isOne) await selectExports(target, [], true);
+    const exports = isOne ? [await openExport(target, names[0])] : await target.openAll();
     const output = json ? stderr : stdout;
     const style = textStyleFor(output, env);
     const rows: Row[] = [];
     // One after the other: each reads several pages at the same time.
     for (const each of exports) {
-      const counter = createPageCounter(stderr, 'Verified', systemRuntime.now);
-      const row = await verifyExport(each, runId, counter.add).catch((error: unknown) => {
-        // One that cannot be read does not hide the others.
-        if (!all || 'error' in each) throw error;
-        return unreadableExport(each.name, each.serviceName, error);
-      });
-      counter.end();
-      if (!all && statusOf(row) === 'none') throw await noRunError(each as ExportTarget, 'to verify');
-      rows.push(row);
-      await print(output, `${rowLines(row, style).join('\n')}\n`);
+      for await (const row of isOne ? [await verifyExport(each, runId, stderr)] : verifyRuns(each, all, stderr)) {
+        if (isOne && statusOf(row) === 'none') throw await noRunError(each as ExportTarget, 'to verify');
+        rows.push(row);
+        await print(output, `${rowLines(row, style).join('\n')}\n`);
+      }
     }
-    if (all) await print(output, `${countKinds(rows.map(statusOf), statuses)}\n`);
+    if (!isOne) await print(output, `${countKinds(rows.map(statusOf), statuses, all ? 'run' : 'export')}\n`);
     const hasFailed = rows.some((row) => ['failed', 'unreadable'].includes(statusOf(row)));
-    const result = all ? { status: hasFailed ? 'failed' : 'ok', exports: rows } : rows[0];
+    const result = isOne ? rows[0] : { status: hasFailed ? 'failed' : 'ok', runs: rows };
     if (json) await print(stdout, `${JSON.stringify(result)}\n`);
     return hasFailed ? exitStatuses.failed : exitStatuses.ok;
   });
@@ -59,20 +59,46 @@ type Row =
 const statuses = ['unreadable', 'failed', 'none', 'ok'] as const;
 const statusOf = (row: Row): (typeof statuses)[number] => ('error' in row ? 'unreadable' : row.status);
 
+/** Verifies the newest run of an export, or all its published runs. What cannot be read does not hide the other rows. */
+async function* verifyRuns(
+  target: ExportTarget | UnreadableExport,
+  all: boolean,
+  progress: Terminal,
+): AsyncGenerator<Row> {
+  if ('error' in target) return yield target;
+  try {
+    const newest = await findNewestRun(target);
+    const published = all ? await listRunIds(target.store, target.name) : [];
+    const runs = newest === undefined ? published : [...new Set([...published, newest])];
+    if (runs.length === 0) yield await verifyExport(target, undefined, progress);
+    for (const [index, run] of runs.entries()) {
+      const verb = all ? `Run ${index + 1} of ${runs.length} of ${target.name}: verified` : 'Verified';
+      yield await verifyExport(target, run, progress, verb).catch((error: unknown) => {
+        if (!all || !isExportError(error, 'PageConflictError')) throw error;
+        return failedRow(target.name, run, error.message);
+      });
+    }
+  } catch (error) {
+    yield unreadableExport(target.name, target.serviceName, error);
+  }
+}
+
 /**
  * Verifies the run `runId`, or else the newest published run, or else the unfinished one.
- * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one; PageConflictError if its manifest was
- *   changed
+ * @throws ConfigurationError if the run `runId` was not published, and is not the unfinished one; PageConflictError if its
+ *   manifest was changed
  */
 async function verifyExport(
   target: ExportTarget | UnreadableExport,
   runId: string | undefined,
-  onPage: (bytes: number) => void,
+  progress: Terminal,
+  verb = 'Verified',
 ): Promise<Row> {
   if ('error' in target) return target;
   const { store, log, name } = target;
   const verify = async (subject: Parameters<typeof verifyRun>[1]): Promise<Row> => {
-    const verified = await verifyRun({ store, log, onPage }, subject);
+    const counter = createPageCounter(progress, verb, systemRuntime.now);
+    const verified = await verifyRun({ store, log, onPage: counter.add }, subject).finally(counter.end);
     return { status: verified.findingCount === 0 ? 'ok' : 'failed', export: name, ...verified };
   };
   const run = runId === undefined ? await findNewestRun(target) : parseRunId(runId);
@@ -86,11 +112,16 @@ async function verifyExport(
   const { active, lastCompleted } = stateOfRun(await readStates(target), run) ?? {};
   if (active?.run === run) return await verify(active);
   if (lastCompleted?.result.run === run && lastCompleted.result.manifest !== null) {
-    const findings = [{ page: null, message: missingManifest(store.locate(manifest)).message }];
-    const found = { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
-    return { status: 'failed', export: name, ...found };
+    return failedRow(name, run, missingManifest(store.locate(manifest)).message);
   }
   return await verify(await openPublishedRun(store, name, run));
+}
+
+/** The row of a published run whose manifest cannot be read. */
+function failedRow(exportName: string, run: RunId, message: string): Row {
+  const findings = [{ page: null, message }];
+  const found = { run, published: true, bounds: null, ...zeroTotals, notes: [], findings, findingCount: 1 };
+  return { status: 'failed', export: exportName, ...found };
 }
 
 /**

@@ -54,10 +54,14 @@ export function tableLines<Row>(
 }
 
 /** `3 exports: 1 failed, 2 ok`: how many there are of each kind, in the order of `kinds`. */
-export function countKinds<Kind extends string>(found: readonly Kind[], kinds: readonly Kind[]): string {
+export function countKinds<Kind extends string>(
+  found: readonly Kind[],
+  kinds: readonly Kind[],
+  noun: 'export' | 'run' = 'export',
+): string {
   const counts = kinds.flatMap((kind) => {
     const count = found.filter((each) => each === kind).length;
     return count === 0 ? [] : [`${count.toLocaleString('en')} ${kind}`];
   });
-  return `${plural(found.length, 'export')}${counts.length === 0 ? '' : `: ${counts.join(', ')}`}`;
+  return `${plural(found.length, noun)}${counts.length === 0 ? '' : `: ${counts.join(', ')}`}`;
 }

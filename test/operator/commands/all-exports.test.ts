@@ -1,7 +1,7 @@
-/** `verify` and `plan`, of one export and with `--all`, on a directory. */
+/** `verify` and `plan`, of one export and of all, on a directory. */
 
-import { readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { aDirectory, jsonOf, readManifest, runInProcess } from '../../support/process/command-line.ts';
@@ -16,7 +16,16 @@ async function aDirectoryOfExports() {
   const simulator = await startTestSimulator({ reports: inMemoryReports(someReports(5)) });
   onTestFinished(() => simulator.close());
   const runExport = async (name: string) => {
-    const service = ['--base-url', simulator.baseUrl, '--vendor', 'SERVICE', '--size', '2'];
+    const service = [
+      '--base-url',
+      simulator.baseUrl,
+      '--vendor',
+      'SERVICE',
+      '--size',
+      '2',
+      '--filter-until',
+      'date.lt',
+    ];
     const { run, manifest } = jsonOf(
       await runInProcess(['local', '--out', out, '--export', name, '--json', ...service], env),
     );
@@ -65,13 +74,50 @@ describe('verify', () => {
     }
   });
 
-  it('checks every export with --all, and fails if one of them does', async () => {
+  it('checks every published run with --all, and only the newest ones with --newest', async () => {
     const { out, runExport } = await aDirectoryOfExports();
-    const words = ['verify', '--all', '--out', out];
+    const [first, second] = [await runExport('reports'), await runExport('reports')];
+    const bounds = ['--since', '2026-11-01', '--until', '2026-11-02'];
+    const bounded = jsonOf(await runInProcess(['start', 'reports', '--out', out, ...bounds, '--json'], env));
+    expect(bounded).toMatchObject({ status: 'completed' });
+    await mkdir(join(out, 'reports/date=2026-11-20/run=20261120T020000Z-abcdef'), { recursive: true });
+    const verify = async (...words: string[]) => {
+      const { status, stdout, stderr } = await runInProcess(['verify', ...words, '--out', out, '--json'], env);
+      return { status, runs: JSON.parse(stdout).runs, stderr };
+    };
+    const intact = await verify('--all');
+    const expected = [first, second, bounded].map(({ run }) => ({ run, status: 'ok' }));
+    expect(intact).toMatchObject({
+      status: 0,
+      runs: expected.sort((a, b) => ((a.run ?? '') < (b.run ?? '') ? -1 : 1)),
+    });
+    expect(intact.stderr.split('\n').at(-2)).toBe('3 runs: 3 ok');
+
+    await damage(first.page);
+    const older = expect.objectContaining({ run: first.run, status: 'failed', findingCount: 1 });
+    const changed = await verify('--all');
+    expect(changed).toMatchObject({ status: 1, runs: expect.arrayContaining([older]) });
+    expect(changed.runs).toHaveLength(3);
+    expect(await verify('--newest')).toMatchObject({ status: 0, runs: [{ run: second.run, status: 'ok' }] });
+
+    // A manifest that was changed or deleted does not hide the other runs.
+    const manifest = join(dirname(second.page), 'manifest.json');
+    for (const change of [() => writeFile(manifest, '{'), () => rm(manifest)]) {
+      await change();
+      const { status, runs } = await verify('--all');
+      const lost = { run: second.run, status: 'failed', findings: [{ page: null, message: expect.any(String) }] };
+      expect({ status, runs }).toEqual({ status: 1, runs: expect.arrayContaining([expect.objectContaining(lost)]) });
+      expect(runs).toHaveLength(3);
+    }
+  });
+
+  it('checks every export with --newest, and fails if one of them does', async () => {
+    const { out, runExport } = await aDirectoryOfExports();
+    const words = ['verify', '--newest', '--out', out];
     await runExport('a-intact');
     const empty = await runInProcess([...words, '--json'], env);
     expect(empty.status).toBe(0);
-    expect(JSON.parse(empty.stdout)).toMatchObject({ status: 'ok', exports: [{ status: 'ok', pages: 3 }] });
+    expect(JSON.parse(empty.stdout)).toMatchObject({ status: 'ok', runs: [{ status: 'ok', pages: 3 }] });
 
     const { page } = await runExport('b-changed');
     await damage(page);
@@ -81,7 +127,7 @@ describe('verify', () => {
     expect(failed.status).toBe(1);
     expect(JSON.parse(failed.stdout)).toMatchObject({
       status: 'failed',
-      exports: [
+      runs: [
         { export: 'a-intact', status: 'ok' },
         { export: 'b-changed', status: 'failed', findings: [{ page: 1 }] },
         { export: 'c-unreadable', error: { name: 'PageConflictError' } },
