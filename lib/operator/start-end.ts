@@ -1,9 +1,11 @@
 /** How the start of an export ended: for a program one JSON object, for a person a few lines, for a shell an exit status. */
 
+import type { ExportDefinition } from '../core/model.ts';
 import { toPrintable } from '../core/sanitize.ts';
 import type { RunEnd } from '../target/target.ts';
 import { stepNames } from '../core/state-machine/definition.ts';
 import { findRetrier } from '../core/state-machine/retry-policy.ts';
+import { instantOf } from '../core/timestamps.ts';
 import { exitStatuses } from './context.ts';
 import { plural, sliceCounts, totals } from './output/format.ts';
 import type { ObservedRun } from './output/progress.ts';
@@ -54,6 +56,8 @@ export interface StartEnd {
 interface EndContext {
   /** Used if the failure report lacks these values. */
   readonly observed: ObservedRun;
+  /** How the export chooses where its runs start; undefined if it could not be opened. */
+  readonly since: ExportDefinition['since'] | undefined;
   /** How often the page that failed was retried. */
   readonly retries: number;
   readonly elapsedMs: number;
@@ -71,7 +75,7 @@ export function startEnd(end: StartOutcome, context: EndContext): StartEnd {
       const slices = observed.slices && { done: observed.slices.count, count: observed.slices.count };
       const json = { ...known, ...end.result, slices, manifest: end.manifest };
       const about = `${totals(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`;
-      return { json, exitStatus, about, details: completedDetails(json) };
+      return { json, exitStatus, about, details: completedDetails(json, context.since) };
     }
     case 'skipped': {
       const { reason, done } = end;
@@ -93,20 +97,29 @@ export function startEnd(end: StartOutcome, context: EndContext): StartEnd {
   }
 }
 
-function completedDetails({ run, slices, bounded, since, until, watermark, manifest }: RunJson): readonly string[] {
-  const start =
-    watermark === null
-      ? 'none: the run started after since.initial, so no watermark is set'
-      : `${watermark}  (the next run starts here)`;
+function completedDetails(
+  { run, slices, bounded, since, until, watermark, manifest }: RunJson,
+  policy: EndContext['since'],
+): readonly string[] {
   return [
     `run        ${run}`,
     ...(slices === undefined ? [] : [`slices     ${slices.count.toLocaleString('en')}`]),
     ...(bounded === true
       ? [`period     bounded run from ${since} to ${until}`]
-      : [`since      ${since}`, `watermark  ${start}`]),
+      : [`since      ${since}`, `watermark  ${nextStart(watermark, policy)}`]),
     // A directory is named as the operator has typed it.
     `manifest   ${toPrintable(manifest ?? 'none: a run without reports is not published (publishEmptyRuns is false)')}`,
   ];
+}
+
+/** The watermark, and where the next run starts because of it. */
+function nextStart(watermark: string | null, policy: EndContext['since']): string {
+  if (watermark === null) return 'none: the next run starts at since.initial, which is before the since of this run';
+  if (policy?.from === 'lookback') {
+    return `${watermark}  (the next run starts here, or its lookbackWindow ago if that is earlier)`;
+  }
+  const next = instantOf(Math.max(0, Date.parse(watermark) - (policy?.overlapMs ?? 0)));
+  return `${watermark}  (the next run starts ${next === watermark ? 'here' : `at ${next}, because of its overlap`})`;
 }
 
 function failedEnd(

@@ -5,7 +5,7 @@
 
 import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently, type Release } from '../core/concurrency.ts';
-import { zeroTotals } from '../core/model.ts';
+import { type ExportDefinition, zeroTotals } from '../core/model.ts';
 import type { RunEnd, StartRequest, Target } from '../target/target.ts';
 import { findDone } from './bounded-start.ts';
 import { type Call, type CommandContext, exitStatuses } from './context.ts';
@@ -48,8 +48,10 @@ export async function startExports(
   const startOne = async (name: string, release: Release): Promise<StartEnd> => {
     const startedAt = now();
     const progress = display.begin(name);
+    let since: ExportDefinition['since'] | undefined;
     const start = async (): Promise<RunEnd> => {
       const opened = await target.open(name);
+      since = opened.definition.since;
       const reason = await findDone(opened, request, startedAt);
       if (reason !== undefined) return { status: 'skipped', reason, done: true };
       // Without --follow, all there is to say is in the end.
@@ -75,7 +77,7 @@ export async function startExports(
     const end = signal.aborted ? ({ status: 'not-started' } as const) : await start().catch(failure);
     progress.end();
     const { observed, retries } = progress;
-    return startEnd(end, { observed: observed(), retries: retries(), elapsedMs: now() - startedAt, hints });
+    return startEnd(end, { observed: observed(), since, retries: retries(), elapsedMs: now() - startedAt, hints });
   };
 
   const ends = await mapConcurrently(names, concurrent ? startConcurrency : 1, async (name, release) => {

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { type ErrorName, ExportError } from '../../lib/core/errors.ts';
-import { asRunId, type Cursor, type FailedRun } from '../../lib/core/model.ts';
+import { asRunId, type Cursor, type ExportDefinition, type FailedRun } from '../../lib/core/model.ts';
 import type { ExportEvent, PageRequest, ReportService } from '../../lib/core/ports.ts';
 import { runLocally } from '../../lib/local/run.ts';
 import type { RunEnd, StartOptions, StartRequest, Target } from '../../lib/target/target.ts';
@@ -15,7 +15,7 @@ import { cursorAt, scriptedService, someReports } from '../support/export/script
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 /** Exports that start and end when the test says so. */
-function someExports(names: readonly string[]) {
+function someExports(names: readonly string[], changes: Partial<ExportDefinition> = {}) {
   const starts: { readonly name: string; readonly request: StartRequest; readonly options: StartOptions }[] = [];
   const ends = new Map(names.map((name) => [name, Promise.withResolvers<RunEnd>()]));
   const startable = {
@@ -24,7 +24,7 @@ function someExports(names: readonly string[]) {
       const end = ends.get(name);
       if (end === undefined) throw new ExportError('ConfigurationError', `There is no export ${name}\nChoose another`);
       return {
-        definition: anExportDefinition({ name }),
+        definition: anExportDefinition({ name, ...changes }),
         log: { async *boundedStates() {} },
         start(request: StartRequest, options: StartOptions) {
           starts.push({ name, request, options });
@@ -203,7 +203,7 @@ describe('running exports of a directory', () => {
       expect.stringMatching(/^Completed: monthly \(3 pages, 250 reports, 123\.5 kB in \d\.\d s\)$/),
       expect.stringContaining('  run        '),
       '  since      2026-11-01T00:00:00Z',
-      '  watermark  none: the run started after since.initial, so no watermark is set',
+      '  watermark  none: the next run starts at since.initial, which is before the since of this run',
       expect.stringContaining('  manifest   s3://bucket/'),
       '3 exports: 2 failed, 1 completed',
     ]);
@@ -356,6 +356,22 @@ describe('the end of a start', () => {
     await end('daily', ended);
     expect(await status).toBe(exitStatus);
     expect(linesOf(written.stdout + written.stderr)).toEqual(lines);
+  });
+});
+
+describe('where the next run starts', () => {
+  it.each<[string, ExportDefinition['since'], string]>([
+    ['at the watermark', { from: 'watermark', overlapMs: 0 }, 'here'],
+    ['before it', { from: 'watermark', overlapMs: 900_000 }, 'at 2026-11-20T01:45:01Z, because of its overlap'],
+    ['at its window', { from: 'lookback', lookbackMs: 1 }, 'here, or its lookbackWindow ago if that is earlier'],
+  ])('is said at the end of a run: %s', async (_, since, expected) => {
+    const { startable, end } = someExports(['daily'], { since });
+    const { context, written } = aContext();
+    const status = startExports(startable, ['daily'], oneByOne, context);
+    await settle();
+    await end('daily', completed('daily'));
+    expect(await status).toBe(0);
+    expect(linesOf(written.stdout)).toContain(`  watermark  2026-11-20T02:00:01Z  (the next run starts ${expected})`);
   });
 });
 

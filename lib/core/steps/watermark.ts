@@ -115,9 +115,9 @@ const inSeconds = (ms: number): string => `${(ms / 1_000).toLocaleString('en')} 
 export const summarize = (value: unknown): string => truncate(JSON.stringify(value ?? null), 150);
 
 /**
- * The watermark after `run` has completed: the time when it requested the first page of a slice, by the service's clock or by our own,
- * the earliest of all, less the lag, and not after its `until`. It never moves back. It does not move if the run's `since` is
- * after the point at which the next run would have started: that would leave a gap, now or within the overlap.
+ * The watermark after `run` has completed: when it requested the first page of a slice, by the service's clock or by our
+ * own, the earliest of all, less the lag, and not after its `until`. It never moves back. It does not move if the run's
+ * `since` is after the point at which the next run would have started: that would leave a gap, now or within the overlap.
  * It is for the request of the run: a watermark of another one is replaced, as the start input has named the lower bound.
  */
 export function watermarkAfter(
@@ -128,16 +128,22 @@ export function watermarkAfter(
 ): Instant | undefined {
   const reached = completedUpTo(run, firstPages);
   const current = state.watermark;
-  const applicable = current !== undefined && appliesTo(current, run.request) ? current.instant : undefined;
-  const initial = policy.from === 'watermark' && current === undefined ? policy.initial : undefined;
-  const bound = applicable ?? initial;
-  if (bound !== undefined) {
-    const overlapMs = applicable !== undefined && policy.from === 'watermark' ? policy.overlapMs : 0;
-    const leavesGap = epochMsOf(run.since) > Math.max(0, epochMsOf(bound) - overlapMs);
-    if (leavesGap || epochMsOf(reached) <= epochMsOf(bound)) return applicable;
-  }
-  return reached;
+  if (current === undefined)
+    return firstWatermark(run, reached, policy.from === 'watermark' ? policy.initial : undefined);
+  if (!appliesTo(current, run.request)) return reached;
+  const overlapMs = policy.from === 'watermark' ? policy.overlapMs : 0;
+  const leavesGap = epochMsOf(run.since) > Math.max(0, epochMsOf(current.instant) - overlapMs);
+  return leavesGap ? current.instant : later(current.instant, reached);
 }
+
+/** A run that ends before `initial` moves the start of the next run to its own end: the reports in between are wanted, too. */
+function firstWatermark({ since }: Run, reached: Instant, initial: Instant | undefined): Instant | undefined {
+  if (initial === undefined) return reached;
+  // With a slow clock, a run seems to end before it starts. Reports before its `since` are not wanted.
+  return epochMsOf(since) > epochMsOf(initial) ? undefined : later(since, reached);
+}
+
+const later = (one: Instant, other: Instant): Instant => (epochMsOf(other) > epochMsOf(one) ? other : one);
 
 /**
  * Either clock may be wrong, and one response may have the Date of a wrong clock: the earlier one loses no report, and a

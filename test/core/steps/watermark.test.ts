@@ -57,11 +57,17 @@ describe('the watermark', () => {
     expect(watermarkAfter(state, definition, run, [aPageEntry({ serviceTime: at(serviceTime) })])).toBe(expected);
   });
 
-  it('stays unset if the first run starts after since.initial', () => {
+  it.each([
+    ['starts after since.initial', '2026-11-10T00:00:00Z', undefined],
+    ['starts at since.initial', '2026-11-01T00:00:00Z', '2026-11-20T02:00:00Z'],
+    ['ends before since.initial: the next run starts there', '2026-09-01T00:00:00Z', '2026-10-01T00:00:00Z'],
+    ['starts before since.initial, with a service whose clock is slow', '2026-10-15T00:00:00Z', '2026-10-15T00:00:00Z'],
+  ])('is right after a first run that %s', (_, since, expected) => {
     const initial = at('2026-11-01T00:00:00Z');
     const definition = anExportDefinition({ since: { from: 'watermark', initial, overlapMs: 0 } });
-    const run = aRun({ since: at('2026-11-10T00:00:00Z') });
-    expect(watermarkAfter(anExportState(), definition, run, [aPageEntry()])).toBeUndefined();
+    const run = aRun({ since: at(since) });
+    const serviceTime = at(since < initial ? '2026-10-01T00:00:00Z' : '2026-11-20T02:00:00Z');
+    expect(watermarkAfter(anExportState(), definition, run, [aPageEntry({ serviceTime })])).toBe(expected);
   });
 
   it.each([

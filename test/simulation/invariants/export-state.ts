@@ -289,7 +289,8 @@ function checkWatermark(
   const { lagMs } = previous.active;
   const { since } = scenario.settings;
   const initial = ('initial' in since ? since.initial : undefined) ?? previous.active.since;
-  const lowerBound = lowerBounds.get(name) ?? Date.parse(initial);
+  // A first run may begin before `since.initial`, and end before it.
+  const lowerBound = lowerBounds.get(name) ?? Math.min(Date.parse(initial), Date.parse(previous.active.since));
   lowerBounds.set(name, lowerBound);
   const published = publishedReports.get(name) ?? new Set();
   const missed = timeline.reports.filter(

@@ -241,8 +241,8 @@ export const mutants: readonly Mutant[] = [
     name: 'the watermark moves back',
     violates: 'the watermark never moves back',
     at: 'lib/core/steps/watermark.ts#watermarkAfter',
-    replace: 'leavesGap || epochMsOf(reached) <= epochMsOf(bound)',
-    with: 'leavesGap',
+    replace: 'later(current.instant, reached)',
+    with: 'reached',
   },
 
   // How a run is published
