@@ -27,7 +27,8 @@ export function explainAccessDenied(error: unknown): void {
   }
   if (!isAccessDenied(error)) return;
   const [, action] = /not authorized to perform: ([a-z0-9-]+:\w+)/i.exec(error.message) ?? [];
-  const hint = action?.startsWith('kms:') === true ? bucketKeyHint : '';
+  const isDeniedWrite = action === 's3:PutObject' && error.message.includes('explicit deny in a resource-based policy');
+  const hint = action?.startsWith('kms:') === true ? bucketKeyHint : isDeniedWrite ? encryptionHint : '';
   error.message =
     `${error.message.replace(/\.?\s*$/, '')}. AWS denied ${action ?? 'the request'} to a function of the stack. ${hint}Restore the permission ` +
     '(cdk diff shows changes of its own policies; check bucket, key and endpoint policies and permissions boundaries), then start again';
@@ -36,3 +37,5 @@ export function explainAccessDenied(error: unknown): void {
 /** Nothing in the stack names the key of a bucket that it does not create. */
 const bucketKeyHint =
   'If an existing bucket encrypts with this key by default, set bucket.kmsKeyArn to it and deploy. ';
+const encryptionHint =
+  'If the policy of the bucket requires a header for encryption, set bucket.serverSideEncryption or bucket.kmsKeyArn and deploy. ';

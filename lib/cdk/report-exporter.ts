@@ -154,6 +154,13 @@ export interface ReportExporterProps {
    */
   readonly objectTags?: Readonly<Record<string, string>>;
   /**
+   * The encryption header of every write, which some policies of existing buckets require. With a bucket or a key that has a KMS key,
+   * the header of KMS is sent instead.
+   *
+   * @default - the bucket encrypts as it does by default
+   */
+  readonly serverSideEncryption?: 'AES256';
+  /**
    * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step Functions,
    * through a NAT gateway or VPC endpoints: docs/network.md, "What the functions must reach".
    *
@@ -278,6 +285,7 @@ export class ReportExporter extends Construct {
       bucket: bucket.bucketName,
       prefix,
       bucketKeyArn: keys.bucket?.keyArn,
+      serverSideEncryption: bucketSettings.serverSideEncryption,
       // The name if the complete ARN is unknown: a partial ARN may match another secret.
       apiKeySecret: secret?.secretFullArn ?? secret?.secretName,
       apiKeyField: service.apiKeySecret?.field ?? '',

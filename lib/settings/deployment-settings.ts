@@ -125,6 +125,11 @@ const bucketSchema = z.strictObject({
     kmsKeyArnSchema,
     { example: kmsKeyExample },
   ),
+  serverSideEncryption: optionalField(
+    'The encryption header of every write, which some bucket policies require. Without it, the bucket encrypts as it does by default. With a KMS key, the header is sent anyway.',
+    z.enum(['AES256'], 'must be AES256; for encryption with a KMS key, set kmsKeyArn'),
+    { page: 'bucket.md#an-existing-bucket' },
+  ),
 });
 
 const alarmsSchema = z
@@ -277,7 +282,7 @@ function assignExports(
 
 /** What no single field shows: names that collide, and settings that do not belong together. */
 function findProblems(
-  { services = {}, exports = [] }: Valid<ParsedFile>,
+  { services = {}, exports = [], bucket, kmsKeyArn }: Valid<ParsedFile>,
   // Also a name that the parsed record lacks, such as __proto__.
   serviceNames: readonly string[],
   findMore: FindMore,
@@ -291,6 +296,13 @@ function findProblems(
         message: `the name ${message}`,
       })),
     ),
+    ...findBroken([
+      [
+        ['bucket', 'serverSideEncryption'],
+        bucket?.serverSideEncryption !== undefined && (bucket.kmsKeyArn ?? kmsKeyArn) !== undefined,
+        'cannot be combined with kmsKeyArn, whose key encrypts every object',
+      ],
+    ]),
     ...findMissingLinks(exports, assigned, serviceNames),
     ...findNameCollisions(serviceNames, (index) => ['services', serviceNames[index] ?? '']),
     ...findNameCollisions(

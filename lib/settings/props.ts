@@ -1168,6 +1168,13 @@ export interface BucketProps {
    * @example 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
    */
   readonly kmsKeyArn?: string | undefined;
+  /**
+   * The encryption header of every write, which some bucket policies require.
+   *
+   * @default - the bucket encrypts as it does by default. With a KMS key, the header is sent anyway
+   * @see `docs/bucket.md#an-existing-bucket`
+   */
+  readonly serverSideEncryption?: 'AES256' | undefined;
 }
 
 /** Where alarms are sent. */

@@ -47,7 +47,7 @@ describe('a request that AWS denies to a function', () => {
   it.each([
     [
       'AccessDenied',
-      `User: ${role} is not authorized to perform: s3:PutObject on resource: "arn:aws:s3:::reports/a" with an explicit deny in a resource-based policy`,
+      `User: ${role} is not authorized to perform: s3:PutObject on resource: "arn:aws:s3:::reports/a" because no identity-based policy allows the s3:PutObject action`,
       's3:PutObject',
     ],
     [
@@ -68,6 +68,13 @@ describe('a request that AWS denies to a function', () => {
     const message = `User: ${role} is not authorized to perform: kms:GenerateDataKey on resource: arn:aws:kms:eu-central-1:1:key/2`;
     expect((await errorOfStep(denied('AccessDenied', message))).message).toContain(
       'set bucket.kmsKeyArn to it and deploy',
+    );
+  });
+
+  it('names the settings for a bucket whose policy denies writes', async () => {
+    const message = `User: ${role} is not authorized to perform: s3:PutObject on resource: "arn:aws:s3:::reports/a" with an explicit deny in a resource-based policy`;
+    expect((await errorOfStep(denied('AccessDenied', message))).message).toContain(
+      'requires a header for encryption, set bucket.serverSideEncryption or bucket.kmsKeyArn and deploy',
     );
   });
 

@@ -105,6 +105,11 @@ const effects: Readonly<Record<string, Effect>> = {
       'SQS::Queue': { KmsMasterKeyId: keyArn },
     },
   },
+  'a bucket whose policy requires a header': {
+    settings: { bucket: { existing: 'our-bucket', serverSideEncryption: 'AES256' } },
+    props: (stack) => ({ bucket: aBucket(stack), serverSideEncryption: 'AES256' }),
+    has: { 'Lambda::Function': functionWith({ bucket: 'our-bucket', serverSideEncryption: 'AES256' }) },
+  },
   'a bucket with its key, its prefix, and a secret with its field': {
     settings: {
       bucket: { existing: 'our-bucket', kmsKeyArn: keyArn, prefix: 'team/' },

@@ -3,6 +3,7 @@
 import { S3Client } from '@aws-sdk/client-s3';
 import type { PageStore } from '../../core/ports.ts';
 import { s3ClientConfig } from '../s3/client.ts';
+import { encryptionWith } from '../s3/objects.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import type { Environment } from '../sdk-config.ts';
 import type { Platform } from './platform.ts';
@@ -18,7 +19,7 @@ export const functionPageStore = (
     bucket: environment.bucket,
     prefix: environment.prefix,
     objects,
-    kmsKeyArn: environment.bucketKeyArn,
+    encryption: encryptionWith(environment),
     runtime,
     compress,
     openSpoolFile,

@@ -9,6 +9,7 @@ import {
   backOff,
   isConflict,
   isNotFound,
+  missingBucket,
   type ObjectEncryption,
   type RetryRuntime,
   type S3Object,
@@ -47,7 +48,7 @@ export async function replaceLatestObject(
       return;
     } catch (error) {
       const hasChanged = isConflict(error) || isNotFound(error);
-      if (!hasChanged || attempt === maxAttempts) throw error;
+      if (!hasChanged || attempt === maxAttempts) throw missingBucket(error, location) ?? error;
       await backOff(attempt, runtime);
     }
   }
@@ -63,6 +64,6 @@ async function readLatestObject({ client, ...location }: S3Object) {
     return { etag, sequence: 0 };
   } catch (error) {
     if (isNotFound(error)) return undefined;
-    throw accessDenied(error, location) ?? error;
+    throw accessDenied(error, location) ?? missingBucket(error, location) ?? error;
   }
 }

@@ -18,7 +18,7 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../../core/errors.ts';
 import type { ListedObject, Runtime } from '../../core/ports.ts';
 import type { Digest, Spool } from '../../core/storage/spool.ts';
-import type { StorageClass } from '../../settings/deployed-settings.ts';
+import type { ServiceResources, StorageClass } from '../../settings/deployed-settings.ts';
 import { readAhead } from '../read-ahead.ts';
 import type { ObjectMetadata } from './page-metadata.ts';
 
@@ -28,15 +28,20 @@ export interface S3Object {
   readonly Key: string;
 }
 
-/** The headers that make S3 encrypt an object with a key of KMS; none, and S3 uses the default of the bucket. */
+/** The headers that tell S3 how to encrypt an object; without any, the default of the bucket applies. */
 export type ObjectEncryption = Pick<PutObjectCommandInput, 'ServerSideEncryption' | 'SSEKMSKeyId' | 'BucketKeyEnabled'>;
 
 /**
  * Every write names the key: an existing bucket may have another default, and a bucket policy may reject writes that name none.
  * With a bucket key, S3 asks KMS for a data key for many objects at once.
  */
-export const encryptionWith = (kmsKeyArn: string | undefined): ObjectEncryption =>
-  kmsKeyArn === undefined ? {} : { ServerSideEncryption: 'aws:kms', SSEKMSKeyId: kmsKeyArn, BucketKeyEnabled: true };
+export const encryptionWith = ({
+  bucketKeyArn,
+  serverSideEncryption: ServerSideEncryption,
+}: Pick<ServiceResources, 'bucketKeyArn' | 'serverSideEncryption'>): ObjectEncryption =>
+  bucketKeyArn === undefined
+    ? { ServerSideEncryption }
+    : { ServerSideEncryption: 'aws:kms', SSEKMSKeyId: bucketKeyArn, BucketKeyEnabled: true };
 
 /** For unique tokens, and for delays between attempts. */
 export type RetryRuntime = Pick<Runtime, 'sleep' | 'randomHex'>;
@@ -111,7 +116,7 @@ export async function createObject(
       return { created: true, Metadata, ContentLength: body.bytes, ETag };
     } catch (error) {
       await removeParts({ client, ...location }, upload.uploadId);
-      if (!isConflict(error)) throw error;
+      if (!isConflict(error)) throw missingBucket(error, location) ?? error;
       const existing = await headObject({ client, ...location });
       if (existing !== undefined) return { ...existing, created: existing.Metadata?.attempt === token };
       if (attempt === maxAttempts) throw error;
@@ -152,7 +157,7 @@ export async function readObject({ client, ...location }: S3Object): Promise<Asy
   } catch (error) {
     if (isNotFound(error)) return undefined;
     const denied = accessDenied(error, location);
-    if (denied === undefined) throw error;
+    if (denied === undefined) throw missingBucket(error, location) ?? error;
     const mayExist = await isListed({ client, ...location }).catch((cause: unknown) => {
       if (accessDenied(cause, location) === undefined) throw cause;
       return true;
@@ -201,7 +206,7 @@ function listingPages({ client, Bucket }: Pick<S3Object, 'client' | 'Bucket'>, p
       client
         .send(new ListObjectsV2Command({ Bucket, Prefix: prefix, Delimiter, ContinuationToken }))
         .catch((error: unknown) => {
-          throw accessDenied(error, { Bucket, Key: prefix }) ?? error;
+          throw accessDenied(error, { Bucket, Key: prefix }) ?? missingBucket(error, { Bucket }) ?? error;
         }),
     (response) => response.NextContinuationToken,
   );
@@ -252,6 +257,13 @@ export function accessDenied(cause: unknown, { Bucket, Key }: Omit<S3Object, 'cl
       'it S3 answers 403 if an object does not exist) and kms:Decrypt if a customer managed key encrypts it; then start again',
     { cause },
   );
+}
+
+/** The error for a request to a bucket that does not exist, as S3 does not name it; undefined for any other error. */
+export function missingBucket(cause: unknown, { Bucket }: Pick<S3Object, 'Bucket'>): ExportError | undefined {
+  if (!hasName(cause, ['NoSuchBucket'])) return undefined;
+  const remedy = 'Create it again, or set another one (bucket.existing) and deploy; then start again';
+  return new ExportError('ConfigurationError', `There is no bucket ${Bucket} any more. ${remedy}`, { cause });
 }
 
 const firstDelayMs = 50;

@@ -29,13 +29,13 @@ import { replaceLatestObject } from './latest-pointer.ts';
 import {
   createObject,
   defaultPartBytes,
-  encryptionWith,
   hasDifferentBytes,
   headObject,
   listCommonPrefixes,
   listObjects,
   type NewBody,
   type NewObject,
+  type ObjectEncryption,
   type ObjectInfo,
   type RetryRuntime,
   readObject,
@@ -49,8 +49,8 @@ export interface S3PageStoreOptions {
   readonly bucket: string;
   /** Precedes every key in the bucket: empty, or ending with a slash. The model's keys do not have it. */
   readonly prefix: string;
-  /** Encrypts all objects. Absent: the bucket's default encryption does. */
-  readonly kmsKeyArn?: string;
+  /** The encryption headers of every write. By default none: the bucket's default encryption applies. */
+  readonly encryption?: ObjectEncryption;
   readonly runtime: RetryRuntime;
   /** How new objects are stored. */
   readonly objects?: ObjectSettings;
@@ -67,10 +67,9 @@ export interface S3PageStoreOptions {
  * instead of 404. With tags, it also needs s3:PutObjectTagging.
  */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
-  const { client, bucket, prefix, kmsKeyArn, runtime, objects = {}, compress } = options;
+  const { client, bucket, prefix, encryption = {}, runtime, objects = {}, compress } = options;
   const { storageClass, objectTags: tags } = objects;
   const { partBytes = defaultPartBytes, openSpoolFile = openTemporaryFile } = options;
-  const encryption = encryptionWith(kmsKeyArn);
   const uploadsInParts = createSlots(maxUploadsInParts);
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;

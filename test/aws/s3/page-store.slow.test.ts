@@ -16,6 +16,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { describe, expect, it, vi } from 'vitest';
+import { encryptionWith } from '../../../lib/aws/s3/objects.ts';
 import { encodePageMetadata } from '../../../lib/aws/s3/page-metadata.ts';
 import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { asCursor, type PageMetadata, type StoredPage } from '../../../lib/core/model.ts';
@@ -227,38 +228,47 @@ describe('storing a page', () => {
     expect(size).toBeLessThan(2_048);
   });
 
-  describe('with a key of KMS', () => {
-    const kmsKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
-    const encryption = { ServerSideEncryption: 'aws:kms', SSEKMSKeyId: kmsKeyArn, BucketKeyEnabled: true };
-
-    it('encrypts a page, a manifest and the pointer to it with the key', async () => {
-      const { s3, store } = aMockedStore({ kmsKeyArn });
+  const bucketKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
+  describe.each([
+    [
+      'with a key of KMS',
+      encryptionWith({ bucketKeyArn }),
+      { ServerSideEncryption: 'aws:kms', SSEKMSKeyId: bucketKeyArn, BucketKeyEnabled: true },
+    ],
+    [
+      'with the header that a bucket policy requires',
+      encryptionWith({ serverSideEncryption: 'AES256' }),
+      { ServerSideEncryption: 'AES256' },
+    ],
+  ] as const)('%s', (_, encryption, headers) => {
+    it('sends the headers for a page, a manifest and the pointer to it', async () => {
+      const { s3, store } = aMockedStore({ encryption });
       s3.on(GetObjectCommand).rejects(s3Error('NoSuchKey', 404));
       await putPage(store, aPageIdentity(), aFetchedPage());
       await store.putDocument('manifest.json', Readable.from(['{}']));
       await store.putLatest('latest.json', aLatest(), async () => true);
       const puts = s3.commandCalls(PutObjectCommand).map(({ args: [{ input }] }) => input);
       expect(puts).toHaveLength(3);
-      for (const put of puts) expect(put).toMatchObject({ ...encryption, IfNoneMatch: '*' });
+      for (const put of puts) expect(put).toMatchObject({ ...headers, IfNoneMatch: '*' });
     });
 
-    it('replaces the pointer with the key', async () => {
-      const { s3, store } = aMockedStore({ kmsKeyArn });
+    it('replaces the pointer with the headers', async () => {
+      const { s3, store } = aMockedStore({ encryption });
       const Body = { transformToString: async () => JSON.stringify(aLatest({ sequence: 1 })) };
       s3.on(GetObjectCommand).resolves({ ETag: '"one"', Body } as unknown as GetObjectCommandOutput);
       await store.putLatest('latest.json', aLatest({ sequence: 2 }), async () => true);
-      expect(theOnlyPut(s3)).toMatchObject({ ...encryption, IfMatch: '"one"' });
+      expect(theOnlyPut(s3)).toMatchObject({ ...headers, IfMatch: '"one"' });
     });
 
-    it('encrypts a page in parts with the key, which only the request that creates the upload names', async () => {
-      const { s3, store } = aMockedStore({ kmsKeyArn });
+    it('sends the headers for a page in parts with the request that creates the upload', async () => {
+      const { s3, store } = aMockedStore({ encryption });
       s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
       s3.on(UploadPartCommand).resolves({ ETag: '"part"' });
       s3.on(CompleteMultipartUploadCommand).resolves({});
       await putPage(store, aPageIdentity(), aFetchedPage({ body: megabytes(9) }));
       const [created, ...others] = s3.commandCalls(CreateMultipartUploadCommand);
       expect(others).toEqual([]);
-      expect(created?.args[0].input).toMatchObject(encryption);
+      expect(created?.args[0].input).toMatchObject(headers);
     });
   });
 
@@ -584,6 +594,22 @@ describe('an object that does not exist', () => {
       message: expect.stringMatching(
         /s3:\/\/bucket\/all\/reports\/missing \(403\).*s3:ListBucket/,
       ) as unknown as string,
+    });
+  });
+});
+
+describe('a bucket that does not exist', () => {
+  it.each<[string, (store: MockedStore) => Promise<unknown>]>([
+    ['storing a page', (store) => putPage(store, aPageIdentity(), aFetchedPage())],
+    ['the pointer', (store) => store.putLatest('latest.json', aLatest(), async () => true)],
+    ['reading', (store) => store.read('latest.json')],
+    ['a listing', (store) => collect(store.list('reports'))],
+  ])('is named by %s', async (_, act) => {
+    const { s3, store } = aMockedStore();
+    s3.onAnyCommand().rejects(s3Error('NoSuchBucket', 404));
+    await expect(act(store)).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/^There is no bucket bucket any more\. Create it again, or/) as unknown as string,
     });
   });
 });
