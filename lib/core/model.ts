@@ -397,6 +397,8 @@ export const stateSchema = z.object({
       result: resultSchema,
       /** When the newest run with reports was completed; until there is one, when the first run began. */
       lastReportsAt: z.optional(instant),
+      /** `lastScheduledTime` when it was completed. It counts again if the next run is abandoned. */
+      scheduledTime: z.optional(text),
     }),
   ),
   /** The newest executions that have begun or resumed a run, newest first, without those that continue another one. None begins another run. */

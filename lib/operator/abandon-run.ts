@@ -7,7 +7,7 @@ import { parseBoundedStateName, stateNameOfRun } from '../core/bounded-runs.ts';
 import { ExportError } from '../core/errors.ts';
 import type { ExportState, Run } from '../core/model.ts';
 import type { Executions, PageLog, StoreReader } from '../core/ports.ts';
-import { updateState } from '../core/steps/export-state.ts';
+import { updateState, withoutRun } from '../core/steps/export-state.ts';
 import { manifestKey } from '../core/storage/keys.ts';
 
 interface AbandonDependencies {
@@ -33,8 +33,7 @@ export async function abandonRun(
         `Run ${run.run} of export ${run.export} has ended in the meantime, and run ${abandoned.run} has begun. Nothing was changed`,
       );
     }
-    const { active: _, ...idle } = state;
-    return { change: idle, result: abandoned };
+    return { change: withoutRun(state), result: abandoned };
   });
 }
 

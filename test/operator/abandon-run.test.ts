@@ -26,6 +26,22 @@ describe('abandonRun', () => {
     );
   });
 
+  it('lets the scheduled times of the run begin another one, and none of a completed run', async () => {
+    const [completedTime, ...abandonedTimes] = ['02', '03', '04'].map((hour) => `2026-11-20T${hour}:00:00Z`);
+    const bench = anExportBench();
+    expect(await bench.start({ scheduledTime: completedTime })).toMatchObject({ status: 'completed' });
+    const down = bench.with({ script: failsAt({ 1: 'RequestRejectedError', 2: 'RequestRejectedError' }) });
+    for (const scheduledTime of abandonedTimes) await down.start({ scheduledTime });
+    const { active } = await bench.state();
+    if (active === undefined) throw new Error('there is no run');
+    await abandonRun(asExportTarget(bench), active);
+    expect(await bench.start({ scheduledTime: completedTime })).toMatchObject({ status: 'skipped' });
+    for (const status of ['completed', 'skipped']) {
+      for (const scheduledTime of abandonedTimes)
+        expect(await bench.start({ scheduledTime })).toMatchObject({ status });
+    }
+  });
+
   it('rejects a run that is not the unfinished one', async () => {
     const bench = await aFailedRun();
     const other = aRun({ export: bench.deps.definition.name, run: aRunId() });

@@ -50,6 +50,12 @@ export async function updateState<Result>(
   );
 }
 
+/** The state without its run, which will never complete. Nothing was exported for its scheduled times: each may begin another run. */
+export function withoutRun(state: ExportState): ExportState {
+  const { active: _, ...idle } = state;
+  return { ...idle, lastScheduledTime: idle.lastCompleted?.scheduledTime };
+}
+
 /**
  * As {@link updateState}, for the run that `execution` owns.
  * @throws RunSupersededError if another execution has taken the run over, or another run has replaced it

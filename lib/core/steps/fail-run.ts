@@ -13,7 +13,7 @@ import { type FailedRun, zeroTotals } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
 import { startedDefinition } from './begin-run.ts';
-import { updateState } from './export-state.ts';
+import { updateState, withoutRun } from './export-state.ts';
 import { readProgress } from '../run-progress.ts';
 
 /** As the state machine catches it. The cause of a Lambda function's error is JSON text. */
@@ -39,7 +39,7 @@ export async function failRun(
   let page: number | null | undefined;
   const about = { export: definition.name, error, message };
   const failed = await updateState<FailedRun>(log, definition.stateName, async (state) => {
-    const { active, ...idle } = state;
+    const { active } = state;
     if (active?.execution !== command.execution) {
       page = undefined;
       return {
@@ -57,7 +57,7 @@ export async function failRun(
     return {
       change: resumable
         ? { ...state, active: { ...active, lastFailure: failure } }
-        : { ...idle, lastAbandoned: { run, since, ...totals, failure } },
+        : { ...withoutRun(state), lastAbandoned: { run, since, ...totals, failure } },
       result: { ...about, run, since, until, bounded, ...totals, resumable },
     };
   });

@@ -108,7 +108,8 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     const { source, filter, api } = run.request;
     const watermark = instant && { instant, source, filter, requestSha256: api.requestSha256 };
     const lastReportsAt = result.reports === 0 ? (state.lastCompleted?.lastReportsAt ?? run.startedAt) : completedAt;
-    const lastCompleted = { execution: command.execution, completedAt, result, lastReportsAt };
+    const { lastScheduledTime: scheduledTime } = state;
+    const lastCompleted = { execution: command.execution, completedAt, result, lastReportsAt, scheduledTime };
     return { change: { ...idle, watermark, lastCompleted }, result: lastCompleted };
   });
 }

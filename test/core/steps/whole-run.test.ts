@@ -821,10 +821,12 @@ describe('a cursor that the service rejects or repeats', () => {
 
   it('fails the run after maxCursorRestarts, and the next start begins a new one', async () => {
     const bench = anExportBench({ script: ({ cursor }) => (cursor === null ? undefined : rejected()) });
-    expect(failed(await bench.start())).toMatchObject({ error: 'CursorRejectedError', resumable: false });
+    const start = { scheduledTime: '2026-11-20T02:00:00Z' };
+    expect(failed(await bench.start(start))).toMatchObject({ error: 'CursorRejectedError', resumable: false });
     expect(bench.service.requests).toHaveLength(4);
     expect((await bench.state()).active).toBeUndefined();
-    expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
+    // As "New execution" in the console repeats it.
+    expect(completed(await bench.with({ script: () => undefined }).start(start)).reports).toBe(5);
   });
 
   it.each([1, 7])('fails the run if it repeats after %i pages', async (length) => {

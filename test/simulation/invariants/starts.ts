@@ -32,6 +32,8 @@ export function createStartChecks(observations: Observations): StartChecks {
   const owners = new Set<string>();
   /** By export: the scheduled times for which a run has begun, or was resumed. */
   const used = new Map<string, Set<string>>();
+  /** By export: those when its newest run was completed. Those of a run that is abandoned may begin another one. */
+  const settled = new Map<string, ReadonlySet<string>>();
   /** Executions whose run would have ended before it began, because of the lag. */
   const withoutPeriod = new Set<string>();
   const usedTimes = (name: string) => used.get(name) ?? new Set();
@@ -124,8 +126,12 @@ export function createStartChecks(observations: Observations): StartChecks {
     onState(observed, state, previous) {
       const { step, payload } = writer();
       const { active } = state;
-      if (step !== 'BeginRun' || active === undefined) return;
       const { name } = observed;
+      if (active === undefined && previous?.active !== undefined) {
+        if (state.lastCompleted?.result.run === previous.active.run) settled.set(name, new Set(usedTimes(name)));
+        else used.set(name, new Set(settled.get(name)));
+      }
+      if (step !== 'BeginRun' || active === undefined) return;
       const input = (payload.input ?? {}) as StartInput;
       owners.add(payload.execution);
       if (active.run !== previous?.active?.run) {
