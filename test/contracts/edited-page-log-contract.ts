@@ -126,6 +126,18 @@ export function editedPageLogContract(name: string, makeHarness: () => Promise<E
       }
     });
 
+    it('rejects an edit of a state or an entry that it has read before', async () => {
+      const state = aFullState();
+      const entry = aFullEntry();
+      await log.replaceState(state);
+      await log.append(entry);
+      expect([await log.exportState(state.export), await log.last(entry)]).toEqual([state, entry]);
+      await harness.editState(state.export, (record) => ({ ...record, sequence: 99 }));
+      await harness.editPage(entry, (record) => ({ ...record, bytes: 1 }));
+      expect(await stateFailure(state.export)).toEqual(conflict);
+      expect(await pageFailures(entry)).toEqual(conflicts);
+    });
+
     it('rejects an edit of any field of an entry, and of its checksum', async () => {
       for (const [what, change] of edits(aFullEntry())) {
         const entry = await log.append(aFullEntry());

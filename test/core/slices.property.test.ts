@@ -101,4 +101,10 @@ describe('the slices of a run', () => {
     expect(hasSlices(run, minuteMs)).toBe(true);
     expect(hasSlices(run, 2 * dayMs)).toBe(false);
   });
+
+  test('are as long as requested if there are exactly a thousand', () => {
+    const startedAt = instantOf(epochMsOf(night.since) - 30_000 + 1_000 * minuteMs);
+    const run = sliced({ since: night.since, startedAt }, { parallel: 4, lengthMs: minuteMs });
+    expect(run.slices).toMatchObject({ count: 1_000, lengthMs: minuteMs });
+  });
 });

@@ -138,6 +138,16 @@ describe('a change of a run', () => {
     ['manifest.json', /the serviceStartedAt .*, not /, otherDigitIn('serviceStartedAt')],
     ['manifest.json', /the serviceCompletedAt .*, not /, otherDigitIn('serviceCompletedAt')],
     ['latest.json', /points to this run with the sequence 1, not /, replaced(/"sequence":\d+/, '"sequence":1')],
+    [
+      'latest.json',
+      /points to run .*-ffffffffffff, not to this run or a newer one$/,
+      replaced(/-\d{12}(?=["/])/g, '-ffffffffffff'),
+    ],
+    [
+      'latest.json',
+      /points to this run with the manifest ".*-ffffffffffff\/m/,
+      replaced(/-\d{12}(?=\/)/, '-ffffffffffff'),
+    ],
     ['latest.json', /latest\.json is missing$/, deleted],
     ['run.json', /run\.json is missing, so tables of runs lack this run$/, deleted],
     ['run.json', /run\.json does not match what this exporter wrote/, () => '{'],

@@ -7,6 +7,7 @@ import type { ExportDefinition, LoopState } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { aFetchedPage, at } from '../../support/builders.ts';
 import {
@@ -213,6 +214,19 @@ describe('a run with several slices', () => {
     expect(most).toBe(2);
     expect(store.current()?.holders).toEqual([]);
   });
+
+  it('returns its slot if the proof of the upper bound fails', async () => {
+    const bench = aBench({
+      script(request) {
+        if (isProof(request)) throw new ExportError('ConfigurationError', 'wrong');
+        return undefined;
+      },
+    });
+    const store = createMemorySlotStore();
+    Object.assign(bench.deps, { slots: createPageSlots({ store, limit: 2, runtime: bench.deps.runtime }) });
+    expect(failed(await bench.start(sliced)).error).toBe('ConfigurationError');
+    expect(store.current()?.holders).toEqual([]);
+  });
 });
 
 describe('a slice that fails', () => {
@@ -291,6 +305,18 @@ it('keeps a long Retry-After although the state, which would name the slices tha
 });
 
 describe('the first page of a slice', () => {
+  it('has the root of the slices before it, also if no invocation has ended since', async () => {
+    const bench = aBench({
+      script(request) {
+        // So the proof says nothing about the root.
+        if (isProof(request)) throw new ExportError('RequestRejectedError', 'lt must be after gte');
+        return aFetchedPage({ documentRoot: sliceIn(request) === 1 ? 'reports' : 'error', nextCursor: null });
+      },
+    });
+    expect(failed(await bench.start({ ...sliced, parallel: 1 }))).toMatchObject({ error: 'ContractError', pages: 1 });
+    expect(pagesIn(bench)).toHaveLength(1);
+  });
+
   it('has the root of slices that are complete, also in a later invocation', async () => {
     const bench = aBench();
     const { begun, invoke } = await begunRun(bench, { ...sliced, slice: 'PT1M', parallel: 1 });
@@ -351,8 +377,15 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
 
   it('fails the run after maxCursorRestarts, and the next start may start it over as often again', async () => {
     let isDown = true;
-    const bench = aBench({ script: failing('CursorRejectedError', (request) => isDown && isRejected(request)) });
-    for (let start = 1; start <= 2; start += 1) expect(failed(await bench.start(sliced))).toMatchObject(rejected);
+    const bench = aBench({
+      limits: { maxCursorRestarts: 2 },
+      script: failing('CursorRejectedError', (request) => isDown && isRejected(request)),
+    });
+    const restarts = () => bench.events.filter(({ event }) => event === 'slice-restarted').length;
+    for (let start = 1; start <= 2; start += 1) {
+      expect(failed(await bench.start(sliced))).toMatchObject(rejected);
+      expect(restarts()).toBe(2 * start);
+    }
     isDown = false;
     const result = completed(await bench.start(sliced));
     expect(reportIdsOf(bench, result.manifest)).toEqual(all);
@@ -429,9 +462,13 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
     expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: true });
     expect(manifestsIn(bench)).toEqual([]);
     isDown = false;
+    bench.advance(60 * minute);
     const requests = bench.service.requests.length;
-    expect(reportIdsOf(bench, completed(await bench.start(sliced)).manifest)).toEqual(all);
+    const { manifest } = completed(await bench.start(sliced));
+    expect(reportIdsOf(bench, manifest)).toEqual(all);
     expect(bench.service.requests.slice(requests).every((request) => sliceIn(request) === 2)).toBe(true);
+    // Not when the pages that were discarded were complete.
+    expect(bench.manifest(manifest)).toMatchObject({ completedAt: instantOf(bench.deps.runtime.now()) });
   });
 });
 
@@ -450,6 +487,14 @@ describe('the proof of the upper bound', () => {
     expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
     expect(end.message).toContain('it ignores date.lt, or includes reports that are dated exactly at it');
     expect(bench.service.requests).toHaveLength(1);
+  });
+
+  it('refuses one whose reports are not counted if there is a next page', async () => {
+    const page = aFetchedPage({ reports: null, nextCursor: cursorAt(1) });
+    const bench = aBench({ script: (request) => (isProof(request) ? page : undefined) });
+    const end = failed(await bench.start(sliced));
+    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
+    expect(end.message).toContain('it ignores date.lt');
   });
 
   it.each([sliced, bounds])('holds if the service rejects such a request twice', async (input) => {

@@ -638,6 +638,7 @@ describe('the next page', () => {
     ['is a boolean in the last report', keyset, reports('{"id":true}'), 'the last report has no text'],
     ['is in a report that is no object', keyset, reports('{"id":"a"},"b"'), 'the last report has no text'],
     ['has a flag that is missing, beside reports', stripe, reports('{"id":"a"}'), 'neither true nor false'],
+    ['says that there are more reports, and has none', stripe, reports('', ',"has_more":true'), 'but has none'],
     ['has a flag that is missing', flagged, data('"next":"a"'), 'neither true nor false'],
     ['has a flag that is a number', flagged, data('"next":null,"more":0'), 'neither true nor false'],
     ['has no place in XML', xml('/r/l/next'), item(''), 'nothing contains /r/l/next'],

@@ -77,6 +77,9 @@ interface Shared {
   readonly name: string | undefined;
 }
 
+/** More than any test needs, and few enough to be reached soon although each takes longer than the one before. */
+const maxCalls = 1_000;
+
 export function anExportBench(options: BenchOptions = {}, shared?: Shared): Bench {
   const { store, log, clock, name } = shared ?? {
     store: createMemoryStore(options.crash),
@@ -106,11 +109,28 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
     limits: someLimits(options.limits),
     ...options.definition,
   });
+  // In memory, nothing but promises is awaited, so no timeout of a test could end an export that never ends.
+  let calls = 0;
+  const countCall = () => {
+    calls += 1;
+    if (calls > maxCalls) throw new Error(`the export has not ended after ${maxCalls} reads of its state and requests`);
+  };
   const deps: StepDependencies = {
     definition,
-    service,
+    service: {
+      async fetch(...request) {
+        countCall();
+        return await service.fetch(...request);
+      },
+    },
     store,
-    log,
+    // A test may replace methods of the log.
+    log: Object.assign(Object.create(log) as PageLog, {
+      async exportState(name: string) {
+        countCall();
+        return await log.exportState(name);
+      },
+    }),
     executions: { status: async (execution) => (running.has(execution) ? 'running' : 'unknown') },
     runtime,
     emit: (event) => events.push(event),
