@@ -16,6 +16,7 @@ import type { PageSlots, Runtime } from '../core/ports.ts';
 import { listNames, shellQuote, toPrintable, truncate } from '../core/sanitize.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { settingsVersion } from '../settings/deployed-settings.ts';
+import { freshnessSeconds } from '../settings/schedule-settings.ts';
 import { exportDefinition } from '../settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { assertWritable, isFilePresent } from './durable-fs.ts';
@@ -24,7 +25,14 @@ import { finishedChanges } from './renewed-secret.ts';
 import { boundedLockName, isBoundedExecution, runLocally } from './run.ts';
 import { openStateFile, stateFileIn } from './sqlite/state-file.ts';
 import { isNameOfVariable, localService } from './service.ts';
-import type { LocalDirectory, LocalExport, SavedSettings, SettingsSource } from './settings.ts';
+import {
+  defaultDirectory,
+  type LocalDirectory,
+  type LocalExport,
+  type SavedSettings,
+  type SettingsSource,
+  simulatedDirectory,
+} from './settings.ts';
 import { pageLogIn } from './sqlite/page-log.ts';
 import { noteFailedStart, runNotesIn } from './sqlite/run-notes.ts';
 
@@ -40,14 +48,21 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
   const { out, given } = options;
   const stateFile = stateFileIn(out);
   if (given === undefined && !isFilePresent(stateFile)) {
-    throw new ExportError(
-      'ConfigurationError',
-      `No export has run in ${out}: ${stateFile} does not exist. Run an export into it first with the command local, or choose another directory`,
-    );
+    const hasSimulated = out === defaultDirectory && isFilePresent(stateFileIn(simulatedDirectory));
+    const remedy = hasSimulated
+      ? `The simulated exports are in ${simulatedDirectory}: add ${directoryOption(simulatedDirectory)}`
+      : 'Run an export into it first with the command local, or choose another directory';
+    throw new ExportError('ConfigurationError', `No export has run in ${out}: ${stateFile} does not exist. ${remedy}`);
   }
   // Opened once for all exports: they share the file.
   const state = openStateFile(stateFile);
   const notes = runNotesIn(state);
+  try {
+    assertUnmixed(given?.exports ?? [], out, notes);
+  } catch (error) {
+    state.close();
+    throw error;
+  }
   const log = pageLogIn(state);
   const store = createDirectoryPageStore(out, state);
   const settingsOf = async (name: string): Promise<CurrentSettings> => {
@@ -77,6 +92,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
         for (const folder of folders) await store.checkWritable(folder);
       },
       readSchedule: async () => ({ kind: 'manual', awsSchedule: current.settings.export.schedule?.expression }),
+      freshnessSeconds: freshnessSeconds(current.settings.export.schedule),
       failedStart: notes.failedStart(name),
       start: async (request, startOptions) => await startRun(options, current, request, startOptions),
     };
@@ -94,6 +110,24 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
       state.close();
     },
   };
+}
+
+const isSimulated = ({ service }: LocalExport): boolean => service.baseUrl === undefined;
+
+/** @throws ConfigurationError if `given` and the exports of the directory are not all of services, or all simulated */
+function assertUnmixed(given: readonly LocalExport[], out: string, notes: ReturnType<typeof runNotesIn>): void {
+  const [first] = given;
+  if (first === undefined) return;
+  const other = notes.exportNames().find((name) => {
+    const saved = notes.settings(name);
+    return saved !== undefined && isSimulated(saved) !== isSimulated(first);
+  });
+  if (other === undefined) return;
+  const message = isSimulated(first)
+    ? `${out} has reports of a service (${other}), so no simulated ones are stored there. Set another directory, such as ` +
+      `${directoryOption(simulatedDirectory)}; or set the service, with --base-url or --settings`
+    : `${out} has simulated reports (${other}), so none of a service are stored there. Set another directory with --out, or delete ${out}`;
+  throw new ExportError('ConfigurationError', message);
 }
 
 /** What the next run of an export uses. */

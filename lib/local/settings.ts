@@ -17,6 +17,8 @@ export interface LocalExport {
 }
 
 export const defaultDirectory = './exports';
+/** For reports of the simulator, which do not belong beside those of a service. */
+export const simulatedDirectory = './simulated';
 
 /** This machine, and the directory that runs write to. */
 export interface LocalDirectory {

@@ -2,7 +2,10 @@
 
 /** The flags of each option, and what it is for. A command takes some of them: `bin/commands.ts`. */
 export const optionTable = {
-  out: ['--out <directory>', 'a directory on this machine (default: ./exports)'],
+  out: [
+    '--out <directory>',
+    'a directory on this machine (default: ./exports, or ./simulated for local with a simulator)',
+  ],
   stack: ['--stack <name>', 'a deployed stack; uses AWS_PROFILE and AWS_REGION'],
   json: ['--json', 'print JSON on stdout, everything else on stderr'],
   all: ['--all', 'every export'],

@@ -25,7 +25,13 @@ import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader } from '../core/storage/published-schemas.ts';
 import { foldersIn } from '../core/storage/run-list.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
-import { type ExportTarget, type Incident, type UnreadableExport, unreadableExport } from '../target/target.ts';
+import {
+  type ExportTarget,
+  type Incident,
+  type ScheduleState,
+  type UnreadableExport,
+  unreadableExport,
+} from '../target/target.ts';
 
 /**
  * `running`: an execution is working on the run. `failed`, `interrupted`: none is, and the next start resumes it.
@@ -162,8 +168,8 @@ export async function readExport(target: ExportTarget, maxRuns: number, now: num
     bytes,
     lastFailure: startFailed ? failedStart : lastFailure,
     failedStart,
-    /** Whether its schedule is enabled, and its newest completed run is older than `freshnessSeconds`, or there is none. */
-    stale: schedule.kind === 'scheduled' && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
+    /** Whether a run is expected, and its newest completed run is older than `freshnessSeconds`, or there is none. */
+    stale: expectsRuns(schedule) && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
     freshnessSeconds,
     lastReportsAt: lastCompleted?.lastReportsAt ?? null,
     /** Of `expect.reportsEvery`. */
@@ -178,6 +184,10 @@ export async function readExport(target: ExportTarget, maxRuns: number, now: num
     runs: maxRuns === 0 ? undefined : runs,
   } as const;
 }
+
+/** An enabled schedule starts runs. In a directory, something else does, such as cron. */
+const expectsRuns = (schedule: ScheduleState): boolean =>
+  schedule.kind === 'scheduled' || (schedule.kind === 'manual' && schedule.awsSchedule !== undefined);
 
 /** The next start of a run that was abandoned because it can never complete begins a new one. */
 const overviewState = (state: RunState): Exclude<RunState, 'empty' | 'abandoned'> =>

@@ -58,6 +58,10 @@ export const scheduleSettingsSchema = z.strictObject({
 });
 export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;
 
+/** In seconds, as it is shown; undefined: there is no limit. */
+export const freshnessSeconds = (schedule: ScheduleSettings | undefined): number | undefined =>
+  typeof schedule?.freshness === 'number' ? schedule.freshness / 1_000 : undefined;
+
 /** Whether Intl knows the zone, and it is spelled as Scheduler requires: a name, not an offset, in the right case. */
 function isTimeZone(text: string): boolean {
   try {

@@ -10,13 +10,19 @@ describe('report-exporter local', () => {
     expect(process.version).toMatch(/^v24\./);
   });
 
-  it('exports from the simulator, and exits with 0', async () => {
-    const out = await aDirectory();
-    const ended = await run(['local', '--out', out]);
+  it('exports from the simulator to a directory of its own, and exits with 0', async () => {
+    const folder = await aDirectory();
+    const ended = await run(['local'], {}, folder);
     expect(ended).toMatchObject({ status: 0 });
     expect(ended.stdout).toMatch(/^20\S+Z Completed: reports \(3 pages, 25\d reports, /);
     expect(ended.stderr).toMatch(/^20\S+Z Using a simulated service at /);
+    expect(ended.stdout).toContain('  manifest   simulated/reports/date=');
     expect(ended.stdout + ended.stderr).not.toContain('\x1b');
+    expect(await run(['status', '--out', './simulated'], {}, folder)).toMatchObject({ status: 0 });
+    expect(await run(['status'], {}, folder)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('The simulated exports are in ./simulated: add --out ./simulated'),
+    });
   });
 
   it('continues after the reader has closed the pipe', async () => {

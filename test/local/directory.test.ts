@@ -204,9 +204,16 @@ describe('a local deployment', () => {
       reports: inMemoryReports(someReports(5)),
       faults: onPage(2, errorResponse(403), { times: 2 }),
     });
+    await using working = await startSimulator({
+      vendor: 'ACME',
+      apiKey: 'the-key',
+      reports: inMemoryReports(someReports(5)),
+    });
+    const schedule = { expression: 'rate(7 days)', freshness: 'P7D', enabled: false };
     for (const name of ['weekly', 'damaged', 'unset', 'daily']) {
-      const expect = name === 'weekly' ? { expect: { reportsEvery: 'PT0.001S' } } : {};
-      await startLocalExport(options, simulated(name, expect), {}, startOptions);
+      const more = name === 'weekly' ? { expect: { reportsEvery: 'PT0.001S' }, schedule } : {};
+      const settings = { service: { baseUrl: working.baseUrl, vendor: 'ACME' }, export: { name, size: 2, ...more } };
+      await startLocalExport(options, aLocalExport(settings), {}, startOptions);
     }
     const service = { baseUrl: failing.baseUrl, vendor: 'ACME' };
     for (const name of ['failing', 'running']) {
@@ -224,21 +231,44 @@ describe('a local deployment', () => {
     const overview = await readExports(await deployment.openAll(), 0, Date.UTC(2100, 0, 1));
     lock?.release();
     const completed = {
-      service: 'simulator',
+      service: working.baseUrl,
       state: 'completed',
       pages: 3,
-      stale: false,
       schedule: { kind: 'manual' },
     };
     const unfinished = { service: failing.baseUrl, pages: 1, reports: 2, completedAt: null, freshnessSeconds: null };
     expect(overview).toMatchObject([
-      { export: 'daily', ...completed, reportsEverySeconds: null, reportsOverdue: false },
-      { export: 'damaged', service: 'simulator', error: { name: 'PageConflictError' } },
+      { export: 'daily', ...completed, stale: false, reportsEverySeconds: null, reportsOverdue: false },
+      { export: 'damaged', service: working.baseUrl, error: { name: 'PageConflictError' } },
       { export: 'failing', ...unfinished, state: 'failed', lastFailure: { error: 'ConfigurationError' } },
       { export: 'running', ...unfinished, state: 'running' },
       { export: 'unset', service: null, error: { name: 'ConfigurationError' } },
-      { export: 'weekly', ...completed, reportsEverySeconds: 0.001, reportsOverdue: true },
+      { export: 'weekly', ...completed, reportsEverySeconds: 0.001, reportsOverdue: true, stale: true },
     ]);
+    // Whatever should start it: the schedule is for AWS.
+    expect(overview.at(-1)).toMatchObject({ freshnessSeconds: 604_800 });
+  });
+
+  it('keeps simulated reports out of a directory with reports of a service, and the other way round', async () => {
+    await using directory = await temporaryDirectory();
+    const [out, other] = [join(directory.path, 'a'), join(directory.path, 'b')];
+    await using service = await startSimulator({
+      vendor: 'ACME',
+      apiKey: 'the-key',
+      reports: inMemoryReports(someReports(5)),
+    });
+    const real = aLocalExport({ service: { baseUrl: service.baseUrl, vendor: 'ACME' }, export: { name: 'daily' } });
+    await startLocalExport(optionsFor(out), real, {}, startOptions);
+    await startLocalExport(optionsFor(other), simulated('reports'), {}, startOptions);
+    for (const name of ['daily', 'reports']) {
+      await expect(startLocalExport(optionsFor(out), simulated(name), {}, startOptions)).rejects.toThrow(
+        `${out} has reports of a service (daily), so no simulated ones are stored there. Set another directory, such as --out ./simulated; or set`,
+      );
+    }
+    await expect(startLocalExport(optionsFor(other), real, {}, startOptions)).rejects.toThrow(
+      `${other} has simulated reports (reports), so none of a service are stored there. Set another directory with --out, or delete ${other}`,
+    );
+    await startLocalExport(optionsFor(out), real, {}, startOptions);
   });
 
   it('says what to do if no export has run in the directory, or none with that name', async () => {

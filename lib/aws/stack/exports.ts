@@ -3,6 +3,7 @@
 import { type CloudFormationClient, DescribeStackResourceCommand, type Stack } from '@aws-sdk/client-cloudformation';
 import { ExportError } from '../../core/errors.ts';
 import type { Runtime } from '../../core/ports.ts';
+import { freshnessSeconds } from '../../settings/schedule-settings.ts';
 import { exportDefinition, sourceOf } from '../../settings/settings.ts';
 import {
   readVersioned,
@@ -100,7 +101,7 @@ export function openExports(
       definition,
       service: deployed,
       serviceName,
-      freshnessSeconds: typeof schedule?.freshness === 'number' ? schedule.freshness / 1_000 : undefined,
+      freshnessSeconds: freshnessSeconds(schedule),
       store,
       log,
       executions: createExecutions(client, stateMachineArn),

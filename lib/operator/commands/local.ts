@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import { systemRuntime } from '../../core/clock.ts';
 import { openLocalDeployment } from '../../local/directory.ts';
-import { defaultDirectory } from '../../local/settings.ts';
+import { defaultDirectory, simulatedDirectory } from '../../local/settings.ts';
 import { type Call, runCommand } from '../context.ts';
 import type { Options } from '../option-table.ts';
 import { optionOf, readExports } from '../local-settings.ts';
@@ -14,7 +14,9 @@ import { startExports } from '../start-exports.ts';
 /** The names are exports of the settings file. Resolves to the exit status of the runs. */
 export async function localCommand(call: Call): Promise<number> {
   const { names, options, problems, env, stderr, program } = call;
-  const { out = defaultDirectory, settings: file, simulate, compress } = options;
+  const { settings: file, simulate, compress } = options;
+  const isSimulated = simulate === true || (file === undefined && options.baseUrl === undefined);
+  const { out = isSimulated ? simulatedDirectory : defaultDirectory } = options;
   problems.push(...findConflicts(names, options));
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   const request = readStartRequest(options, problems);

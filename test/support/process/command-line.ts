@@ -28,10 +28,15 @@ export interface RunningCommand {
 }
 
 /** Starts a process. Its environment has only PATH and the variables of `env`. */
-export function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCommand {
+export function start(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  cwd?: string,
+): RunningCommand {
   const child = spawn(process.execPath, [program, ...args], {
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
+    ...(cwd !== undefined && { cwd }),
   });
   onTestFinished(() => {
     child.kill('SIGKILL');
@@ -51,8 +56,7 @@ export function start(args: readonly string[], env: Readonly<Record<string, stri
   return { process: child, ended, stdout: () => stdout, stderr: () => stderr };
 }
 
-export const run = (args: readonly string[], env?: Readonly<Record<string, string>>): Promise<CommandResult> =>
-  start(args, env).ended;
+export const run = (...args: Parameters<typeof start>): Promise<CommandResult> => start(...args).ended;
 
 /** Runs the command in this process, which is much faster. There is no terminal and no interruption. */
 export async function runInProcess(
