@@ -202,7 +202,7 @@ Examples:
     description: 'create a project that deploys exports: a CDK app and its settings',
     options: ['baseUrl', 'vendor', 'api', 'package', 'json'],
     help: `
-Writes package.json, cdk.json, app.js, report-exporter.json, .gitignore and README.md. Existing files are not overwritten.
+Writes package.json, cdk.json, app.js, report-exporter.json, .nvmrc, .npmrc, .gitignore and README.md. Existing files are not overwritten.
 
 Examples:
   $ report-exporter init my-exports --base-url https://reports.example.com --vendor ACME

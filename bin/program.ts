@@ -11,7 +11,7 @@ import { commandOption, readArguments } from './command-options.ts';
 import { commands, exitStatusHelp } from './commands.ts';
 import { packageFile } from './package-file.ts';
 
-/** Runs the command that `args` name, and resolves to its exit status. Without a command, it is `local`. */
+/** Runs the command that `args` name, and resolves to its exit status. Without a command, prints the help. */
 export async function runProgram(args: readonly string[], context: CommandContext): Promise<number> {
   const { stdout, stderr, env, program: programName } = context;
   const { version } = JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string };
@@ -48,7 +48,7 @@ export async function runProgram(args: readonly string[], context: CommandContex
   }
 
   try {
-    await program.parseAsync(resolveCommand(args), { from: 'user' });
+    await program.parseAsync(args, { from: 'user' });
     return exitStatus;
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
@@ -63,15 +63,4 @@ function parserMessage(text: string): string {
     .trimEnd()
     .replace(/\n\((.*)\)$/, '. $1');
   return sanitizeArgument(message);
-}
-
-/**
- * Makes `local` the default command. The parser could do so itself, but would then take a misspelled command as an
- * argument of `local`, where it now suggests the nearest command.
- */
-function resolveCommand(args: readonly string[]): readonly string[] {
-  const [first] = args;
-  if (first === undefined) return ['local'];
-  const isOption = first.startsWith('-') && !['-h', '--help', '--version'].includes(first);
-  return isOption ? ['local', ...args] : args;
 }

@@ -240,6 +240,14 @@ describe('report-exporter', () => {
     expect(await runInProcess([unknown])).toMatchObject({ status: 2, stdout: '', stderr });
   });
 
+  it('prints the help without a command, and starts no export', async () => {
+    for (const words of [[], ['--out', './exports']]) {
+      const { status, stdout, stderr } = await runInProcess(words);
+      expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+      expect(stderr).toMatch(words.length === 0 ? /^Usage: report-exporter [^]*\n  local / : /unknown option '--out'/);
+    }
+  });
+
   it.each([[], ['local', 'a'], ['status', 'a'], ['service'], ['init', 'a']])(
     'prints wrong arguments on a line of their own, and not at any length: %j',
     async (...words) => {

@@ -7,6 +7,7 @@ import { shellQuote, toPrintable } from '../../core/sanitize.ts';
 import { serviceNameSchema } from '../../settings/deployment-settings.ts';
 import { whyUnreadable } from '../../settings/text-file.ts';
 import { createDirectory, describeFileSystemError } from '../../local/durable-fs.ts';
+import { simulatedDirectory } from '../../local/settings.ts';
 import { type Call, exitStatuses, runCommand } from '../context.ts';
 import { plural } from '../output/format.ts';
 import { textStyleFor } from '../output/terminal.ts';
@@ -29,6 +30,9 @@ export async function initCommand(call: Call): Promise<number> {
     const written = writeNewFiles(folder, {
       ...fill({ ...others, 'README.md': readme.replace('{{service.md}}', ofService) }, values),
       '.gitignore': gitignore,
+      // Otherwise npm installs with a warning what does not work on an older Node.js.
+      '.npmrc': 'engine-strict=true\n',
+      '.nvmrc': `${newestNode(packageFolder)}\n`,
       'cdk.json': `${JSON.stringify({ app: 'node app.js', context }, null, 2)}\n`,
       // A path outside the project would exist on this machine only.
       ...(tarball && tarball.path !== join(folder, tarball.name) && { [tarball.name]: tarball.content }),
@@ -38,7 +42,9 @@ export async function initCommand(call: Call): Promise<number> {
       `${textStyleFor(stdout, env)('green', 'Created:')} ${created}`,
       `  cd ${shellQuote(directory)}`,
       '  npm install',
-      ...(api ? [] : ['  npm start            runs an export here, against a simulated service']),
+      ...(api
+        ? []
+        : [`  npm start            runs an export here, against a simulated service, to ${simulatedDirectory}`]),
       `  Its README.md says how to ${api ? 'describe your API' : 'export from your service'}, and how to deploy.`,
       ...(tarball ? [`  Commit ${tarball.name}, too: the project installs report-exporter from it.`] : []),
     ];
@@ -85,10 +91,15 @@ function findPackage(chosen: string | undefined, packageFolder: string): Package
 interface PackageJson {
   readonly version: string;
   readonly engines: { readonly node: string };
+  readonly devEngines: { readonly runtime: { readonly version: string } };
   readonly devDependencies: Readonly<Record<string, string>>;
 }
 
 const readJson = <Value>(file: string): Value => JSON.parse(readFileSync(file, 'utf8')) as Value;
+
+/** The version that the package is developed with. */
+const newestNode = (packageFolder: string): string =>
+  readJson<PackageJson>(join(packageFolder, 'package.json')).devEngines.runtime.version.replace('>=', '');
 
 /** The text of each file, by its name. */
 type Files = Readonly<Record<string, string>>;

@@ -51,7 +51,9 @@ describe('a project from nothing', () => {
 
   it('exports from a simulated service, without an AWS account', async () => {
     expect(await run(project, 'npm', 'start', '--silent')).toContain('Completed: nightly (3 pages');
-    expect(await run(project, 'npx', '--no', '--', 'report-exporter', 'verify')).toMatch(/^Verified: /);
+    expect(await run(project, 'npx', '--no', '--', 'report-exporter', 'verify', '--out', './simulated')).toMatch(
+      /^Verified: /,
+    );
     expect(await run(project, 'npx', '--no', '--', 'report-exporter', '--version')).toBe(`${packageJson.version}\n`);
   });
 

@@ -7,7 +7,16 @@ import { initCommand } from '../../../lib/operator/commands/init.ts';
 import { packageJson, root } from '../../support/package/installation.ts';
 import { aDirectory, runInProcess } from '../../support/process/command-line.ts';
 
-const files = ['.gitignore', 'README.md', 'app.js', 'cdk.json', 'package.json', 'report-exporter.json'];
+const files = [
+  '.gitignore',
+  '.npmrc',
+  '.nvmrc',
+  'README.md',
+  'app.js',
+  'cdk.json',
+  'package.json',
+  'report-exporter.json',
+];
 
 async function init(...words: readonly string[]) {
   return await runInProcess(['init', ...words, '--package', '^1.0.0']);
@@ -20,11 +29,17 @@ describe('a new project', () => {
     const project = join(await aDirectory(), 'My Exports');
     const ended = await init(project);
     expect(ended).toMatchObject({ status: 0, stderr: '' });
-    expect(ended.stdout).toContain(`Created: ${project} (6 files)\n  cd '${project}'\n  npm install\n`);
+    expect(ended.stdout).toContain(`Created: ${project} (8 files)\n  cd '${project}'\n  npm install\n`);
     expect((await readdir(project)).sort()).toEqual(files);
 
     const { engines, dependencies, devDependencies } = await readJson(project, 'package.json');
     expect(engines).toEqual(packageJson.engines);
+    expect(await readFile(join(project, '.nvmrc'), 'utf8')).toBe('24\n');
+    expect(await readFile(join(project, '.npmrc'), 'utf8')).toBe('engine-strict=true\n');
+    expect(await readFile(join(project, 'app.js'), 'utf8')).toContain(
+      'env: { account: process.env.CDK_DEFAULT_ACCOUNT,',
+    );
+    expect(await readFile(join(project, '.gitignore'), 'utf8')).toMatch(/^exports\nsimulated$/m);
     expect({ ...dependencies, ...devDependencies }).toEqual({
       'aws-cdk': `^${packageJson.devDependencies['aws-cdk']}`,
       'aws-cdk-lib': `^${packageJson.devDependencies['aws-cdk-lib']}`,
@@ -161,7 +176,7 @@ describe('the package of a new project', () => {
     }
     await writeFile(tarball, 'packed');
     const created = await runInProcess(['init', project, '--package', tarball]);
-    expect(created.stdout).toContain('(7 files)');
+    expect(created.stdout).toContain('(9 files)');
     expect(created.stdout).toContain('  Commit packed.tgz, too: the project installs report-exporter from it.\n');
     expect(await readFile(join(project, 'packed.tgz'), 'utf8')).toBe('packed');
 

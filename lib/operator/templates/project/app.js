@@ -3,7 +3,11 @@ import { ConfigurationError, ReportExporterStack } from 'report-exporter';
 
 const app = new App();
 try {
-  new ReportExporterStack(app, 'ReportExporter', { settings: app.node.tryGetContext('reportExporter') });
+  new ReportExporterStack(app, 'ReportExporter', {
+    settings: app.node.tryGetContext('reportExporter'),
+    // Those of the AWS profile. Write them here to deploy to no other account or region.
+    env: { account: process.env.CDK_DEFAULT_ACCOUNT, region: process.env.CDK_DEFAULT_REGION },
+  });
 } catch (error) {
   if (!(error instanceof ConfigurationError)) throw error;
   // Only what is wrong with the settings, without a stack trace.
