@@ -8,7 +8,7 @@
 
 export const errorNames = [
   /**
-   * Settings, start input, an API key that the service rejects even after a refresh, a page over the size limit, or a run with
+   * Settings, start input, an API key that the service rejects, a page over the size limit, or a run with
    * fewer reports than expected. A person must act.
    */
   'ConfigurationError',

@@ -13,6 +13,13 @@ export function truncate(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : text.slice(0, maxLength).replace(/[\ud800-\udbff]$/, '');
 }
 
+/** `text`, or its first words, of at most `maxLength` characters with an ellipsis. Without a space in its second half, it is cut in a word. */
+export function shorten(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text;
+  const end = text.lastIndexOf(' ', maxLength - 2);
+  return end < maxLength / 2 ? `${truncate(text, maxLength - 1)}…` : `${text.slice(0, end)} …`;
+}
+
 const maxListedNames = 20;
 
 /** The names in alphabetical order, at most 20 of them: `daily, nightly and 98 more`. */

@@ -13,7 +13,7 @@ import {
   unreadableExport,
 } from '../target/target.ts';
 import type { PageSlots, Runtime } from '../core/ports.ts';
-import { listNames, shellQuote, toPrintable, truncate } from '../core/sanitize.ts';
+import { listNames, shellQuote, shorten, toPrintable } from '../core/sanitize.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { settingsVersion } from '../settings/deployed-settings.ts';
 import { freshnessSeconds } from '../settings/schedule-settings.ts';
@@ -173,7 +173,7 @@ async function startRun(
   const note = (error: string, message: string) => {
     if (signal.aborted || startInput.until !== undefined) return;
     // Shown on one line: each line is a sentence.
-    const text = truncate(toPrintable(message.replaceAll(/\n\s*/g, '. ')), maxMessageLength);
+    const text = shorten(toPrintable(message.replaceAll(/\n\s*/g, '. ')), maxMessageLength);
     // An export that has never run is added only if a file names it: the name in an option may be mistyped, and stays. And only a
     // run shows that the name of the variable is not the key itself.
     const toAdd = toSave?.from !== undefined && isNameOfVariable(settings.apiKeyEnv) ? toSave : undefined;

@@ -33,7 +33,8 @@ export function localService(
   // The client takes long to load, and commands that only read do not need it.
   const clientOf = async (address: string, key: string, network: NetworkSource) => {
     const { serviceClient } = await import('../service/client/client.ts');
-    const apiKey = renewsSecret(settings) ? createRenewedSecret(out, key, runtime) : fixedApiKey(key);
+    const place = isNameOfVariable(apiKeyEnv) ? `The environment variable ${apiKeyEnv}` : undefined;
+    const apiKey = renewsSecret(settings) ? createRenewedSecret(out, key, runtime) : fixedApiKey(key, place);
     return serviceClient({ ...settings, baseUrl: address }, { apiKey, network, clock: runtime });
   };
   if (baseUrl !== undefined) {

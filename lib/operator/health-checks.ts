@@ -19,7 +19,7 @@ import { type ExportTarget, type Target, type UnreadableExport, unreadableExport
 import { coarseDuration, plural } from './output/format.ts';
 import { errorText, scheduleText } from './output/status-table.ts';
 import { planRun } from './plan-run.ts';
-import { canResume, type ExportView, readExport, type RunView } from './run-view.ts';
+import { canResume, type ExportView, needsCorrection, readExport, type RunView } from './run-view.ts';
 
 interface HealthCheckOptions {
   /** The version of this program. */
@@ -101,7 +101,8 @@ async function checkExport(
   let known: ExportView | undefined;
   const state = await findingOf('state', async () => {
     known = await readExport(target, 1, runtime.now());
-    return ok(known.state === 'never' ? 'no run yet' : `readable; watermark ${known.watermark ?? 'none'}`);
+    const none = known.bounded.newest === null ? 'no run yet' : 'bounded runs only; no regular run yet';
+    return ok(known.state === 'never' ? none : `readable; watermark ${known.watermark ?? 'none'}`);
   });
   // The other checks need it.
   if (known === undefined) return [...settings, ...state];
@@ -157,7 +158,13 @@ async function checkRuns(
     return { state: 'problem', message: `${message}: its manifest is missing or was changed`, remedy };
   }
   if (!isTroubled(newest)) return ok(message);
-  return warning(message, canResume(newest) ? `to resume: ${command('start')}` : `for details: ${command('status')}`);
+  return warning(message, remedyFor(newest, command));
+}
+
+function remedyFor(run: RunView, command: CommandText): string {
+  if (!canResume(run)) return `for details: ${command('status')}`;
+  const isFirst = run.lastFailure !== null && needsCorrection(run.lastFailure.error);
+  return `${isFirst ? 'correct this, then resume' : 'to resume'}: ${command('start')}`;
 }
 
 /** Undefined: no bounded run is unfinished. */

@@ -24,7 +24,7 @@ export const optionTable = {
 
   since: ['--since <instant>', 'start here, not at the watermark (ISO 8601 UTC, or a date)'],
   until: ['--until <instant>', 'with --since: in a bounded run of what is dated before it'],
-  each: ['--each <duration>', 'in runs that are so long, one after the other: P7D, or month'],
+  each: ['--each <duration>', 'split the period into runs of this length, one after the other: P7D, or month'],
   again: ['--again', 'export bounds again that were exported before'],
   parallel: ['--parallel <n>', 'export n slices of the run at the same time, 1 to 16'],
   slice: ['--slice <duration>', 'how long a slice is: PT1H (default: chosen for each run)'],

@@ -148,15 +148,13 @@ export function notesOn(
   { definition, service }: Pick<ExportTarget, 'definition' | 'service'>,
   [first, second]: readonly RequestedPage[],
 ): readonly string[] {
-  const { request, next } = apiFor(service.settings, definition.request);
+  const { request } = apiFor(service.settings, definition.request);
   const templates = JSON.stringify([request.path, request.query, request.body, request.form]);
   const hasSince = templates.includes('{since}') || templates.includes('{filter}');
   const notes = {
     'no request has {since}: every run exports everything': !hasSince,
     'slices and runs with an upper bound are not possible: requests have none':
       definition.dates.upperBound === undefined,
-    'a run requests the next page once a page has arrived, not its headers alone: the body has it':
-      next.from !== 'header' && next.from !== 'link',
     'the first page has no reports: try an earlier --since': first?.reports === 0,
     'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found':
       second === undefined,

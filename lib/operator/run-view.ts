@@ -2,7 +2,7 @@
 
 import { parseBoundedStateName } from '../core/bounded-runs.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
-import { ExportError, isExportError } from '../core/errors.ts';
+import { type ErrorName, ExportError, isExportError } from '../core/errors.ts';
 import { msWithoutReports } from '../core/expected-reports.ts';
 import { filterOf } from '../core/filter.ts';
 import {
@@ -86,6 +86,15 @@ export type ViewedExport = ExportView | UnreadableExport;
 export const canResume = ({ state, lastFailure }: RunView): boolean =>
   (state === 'failed' || state === 'interrupted') && !(lastFailure?.message.includes('--restart') ?? false);
 
+const corrected: ReadonlySet<string> = new Set<ErrorName>([
+  'ConfigurationError',
+  'RequestRejectedError',
+  'PageConflictError',
+]);
+
+/** Whether a start fails again with this error, until a person has changed something. */
+export const needsCorrection = (error: string): boolean => corrected.has(error);
+
 /** Display categories in the order of an overview; the first match wins. */
 export const categories = [
   'unreadable',
@@ -101,7 +110,9 @@ export type Category = (typeof categories)[number];
 
 export function categoryOf(entry: ViewedExport): Category {
   if ('error' in entry) return 'unreadable';
-  const { state, stale, reportsOverdue } = entry;
+  const { stale, reportsOverdue, bounded } = entry;
+  // A backfill before the first regular run.
+  const state = entry.state === 'never' && bounded.newest !== null ? 'completed' : entry.state;
   return (stale || reportsOverdue) && rankOf(state) > rankOf('stale') ? 'stale' : state;
 }
 

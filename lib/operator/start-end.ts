@@ -1,5 +1,6 @@
 /** How the start of an export ended: for a program one JSON object, for a person a few lines, for a shell an exit status. */
 
+import { type ErrorName, errorNames } from '../core/errors.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import { toPrintable } from '../core/sanitize.ts';
 import type { RunEnd } from '../target/target.ts';
@@ -10,6 +11,7 @@ import { exitStatuses } from './context.ts';
 import { plural, sliceCounts, totals } from './output/format.ts';
 import type { ObservedRun } from './output/progress.ts';
 import type { Style, TextStyle } from './output/terminal.ts';
+import { needsCorrection } from './run-view.ts';
 
 /** `not-started`: an interruption kept the export from being started. It may have an unfinished run. */
 type StartOutcome = RunEnd | { readonly status: 'not-started' };
@@ -142,9 +144,7 @@ function failedEnd(
   const advice = [
     ...(retries === 0 || !isRetried(name) ? [] : [`Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}.`]),
     // Where the message names a restart, a resumed run may fail again.
-    ...(resumable && !message.includes('--restart')
-      ? [json.pages === 0 ? 'Run again to resume.' : `Run again to resume ${placeIn(json)}.`]
-      : []),
+    ...(resumable && !message.includes('--restart') ? [resumeAdvice(name, json)] : []),
     ...(isFinal ? ['Nothing was published, and the run is abandoned. The next start begins a new run.'] : []),
   ].join(' ');
   return {
@@ -155,6 +155,21 @@ function failedEnd(
     // If the failed execution no longer owned the run, another one may have published it by now.
     hint: resumable || isFinal || json.run === null ? undefined : hints.watch,
   };
+}
+
+const outages: ReadonlySet<string> = new Set<ErrorName>([
+  'ServiceUnavailableError',
+  'ServiceUnreachableError',
+  'ServiceThrottledError',
+]);
+
+/** Resuming alone helps after few errors: another attempt was made for those that pass. */
+function resumeAdvice(error: string, json: RunJson): string {
+  const resumes = json.pages === 0 ? '' : `: the run resumes ${placeIn(json)}`;
+  if (needsCorrection(error)) return `Correct this, then run again${resumes}.`;
+  if (outages.has(error)) return `Run again once the service responds${resumes}.`;
+  if (!(errorNames as readonly string[]).includes(error)) return `Run again${resumes}.`;
+  return `Run again${resumes}. If it fails in the same way, see docs/runbook.md#${error.toLowerCase()}.`;
 }
 
 /** A permanent error may follow others that were retried. */

@@ -67,7 +67,7 @@ describe('report-exporter local --settings', () => {
     expect([again.status, checked.status]).toEqual([0, 0]);
     expect(service.requests.map(({ client }) => client)).toEqual(Array(3).fill('exporter'));
     expect(checked.stdout).toMatch(
-      /✓ nightly network +through proxy http:.*; trusts Example Private CA \(until .*\); client certificate exporter \(until/,
+      /✓ network +nightly: through proxy http:.*; trusts Example Private CA \(until .*\); client certificate exporter \(until/,
     );
     const state = await stateIn(out);
     expect(state).toContain(join(directory, 'client.key'));
@@ -88,7 +88,7 @@ describe('report-exporter local --settings', () => {
     const failed = await runInProcess(words, wrong);
     expect(failed.stderr).toMatch(/Proxy http:.* responded with 407 to CONNECT for page 1 .*rejected the credentials/);
     const problem = await runInProcess(['doctor', '--out', out], wrong);
-    expect(problem.stdout).toMatch(/✗ nightly network +ConfigurationError: Proxy .* 407/);
+    expect(problem.stdout).toMatch(/✗ network +nightly: ConfigurationError: Proxy .* 407/);
     const state = await stateIn(out);
     const all = { ...secrets, wrong: 'wr0ng-p@ssword:43' };
     expect(searchForSecrets({ state, ended, checked, failed, problem }, all)).toEqual([]);

@@ -321,7 +321,7 @@ describe('later starts in a directory', () => {
     await writeFile(file, JSON.stringify(fileWith(service.baseUrl, { size: 3 })));
     expect(await runInProcess(['doctor', '--out', out], env)).toMatchObject({
       status: 1,
-      stdout: expect.stringMatching(/✗ nightly runs +the next start would fail: Run .* size was 2 and is now 3/),
+      stdout: expect.stringMatching(/✗ runs +nightly: the next start would fail: Run .* size was 2 and is now 3/),
     });
   });
 

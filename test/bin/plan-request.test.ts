@@ -57,7 +57,7 @@ describe('report-exporter plan --request', () => {
     expect(ended.stdout).toContain('next     body /paging/next: none: this is the last page\n');
     expect(ended.stdout).toMatch(/&cursor=second\n/);
     expect(ended.stdout.match(/ · 2 reports · /g)).toHaveLength(2);
-    expect(ended.stdout).toContain('! a run requests the next page once a page has arrived');
+    expect(ended.stdout).not.toContain('!');
     expect(ended.stdout + ended.stderr).not.toContain(key);
     expect(readdirSync(directory)).toEqual(['settings.json']);
   });
@@ -123,7 +123,6 @@ describe('report-exporter plan --request', () => {
       notes: [
         'no request has {since}: every run exports everything',
         'slices and runs with an upper bound are not possible: requests have none',
-        expect.stringContaining('a run requests the next page once'),
         'the first page is the last one. Try an earlier --since or a smaller size, to see that the next page is found',
       ],
     });

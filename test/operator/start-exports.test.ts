@@ -212,7 +212,7 @@ describe('running exports of a directory', () => {
       `Failed: daily (run ${run}, 2 pages, 20 reports, 2 kB)`,
       '  RequestRejectedError: responded with 422',
       '  for page 3',
-      '  Run again to resume after page 2.',
+      '  Correct this, then run again: the run resumes after page 2.',
       'Failed: weekly',
       '  THE_KEY is not set',
       '  CA is not set',
@@ -330,7 +330,11 @@ describe('the end of a start', () => {
       seven,
       failed(diskFull),
       1,
-      [failedAfter7, '  ConfigurationError: the disk is full', '  Run again to resume after page 7.'],
+      [
+        failedAfter7,
+        '  ConfigurationError: the disk is full',
+        '  Correct this, then run again: the run resumes after page 7.',
+      ],
     ],
     [
       'whose run another execution may have published',
@@ -425,7 +429,9 @@ describe('a run whose service does not recover', () => {
     const written = await follow(service);
     expect(service.requests.filter(isFailing)).toHaveLength(4);
     expect(written.match(/attempt .* of \d+/g)).toEqual(attempts);
-    expect(written).toContain('\n  Gave up after 3 retries. Run again to resume');
+    expect(written).toMatch(
+      /\n {2}Gave up after 3 retries\. Run again[^\n]*\. If it fails in the same way, see docs\/runbook\.md#contracterror\.$/,
+    );
   });
 
   it('sends no more requests than --max-attempts allows', async () => {
@@ -435,7 +441,7 @@ describe('a run whose service does not recover', () => {
     const written = await follow(service, 2);
     expect(service.requests).toHaveLength(2);
     expect(written).toContain('(attempt 2 of 2): ServiceUnavailableError');
-    expect(written).toMatch(/\n {2}Gave up after 1 retry. Run again to resume.$/);
+    expect(written).toMatch(/\n {2}Gave up after 1 retry. Run again once the service responds.$/);
   });
 
   it('are not said to be used up by an error that is not retried', async () => {

@@ -5,7 +5,7 @@
 
 import type { SFNClient } from '@aws-sdk/client-sfn';
 import { codeOf, ExportError, isExportError } from '../../core/errors.ts';
-import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { shorten, toPrintable } from '../../core/sanitize.ts';
 import { ProxyError } from '../../service/network/tunnel.ts';
 import { isAccessDenied } from '../access-denied.ts';
 
@@ -65,7 +65,7 @@ const untrustedErrors = /SELF_SIGNED_CERT|^UNABLE_TO_(GET_ISSUER_CERT|VERIFY_LEA
 function explain(cause: unknown, service: string, operation: string): ExportError | undefined {
   if (!(cause instanceof Error) || isExportError(cause)) return undefined;
   const code = codeOf(cause) || cause.name;
-  const details = truncate(toPrintable(cause.message), 300);
+  const details = shorten(toPrintable(cause.message), 300);
   const configurationError = (message: string) => new ExportError('ConfigurationError', message, { cause });
   if (cause.name === 'CredentialsProviderError' && unreachedProvider.test(cause.message)) {
     const advice = 'Check the variables HTTPS_PROXY, NO_PROXY and AWS_CA_BUNDLE, and the network';

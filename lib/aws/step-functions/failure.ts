@@ -1,7 +1,7 @@
 /** Reads what Step Functions says about a failed execution or attempt. */
 
 import * as z from 'zod/mini';
-import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { shorten, toPrintable, truncate } from '../../core/sanitize.ts';
 
 interface Failure {
   readonly error: string;
@@ -28,7 +28,7 @@ export function toFailure(
   const error = truncate(toPrintable(details.error || (isAborted ? 'ExecutionAborted' : 'States.Timeout')), 100);
   const cause = details.cause ?? '';
   const text = lambdaCauseSchema.safeParse(parseJson(cause)).data?.errorMessage ?? cause;
-  const message = truncate(toPrintable(text).trim(), maxMessageLength);
+  const message = shorten(toPrintable(text).trim(), maxMessageLength);
   return { error, message: message === '' ? (defaultMessages[error] ?? 'Step Functions reported no cause') : message };
 }
 

@@ -8,7 +8,7 @@ import { assertRootOfSettings, type ExpectedRoot, rootAfter, rootOfFirstPage } f
 import { type ExportError, isExportError } from '../errors.ts';
 import { type ExportDefinition, type ExportState, type Invocation, type LoopState, refOf, type Run } from '../model.ts';
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
-import { truncate } from '../sanitize.ts';
+import { shorten } from '../sanitize.ts';
 import { sliceOf } from '../slices.ts';
 import { contradictionOf, identifyRun, ownedRun, updateOwnedRun } from './export-state.ts';
 import { assertContinues, type ExportPageOutcome, maxPagesError, pendingDelays, queue, wait } from './loop-outcome.ts';
@@ -127,7 +127,7 @@ async function noteSetAside(
   if (run.slices === undefined) return;
   const all = failures.map(({ slice, error }) => {
     const { name, message } = error instanceof Error ? error : new Error(String(error));
-    return { slice, error: name, message: truncate(message, maxMessageLength).toWellFormed() };
+    return { slice, error: name, message: shorten(message, maxMessageLength).toWellFormed() };
   });
   const setAside = all.length === 0 ? undefined : all.slice(0, maxSetAside);
   const known = new Set(run.slices.setAside?.map(({ slice }) => slice));

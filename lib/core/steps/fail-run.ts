@@ -15,6 +15,7 @@ import { instantOf } from '../timestamps.ts';
 import { startedDefinition } from './begin-run.ts';
 import { updateState, withoutRun } from './export-state.ts';
 import { readProgress } from '../run-progress.ts';
+import { shorten } from '../sanitize.ts';
 
 /** As the state machine catches it. The cause of a Lambda function's error is JSON text. */
 const failureSchema = z.object({
@@ -83,8 +84,8 @@ export function failUnknownExport({ emit }: Pick<StepDependencies, 'emit'>, fail
 function parseFailure(failure: unknown): { readonly error: string; readonly message: string } {
   const parsed = failureSchema.safeParse(failure);
   const { Error: error, Cause } = parsed.success ? parsed.data : { Error: 'States.Unknown', Cause: '' };
-  // Cutting may split a surrogate pair, and not every store keeps half of one.
-  return { error, message: messageOf(Cause).slice(0, maxMessageLength).toWellFormed() };
+  // Not every store keeps half of a surrogate pair.
+  return { error, message: shorten(messageOf(Cause), maxMessageLength).toWellFormed() };
 }
 
 function messageOf(cause: string): string {

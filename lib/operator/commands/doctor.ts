@@ -34,9 +34,11 @@ export async function doctorCommand(call: Call): Promise<number> {
 
 const marks = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
 
+/** Checks have short names. Those of exports do not, so they begin the message: findings arrive one by one, and stay in columns. */
+const checkWidth = 'concurrency'.length;
+
 function formatFinding({ check, export: name, state, message, remedy }: Finding, style: TextStyle): string {
   const [color, mark] = marks[state];
-  const subject = `${name === null ? '' : `${name} `}${check}`;
-  const line = `${style(color, mark)} ${subject.padEnd(20)} ${message}\n`;
-  return remedy === null ? line : `${line}  ${''.padEnd(20)} ${style('bold', '→')} ${remedy}\n`;
+  const line = `${style(color, mark)} ${check.padEnd(checkWidth)} ${name === null ? '' : `${name}: `}${message}\n`;
+  return remedy === null ? line : `${line}  ${' '.repeat(checkWidth)} ${style('bold', '→')} ${remedy}\n`;
 }

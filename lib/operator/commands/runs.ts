@@ -1,8 +1,9 @@
 /** `report-exporter runs`: the published runs of an export in order, as a table or JSON lines. */
 
+import type { Instant } from '../../core/model.ts';
 import type { RunSummary } from '../../core/storage/published-schemas.ts';
 import { listBoundedRuns, listPublishedRuns } from '../../core/storage/run-list.ts';
-import { epochMsOf } from '../../core/timestamps.ts';
+import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { type Call, exitStatuses, openExport, print, runOnTarget } from '../context.ts';
 import { bytes, coarseDuration } from '../output/format.ts';
 import { type Column, tableLines } from '../output/table.ts';
@@ -39,10 +40,13 @@ export async function runsCommand(call: Call): Promise<number> {
 /** `location` is the address of the manifest. */
 type ListedRun = RunSummary & { readonly location: string };
 
+const toSeconds = (instant: Instant): Instant => instantOf(Math.floor(epochMsOf(instant) / 1_000) * 1_000);
+
 /** A bounded run is known by its bounds. */
 const columnsOf = (bounded: boolean): readonly Column<ListedRun>[] => [
   { heading: 'SEQUENCE', optional: bounded, text: ({ sequence }) => String(sequence), alignRight: true },
   { heading: 'RUN', text: ({ run }) => run },
+  { heading: 'COMPLETED', optional: bounded, text: ({ completedAt }) => toSeconds(completedAt) },
   { heading: 'SINCE', optional: !bounded, text: ({ since }) => since },
   { heading: 'UNTIL', optional: !bounded, text: ({ until }) => until ?? '' },
   { heading: 'PAGES', text: ({ pages }) => pages.toLocaleString('en'), alignRight: true },
@@ -52,12 +56,11 @@ const columnsOf = (bounded: boolean): readonly Column<ListedRun>[] => [
     text: ({ reports }) => reports?.toLocaleString('en') ?? '–',
     alignRight: true,
   },
-  { heading: 'BYTES', optional: bounded, text: (run) => bytes(run.bytes), alignRight: true },
+  { heading: 'BYTES', optional: true, text: (run) => bytes(run.bytes), alignRight: true },
   {
     heading: 'TOOK',
     optional: true,
     text: ({ startedAt, completedAt }) => coarseDuration(epochMsOf(completedAt) - epochMsOf(startedAt)),
   },
-  { heading: 'COMPLETED', optional: true, text: ({ completedAt }) => completedAt },
   { heading: 'MANIFEST', optional: true, text: ({ location }) => location },
 ];

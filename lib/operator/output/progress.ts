@@ -37,7 +37,8 @@ export function createProgressDisplay(
   const begin = (exportName: string) => {
     const run: ShownRun = { observed: { export: exportName, run: null, since: null, ...zeroTotals } };
     runs.add(run);
-    const named = (text: string) => (runs.size === 1 ? text : `${exportName}: ${text}`);
+    // Otherwise a line before has named the export.
+    const named = (text: string) => (runs.size === 1 && !quiet ? text : `${exportName}: ${text}`);
     const warn = (text: string) => status.print(style('yellow', named(text)));
     const notify = (text: string) => {
       if (!quiet) status.print(style('dim', named(text)));

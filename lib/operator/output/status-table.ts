@@ -1,7 +1,7 @@
 /** The status of exports: a line for each, or the details of one with its newest runs. */
 
 import type { Instant, RunFailure } from '../../core/model.ts';
-import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { shorten, toPrintable } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ScheduleState } from '../../target/target.ts';
 import {
@@ -11,6 +11,7 @@ import {
   categoryOf,
   type ExportView,
   needsAttention,
+  needsCorrection,
   type RunState,
   type RunView,
   type ViewedExport,
@@ -83,8 +84,11 @@ function tookText({ state, startedAt, completedAt }: RunView, now: number): stri
   return endedMs === undefined ? '–' : coarseDuration(endedMs - epochMsOf(startedAt));
 }
 
-const completedText = ({ completedAt }: ExportView, now: number): string =>
-  completedAt === null ? 'never' : ago(completedAt, now);
+/** When the newest regular run was completed; before the first one, the newest bounded run. */
+function completedText({ completedAt, bounded: { newest } }: ExportView, now: number): string {
+  if (completedAt !== null) return ago(completedAt, now);
+  return newest === null || newest.completedAt === null ? 'never' : `${ago(newest.completedAt, now)} (bounded)`;
+}
 
 function exportColumns(entries: readonly ViewedExport[], now: number): readonly Column<ViewedExport>[] {
   const readable = (text: (view: ExportView) => string) => (entry: ViewedExport) =>
@@ -141,7 +145,7 @@ export const errorText = (name: string, message: string): string => toPrintable(
 const maxErrorLength = 300;
 /** Not shortened if it says what to do before the next start. */
 const shortError = ({ error, message }: Pick<RunFailure, 'error' | 'message'>): string =>
-  message.includes('--restart') ? errorText(error, message) : truncate(errorText(error, message), maxErrorLength);
+  message.includes('--restart') ? errorText(error, message) : shorten(errorText(error, message), maxErrorLength);
 
 /** A text is wrapped between words. A command is not, so that it can be copied: its label begins with an arrow. */
 type Detail = readonly [label: string, text: string, color?: Style];
@@ -183,14 +187,14 @@ function detailsOf(view: ExportView, { now, program, option }: StatusTableOption
   if (failedStart !== null) {
     details.push(['last start', `failed ${ago(failedStart.at, now)}: ${shortError(failedStart)}`, 'red']);
   }
-  if (runs.length === 0) details.push(command('first run', 'start'));
+  if (runs.length === 0) details.push(command(bounded.newest === null ? 'first run' : 'regular run', 'start'));
   for (const run of runs) {
     if (run.state === 'damaged') {
       const text = `run ${run.run} was published, but its manifest is missing or was changed`;
       details.push(['damaged', text, 'red'], command('to see what', 'verify', `--run ${run.run} `));
     } else if (run.state !== 'completed' && run.state !== 'empty') {
       details.push(...runDetails(run, now));
-      if (canResume(run)) details.push(command('to resume', 'start'));
+      if (canResume(run)) details.push(command(resumeLabel(run), 'start'));
     }
   }
   for (const run of bounded.unfinished) {
@@ -198,7 +202,7 @@ function detailsOf(view: ExportView, { now, program, option }: StatusTableOption
     const bounds = `--since ${since} --until ${series?.until ?? until} ${series === null ? '' : `--each ${series.each} `}`;
     const text = `${since} to ${until}: ${state}, ${placeText(run)}`;
     details.push(['bounded run', text, stateStyles[state]], ...runDetails(run, now));
-    if (canResume(run)) details.push(command('to resume', 'start', bounds));
+    if (canResume(run)) details.push(command(resumeLabel(run), 'start', bounds));
   }
   // A series may have hundreds, so only the newest one is shown.
   const { completed, newest } = bounded;
@@ -209,6 +213,10 @@ function detailsOf(view: ExportView, { now, program, option }: StatusTableOption
   }
   return details;
 }
+
+/** Until what has failed is corrected, a start fails again. */
+const resumeLabel = ({ lastFailure }: RunView): string =>
+  lastFailure !== null && needsCorrection(lastFailure.error) ? 'then resume' : 'to resume';
 
 /** How far an unfinished run has come, what delayed or stopped it last, and why slices are set aside. */
 function runDetails({ state, bounded, lastPageAt, slices, lastIncident }: RunView, now: number): readonly Detail[] {

@@ -1,7 +1,7 @@
 /** Writes for a person at a terminal: colors and tables. A stream that is no terminal gets plain text. */
 
 import { stripVTControlCharacters, styleText } from 'node:util';
-import { truncate } from '../../core/sanitize.ts';
+import { shorten } from '../../core/sanitize.ts';
 import { instantOf } from '../../core/timestamps.ts';
 
 export interface Terminal {
@@ -57,7 +57,7 @@ export function wrapText(text: string, width: number, indent: string): readonly 
   return [...lines, line ?? ''];
 }
 
-/** `text`, or as much of it as fits into `width` with an ellipsis at the end. */
+/** `text`, or as many of its words as fit into `width` with an ellipsis. */
 export function ellipsize(text: string, width: number): string {
-  return text.length <= width ? text : width === 0 ? '' : `${truncate(text, width - 1)}…`;
+  return width === 0 ? '' : shorten(text, width);
 }

@@ -57,9 +57,9 @@ function problemOfDocument(secret: string): string | undefined {
 }
 
 /** A key that does not change during the life of the process. */
-export function fixedApiKey(key: string): ApiKeySource {
+export function fixedApiKey(key: string, place?: string): ApiKeySource {
   const get = async () => key;
-  return { get, refresh: get };
+  return { ...(place !== undefined && { place }), get, refresh: get };
 }
 
 /** @throws ConfigurationError, without the key, if an HTTP header cannot carry it unchanged */

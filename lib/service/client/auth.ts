@@ -260,7 +260,8 @@ export function createTokenSource(
     if (!isSuccess(response.statusCode)) {
       throw await statusError(exchange.context, response, clock, {
         credentials,
-        sentCursor: false,
+        cursor: 'none',
+        cursorSettings: '',
         method: 'POST',
         path: base.pathname,
         address: server.setting,

@@ -7,7 +7,7 @@
 import { asDocumentRoot, rootOfColumns } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchOptions, PageRequest, ReceivedPage, ReportService } from '../../core/ports.ts';
-import { mediaTypesOf } from '../../settings/api-settings.ts';
+import { isUrl, mediaTypesOf } from '../../settings/api-settings.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
 import { type CreatePageCheck, loadPageCheck, showsEnd } from '../formats/formats.ts';
 import { directNetwork, type NetworkSource, type Timeouts } from '../network/network.ts';
@@ -87,7 +87,9 @@ export function serviceClient(
     if (!isSuccess(statusCode)) {
       const error = await statusError(context, response, clock, {
         credentials: auth.kind,
-        sentCursor: !isFirst,
+        cursor: isFirst ? 'none' : isUrl(api) ? 'url' : api.next.from === 'count' ? 'number' : 'text',
+        cursorSettings: settings.api === undefined ? 'cursorIn' : 'next.at and next.to',
+        secretPlace: apiKey.place,
         method: parts.method,
         path: parts.path.replace(/\?.*/, ''),
         address: settings.api === undefined ? 'baseUrl' : 'baseUrl and api.request.path',

@@ -1,7 +1,7 @@
 /** Creates the errors of a request. Each names the page it is about; neither it nor its causes contain the API key. */
 
 import { type ErrorName, ExportError } from '../../core/errors.ts';
-import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { shorten, toPrintable } from '../../core/sanitize.ts';
 import { containsKey, containsPart, presentable, redacted } from '../redaction/redact.ts';
 
 /** Who responds. */
@@ -39,7 +39,7 @@ export function failure(
   { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {},
 ): ExportError {
   const shown = containsKey(message, keys, minSafeguardLength) ? redacted : toPrintable(message);
-  return new ExportError(name, truncate(shown, maxMessageLength), {
+  return new ExportError(name, shorten(shown, maxMessageLength), {
     cause: cause === undefined ? undefined : presentableCause(cause, keys),
     retryAfterSeconds,
   });

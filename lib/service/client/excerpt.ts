@@ -2,7 +2,7 @@
 
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/ports.ts';
-import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { shorten, toPrintable } from '../../core/sanitize.ts';
 import { containsPart, redacted } from '../redaction/redact.ts';
 import type { ErrorContext } from './errors.ts';
 import { gunzip, isInGzip } from './gzip.ts';
@@ -29,7 +29,7 @@ export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet
     return code === '' || containsPart(code, keys) ? redacted : `${code} ${redacted}`;
   }
   const shown = isWhole ? text : text.slice(0, -maxUnrecognizedLength);
-  return truncate(toPrintable(shown).trim(), maxExcerptLength);
+  return shorten(toPrintable(shown).trim(), maxExcerptLength);
 }
 
 /**

@@ -16,7 +16,12 @@ import { readHttpDate, singleValue } from './response-headers.ts';
 export interface Requested {
   /** What the request proves its right with: for a token, the client secret. */
   readonly credentials: Api['auth']['kind'] | 'client secret' | 'private key' | 'refresh token';
-  readonly sentCursor: boolean;
+  /** What it sends of the page before: nothing for the first page, a cursor, the number of the page, or a whole URL. */
+  readonly cursor: 'none' | 'text' | 'number' | 'url';
+  /** The settings that say where a cursor is found and sent. */
+  readonly cursorSettings: string;
+  /** `ApiKeySource.place`. */
+  readonly secretPlace?: string | undefined;
   readonly method: string;
   /** Without its query. */
   readonly path: string;
@@ -50,25 +55,20 @@ export async function statusError(
 function explain(
   context: ErrorContext,
   { statusCode: status, headers }: Response,
-  { credentials, sentCursor, address, method, path, fields }: Requested,
+  requested: Requested,
   retryAfterSeconds: number | undefined,
 ): readonly [name: ErrorName, explanation: string] {
   const { base } = context.server;
+  const { credentials, address } = requested;
   if (isKeyRejected(status) || (status === 400 && address === 'auth.tokenUrl')) {
-    return ['ConfigurationError', rejectedCredentials[credentials]];
+    return ['ConfigurationError', rejectedCredentials(status, requested)];
   }
   if (status === 429 || (status === 503 && retryAfterSeconds !== undefined)) {
     const wait = retryAfterSeconds === undefined ? '' : `, retry after ${retryAfterSeconds} s`;
     return ['ServiceThrottledError', `too many requests${wait}`];
   }
   if (status === 408 || (status >= 500 && status < 600)) return ['ServiceUnavailableError', ''];
-  if (status >= 400 && status < 500) {
-    const url = `${base.origin}${path}`;
-    if (sentCursor) return ['CursorRejectedError', `${method} ${url} no longer accepts the cursor`];
-    if (status === 404) return ['RequestRejectedError', `${url} does not exist. Check ${address}`];
-    const advice = fields === undefined ? `Check ${address}` : `Check ${fields}: plan --request shows what is sent`;
-    return ['RequestRejectedError', `the request was rejected. ${advice}`];
-  }
+  if (status >= 400 && status < 500) return rejectedRequest(status, base.origin, requested);
   if (status >= 300 && status < 400 && status !== 304) {
     const target = typeof headers.location === 'string' ? URL.parse(headers.location, base.href) : null;
     // Only the origin: the rest of the URL may contain secrets.
@@ -86,11 +86,47 @@ const unrequested: Readonly<Record<number, string>> = {
   304: 'not modified, although the request has no condition',
 };
 
-const rejectedCredentials: Readonly<Record<Requested['credentials'], string>> = {
+function rejectedRequest(
+  status: number,
+  origin: string,
+  { cursor, cursorSettings, method, path, address, fields }: Requested,
+): readonly [name: ErrorName, explanation: string] {
+  const url = `${origin}${path}`;
+  const repeats = 'If every run fails here, check';
+  switch (cursor) {
+    case 'text': {
+      const problem = `${method} ${url} rejected the cursor, which may have expired`;
+      return ['CursorRejectedError', `${problem}. ${repeats} ${cursorSettings}`];
+    }
+    case 'number': {
+      const reason = 'Reports may have been deleted meanwhile, or the service limits how far pages are counted';
+      return ['CursorRejectedError', `${url} has no page of this number. ${reason}. ${repeats} next`];
+    }
+    case 'url': {
+      const problem = status === 404 ? 'does not exist' : 'was rejected';
+      return ['CursorRejectedError', `${url}, the address of the next page, ${problem}. ${repeats} next.at`];
+    }
+    case 'none': {
+      if (status === 404) return ['RequestRejectedError', `${url} does not exist. Check ${address}`];
+      const advice = fields === undefined ? `Check ${address}` : `Check ${fields}: plan --request shows what is sent`;
+      return ['RequestRejectedError', `the request was rejected. ${advice}`];
+    }
+  }
+}
+
+/** It does not say that anything was refreshed: a key from the environment never is. */
+function rejectedCredentials(status: number, { credentials, secretPlace }: Requested): string {
+  const text = rejected[credentials];
+  if (credentials !== 'header' && credentials !== 'basic' && credentials !== 'bearer') return text;
+  const reason = status === 403 ? 'it may be wrong, or not allowed to read reports' : 'it may be wrong or have expired';
+  return `${text}: ${reason}. Check ${secretPlace?.replace(/^The /, 'the ') ?? 'it'}`;
+}
+
+const rejected: Readonly<Record<Requested['credentials'], string>> = {
   none: 'it requires credentials. Describe them in api.auth',
-  header: 'the API key was rejected, even after a refresh. Check the API key',
-  basic: 'user and password were rejected, even after a refresh. Check them',
-  bearer: 'the token was rejected, even after a refresh. Check the token',
+  header: 'the API key was rejected',
+  basic: 'the pair of user and password was rejected',
+  bearer: 'the token was rejected',
   oauth2: 'the access token was rejected, and so was a new one. Check scope, and what the client may do',
   jwt: 'the access token was rejected, and so was a new one. Check scope and subject, and what the issuer may do',
   'client secret': 'it rejects the client. Check auth.clientId, auth.scope and the client secret',

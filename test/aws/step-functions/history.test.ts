@@ -81,7 +81,7 @@ describe('the last incident of an execution', () => {
           executionFailedEventDetails: { error: 'Odd\u001b[31mError', cause: `\u202e${'x'.repeat(5_000)}` },
         },
       ],
-      { kind: 'failed-run', at, error: 'Odd[31mError', message: 'x'.repeat(1_000) },
+      { kind: 'failed-run', at, error: 'Odd[31mError', message: `${'x'.repeat(999)}…` },
     ],
   ] satisfies [string, HistoryEvent[], object][])('is %s', async (_, events, expected) => {
     expect(await lastIncidentOf(events)).toEqual(expected);

@@ -22,7 +22,10 @@ it('lists bounded runs by their bounds, and never among the others', async () =>
   }
   const list = async (...options: string[]) =>
     (await runInProcess(['runs', '--out', out, ...options], env)).stdout.trimEnd().split('\n');
-  expect(await list()).toHaveLength(2);
+  expect(await list()).toEqual([
+    expect.stringMatching(/^ *SEQUENCE +RUN +COMPLETED +PAGES +REPORTS/),
+    expect.stringMatching(/^1\d{9} +2\d{7}T\S+ +2\d{3}-\d\d-\d\dT[\d:]{8}Z +1 +5/),
+  ]);
   expect(await list('--bounded')).toEqual([
     expect.stringMatching(/^RUN +SINCE +UNTIL +PAGES$/),
     expect.stringMatching(/^2\d{7}T\S+ +2026-01-01T00:00:00Z +2026-02-01T00:00:00Z +1$/),

@@ -122,23 +122,26 @@ describe('the progress of a run', () => {
     ]);
   });
 
-  it.each([false, true])('shows only warnings if it is quiet, on a terminal or not (%s)', (isTTY) => {
-    const display = aDisplay(isTTY, { quiet: true });
-    display.notify('Using a simulated service');
-    display.emit(started);
-    display.emit({ ...started, event: 'run-resumed' });
-    display.emit(page(1));
-    expect(display.output()).toBe('');
-    display.emit({ event: 'service-asked-to-wait', export: 'daily', run, page: 2, seconds: 60, inside: false });
-    display.emit({ event: 'pages-without-reports', export: 'daily', run, page: 120, emptyPages: 100 });
-    display.onRetry({ state: 'ExportPage', error: 'E', message: 'm', attempt: 1, maxAttempts: 20, delaySeconds: 8 });
-    display.end();
-    expect(display.lines()).toEqual([
-      'Waiting 60 s before page 2 (Retry-After)',
-      '100 consecutive pages without reports, up to page 120',
-      'Retrying in 8 s (attempt 2 of 21): E: m',
-    ]);
-  });
+  it.each([false, true])(
+    'shows only warnings, with the name of the export, if it is quiet, on a terminal or not (%s)',
+    (isTTY) => {
+      const display = aDisplay(isTTY, { quiet: true });
+      display.notify('Using a simulated service');
+      display.emit(started);
+      display.emit({ ...started, event: 'run-resumed' });
+      display.emit(page(1));
+      expect(display.output()).toBe('');
+      display.emit({ event: 'service-asked-to-wait', export: 'daily', run, page: 2, seconds: 60, inside: false });
+      display.emit({ event: 'pages-without-reports', export: 'daily', run, page: 120, emptyPages: 100 });
+      display.onRetry({ state: 'ExportPage', error: 'E', message: 'm', attempt: 1, maxAttempts: 20, delaySeconds: 8 });
+      display.end();
+      expect(display.lines()).toEqual([
+        'daily: Waiting 60 s before page 2 (Retry-After)',
+        'daily: 100 consecutive pages without reports, up to page 120',
+        'daily: Retrying in 8 s (attempt 2 of 21): E: m',
+      ]);
+    },
+  );
 
   it('rewrites one line on a terminal, cut to its width, and clears it for other lines', () => {
     const display = aDisplay(true);

@@ -109,8 +109,8 @@ describe('the status of exports on a terminal', () => {
       '',
       'EXPORT           STATE        COMPLETED  REPORTS    BYTES  PAGES  SCHEDULE                         NOTE',
       'g-unreadable     unreadable                                                                        PageConflictError: The state was edited',
-      'f-failed         failed       13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin  ServiceUnavailableError: Report service responded with 503 f…',
-      'i-failed         failed       13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin  ServiceUnavailableError: Report service responded with 503 f…',
+      'f-failed         failed       13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin  ServiceUnavailableError: Report service responded with 503 …',
+      'i-failed         failed       13 h ago    12,031   8.4 MB  1,204  cron(0 2 * * ? *) Europe/Berlin  ServiceUnavailableError: Report service responded with 503 …',
       'e-interrupted    interrupted  13 h ago         –   8.4 MB      7  cron(0 2 * * ? *) Europe/Berlin  no execution is working on it: 7 pages, started 14 h ago',
       'd-stale          stale        13 h ago    12,031   8.4 MB  1,204  rate(1 day) (disabled)           not completed for 26 h',
       'j-running-stale  stale        13 h ago    12,031   8.4 MB      1  cron(0 2 * * ? *) Europe/Berlin  not completed for 26 h; running: 1 page, started 14 h ago',
@@ -177,6 +177,12 @@ it('notes bounded runs that are unfinished, besides the state of the export', ()
   expect(noteOf({ bounded: { ...manyCompleted, unfinished } })).toBe('2 bounded runs failed; 1 bounded run running');
   expect(noteOf({ bounded: { ...manyCompleted, unfinished: [] } })).toBe('');
   expect(needsAttention(aStatus({ bounded: { ...manyCompleted, unfinished } }))).toBe(false);
+});
+
+it('counts a bounded run as a run before the first regular one', () => {
+  const backfilled = { ...never('orders'), bounded: { ...manyCompleted, unfinished: [] } } as ExportView;
+  expect(summarizeStatuses([backfilled])).toBe('1 export: 1 completed');
+  expect(rowsFor([backfilled])[1]).toMatch(/^orders +completed +60 min ago \(bounded\) /);
 });
 
 it('notes how many slices of a run are done', () => {

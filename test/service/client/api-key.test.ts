@@ -50,9 +50,10 @@ describe('a rejected API key', () => {
 
   it('is not sent again if it has not changed', async () => {
     await using server = await startRawServer(rejection(401, 'who are you?'));
-    await using client = clientFor(server, { apiKey: fixedApiKey('the-only-key') });
+    await using client = clientFor(server, { apiKey: fixedApiKey('the-only-key', 'The environment variable KEY') });
     const error = await failureOf(fetchPage(client, pageRequest()));
-    expect(error).toMatchObject(anError('ConfigurationError', 'Response: who are you?'));
+    const advice = 'it may be wrong or have expired. Check the environment variable KEY. Response: who are you?';
+    expect(error).toMatchObject(anError('ConfigurationError', `: the API key was rejected: ${advice}`));
     expect(server.requests).toHaveLength(1);
   });
 

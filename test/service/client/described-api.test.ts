@@ -808,6 +808,10 @@ describe('counted pages', () => {
 });
 
 describe('a rejected cursor', () => {
+  const counted = {
+    request: { path: '/logs', query: { since: '{since}', until: '{until}' } },
+    next: { from: 'count', to: { query: 'page' }, total: '/total' },
+  };
   const expired: Parts = { body: '{"error":{"code":"expired"}}' };
   const oaiExpired = oaiError('\n badResumptionToken');
 
@@ -821,6 +825,44 @@ describe('a rejected cursor', () => {
       name: 'CursorRejectedError',
       message: expect.stringContaining('no longer accepts the cursor'),
     });
+  });
+
+  it.each<[string, object, number, RequestParts, string]>([
+    [
+      'in a parameter',
+      {},
+      410,
+      sent('t'),
+      'GET URL/logs rejected the cursor, which may have expired. If every run fails here, check next.at and next.to',
+    ],
+    [
+      'that is the number of a page',
+      counted,
+      404,
+      { ...sent('2 (1 of 9 by 1)'), until: '2026-11-20T00:00:00Z' },
+      'URL/logs has no page of this number. Reports may have been deleted meanwhile, or the service limits how far pages are counted. If every run fails here, check next',
+    ],
+    [
+      'that is a URL',
+      { next: { from: 'body', at: '/next', to: 'url' } },
+      404,
+      sent('/gone?page=2'),
+      'URL/gone, the address of the next page, does not exist. If every run fails here, check next.at',
+    ],
+    [
+      'that is a link',
+      byLink,
+      410,
+      sent('/gone'),
+      'URL/gone, the address of the next page, was rejected. If every run fails here, check next.at',
+    ],
+  ])('is described as what the settings send: %s', async (_, parts, status, request, expected) => {
+    const { message, url } = (await failureOf(fetchFrom(parts, { status, body: '' }, request))) as unknown as Error & {
+      url: string;
+    };
+    expect(message.replaceAll(url, 'URL')).toBe(
+      `Report service responded with ${status} for page 2 of run R: ${expected}`,
+    );
   });
 
   it.each<[string, object, Parts, RequestParts?]>([

@@ -75,7 +75,7 @@ describe('a gzip bomb', () => {
       headers: { 'content-encoding': 'gzip', 'content-type': 'text/plain' },
       body: gzipSync(Buffer.alloc(64 * mebibyte, 'x')),
     });
-    expect((await failureFrom(response)).message).toMatch(/Response: x{200}$/);
+    expect((await failureFrom(response)).message).toMatch(/Response: x{199}…$/);
   });
 });
 

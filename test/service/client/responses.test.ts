@@ -311,7 +311,8 @@ describe('a status', () => {
     expect(second).toMatchObject(anError(further, 'page 2 of run R'));
   });
 
-  const gone = 'POST /reports/v1/report/export no longer accepts the cursor';
+  const gone =
+    'POST /reports/v1/report/export rejected the cursor, which may have expired. If every run fails here, check cursorIn';
   it.each([
     [304, 'not modified, although the request has no condition', null],
     [404, '/reports/v1/report/export does not exist. Check baseUrl', null],
@@ -385,7 +386,7 @@ describe('an error message', () => {
   });
 
   it.each<[string, Record<string, string>, string, RegExp]>([
-    ['at most 200 characters', { 'content-type': 'text/html' }, 'x'.repeat(100_000), /[^x]x{200}$/],
+    ['at most 200 characters', { 'content-type': 'text/html' }, 'x'.repeat(100_000), /[^x]x{199}…$/],
     ['no image', { 'content-type': 'image/png' }, 'gibberish', /page 1 of run R$/],
     ['nothing undecodable', { 'content-type': 'text/plain', 'content-encoding': 'gzip' }, 'x', /page 1 of run R$/],
   ])('quotes %s of the response', async (_, headers, body, message) => {
