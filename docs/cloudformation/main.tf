@@ -27,7 +27,7 @@ variable "files" {
 
 locals {
   # The name of an asset has a hash of its content, so an object never changes. The name of the template gets one here.
-  assets   = setsubtract(fileset(var.files, "**"), ["template.json", "tags.json"])
+  assets   = setsubtract(fileset(var.files, "**"), ["template.json", "tags.json", "stack.txt"])
   template = "${var.files}/template.json"
 }
 
@@ -57,10 +57,17 @@ resource "aws_s3_object" "template" {
 
 resource "aws_cloudformation_stack" "report_exporter" {
   name         = var.stack
-  template_url = "https://s3.${data.aws_region.current.name}.amazonaws.com/${var.bucket}/${aws_s3_object.template.key}"
+  template_url = "https://s3.${data.aws_region.current.id}.amazonaws.com/${var.bucket}/${aws_s3_object.template.key}"
   capabilities = ["CAPABILITY_IAM"]
   tags         = { for tag in jsondecode(file("${var.files}/tags.json")) : regex("^[^=]*", tag) => regex("=(.*)$", tag)[0] }
   depends_on   = [aws_s3_object.asset]
+
+  lifecycle {
+    precondition {
+      condition     = var.stack == trimspace(file("${var.files}/stack.txt"))
+      error_message = "The template was synthesized for another stack. Set stackName in the settings, and synthesize again."
+    }
+  }
 }
 
 output "stack" {

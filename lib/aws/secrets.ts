@@ -142,6 +142,7 @@ async function readSecret(client: SecretsManagerClient, secretId: string, remedy
     if (!(cause instanceof Error)) throw cause;
     if (isNetworkError(cause)) throw unreachable(cause);
     if (!permanentErrors.has(cause.name)) throw cause;
+    assertNotDeleted(cause, secretId);
     throw new ExportError(
       'ConfigurationError',
       cause.name === 'ResourceNotFoundException'
@@ -167,6 +168,7 @@ export async function storeSecret(
     await client.send(new PutSecretValueCommand({ SecretId: secretId, SecretString: value, VersionStages: stages }));
   } catch (cause) {
     const { name } = cause as Error;
+    assertNotDeleted(cause as Error, secretId);
     if (!permanentErrors.has(name)) {
       throw new ExportError('ServiceUnavailableError', `The secret ${secretId} could not be written (${name})`);
     }
@@ -176,6 +178,16 @@ export async function storeSecret(
     // A denial is retried: permissions take a moment to become effective.
     throw new ExportError('ConfigurationError', message, { cause: isAccessDenied(cause) ? cause : undefined });
   }
+}
+
+/** For some weeks, a deleted secret can be restored. */
+function assertNotDeleted({ name, message }: Error, secretId: string): void {
+  if (name !== 'InvalidRequestException' || !/(marked|scheduled) for deletion/.test(message)) return;
+  const restore = `aws secretsmanager restore-secret --secret-id ${secretId}`;
+  throw new ExportError(
+    'ConfigurationError',
+    `The secret ${secretId} is marked for deletion. Restore it, and start again: ${restore}`,
+  );
 }
 
 /** Errors that a person must fix. All others, such as throttling, pass through and are retried. */
@@ -190,6 +202,7 @@ const permanentErrors: ReadonlySet<string> = new Set([
 
 const networkCodes: ReadonlySet<string> = new Set([
   'ENOTFOUND',
+  'EAI_AGAIN',
   'ECONNREFUSED',
   'ECONNRESET',
   'EHOSTUNREACH',
@@ -202,7 +215,7 @@ const isNetworkError = (error: Error): boolean => error.name === 'TimeoutError' 
 function unreachable(cause: Error): Error {
   const message =
     `Secrets Manager cannot be reached (${cause.message}). In a VPC, the functions need a NAT gateway, or an endpoint for ` +
-    'secretsmanager (docs/network.md#what-the-functions-must-reach)';
+    'secretsmanager (docs/network.md#what-the-functions-must-reach), and with DNS servers of your own a security group that allows port 53';
   return Object.assign(new Error(message, { cause }), { name: cause.name });
 }
 

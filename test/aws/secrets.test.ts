@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { GetSecretValueCommand, PutSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
-import { createSecretApiKey, createSecretNetwork } from '../../lib/aws/secrets.ts';
+import { createSecretApiKey, createSecretNetwork, storeSecret } from '../../lib/aws/secrets.ts';
 import { searchForSecrets } from '../support/secret-search.ts';
 import { createAuthority } from '../support/service/certificates.ts';
 import { expectNoKey, failureOf, trickyApiKey } from '../support/service/service-client.ts';
@@ -96,6 +96,23 @@ describe('the API key in Secrets Manager', () => {
       });
     },
   );
+
+  it('is reported with the command that restores it if the secret is marked for deletion', async () => {
+    const { key, secrets } = aSecret();
+    const text = "You can't perform this operation on the secret because it was marked for deletion.";
+    const deleted = Object.assign(new Error(text), { name: 'InvalidRequestException' });
+    secrets.on(GetSecretValueCommand).rejects(deleted);
+    const error = {
+      name: 'ConfigurationError',
+      message:
+        'The secret reports/api-key is marked for deletion. Restore it, and start again: aws secretsmanager restore-secret ' +
+        '--secret-id reports/api-key',
+    };
+    expect(await failureOf(key.get())).toMatchObject(error);
+    const client = new SecretsManagerClient({ region: 'us-east-1' });
+    mockClient(client).on(PutSecretValueCommand).rejects(deleted);
+    expect(await failureOf(storeSecret(client, 'reports/api-key', 'x'))).toMatchObject(error);
+  });
 
   it('is reported with the command that stores it if the secret has no value yet', async () => {
     const { key, secrets } = aSecret();
