@@ -6,7 +6,9 @@
  */
 
 import { ExportError } from './errors.ts';
-import type { Bounds, ExportDefinition, Instant, RequestDates, Run } from './model.ts';
+import { selectionOf, selectsSame } from './filter.ts';
+import type { Bounds, ExportDefinition, ExportRequest, ExportState, Instant, RequestDates, Run } from './model.ts';
+import type { PageLog } from './ports.ts';
 import { durationSchema, epochMsOf, instantOf, instantSchema } from './timestamps.ts';
 
 /**
@@ -129,6 +131,42 @@ export function findDateProblem({ unitMs }: RequestDates, value: Instant | numbe
   const units = unitMs === 86_400_000 ? 'whole days (UTC)' : 'whole seconds';
   return `must be in ${units}: requests have no finer dates, so slices or runs would overlap`;
 }
+
+/** The run that has exported the bounds of this state, of the same service with the same filter; undefined if none has. */
+export const exportedBy = (state: ExportState | undefined, request: ExportRequest): ExportState['lastCompleted'] =>
+  state?.active === undefined && state?.lastCompleted && selectsSame(state.lastCompleted.selection, request)
+    ? state.lastCompleted
+    : undefined;
+
+/**
+ * Reports must not be in two runs. A run that was abandoned has exported nothing, and one of another service or filter has other reports.
+ * `own` are the names of states that may overlap.
+ * @throws ConfigurationError if a bounded run of the export overlaps `bounds`
+ */
+export async function assertNoOverlap(
+  log: Pick<PageLog, 'boundedStates'>,
+  { name, request }: Pick<ExportDefinition, 'name' | 'request'>,
+  bounds: Bounds,
+  own: ReadonlySet<string>,
+): Promise<void> {
+  for await (const state of log.boundedStates(name)) {
+    const other = parseBoundedStateName(state.export)?.bounds;
+    if (other === undefined || own.has(state.export) || !overlaps(bounds, other)) continue;
+    const { active } = state;
+    const isUnfinished = active !== undefined && selectsSame(selectionOf(active.request), request);
+    const run = isUnfinished ? active.run : exportedBy({ ...state, active: undefined }, request)?.result.run;
+    if (run === undefined) continue;
+    throw new ExportError(
+      'ConfigurationError',
+      `The bounds overlap the bounded ${isUnfinished ? 'unfinished ' : ''}run ${run} of export ${name}, from ${other.since} to ` +
+        `${other.until}, so reports would be in two runs. Choose bounds beside it, or start with --again to export them again`,
+    );
+  }
+}
+
+/** Half-open intervals that touch do not overlap. */
+const overlaps = (one: Bounds, other: Bounds): boolean =>
+  epochMsOf(one.since) < epochMsOf(other.until) && epochMsOf(other.since) < epochMsOf(one.until);
 
 const invalid = (problems: readonly string[]): ExportError =>
   new ExportError('ConfigurationError', problems.join('; '));

@@ -1,6 +1,7 @@
-/** How the bounds of a run become part of its filter (docs/service-contract.md, section 2.1). */
+/** Which reports a request selects, and how the bounds of a run become part of its filter (docs/service-contract.md, section 2.1). */
 
-import type { ExportRequest, Instant, JsonObject, JsonValue } from './model.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { ExportRequest, Instant, JsonObject, JsonValue, Selection } from './model.ts';
 import { epochMsOf, instantOf } from './timestamps.ts';
 
 /** The filter of the requests of a run, as its manifest says. Of an API that the settings describe, bounds are not part of the filter. */
@@ -22,6 +23,17 @@ export const filterBefore = (filter: JsonObject, filterUntil: string, until: Jso
 function withDate(filter: JsonObject, condition: JsonObject): JsonObject {
   const { date } = filter;
   return { ...filter, date: { ...(isObject(date) ? date : {}), ...condition } };
+}
+
+export const selectionOf = ({ source, filter, api }: ExportRequest): Selection => ({
+  source,
+  filter,
+  requestSha256: api.requestSha256,
+});
+
+/** Whether `request` selects the same reports: another service, tenant or filter may have others, never exported. */
+export function selectsSame({ source, filter, requestSha256 }: Selection, request: ExportRequest): boolean {
+  return isDeepStrictEqual({ source, filter, requestSha256 }, selectionOf(request));
 }
 
 const isObject = (value: JsonValue | undefined): value is JsonObject =>

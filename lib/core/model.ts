@@ -305,13 +305,17 @@ export const periodOf = ({ since, until, bounded }: Run): Pick<Run, 'since' | 'u
   bounded,
 });
 
-const watermarkSchema = z.object({
-  instant,
+const selectionSchema = z.object({
   source: text,
   filter,
   /** That of the request's `api`. */
   requestSha256: sha256,
 });
+
+/** Which reports a request selects, besides its bounds. */
+export type Selection = Stored<typeof selectionSchema>;
+
+const watermarkSchema = z.object({ instant, ...selectionSchema.shape });
 
 /** The lower bound of the next run. It applies only to the service, its settings and the filter it was measured with. */
 export type Watermark = Stored<typeof watermarkSchema>;
@@ -395,6 +399,8 @@ export const stateSchema = z.object({
       execution: text,
       completedAt: instant,
       result: resultSchema,
+      /** That of the run: bounds count as exported for the same selection only. */
+      selection: selectionSchema,
       /** When the newest run with reports was completed; until there is one, when the first run began. */
       lastReportsAt: z.optional(instant),
       /** `lastScheduledTime` when it was completed. It counts again if the next run is abandoned. */
@@ -403,6 +409,8 @@ export const stateSchema = z.object({
   ),
   /** The newest executions that have begun or resumed a run, newest first, without those that continue another one. None begins another run. */
   recentExecutions: z.optional(z.readonly(z.array(text))),
+  /** In the state of an export: the bounded run that began last, or is about to (`steps/export-state.ts`). */
+  beginning: z.optional(z.object({ stateName: text, execution: text })),
   /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
   lastAbandoned: z.optional(z.object({ ...totals, run: common.run, since: instant, failure: failureSchema })),
 });

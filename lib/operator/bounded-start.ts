@@ -1,10 +1,10 @@
 /** Decides, before a start, whether its bounds may be exported: exported twice, reports would be in two runs. */
 
-import { assertBoundable, boundedStateName, parseBoundedStateName, partsOf } from '../core/bounded-runs.ts';
+import { assertBoundable, assertNoOverlap, boundedStateName, exportedBy, partsOf } from '../core/bounded-runs.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { Bounds, ExportDefinition, ExportState } from '../core/model.ts';
 import type { PageLog } from '../core/ports.ts';
-import { durationSchema, epochMsOf } from '../core/timestamps.ts';
+import { durationSchema } from '../core/timestamps.ts';
 import type { ExportTarget, StartRequest } from '../target/target.ts';
 
 export interface BoundableExport extends Pick<ExportTarget, 'definition'> {
@@ -24,37 +24,19 @@ export async function findDone(
   const { since, until, each, again = false } = request;
   if (since === undefined || until === undefined || again) return undefined;
   const { name } = definition;
-  const left = new Set(parts.map((part) => boundedStateName(name, part)));
-  const own = new Set(left);
+  const names = new Set(parts.map((part) => boundedStateName(name, part)));
+  await assertNoOverlap(log, definition, { since, until }, names);
   let newest: ExportState['lastCompleted'];
   for await (const state of log.boundedStates(name)) {
-    const { export: stateName, active, lastCompleted } = state;
-    const bounds = parseBoundedStateName(stateName)?.bounds;
-    if (own.has(stateName)) {
-      if (lastCompleted === undefined || active !== undefined) continue;
-      left.delete(stateName);
-      newest = lastCompleted;
-    } else if (bounds !== undefined && overlaps(bounds, { since, until })) {
-      const run = active?.run ?? lastCompleted?.result.run;
-      // An abandoned run has exported nothing.
-      if (run !== undefined) throw overlapError(name, `${active === undefined ? '' : 'unfinished '}run ${run}`, bounds);
-    }
+    const completed = names.has(state.export) ? exportedBy(state, definition.request) : undefined;
+    if (completed === undefined) continue;
+    names.delete(state.export);
+    newest = completed;
   }
-  if (left.size > 0) return undefined;
+  if (names.size > 0) return undefined;
   const runs = each === undefined ? `run ${newest?.result.run} has` : `${parts.length} runs have`;
   return `${runs} exported ${name} from ${since} to ${until}. To export it again: --again`;
 }
-
-/** Half-open intervals that touch do not overlap. */
-const overlaps = (one: Bounds, other: Bounds): boolean =>
-  epochMsOf(one.since) < epochMsOf(other.until) && epochMsOf(other.since) < epochMsOf(one.until);
-
-const overlapError = (name: string, run: string, { since, until }: Bounds): ExportError =>
-  new ExportError(
-    'ConfigurationError',
-    `--since, --until: overlap the bounded ${run} of export ${name}, from ${since} to ${until}, so reports would be in two runs. ` +
-      'Choose bounds beside it, or add --again to export them again',
-  );
 
 /**
  * The bounded runs that the start would begin, one after the other.

@@ -62,8 +62,8 @@ describe('a bounded start', () => {
     await expect(find([state], overlapping)).rejects.toMatchObject({
       name: 'ConfigurationError',
       message:
-        `--since, --until: overlap the bounded ${what} ${run} of export nightly, from 2026-01-01T00:00:00Z to ` +
-        '2026-02-01T00:00:00Z, so reports would be in two runs. Choose bounds beside it, or add --again to export them again',
+        `The bounds overlap the bounded ${what} ${run} of export nightly, from 2026-01-01T00:00:00Z to ` +
+        '2026-02-01T00:00:00Z, so reports would be in two runs. Choose bounds beside it, or start with --again to export them again',
     });
     expect(await find([state], { ...overlapping, again: true })).toBeUndefined();
   });

@@ -193,7 +193,8 @@ export function aCompletion(
   overrides: Partial<RunResult> = {},
 ): NonNullable<ExportState['lastCompleted']> {
   const completedAt = at('2026-11-20T02:10:00Z');
-  return { execution, completedAt, lastReportsAt: completedAt, result: aRunResult(overrides) };
+  const { instant: _, ...selection } = aWatermark();
+  return { execution, completedAt, lastReportsAt: completedAt, result: aRunResult(overrides), selection };
 }
 
 /** A run that failed and can never complete. */

@@ -5,13 +5,15 @@
  * that execution has ended, the start takes the run over and resumes it after its last logged page. An execution begins one
  * run at most.
  *
- * A start with two bounds begins a bounded run, which has a state of its own (`../bounded-runs.ts`).
+ * A start with two bounds begins a bounded run, which has a state of its own (`../bounded-runs.ts`). No other bounded run overlaps it.
  */
 
-import { assertBoundable, boundedDefinition, partsOf } from '../bounded-runs.ts';
+import { assertBoundable, assertNoOverlap, boundedDefinition, exportedBy, partsOf } from '../bounded-runs.ts';
 import { ExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
+import { selectionOf, selectsSame } from '../filter.ts';
 import {
+  type Bounds,
   type ExportDefinition,
   type ExportState,
   type LoopState,
@@ -25,10 +27,10 @@ import {
 import type { StepDependencies } from '../ports.ts';
 import { chooseSlices } from '../slices.ts';
 import { epochMsOf } from '../timestamps.ts';
-import { contradictionOf, identifyRun, type StateChange, updateState } from './export-state.ts';
+import { announceBeginning, contradictionOf, identifyRun, type StateChange, updateState } from './export-state.ts';
 import { isDone, loopOf, progressOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
-import { appliesTo, chooseBounds, type ChosenBounds } from './watermark.ts';
+import { chooseBounds, type ChosenBounds } from './watermark.ts';
 
 type DecideDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime'>;
 export type BeginRunDependencies = DecideDependencies & Pick<StepDependencies, 'emit'>;
@@ -57,9 +59,15 @@ export async function beginRun(
   const input = parseStartInput(command.input);
   const definition = await definitionFor(deps, input, command.execution);
   const { stateName } = definition;
-  const decision = await updateState(log, stateName, (state) =>
-    decide({ ...deps, definition }, state, input, command.execution),
-  );
+  const decision = await updateState(log, stateName, async (state) => {
+    const decided = await decide({ ...deps, definition }, state, input, command.execution);
+    const bounds = decided.result.act === 'start' ? boundsToCheck(definition, state, input) : undefined;
+    if (bounds !== undefined) {
+      await announceBeginning(deps, stateName, command.execution);
+      await assertNoOverlap(log, definition, bounds, new Set([stateName]));
+    }
+    return decided;
+  });
   if (decision.act === 'skip') {
     const { reason, done } = decision;
     emit({ event: 'run-skipped', export: definition.name, reason });
@@ -79,6 +87,16 @@ export async function beginRun(
   return { next: progress.isComplete ? 'finish' : 'export', ...loop };
 }
 
+/** The bounds of a new run that must not overlap others. One that replaces a run with the same reports overlaps none that it did not. */
+function boundsToCheck(
+  { bounds, request }: ExportDefinition,
+  { active }: ExportState,
+  { again }: StartInput,
+): Bounds | undefined {
+  const isReplacement = active !== undefined && selectsSame(selectionOf(active.request), request);
+  return again === true || isReplacement ? undefined : bounds;
+}
+
 /**
  * What the start exports: the export, or a bounded run of it. Of a series, the first run that is left.
  * @throws ConfigurationError if the bounds do not fit
@@ -93,9 +111,9 @@ export async function definitionFor(
   const parts = boundedParts(definition, input);
   for (const bounded of parts) {
     const state = await log.exportState(bounded.stateName);
-    const isLeft = state?.lastCompleted === undefined || state.active !== undefined || input.again === true;
+    const isLeft = exportedBy(state, definition.request) === undefined || input.again === true;
     // The execution has completed this one, so it begins no other.
-    if (isLeft || hasHadRun(state, execution)) return bounded;
+    if (isLeft || (state !== undefined && hasHadRun(state, execution))) return bounded;
   }
   return parts.at(-1) ?? definition;
 }
@@ -151,8 +169,9 @@ export async function decide(
     if (input.scheduledTime !== undefined && hasBegun(input.scheduledTime, state.lastScheduledTime)) {
       return skip(`a run for the scheduled time ${input.scheduledTime}, or a later one, has already begun`);
     }
-    if (deps.definition.bounds !== undefined && state.lastCompleted !== undefined && input.again !== true) {
-      return skip(`run ${state.lastCompleted.result.run} has exported these bounds`, true);
+    const exported = deps.definition.bounds && exportedBy(state, deps.definition.request);
+    if (exported !== undefined && input.again !== true) {
+      return skip(`run ${exported.result.run} has exported these bounds`, true);
     }
     return start(deps, state, input, execution);
   }
@@ -285,7 +304,7 @@ function boundsOfReplaced(
   definition: ExportDefinition,
   input: StartInput,
 ): ChosenBounds | undefined {
-  const isOfSameSelection = appliesTo({ ...request, requestSha256: request.api.requestSha256 }, definition.request);
+  const isOfSameSelection = selectsSame(selectionOf(request), definition.request);
   if (input.since !== undefined || !isOfSameSelection) return undefined;
   return { since, until, reason: `that of run ${run}, which has no page and is replaced` };
 }

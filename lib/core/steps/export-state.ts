@@ -50,6 +50,37 @@ export async function updateState<Result>(
   );
 }
 
+/**
+ * Announces in the state of the export that `execution` is about to begin the bounded run whose state is `stateName`, and prevents the
+ * one that was announced before from beginning unless it has. Whoever reads the states of bounded runs afterwards, and then begins this
+ * run, overlaps none: a run that began before is found, and any other has to announce itself again, and finds this one.
+ *
+ * Call it between reading and replacing the state of the bounded run. A change of that state prevents its replacement.
+ * @throws ServiceUnavailableError, which is retried, while the execution that was announced before is running and has begun nothing
+ */
+export async function announceBeginning(
+  { definition, log, executions }: Pick<StepDependencies, 'definition' | 'log' | 'executions'>,
+  stateName: string,
+  execution: string,
+): Promise<void> {
+  await updateState(log, definition.name, async (state) => {
+    const before = state.beginning;
+    if (before !== undefined && before.stateName !== stateName) {
+      const other = await log.exportState(before.stateName);
+      const hasBegun = other?.recentExecutions?.includes(before.execution) === true;
+      if (!hasBegun && (await executions.status(before.execution)) === 'running') {
+        throw new ExportError(
+          'ServiceUnavailableError',
+          `Execution ${before.execution} is about to begin another bounded run of export ${definition.name}. The attempt is retried`,
+        );
+      }
+      if (!hasBegun)
+        await updateState(log, before.stateName, (unchanged) => ({ change: unchanged, result: undefined }));
+    }
+    return { change: { ...state, beginning: { stateName, execution } }, result: undefined };
+  });
+}
+
 /** The state without its run, which will never complete. Nothing was exported for its scheduled times: each may begin another run. */
 export function withoutRun(state: ExportState): ExportState {
   const { active: _, ...idle } = state;

@@ -11,6 +11,7 @@ import { withRootOf } from '../document-root.ts';
 import { concurrentReads, mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expected-reports.ts';
+import { selectionOf } from '../filter.ts';
 import { type ExportState, periodOf, refOf, type Run, type RunId, type RunResult } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
 import { sliceOf } from '../slices.ts';
@@ -105,11 +106,12 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   return updateOwnedRun(deps, command, (_run, state) => {
     const { active: _, ...idle } = state;
     const { watermark: instant, at: completedAt } = completion;
-    const { source, filter, api } = run.request;
-    const watermark = instant && { instant, source, filter, requestSha256: api.requestSha256 };
+    const selection = selectionOf(run.request);
+    const watermark = instant && { instant, ...selection };
     const lastReportsAt = result.reports === 0 ? (state.lastCompleted?.lastReportsAt ?? run.startedAt) : completedAt;
     const { lastScheduledTime: scheduledTime } = state;
-    const lastCompleted = { execution: command.execution, completedAt, result, lastReportsAt, scheduledTime };
+    const { execution } = command;
+    const lastCompleted = { execution, completedAt, result, selection, lastReportsAt, scheduledTime };
     return { change: { ...idle, watermark, lastCompleted }, result: lastCompleted };
   });
 }

@@ -1,7 +1,7 @@
 /** Where a run starts (`since`), and how far completed runs have moved the watermark (docs/architecture.md, "Watermark"). */
 
-import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
+import { selectsSame } from '../filter.ts';
 import type { ExportDefinition, ExportRequest, ExportState, Instant, PageEntry, Run, Watermark } from '../model.ts';
 import { truncate } from '../sanitize.ts';
 import { minSliceMs } from '../slices.ts';
@@ -68,7 +68,8 @@ function sinceLookback(
   const isScheduled = !Number.isNaN(scheduledMs);
   const windowStart = Math.max(0, (isScheduled ? scheduledMs : now) - lookbackMs);
   // A start that was skipped, or that resumed an older run, leaves a gap that the window does not cover.
-  const covered = watermark !== undefined && appliesTo(watermark, request) ? epochMsOf(watermark.instant) : windowStart;
+  const covered =
+    watermark !== undefined && selectsSame(watermark, request) ? epochMsOf(watermark.instant) : windowStart;
   if (covered < windowStart) {
     return { since: instantOf(covered), reason: 'the watermark, which is earlier than the lookback window' };
   }
@@ -88,7 +89,7 @@ function sinceWatermark(
       ? { since: epochStart, reason: 'no run has completed and since.initial is not set: every report' }
       : { since: initial, reason: 'no run has completed: since.initial' };
   }
-  if (!appliesTo(watermark, request)) throw watermarkMismatch(name, watermark, request);
+  if (!selectsSame(watermark, request)) throw watermarkMismatch(name, watermark, request);
   const since = instantOf(Math.max(0, epochMsOf(watermark.instant) - overlapMs));
   return overlapMs === 0
     ? { since, reason: 'the watermark' }
@@ -98,7 +99,7 @@ function sinceWatermark(
 function watermarkMismatch(exportName: string, watermark: Watermark, request: ExportRequest): ExportError {
   const describe = ({ source, filter }: Pick<Watermark, 'source' | 'filter'>) =>
     `${source} with filter ${summarize(filter)}`;
-  const mismatch = appliesTo({ ...watermark, requestSha256: request.api.requestSha256 }, request)
+  const mismatch = selectsSame({ ...watermark, requestSha256: request.api.requestSha256 }, request)
     ? 'other settings of the service (headers, vendor, api.request, api.dates or api.auth)'
     : `${describe(watermark)} and does not apply to ${describe(request)}`;
   return new ExportError(
@@ -130,7 +131,7 @@ export function watermarkAfter(
   const current = state.watermark;
   if (current === undefined)
     return firstWatermark(run, reached, policy.from === 'watermark' ? policy.initial : undefined);
-  if (!appliesTo(current, run.request)) return reached;
+  if (!selectsSame(current, run.request)) return reached;
   const overlapMs = policy.from === 'watermark' ? policy.overlapMs : 0;
   const leavesGap = epochMsOf(run.since) > Math.max(0, epochMsOf(current.instant) - overlapMs);
   return leavesGap ? current.instant : later(current.instant, reached);
@@ -159,13 +160,4 @@ function requestedAt({ startedAt, request, until, slices }: Run, { serviceTime, 
   const hasUntil = request.api.pagination !== undefined || until !== undefined || slices !== undefined;
   const byOurClock = hasUntil || serviceTime === null ? startedAt : (timing?.requestedAt ?? startedAt);
   return serviceTime !== null && epochMsOf(serviceTime) < epochMsOf(byOurClock) ? serviceTime : byOurClock;
-}
-
-/** Whether the watermark bounds what `request` selects: another service, tenant or filter may have older reports, never exported. */
-export function appliesTo(watermark: Omit<Watermark, 'instant'>, { source, filter, api }: ExportRequest): boolean {
-  return (
-    watermark.source === source &&
-    isDeepStrictEqual(watermark.filter, filter) &&
-    watermark.requestSha256 === api.requestSha256
-  );
 }

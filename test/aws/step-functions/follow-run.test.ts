@@ -12,7 +12,7 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { stateNameOfRun } from '../../../lib/core/bounded-runs.ts';
 import { asRunId, type ExportState, type Run } from '../../../lib/core/model.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
-import { aPageEntry, anExportDefinition, aRun, aRunResult, at } from '../../support/builders.ts';
+import { aCompletion, aPageEntry, anExportDefinition, aRun, aRunResult, at } from '../../support/builders.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 
 const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:vendor:${name}`;
@@ -72,7 +72,7 @@ function aFollowedRun(input: object = {}) {
     },
     /** As FinishRun does. */
     publish: (execution: string) => {
-      const lastCompleted = { execution, completedAt: at('2026-11-20T02:10:00Z'), result };
+      const lastCompleted = { ...aCompletion(execution), result };
       return change(() => ({ active: undefined, lastCompleted }));
     },
     /** As FailRun does for a run that can never complete. */

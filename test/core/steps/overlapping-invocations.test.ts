@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { boundedDefinition } from '../../../lib/core/bounded-runs.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportState, type RunId } from '../../../lib/core/model.ts';
-import type { Executions } from '../../../lib/core/ports.ts';
+import type { Executions, PageLog } from '../../../lib/core/ports.ts';
 import { abandonRun } from '../../../lib/operator/abandon-run.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
@@ -13,6 +13,7 @@ import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { aFetchedPage, at, collect } from '../../support/builders.ts';
 import { anExportBench, begin, type Bench, manifestsIn } from '../../support/export/export-bench.ts';
 import { cursorAt } from '../../support/export/scripted-service.ts';
+import { fc } from '../../support/property.ts';
 
 /** The run that BeginRun says that execution is to export. */
 const runOf = async (bench: Bench, execution: string, input: object = {}): Promise<RunId> =>
@@ -149,6 +150,61 @@ describe('ExportPage', () => {
     expect((await bench.state()).active?.run).toBe(run);
     const result = await finishRun(bench.deps, { run, execution: 'one' });
     expect(result).toMatchObject({ run, reports: 0, manifest: null });
+  });
+});
+
+describe('bounded runs that begin at the same time', () => {
+  const day = (date: number) => at(`2026-11-${String(date).padStart(2, '0')}T00:00:00Z`);
+  const starts = [
+    { since: day(1), until: day(4) },
+    { since: day(3), until: day(6) },
+    { since: day(3), until: day(4) },
+  ] as const;
+  const scheduled = ({ log }: Bench, wait: () => Promise<void>): PageLog => ({
+    ...log,
+    exportState: async (name) => await wait().then(() => log.exportState(name)),
+    replaceState: async (state) => await wait().then(() => log.replaceState(state)),
+    async *boundedStates(name) {
+      await wait();
+      yield* log.boundedStates(name);
+    },
+  });
+  const activeIn = async ({ log, deps }: Bench) =>
+    (await collect(log.boundedStates(deps.definition.name))).filter(({ active }) => active !== undefined);
+
+  const kills = fc.array(fc.option(fc.nat(12)), { minLength: 3, maxLength: 3 });
+
+  it('are one at most of those that overlap, although some are killed, and one once all others have ended', async () => {
+    const property = fc.asyncProperty(fc.scheduler(), kills, fc.boolean(), async (scheduler, killed, isKnown) => {
+      const bench = anExportBench();
+      const beginning = starts.map(async (input, index) => {
+        const execution = `execution-${index}`;
+        const killedAt = killed[index] ?? Number.POSITIVE_INFINITY;
+        let operations = 0;
+        const wait = async () => {
+          await scheduler.schedule(Promise.resolve());
+          if ((operations += 1) > killedAt) throw new Error('killed');
+        };
+        if (isKnown) bench.running.add(execution);
+        const deps = { ...bench.deps, log: scheduled(bench, wait) };
+        const retried = async (): Promise<unknown> =>
+          await beginRun(deps, { input, execution }).catch(async (error: Error) =>
+            error.name === 'ServiceUnavailableError' ? await retried() : undefined,
+          );
+        await retried();
+        if (killedAt !== Number.POSITIVE_INFINITY) bench.running.delete(execution);
+      });
+      await scheduler.waitFor(Promise.all(beginning));
+      const begun = await activeIn(bench);
+      const stateName = boundedDefinition(bench.deps.definition, starts[0]).stateName;
+      expect(begun.length).toBeLessThanOrEqual(1);
+      bench.running.clear();
+      const last = await beginRun(bench.deps, { input: starts[0], execution: 'last' }).catch(({ message }) => message);
+      const isOther = begun.length === 1 && begun[0]?.export !== stateName;
+      expect(String(last).includes('The bounds overlap')).toBe(isOther);
+      expect(await activeIn(bench)).toHaveLength(1);
+    });
+    await fc.assert(property);
   });
 });
 

@@ -564,7 +564,8 @@ describe('a bounded run', () => {
     const latest = bench.store.objects.get(`${bench.deps.definition.name}/latest.json`);
     const result = completed(await bench.start(bounds));
     expect(result).toMatchObject({ ...bounds, bounded: true, watermark: null });
-    expect(await bench.state()).toEqual(before);
+    const { version, beginning } = await bench.state();
+    expect(await bench.state()).toEqual({ ...before, version, beginning });
     expect(bench.store.objects.get(`${bench.deps.definition.name}/latest.json`)).toBe(latest);
     const folder = result.manifest?.replace('/manifest.json', '');
     expect(bench.store.objects.has(`${folder}/run.json`)).toBe(false);
@@ -591,10 +592,48 @@ describe('a bounded run', () => {
     expect(completed(await bench.start({ ...bounds, again: true })).run).not.toBe(run);
   });
 
+  it('is not done if another filter or service has exported its bounds, or some of them', async () => {
+    const bench = aBench();
+    const { run } = completed(await bench.start(bounds));
+    const { request } = bench.deps.definition;
+    for (const change of [{ filter: { type: 'invoice' } }, { source: 'https://other.example.com' }]) {
+      const other = bench.with({ definition: { request: { ...request, ...change } } });
+      const result = completed(await other.start(bounds));
+      expect(result.run).not.toBe(run);
+      expect(await other.start(bounds)).toMatchObject({ status: 'skipped', done: true });
+      const [half, rest] = [at('2026-11-01T00:06:00Z'), at('2026-11-01T00:13:00Z')];
+      expect(failed(await other.start({ since: half, until: rest })).message).toContain(`run ${result.run}`);
+    }
+    // The newest run of these bounds is of another service.
+    expect(completed(await bench.start({ since: at('2026-11-01T00:06:00Z'), until })).reports).toBe(6);
+  });
+
+  it.each([
+    ['run', () => undefined],
+    ['unfinished run', failing('RequestRejectedError', ({ cursor }) => cursor !== null)],
+  ])('is refused if it overlaps another bounded %s, unless it says again', async (what, script) => {
+    const bench = aBench({ script });
+    await bench.start(bounds);
+    const other = bench.with({ script: () => undefined });
+    other.running.add('local:execution-1');
+    const overlapping = { since: at('2026-11-01T00:11:00Z'), until: at('2026-11-01T00:20:00Z') };
+    expect(failed(await other.start(overlapping))).toMatchObject({
+      error: 'ConfigurationError',
+      run: null,
+      message: expect.stringContaining(`The bounds overlap the bounded ${what} `),
+    });
+    expect(completed(await other.start({ since: until, until: overlapping.until })).reports).toBe(0);
+    expect(completed(await other.start({ ...overlapping, again: true })).reports).toBe(1);
+    other.running.clear();
+    // The same bounds again resume the run, or find that they are done.
+    expect((await other.start(bounds)).status).toBe(what === 'run' ? 'skipped' : 'completed');
+  });
+
   it('has neither expect nor maxPages', async () => {
     const bench = aBench({ definition: { expect: { minReports: 1_000 } }, limits: { maxPages: 1 } });
     expect(completed(await bench.with({ definition: { expect: { minReports: 1_000 } } }).start(sliced)).pages).toBe(8);
-    expect(completed(await bench.start({ ...bounds, until: '2026-11-01T00:10:00Z' })).pages).toBe(5);
+    const shorter = { ...bounds, until: '2026-11-01T00:10:00Z', again: true };
+    expect(completed(await bench.start(shorter)).pages).toBe(5);
   });
 
   it.each([

@@ -9,10 +9,12 @@ import type { SimulatedS3 } from '../world/s3.ts';
 import { siteOf } from '../world/sdk-clients.ts';
 import type { World } from '../world/world.ts';
 import {
+  boundsOf,
   cutsOf,
   exportOf,
   isBounded,
   type ObservedExport,
+  overlaps,
   partitionOf,
   requestedBounds,
   type StateItem,
@@ -46,7 +48,16 @@ export function checkCompletion(
   if (state?.active !== undefined) violate(`run ${state.active.run} is not complete`);
   for (const each of items(partitionOf(name), 'bounded#')) {
     const { active: bounded } = recordOf<StateItem>(each);
-    if (bounded !== undefined) violate(`bounded run ${bounded.run} is not complete`);
+    // A run without a page is not replaced by one with another request whose bounds have been exported.
+    const isRefused = all.some(
+      ({ input, error, cause = '', startedAt }) =>
+        startedAt > faultsEndAt &&
+        error === 'ConfigurationError' &&
+        cause.includes('The bounds overlap the bounded ') &&
+        bounded !== undefined &&
+        overlaps(boundsOf(bounded), boundsOf(input as Parameters<typeof boundsOf>[0])),
+    );
+    if (bounded !== undefined && !isRefused) violate(`bounded run ${bounded.run} is not complete`);
   }
   const completedBy = executions.find(({ arn }) => arn === state?.lastCompleted?.execution);
   if (completedBy === undefined) {
@@ -60,7 +71,7 @@ export function checkCompletion(
       execution.status !== 'SUCCEEDED' &&
       !isReportOfDamage(execution, all, damagedKeys) &&
       !isReportOfOldCursor(execution, all) &&
-      !hasOtherSlices(execution),
+      !isRefusedBoundedRun(execution),
   );
   if (failed.length > 0) {
     violate(`${failed.map((execution) => `${execution.name} (${execution.error})`).join(', ')} failed without faults`);
@@ -113,11 +124,13 @@ export function checkCompletion(
 }
 
 /**
- * Whether a bounded run was refused because another start had begun it with slices of another length. A series can meet such a run long
+ * Whether a bounded run was refused because it overlaps another one, or has slices of another length. A series can meet such a run long
  * after it began. Another start completes the run.
  */
-const hasOtherSlices = ({ input, error, cause }: SimulatedExecution): boolean =>
-  isBounded(input) && error === 'ConfigurationError' && cause?.includes('A run keeps its slices') === true;
+const isRefusedBoundedRun = ({ input, error, cause = '' }: SimulatedExecution): boolean =>
+  isBounded(input) &&
+  error === 'ConfigurationError' &&
+  /A run keeps its slices|The bounds overlap the bounded /.test(cause);
 
 /**
  * Whether the execution reports a page that was damaged during the faults, before the operator who knows of it by the first report has

@@ -71,6 +71,7 @@ export type Invariant =
   | 'a run with one slice makes no request for slices' // histories/history.ts
   // Bounded runs: export-state.ts, stored-objects.ts, write-checks.ts
   | 'a bounded run changes nothing of its export'
+  | 'bounded runs overlap only if their start says so' // write-checks.ts
   // Every write to S3 and DynamoDB: write-checks.ts
   | 'an execution changes only its own export'
   // Executions: executions.ts

@@ -149,12 +149,18 @@ export interface StateItem {
   readonly addedBy?: string;
   readonly version: number;
   readonly sequence: number;
+  readonly export: string;
+  /** The bounded run that is about to begin. */
+  readonly beginning?: { readonly execution: string };
   readonly active?: ActiveRun;
   readonly watermark?: { readonly instant: string };
   readonly documentRoot?: string;
   readonly lastCompleted?: {
     readonly execution: string;
-    readonly result: { readonly run: string; readonly manifest: string | null; readonly watermark: string | null };
+    readonly result: Pick<ActiveRun, 'run' | 'since' | 'until'> & {
+      readonly manifest: string | null;
+      readonly watermark: string | null;
+    };
   };
 }
 
@@ -249,6 +255,20 @@ export function cutsOf({ since, until, slices }: ActiveRun): readonly Bounds[] {
   const ends = [...cuts, to];
   return [from, ...cuts].map((each, index) => ({ since: each, until: ends[index] ?? to }));
 }
+
+export const boundsOf = ({ since, until = '' }: { readonly since: string; readonly until?: string }): Bounds => ({
+  since: Date.parse(since),
+  until: Date.parse(until),
+});
+
+export const overlaps = (one: Bounds, other: Bounds): boolean => one.since < other.until && other.since < one.until;
+
+/** The unfinished bounded runs of an export, and the newest completed ones. */
+export const boundedRuns = ({ items }: Pick<SimulatedDynamoDb, 'items'>, exportName: string) =>
+  items(partitionOf(exportName), 'bounded#')
+    .map(recordOf<StateItem>)
+    .flatMap(({ active, lastCompleted }) => [active, lastCompleted?.result])
+    .filter((run) => run !== undefined);
 
 const toSecond = (ms: number, round: (value: number) => number): number => round(ms / 1_000) * 1_000;
 

@@ -5,7 +5,15 @@ import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { Process } from '../world/process.ts';
 import type { World } from '../world/world.ts';
-import { type Observations, type ObservedExport, type StateItem, isBounded } from './observations.ts';
+import {
+  boundedRuns,
+  boundsOf,
+  type Observations,
+  type ObservedExport,
+  overlaps,
+  type StateItem,
+  isBounded,
+} from './observations.ts';
 
 interface StartInput {
   readonly scheduledTime?: string;
@@ -76,7 +84,15 @@ export function createStartChecks(observations: Observations): StartChecks {
     checkEnd(observed, state, previous);
   };
 
-  /** A bounded run is refused only by a clock that is wrong, or with other slices than it has. */
+  const overlapsAnother = ({ execution: { name, input } }: ExecutionEvent): boolean => {
+    const [named = '', ...bounds] = ((input as { readonly export: string }).export ?? name).split('/');
+    const { since = bounds[0] ?? '', until = bounds[1] ?? '' } = input as StartInput & { readonly until?: string };
+    return boundedRuns(observations.dynamoDb(), named).some((run) =>
+      overlaps(boundsOf(run), boundsOf({ since, until })),
+    );
+  };
+
+  /** A bounded run is refused only by a clock that is wrong, with other slices than it has, or if it overlaps another one. */
   const checkBoundedStart = (event: ExecutionEvent) => {
     const { name, input } = event.execution;
     const { continues } = (input ?? {}) as StartInput;
@@ -93,6 +109,7 @@ export function createStartChecks(observations: Observations): StartChecks {
     if (event.type !== 'task-failed' || event.state !== 'BeginRun' || event.error !== 'ConfigurationError') return;
     const isDocumented =
       /until: must not be after |(one slice|minutes long) and would now be /.test(event.cause) ||
+      (/The bounds overlap the bounded /.test(event.cause) && overlapsAnother(event)) ||
       world.injectedFaults.some(({ kind }) => kind === 'request-changed');
     if (!isDocumented) violate(`is refused: ${event.cause}`);
   };

@@ -1,5 +1,6 @@
 /** The checks of stored data: they see every write to S3 and DynamoDB before it takes effect. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { type Item, recordOf, text } from '../world/dynamodb.ts';
 import type { SimulatedReport } from '../world/reports.ts';
 import type { StoredObject } from '../world/s3.ts';
@@ -8,6 +9,8 @@ import type { SimulatedService } from '../world/report-service.ts';
 import { checkDocumentRoot, mustKnowRoot } from './document-roots.ts';
 import { checkExportState, checkOwner } from './export-state.ts';
 import {
+  boundedRuns,
+  boundsOf,
   type Completion,
   exportOf,
   type LogEntry,
@@ -15,6 +18,7 @@ import {
   type Observations,
   type ObservedExport,
   isBounded,
+  overlaps,
   type Seen,
   type StateItem,
   stateNameIn,
@@ -45,16 +49,54 @@ export interface WriteChecks {
 }
 
 /** IAM does not separate the exports of a service, so the code must. */
-function checkWriter({ world, writer, findExecution }: Observations, exportName: string, sk: string): void {
+function checkWriter({ world, writer, findExecution }: Observations, exportName: string): void {
   const { id, payload } = writer();
   const input = findExecution(payload.execution)?.input;
   const started = exportOf(input);
-  const isState = sk === 'state' || sk.startsWith('bounded#');
-  if (isState && isBounded(input) !== (sk !== 'state')) {
-    world.violate('a bounded run changes nothing of its export', `${id} writes ${sk} of ${exportName}`);
-  }
   if (started !== undefined && started !== exportName) {
     world.violate('an execution changes only its own export', `${id} of ${started} writes to ${exportName}`);
+  }
+}
+
+/** The start of a bounded run announces itself in the state of its export, and changes nothing else there. */
+function checkStateWriter(
+  { world, writer, findExecution }: Observations,
+  label: string,
+  isBoundedState: boolean,
+  state: StateItem,
+  previous: StateItem | undefined,
+): void {
+  const { id, step, payload } = writer();
+  const isOfBoundedRun = isBounded(findExecution(payload.execution)?.input);
+  if (isOfBoundedRun === isBoundedState) return;
+  const isAnnouncement = isOfBoundedRun && step === 'BeginRun' && state.beginning?.execution === payload.execution;
+  const { version, beginning, export: exportName, addedBy } = state;
+  // A later release adds its field to each state.
+  const none = { export: exportName, sequence: 0, ...(addedBy === undefined ? {} : { addedBy }) };
+  const unchanged = { ...(previous ?? none), version, beginning };
+  if (!isAnnouncement || !isDeepStrictEqual(state, unchanged)) {
+    world.violate('a bounded run changes nothing of its export', `${id} writes ${label}`);
+  }
+}
+
+/** A new bounded run overlaps none with the same request, unless its start says `again`, or it replaces a run. */
+function checkOverlaps(
+  { world, writer, dynamoDb, findExecution }: Observations,
+  { requestMarks }: Seen,
+  exportName: string,
+  { active }: StateItem,
+  previous: StateItem | undefined,
+): void {
+  const { step, payload } = writer();
+  const { again } = (findExecution(payload.execution)?.input ?? {}) as { readonly again?: boolean };
+  if (active === undefined || previous?.active !== undefined || step !== 'BeginRun' || again === true) return;
+  const bounds = boundsOf(active);
+  for (const other of boundedRuns(dynamoDb(), exportName)) {
+    const isSame = isDeepStrictEqual(boundsOf(other), bounds);
+    const isOfSameRequest = requestMarks.get(other.run) === requestMarks.get(active.run);
+    if (isSame || !isOfSameRequest || !overlaps(boundsOf(other), bounds)) continue;
+    const details = `${exportName}: ${active.run} overlaps ${other.run}`;
+    world.violate('bounded runs overlap only if their start says so', details);
   }
 }
 
@@ -89,7 +131,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
   };
   return {
     onObject(key, object, existing) {
-      checkWriter(observations, key.slice(observations.prefix.length).split('/')[0] ?? '', '');
+      checkWriter(observations, key.slice(observations.prefix.length).split('/')[0] ?? '');
       checkObject(observations, seen, key, object, existing);
     },
     onItem(item, existing) {
@@ -106,12 +148,14 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         return;
       }
       const sk = text(item, 'sk');
-      checkWriter(observations, name, sk);
+      checkWriter(observations, name);
       if (sk === 'state' || sk.startsWith('bounded#')) {
         const previous = existing === undefined ? undefined : recordOf<StateItem>(existing);
         const state = recordOf<StateItem>(item);
         const stateName = sk === 'state' ? name : `${name}/${sk.slice('bounded#'.length)}`;
+        checkStateWriter(observations, `${sk} of ${name}`, sk !== 'state', state, previous);
         noteRequest(observations, seen, observed, state, previous);
+        if (sk !== 'state') checkOverlaps(observations, seen, name, state, previous);
         checkOwner(observations, seen, `${name} ${sk}`, state, previous);
         checkDocumentRoot(observations, seen, observed, state, previous, sk !== 'state');
         checkExportState(observations, seen, observed, stateName, state, previous);
