@@ -12,12 +12,15 @@ import {
   eventfulRun,
   type ExampleRun,
   failedRun,
+  killedRun,
   longRun,
   newRun,
   origin,
   pageEntries,
   readExample,
+  slicedRun,
   someRequest,
+  tinyRun,
   uncountedRun,
 } from '../operator/run-report/example-runs.ts';
 import { at } from '../support/builders.ts';
@@ -96,6 +99,17 @@ const runs: readonly (readonly [name: string, example: () => ExampleRun, texts: 
       'Manifest not written; nothing is published',
     ],
   ],
+  [
+    'killed',
+    killedRun,
+    [
+      'Gaps without a page in progress 1, 12 s in total',
+      '(gap) none for 12 s',
+      'Failed attempts 0 Waits requested by the service none',
+    ],
+  ],
+  ['sliced', slicedRun, ['Slices 8 of 8 done', 'Gaps without a page in progress 1, 57.8 s in total']],
+  ['tiny', tinyRun, ['Gaps without a page in progress none']],
   ['long', longRun, ['Abandoned after page 50,000.', 'Reports dated from unknown', 'ms, 1 min 1 s']],
 ];
 
@@ -121,7 +135,11 @@ describe.each(Object.entries(displays))('in %s', (display, options) => {
     const data = anIndex([{ name: 'broken', state: 'failed', facts: [note], runs: [] }, {}]);
     await using opened = await open(`index-${display}`, data, options);
     const text = await textOf(opened.page);
-    expect(text).toContain('directory ./exports 2 exports broken failed ServiceUnavailableError');
+    expect(text).toContain('directory ./exports 2 exports broken failed no runs ServiceUnavailableError');
+    expect(text).toContain('nightly completed 30 runs · 12,334 reports in the newest · 261 MB in total');
+    const heights = await opened.page.locator('.bars span').evaluateAll((all) => all.map((bar) => bar.clientHeight));
+    expect(heights).toEqual(Array.from({ length: 30 }, () => heights[0]));
+    expect(heights[0]).toBeGreaterThan(30);
     expect(text).toContain('2026-11-19 08:30:00 completed 2026-11-19 02:00:01 3 min 124 12,334 8.7 MB');
     expect(text).toContain('cannot be read: PageConflictError: Log entry 7');
     const links = opened.page.getByRole('link');
@@ -171,6 +189,12 @@ describe('the run report', () => {
     await expect
       .poll(() => page.locator('#logged-chart .u-legend').innerText())
       .toMatch(/^Time2026-11-20 02:01:\d\dPages logged5\dWaited–/);
+    await page.mouse.move(0, 0);
+    // Without a pointer there is no time, and so no empty field for it.
+    await expect
+      .poll(() => page.locator('#logged-chart .u-legend').innerText())
+      .toBe('Pages loggedWaitedFailed attempts');
+    await page.mouse.move((box?.x ?? 0) + (box?.width ?? 0) / 2, (box?.y ?? 0) + 20);
     expect(await page.locator('#time-chart .u-legend').innerText()).toMatch(/Until the response\d+ ms/);
   });
 

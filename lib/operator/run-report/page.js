@@ -7,6 +7,9 @@
   /** @typedef {RunPage['run']} Run */
   /** @typedef {{ [Key in keyof Run['points']]: number } & { lastPage: number }} Point */
 
+  /** @typedef {Run['gaps'][number]} Gap */
+  /** @typedef {{ time: number, lastPage: number, point?: any, gap?: any }} Sample */
+
   /** @returns {HTMLElement} */
   const find = (selector) => document.querySelector(selector);
 
@@ -121,6 +124,7 @@
     const points = pointsOf(run.points);
     const duration = durationMs(run);
     const sumOf = (valueOf) => points.reduce((sum, point) => sum + valueOf(point), 0);
+    const waited = sumOf(({ waited: ms }) => ms);
     const adoptedPages = sumOf(({ pages, timedPages }) => pages - timedPages);
     showFacts('.figures', [
       ['Pages', formatNumber(run.pages)],
@@ -138,8 +142,9 @@
       ['Slices', slices && `${formatNumber(slices.done)} of ${formatNumber(slices.count)} done`],
       ['Time to response: median, p95, longest', latency && latencies.map(formatDuration).join(', ')],
       ['Adopted pages, without times', adoptedPages === 0 ? null : formatNumber(adoptedPages)],
+      ['Gaps without a page in progress', gapsText(run.gaps)],
       ['Failed attempts', formatNumber(sumOf(({ failedAttempts }) => failedAttempts))],
-      ['Waits requested by the service', formatDuration(sumOf(({ waited }) => waited))],
+      ['Waits requested by the service', waited === 0 ? 'none' : formatDuration(waited)],
       ['Last wait', wait && `${wait.seconds} s from ${formatTime(wait.at)}`],
     ]);
     if (points.length > 0) showPoints(run, points);
@@ -156,6 +161,15 @@
       ['Folder', code(run.folder)],
       ['To compare the files with the page log', canVerify ? code(verify) : null],
     ]);
+  }
+
+  /** @param {Gap} gap */
+  const lengthOf = ([from, to]) => to - from;
+
+  /** `2, 5 h 3 s in total`. @param {Run['gaps']} gaps */
+  function gapsText(gaps) {
+    const total = formatDuration(gaps.reduce((sum, gap) => sum + lengthOf(gap), 0));
+    return gaps.length === 0 ? 'none' : `${formatNumber(gaps.length)}, ${total} in total`;
   }
 
   /** @param {Run} run */
@@ -187,6 +201,19 @@
   }
 
   const meanText = (sum, count, format) => (count === 0 ? '–' : format(sum / count));
+  /** The row of a gap has two cells. */
+  const gapCell = (title, [from, to]) =>
+    ({ 'Logged by': `${formatTime(from)} (gap)`, Pages: `none for ${formatDuration(to - from)}` })[title] ?? '';
+
+  /**
+   * A column of points as one of samples.
+   * @param {any[]} column
+   */
+  const withGaps = ([title, contentOf, className]) => [
+    title,
+    ({ point, gap }) => (point ? contentOf(point) : gapCell(title, gap)),
+    className,
+  ];
   const pageNumbers = ({ pages, lastPage }) =>
     `${pages === 1 ? '' : `${formatNumber(lastPage - pages + 1)}–`}${formatNumber(lastPage)}`;
 
@@ -210,12 +237,14 @@
   function showPoints(run, points) {
     find('#points').hidden = false;
     const columns = run.reports === null ? pointColumns : [...pointColumns, reportsColumn];
-    fillTable(find('#all-pages'), columns, points);
+    const samples = samplesOf(run, points);
+    fillTable(find('#all-pages'), columns.map(withGaps), samples);
 
     const newest = points[points.length - 1];
     const end = Math.max(lastActiveMs(run), newest.loggedAt);
-    const times = [Date.parse(run.startedAt), ...points.map(({ loggedAt }) => loggedAt), end];
-    const column = (valueOf) => [null, ...points.map(valueOf), null];
+    const times = [Date.parse(run.startedAt), ...samples.map(({ time }) => time), end];
+    // A sample without a point, in the middle of a gap, interrupts the lines.
+    const column = (valueOf) => [null, ...samples.map(({ point }) => (point ? valueOf(point) : null)), null];
     const mean = (sum, count) => column((point) => (point[count] === 0 ? null : point[sum] / point[count]));
     const isGrouped = points.some(({ pages }) => pages > 1);
     /** The highest value of each point, if a point is several pages. */
@@ -227,21 +256,31 @@
       color,
       isMark: true,
       values: column((point) => (point[amount] === 0 ? null : point.lastPage)),
-      textOf: (index) => format(points[index - 1][amount]),
+      textOf: (index) => format(samples[index - 1].point[amount]),
     });
-    const logged = [0, ...points.map(({ lastPage }) => lastPage), newest.lastPage];
+    const logged = [0, ...samples.map(({ point }) => point?.lastPage ?? null), newest.lastPage];
+    const gapMarks = {
+      label: 'Gap',
+      color: 'gap',
+      isBand: true,
+      values: [null, ...samples.map(({ gap, lastPage }) => (gap ? lastPage : null)), null],
+      textOf: (index) => formatDuration(lengthOf(samples[index - 1].gap)),
+    };
     const draw = () => [
-      drawChart('#logged-chart', times, formatNumber, [
+      drawChart('#logged-chart', times, countAxis, run.gaps, [
         { label: 'Pages logged', color: 'accent', values: logged, isStepped: true },
-        marks('Waited', 'wait', 'waited', formatDuration),
-        marks('Failed attempts', 'bad', 'failedAttempts', formatNumber),
+        ...[
+          marks('Waited', 'wait', 'waited', formatDuration),
+          marks('Failed attempts', 'bad', 'failedAttempts', formatNumber),
+          gapMarks,
+        ].filter(({ values }) => values.some((value) => value !== null)),
       ]),
-      drawChart('#time-chart', times, formatDuration, [
+      drawChart('#time-chart', times, durationAxis, run.gaps, [
         ...peaks('maxLatency'),
         { label: 'Until the response', color: 'accent', values: mean('latency', 'timedPages') },
         { label: 'Transfer, storage, logging', color: 'good', values: mean('transfer', 'timedPages') },
       ]),
-      drawChart('#size-chart', times, formatBytes, [
+      drawChart('#size-chart', times, byteAxis, run.gaps, [
         ...peaks('maxBytes'),
         { label: isGrouped ? 'Mean' : 'Size', color: 'accent', values: mean('bytes', 'pages') },
       ]),
@@ -254,7 +293,55 @@
     });
   }
 
+  /**
+   * What the charts show, in order of time: each point; and each gap, in its middle.
+   * @param {Run} run
+   * @param {Point[]} points
+   * @returns {Sample[]}
+   */
+  function samplesOf({ gaps }, points) {
+    const pointSamples = points.map((point) => ({ time: point.loggedAt, point, lastPage: point.lastPage }));
+    const gapSamples = gaps.map((gap) => ({
+      time: (gap[0] + gap[1]) / 2,
+      gap,
+      lastPage: points.findLast(({ loggedAt }) => loggedAt <= gap[0])?.lastPage ?? 0,
+    }));
+    return [...pointSamples, ...gapSamples].sort((one, other) => one.time - other.time);
+  }
+
   /* One chart */
+
+  /** Steps between the labels of an axis. */
+  const decimalSteps = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+  const timeSteps = [
+    ...[1, 2, 5, 10, 15, 30].flatMap((count) => [count * 1e3, count * 60e3]),
+    ...[1, 2, 6, 12].map((count) => count * 3_600e3),
+  ];
+  const countAxis = { format: formatNumber, steps: decimalSteps };
+  const byteAxis = { format: formatBytes, steps: decimalSteps };
+  const durationAxis = {
+    format: formatDuration,
+    steps: [...decimalSteps.filter((step) => step < 1e3), ...timeSteps.sort((one, other) => one - other)],
+  };
+
+  /** Shades the gaps, so that a plateau is not taken for a slow service. A label is drawn where it fits. */
+  function shadeGaps(plot, gaps, hasLabels) {
+    const { left, width, top, height } = plot.bbox;
+    plot.ctx.save();
+    const [band, text] = ['gap', 'quiet'].map(colorOf);
+    plot.ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+    plot.ctx.textAlign = 'center';
+    for (const gap of gaps) {
+      const [from, to] = gap.map((time) => Math.min(left + width, Math.max(left, plot.valToPos(time, 'x', true))));
+      plot.ctx.fillStyle = band;
+      plot.ctx.fillRect(from, top, Math.max(2 * devicePixelRatio, to - from), height);
+      const label = `no page for ${formatDuration(lengthOf(gap))}`;
+      if (!hasLabels || plot.ctx.measureText(label).width > to - from) continue;
+      plot.ctx.fillStyle = text;
+      plot.ctx.fillText(label, (from + to) / 2, top + 16 * devicePixelRatio);
+    }
+    plot.ctx.restore();
+  }
 
   const sizeOf = (container) => ({ width: container.clientWidth, height: 220 });
 
@@ -266,7 +353,7 @@
     return color;
   }
 
-  function drawChart(selector, times, format, series) {
+  function drawChart(selector, times, { format, steps }, gaps, series) {
     const axis = { stroke: colorOf('quiet'), grid: { stroke: colorOf('rule'), width: 1 }, ticks: { show: false } };
     const container = find(selector);
     const options = {
@@ -281,17 +368,38 @@
       },
       axes: [
         { ...axis, space: 90, values: timeLabels },
-        { ...axis, size: 70, values: (_, splits) => splits.map((value) => (value === 0 ? '0' : format(value))) },
+        {
+          ...axis,
+          size: 70,
+          incrs: steps,
+          values: (_, splits) => splits.map((value) => (value === 0 ? '0' : format(value))),
+        },
       ],
+      hooks: {
+        drawAxes: [
+          (plot) =>
+            shadeGaps(
+              plot,
+              gaps,
+              series.some(({ isBand }) => isBand),
+            ),
+        ],
+      },
       series: [
-        { label: 'Time', value: (_, ms) => (ms === null ? '–' : formatTime(ms)) },
-        ...series.map(({ label, color, isStepped, isMark, textOf }) => ({
+        { label: 'Time', value: (_, ms) => (ms === null ? '' : formatTime(ms)) },
+        ...series.map(({ label, color, isStepped, isMark, isBand, textOf }) => ({
           label,
           stroke: colorOf(color),
-          width: isMark ? 0 : 1.5,
-          points: isMark ? { show: true, size: 7, fill: colorOf(color) } : {},
+          fill: isBand ? colorOf(color) : undefined,
+          width: isMark || isBand ? 0 : 1.5,
+          points: isMark ? { show: true, size: 7, fill: colorOf(color) } : isBand ? { show: false } : {},
+          // The number of pages stays the same in a gap.
+          spanGaps: isStepped,
           paths: isStepped ? uPlot.paths.stepped?.({ align: 1 }) : undefined,
-          value: (_, value, _series, index) => (value === null ? '–' : textOf ? textOf(index) : format(value)),
+          value: (_, value, _series, index) => {
+            if (index === null) return '';
+            return value === null ? '–' : textOf ? textOf(index) : format(value);
+          },
         })),
       ],
     };
@@ -325,13 +433,45 @@
     return file === undefined ? text : element('a', { href: encodeURIComponent(file) }, text);
   }
 
+  /** `30 runs · 12,334 reports in the newest · 261 MB in total` */
+  function figuresOf(runs) {
+    const [newest] = runs;
+    if (newest === undefined) return 'no runs';
+    const amount = newest.reports === null ? plural(newest.pages, 'page') : plural(newest.reports, 'report');
+    const bytes = runs.reduce((sum, run) => sum + run.bytes, 0);
+    return [plural(runs.length, 'run'), `${amount} in the newest`, `${formatBytes(bytes)} in total`].join(' · ');
+  }
+
+  /** A bar per run, from the oldest to the newest: its reports, or its pages if those of a run are not counted. */
+  function barsOf(runs) {
+    const isCounted = runs.every(({ reports }) => reports !== null);
+    const amountOf = ({ reports, pages }) => (isCounted ? reports : pages);
+    const max = Math.max(1, ...runs.map(amountOf));
+    const noun = isCounted ? 'report' : 'page';
+    const bars = runs.toReversed().map((run) => {
+      const title = `${formatTime(run.startedAt)}: ${plural(amountOf(run), noun)}, ${run.state}`;
+      return element('span', { className: run.state, title, style: `height: ${(100 * amountOf(run)) / max}%` });
+    });
+    const [oldest, newest] = [runs[runs.length - 1], runs[0]].map(({ startedAt }) =>
+      formatTime(startedAt).slice(0, 10),
+    );
+    const caption = `${isCounted ? 'Reports' : 'Pages'} per run, up to ${formatNumber(max)}`;
+    const plot = element('div', { className: 'bars' }, ...bars);
+    plot.setAttribute('role', 'img');
+    plot.setAttribute('aria-label', `${caption}: see the table`);
+    const dates = oldest === newest ? newest : `${oldest} to ${newest}`;
+    return element('figure', {}, plot, element('figcaption', {}, `${caption}, ${dates}`));
+  }
+
   /** @param {import('./render-page.ts').IndexPage} page */
   function showIndex({ exports, deployment }) {
     find('#index').hidden = false;
     showHeader(deployment, '', plural(exports.length, 'export'));
     for (const { name, state, facts, runs } of exports) {
       const open = exports.length <= 3 || location.hash === `#${encodeURIComponent(name)}`;
-      const summary = element('summary', {}, element('h2', {}, name), ' ', stateLabel(state));
+      const figures = element('span', { className: 'quiet' }, figuresOf(runs));
+      const summary = element('summary', {}, element('h2', {}, name), ' ', stateLabel(state), ' ', figures);
+      if (runs.length > 0) summary.append(barsOf(runs));
       const table = element('div', { className: 'scroll', tabIndex: 0 }, fillTable(element('table'), runColumns, runs));
       const content = runs.length === 0 ? 'No runs are known.' : table;
       find('#index').append(

@@ -6,6 +6,7 @@ import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportTarget } from '../../target/target.ts';
 import type { RunView } from '../run-view.ts';
+import { createGapFinder } from './gaps.ts';
 
 /** Its size is bounded, however many pages the run has. */
 export type RunData = Awaited<ReturnType<typeof readRunData>>;
@@ -48,6 +49,7 @@ export async function readRunData({ log, store }: ExportTarget, view: RunView, o
   // Pages that were logged within the same interval share a point. The slices come one after the other, so not in order of time.
   let series = new Map<number, Point>();
   let intervalMs = 1;
+  const finder = createGapFinder(epochMsOf(view.startedAt));
   for await (const entry of loggedPages(log, view)) {
     addTo(series, Math.floor(epochMsOf(entry.loggedAt) / intervalMs), toPoint(entry));
     while (series.size > maxPoints) {
@@ -57,6 +59,7 @@ export async function readRunData({ log, store }: ExportTarget, view: RunView, o
       for (const point of finer.values()) addTo(series, Math.floor(point.loggedAt / intervalMs), point);
     }
     if (entry.timing !== null) latencies.record(Math.max(1, Math.round(entry.timing.latencyMs)));
+    finder.add(entry);
     onPage(entry.bytes);
   }
   const points = [...series.values()].sort((one, other) => one.loggedAt - other.loggedAt);
@@ -69,6 +72,8 @@ export async function readRunData({ log, store }: ExportTarget, view: RunView, o
       latencies.count === 0
         ? null
         : { median: latencies.percentile(50), p95: latencies.percentile(95), max: latencies.max },
+    /** When no page was in progress, without waits and retries. */
+    gaps: finder.gaps(),
     points: Object.fromEntries(names.map((name) => [name, points.map((point) => point[name])])) as unknown as Columns,
   };
 }

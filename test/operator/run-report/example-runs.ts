@@ -118,6 +118,32 @@ export function eventfulRun(): ExampleRun {
   );
 }
 
+/** Killed after page 20, and resumed 12 seconds later. */
+export const killedRun = (): ExampleRun =>
+  aRun({}, { pages: 50, betweenMs: (page) => (page === 21 ? 12_000 : 150 + ((page * 7) % 40)) });
+
+/** Two pages within a second. */
+export const tinyRun = (): ExampleRun => aRun({}, { pages: 2 });
+
+/** Eight slices at a time, of which all were interrupted for a minute. */
+export function slicedRun(): ExampleRun {
+  const slices = Array.from({ length: 8 }, (_, index) =>
+    [
+      ...pageEntries({
+        pages: 12 + index,
+        latencyMs: (page) => 300 + 40 * index + ((page * 31) % 90),
+        betweenMs: (page) => (page === 9 ? 60_000 : 120),
+      }),
+    ].map((entry) => ({ ...entry, slice: index + 1, attempt: 1 })),
+  );
+  const entries = slices.flat();
+  const last = instantOf(Math.max(...entries.map(({ loggedAt }) => epochMsOf(loggedAt))));
+  const bytes = entries.reduce((sum, entry) => sum + entry.bytes, 0);
+  const totals = { pages: entries.length, reports: 100 * entries.length, bytes };
+  const counts = { done: 8, count: 8, setAside: [] };
+  return { status: aRunView({ ...totals, slices: counts, completedAt: last, lastPageAt: last }), entries };
+}
+
 export const someRequest = {
   service: 'https://reports.example.com',
   filter: '{"date":{"gte":"2026-11-19T02:00:01Z"},"type":"daily"}',
@@ -176,7 +202,7 @@ export function longRun(pages = 50_000): ExampleRun {
 export function anIndex(exports: readonly Partial<ListedExport>[] = [{}]): IndexPage {
   const runs = Array.from({ length: 30 }, (_, daysAgo) => {
     const startedAt = instantOf(epochMsOf(origin.createdAt) - daysAgo * 86_400_000);
-    const run = asRunId(`${startedAt.replaceAll(/[-:]/g, '')}-1f3a5c`);
+    const run = asRunId(`${startedAt.replaceAll(/[-:]/g, '')}-1f3a5cb2d407`);
     const status = aRunView({ run, startedAt, pages: 124, reports: 12_334, bytes: 8_712_310 });
     const state = daysAgo === 11 ? 'abandoned' : 'completed';
     const error = { name: 'PageConflictError', message: 'Log entry 7 does not match what this exporter wrote' };
