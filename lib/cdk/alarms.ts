@@ -94,8 +94,8 @@ const serviceAlarms = {
   }),
   StartRejected: (service) => ({
     what:
-      'An execution failed because its start input names no export of the service. If it had begun a run before the exports ' +
-      'were changed, the run is unfinished, and its failure is not recorded.',
+      'A start was refused: its input names no export of the service, is invalid, or contradicts the settings or another run. ' +
+      'The error of the execution says which; status shows it, too, unless no export or a bounded run was named.',
     metric: service.metric('StartsRejected'),
   }),
   FailureNotRecorded: (service) => ({

@@ -22,9 +22,9 @@ export const metricUnits = {
   RunsCompleted: 'Count',
   /** When a run completed: the time since the newest run with reports, 0 if it has some. Published with expect.reportsEvery only. */
   SecondsWithoutReports: 'Seconds',
-  /** Executions that failed. */
+  /** Executions that failed, except refused starts. */
   RunsFailed: 'Count',
-  /** Executions that failed because their start input names no export. Published for the service only. */
+  /** Executions whose start was refused: its input is invalid, or contradicts the settings or another run. Published for the service only. */
   StartsRejected: 'Count',
   /** Runs, and slices of runs, that started over because the service rejected its own cursor. */
   CursorRestarts: 'Count',

@@ -411,6 +411,8 @@ export const stateSchema = z.object({
   recentExecutions: z.optional(z.readonly(z.array(text))),
   /** In the state of an export: the bounded run that began last, or is about to (`steps/export-state.ts`). */
   beginning: z.optional(z.object({ stateName: text, execution: text })),
+  /** Why the newest start has begun and resumed no run. The next one that does removes it. */
+  failedStart: z.optional(failureSchema),
   /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
   lastAbandoned: z.optional(z.object({ ...totals, run: common.run, since: instant, failure: failureSchema })),
 });

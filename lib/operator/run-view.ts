@@ -149,9 +149,10 @@ export async function readExports(
 
 /** The export with its newest runs, at most `maxRuns`. If that is 0, no manifests and no histories of executions are read. */
 export async function readExport(target: ExportTarget, maxRuns: number, now: number) {
-  const { name, serviceName, definition, freshnessSeconds = null, failedStart = null } = target;
+  const { name, serviceName, definition, freshnessSeconds = null } = target;
   const states = await readStates(target);
   const { lastCompleted, watermark } = states.state ?? {};
+  const failedStart = target.failedStart ?? states.state?.failedStart ?? null;
   const newest = await viewNewest(target, states.state, maxRuns > 0);
   const runs = await readRuns(target, states, newest, maxRuns);
   const schedule = await target.readSchedule();

@@ -70,7 +70,7 @@ export interface ExportTarget {
   readSchedule(): Promise<ScheduleState>;
   /** The maximum age of its newest completed run. Absent: it has none. */
   readonly freshnessSeconds?: number | null | undefined;
-  /** Why the newest start has begun no run, in a directory. On a stack, a failed execution and its alarm show that. */
+  /** Why the newest start in a directory has begun no run, if it ended before its execution. The state of the export has others. */
   readonly failedStart?: RunFailure | undefined;
   /** What delayed or stopped the execution of an unfinished run last, from its newest events. Absent where executions have none. */
   lastIncident?(execution: string): Promise<Incident | undefined>;

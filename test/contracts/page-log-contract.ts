@@ -103,6 +103,7 @@ export function pageLogContract(
           lastCompleted: aCompletion('execution-6', { export: exportName }),
           recentExecutions: ['execution-7', 'execution-6'],
           beginning: { stateName: `${exportName}/2025-01-01T00:00:00Z/2026-01-01T00:00:00Z`, execution: 'execution-8' },
+          failedStart: anAbandonedRun().failure,
           lastAbandoned: anAbandonedRun({ reports: null }),
         };
         await log.replaceState(state);

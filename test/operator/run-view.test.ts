@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import { findRun, readExport } from '../../lib/operator/run-view.ts';
+import { findRun, needsAttention, readExport } from '../../lib/operator/run-view.ts';
 import { abandonRun } from '../../lib/operator/abandon-run.ts';
 import type { Incident, ScheduleState } from '../../lib/target/target.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
@@ -240,6 +240,19 @@ describe('an export without its runs', () => {
       slices: null,
       bounded: { unfinished: [], completed: 0, newest: null },
     });
+  });
+
+  it('has the newest start if it was refused, until the next one begins or resumes a run', async () => {
+    const bench = anExportBench();
+    await bench.start();
+    const completed = await statusIn(bench);
+    expect(await bench.start({ Comment: 'Insert your JSON here' })).toMatchObject({ status: 'failed' });
+    const refused = await statusIn(bench);
+    const failure = { error: 'ConfigurationError', message: expect.stringContaining('Invalid start input') };
+    expect(refused).toMatchObject({ state: 'failed', lastFailure: failure, failedStart: failure, run: completed.run });
+    expect(needsAttention(refused)).toBe(true);
+    await bench.start();
+    expect(await statusIn(bench)).toMatchObject({ state: 'completed', lastFailure: null, failedStart: null });
   });
 
   it('does not hide a run that was abandoned because it can never complete, until the next one begins', async () => {

@@ -5,7 +5,7 @@
 
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics } from '@aws-lambda-powertools/metrics';
-import { isExportError } from '../../core/errors.ts';
+import { type ErrorName, isExportError } from '../../core/errors.ts';
 import {
   exportDimensions,
   type MetricName,
@@ -14,6 +14,7 @@ import {
   serviceDimensions,
   serviceMetrics,
 } from '../../core/metrics.ts';
+import type { FailedRun } from '../../core/model.ts';
 import type { EventSink, ExportEvent } from '../../core/ports.ts';
 
 export type Telemetry = ReturnType<typeof createTelemetry>;
@@ -61,7 +62,8 @@ export function createTelemetry(output: TelemetryOutput) {
   let metrics: MetricSet | undefined;
 
   const count = (metric: MetricName, value: number) => {
-    metrics?.addMetric(metric, metricUnits[metric], value);
+    // No alarm of an export watches it.
+    if (metric !== 'StartsRejected') metrics?.addMetric(metric, metricUnits[metric], value);
     if (isServiceMetric(metric)) serviceTotals?.addMetric(metric, metricUnits[metric], value);
   };
   const emit: EventSink = (event) => {
@@ -115,6 +117,10 @@ export function createTelemetry(output: TelemetryOutput) {
 
 const isServiceMetric = (metric: MetricName): boolean => serviceMetrics.some((each) => each === metric);
 
+/** Whether the start was refused before it had a run. */
+const isRejectedStart = ({ run, error }: Pick<FailedRun, 'run' | 'error'>): boolean =>
+  run === null && error === ('ConfigurationError' satisfies ErrorName);
+
 function metricsOf(event: ExportEvent): { readonly [metric in MetricName]?: number | null | undefined } {
   switch (event.event) {
     case 'run-started':
@@ -134,7 +140,7 @@ function metricsOf(event: ExportEvent): { readonly [metric in MetricName]?: numb
       // The alarm NotFresh counts these: a bounded run does not make an export fresh.
       return event.bounded ? {} : { RunsCompleted: 1, SecondsWithoutReports: event.secondsWithoutReports };
     case 'run-failed':
-      return { [event.export === null ? 'StartsRejected' : 'RunsFailed']: 1 };
+      return { [isRejectedStart(event) ? 'StartsRejected' : 'RunsFailed']: 1 };
     case 'page-exported':
       return {
         PagesExported: 1,

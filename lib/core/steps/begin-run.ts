@@ -293,6 +293,7 @@ async function start(
     active: run,
     lastScheduledTime: newestScheduledTime(input.scheduledTime, state),
     recentExecutions: withExecution(state, execution),
+    failedStart: undefined,
     lastAbandoned: undefined,
   };
   return { change, result: { act: 'start', run, progress: progressOf(run, 0, []), reason } };
@@ -340,7 +341,8 @@ async function assertNotEnded(
 
 async function resume(deps: DecideDependencies, state: ExportState, run: Run): Promise<StateChange<Decision>> {
   const result: Decision = { act: 'resume', run, progress: await readProgress(deps.log, run) };
-  const taken = { ...state, active: run, lastScheduledTime: newestScheduledTime(run.scheduledTime, state) };
+  const lastScheduledTime = newestScheduledTime(run.scheduledTime, state);
+  const taken = { ...state, active: run, lastScheduledTime, failedStart: undefined };
   return { change: run === state.active ? undefined : taken, result };
 }
 

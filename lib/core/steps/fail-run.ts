@@ -28,7 +28,10 @@ const maxMessageLength = 1_000;
 /** After these, a run can never complete. */
 const finalErrors: ReadonlySet<string> = new Set<ErrorName>(['CursorRejectedError', 'RepeatedCursorError']);
 
-/** Records why the run that `execution` owns has failed. Changes nothing if it owns none. Never removes a page. */
+/**
+ * Records why the run that `execution` owns has failed; if it has had none, why its start has failed, unless that was of a bounded run.
+ * Never removes a page.
+ */
 export async function failRun(
   { log, runtime, emit, ...deps }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
   command: { readonly failure: unknown; readonly execution: string; readonly startInput?: unknown },
@@ -41,9 +44,13 @@ export async function failRun(
   const about = { export: definition.name, error, message };
   const failed = await updateState<FailedRun>(log, definition.stateName, async (state) => {
     const { active } = state;
+    const failure = { error, message, at: instantOf(runtime.now()) };
     if (active?.execution !== command.execution) {
       page = undefined;
+      const { recentExecutions = [], lastCompleted } = state;
+      const hasHadRun = [...recentExecutions, lastCompleted?.execution].includes(command.execution);
       return {
+        change: hasHadRun || bounds !== undefined ? undefined : { ...state, failedStart: failure },
         result: { ...about, run: null, ...ofDefinition, ...zeroTotals, resumable: active !== undefined },
       };
     }
@@ -53,7 +60,6 @@ export async function failRun(
     // The next start begins a slice that failed like this again, and keeps the others.
     const isFinal = active.slices === undefined && (finalErrors.has(error) || progress.last?.repeats === true);
     const resumable = !isFinal && !hasTooFewReports(definition, active, progress);
-    const failure = { error, message, at: instantOf(runtime.now()) };
     const { run, since, until, bounded } = active;
     return {
       change: resumable

@@ -429,7 +429,7 @@ describe('the watermark', () => {
     expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
     expect(refused.message).toMatch(new RegExp(`${what}.* in the future.*2026-11-20T02:00:00Z`));
     expect(bench.service.requests).toEqual([]);
-    await expect(bench.state()).rejects.toThrow('the export has no state');
+    expect(await bench.state()).toMatchObject({ sequence: 0, failedStart: { error: 'ConfigurationError' } });
   });
 
   it('becomes the time of a first run from now on, or from a moment that only a skewed clock calls the future', async () => {
@@ -677,7 +677,7 @@ describe('a run that is started again', () => {
     const refused = failed(await bench.start(input));
     expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
     expect(refused.message).toContain(says);
-    await expect(bench.state()).rejects.toThrow('the export has no state');
+    expect(await bench.state()).toMatchObject({ sequence: 0, failedStart: { error: 'ConfigurationError' } });
   });
 });
 
