@@ -184,7 +184,10 @@ export async function decide(
   const hasBegunIt = active.startedBy === execution;
   if (hasHadRun(state, execution) && !hasBegunIt) return skip(runIsOver);
   // A duplicate BeginRun invocation must not abandon the run that its own execution has begun, whichever owns it now.
-  if (input.restart === true && !hasBegunIt) return start(deps, state, input, execution);
+  if (input.restart === true && !hasBegunIt) {
+    assertMayBeAbandoned(active, state);
+    return start(deps, state, input, execution);
+  }
   if ((await deps.executions.status(active.execution)) === 'running') {
     return skip(`execution ${active.execution} is still exporting run ${active.run}`);
   }
@@ -208,6 +211,21 @@ export async function decide(
   const parallel = input.parallel ?? series?.parallel ?? slicing.parallel;
   const slices = active.slices && slicesOfStart(active.slices, progress, limits, parallel);
   return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), slices, series });
+}
+
+/**
+ * Consumers may have read the manifest of a run that is being published, and only its completion is left. If its publication has failed
+ * because pages were changed, it is not published.
+ * @throws ConfigurationError
+ */
+function assertMayBeAbandoned({ run, export: name, completion, lastFailure }: Run, { failedStart }: ExportState): void {
+  const hasConflict = [lastFailure, failedStart].some((failure) => failure?.error === 'PageConflictError');
+  if (completion?.isPublished !== true || hasConflict) return;
+  throw new ExportError(
+    'ConfigurationError',
+    `Run ${run} of export ${name} has all its pages and may be published already, so it can no longer be abandoned. ` +
+      'Start without --restart to complete it. After that, a start begins a new run',
+  );
 }
 
 /**

@@ -566,6 +566,27 @@ describe('a run that is started again', () => {
     expect((await bench.state()).lastCompleted?.result).toEqual(result);
   });
 
+  it('is completed before a restart once it may be published, unless its pages were changed', async () => {
+    const { bench, resume } = cutOffAt('after the manifest is written', { reports: someReports(3), size: 2 });
+    failed(await bench.start());
+    resume();
+    const before = (await bench.state()).active;
+    const refused = failed(await bench.start({ restart: true }));
+    expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
+    expect(refused.message).toContain('Start without --restart to complete it');
+    expect((await bench.state()).active).toEqual(before);
+    expect(completed(await bench.start()).run).toBe(before?.run);
+
+    const other = cutOffAt('before the manifest is written', { reports: someReports(3), size: 2 });
+    failed(await other.bench.start());
+    other.resume();
+    const [page = ''] = pagesIn(other.bench);
+    other.bench.store.objects.delete(page);
+    expect(failed(await other.bench.start())).toMatchObject({ error: 'PageConflictError' });
+    const { run } = completed(await other.bench.start({ restart: true }));
+    expect(page).not.toContain(run);
+  });
+
   it('is refused with another since, unless restarted', async () => {
     const bench = anExportBench({ script: dead(1) });
     await bench.start({ since: '2026-11-01T00:00:00Z' });
