@@ -28,7 +28,7 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 const { env, stdin, stdout, stderr } = process;
 
-const program = programName(dirname(packageFile), process.cwd());
+const program = programName(dirname(packageFile), process.cwd(), env.PATH);
 process.exitCode = await runProgram(process.argv.slice(2), {
   env,
   stdin,

@@ -1,25 +1,37 @@
 /** The words with which this program can be run again, for the commands in its messages. */
 
 import { existsSync, realpathSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join, relative } from 'node:path';
 import { shellQuote } from '../core/sanitize.ts';
 
 const name = 'report-exporter';
 
 /**
- * Returns `npx --no -- report-exporter` where npx runs this very package, and otherwise the command that runs its file. npx looks in
+ * Returns `npx --no -- report-exporter` where npx runs this very package, and otherwise its command in `searchPath` (PATH), as of a
+ * global installation, or the command that runs its file. npx looks in
  * `node_modules` of the working directory and its parents, then in the project itself. Without `--no`, it would then download a
  * package of the name from the public registry and run it, whoever has published that.
  */
-export function programName(packageFolder: string, workingDirectory: string): string {
+export function programName(packageFolder: string, workingDirectory: string, searchPath = ''): string {
   const folders = parentFolders(workingDirectory);
   const installed = folders.map((folder) => join(folder, 'node_modules', name)).find(existsSync);
   // npm takes the nearest folder with a package.json or installed packages for the project.
   const isProject = (folder: string) => ['package.json', 'node_modules'].some((file) => existsSync(join(folder, file)));
   const ofNpx = installed ?? folders.find(isProject);
-  return ofNpx !== undefined && realpathSync(ofNpx) === realpathSync(packageFolder)
-    ? `npx --no -- ${name}`
-    : `node ${shellQuote(join(packageFolder, 'bin', `${name}.mjs`))}`;
+  if (ofNpx !== undefined && realpathSync(ofNpx) === realpathSync(packageFolder)) return `npx --no -- ${name}`;
+  const file = join(packageFolder, 'bin', `${name}.mjs`);
+  if (isCommand(file, searchPath)) return name;
+  const fromHere = relative(workingDirectory, file);
+  return `node ${shellQuote(fromHere.length < file.length ? fromHere : file)}`;
+}
+
+/** Whether the first command of the name runs `file`. npm adds folders to PATH that the shell of a person does not have. */
+function isCommand(file: string, searchPath: string): boolean {
+  const folders = searchPath
+    .split(delimiter)
+    .filter((folder) => folder !== '' && !/node_modules[/\\]\.bin$/.test(folder));
+  const command = folders.map((folder) => join(folder, name)).find(existsSync);
+  return command !== undefined && existsSync(file) && realpathSync(command) === realpathSync(file);
 }
 
 function parentFolders(folder: string): readonly string[] {

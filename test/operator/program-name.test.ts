@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { shellQuote } from '../../lib/core/sanitize.ts';
 import { programName } from '../../lib/operator/program-name.ts';
@@ -17,7 +17,12 @@ const installIn = async (project: string) => {
   await createPackage(project);
   return await createPackage(join(project, 'node_modules/report-exporter'));
 };
-const fileIn = (packageFolder: string) => `node ${shellQuote(join(packageFolder, 'bin/report-exporter.mjs'))}`;
+/** The shorter one of both paths. */
+function fileIn(packageFolder: string, from: string): string {
+  const file = join(packageFolder, 'bin/report-exporter.mjs');
+  const paths = [relative(from, file), file].toSorted((one, other) => one.length - other.length);
+  return `node ${shellQuote(paths[0] ?? '')}`;
+}
 
 describe('the program in the commands of messages', () => {
   it('is run by npx in a project that has the package, and in its folders', async () => {
@@ -35,15 +40,33 @@ describe('the program in the commands of messages', () => {
     await mkdir(docs);
     for (const folder of [checkout, docs]) expect(programName(checkout, folder)).toBe('npx --no -- report-exporter');
     await createPackage(docs);
-    expect(programName(checkout, docs)).toBe(fileIn(checkout));
+    expect(programName(checkout, docs)).toBe('node ../bin/report-exporter.mjs');
+  });
+
+  it('is the command of a global installation, not one that npm has added to PATH', async () => {
+    const packageFolder = await installIn(await aDirectory());
+    const commands = await aDirectory();
+    await mkdir(join(packageFolder, 'bin'));
+    await writeFile(join(packageFolder, 'bin/report-exporter.mjs'), '');
+    const ofNpm = join(packageFolder, '../.bin');
+    await mkdir(ofNpm);
+    for (const folder of [commands, ofNpm]) {
+      await symlink(join(packageFolder, 'bin/report-exporter.mjs'), join(folder, 'report-exporter'));
+    }
+    const elsewhere = await aDirectory();
+    expect(programName(packageFolder, elsewhere, `/nowhere:${ofNpm}:${commands}`)).toBe('report-exporter');
+    expect(programName(packageFolder, elsewhere, ofNpm)).toBe(fileIn(packageFolder, elsewhere));
+    const other = await createPackage(join(await aDirectory(), 'other'));
+    expect(programName(other, elsewhere, commands)).toBe(fileIn(other, elsewhere));
   });
 
   it('is the file where npx would not find this package, or run another installation', async () => {
     const project = await aDirectory();
     const packageFolder = await installIn(project);
-    expect(programName(packageFolder, await aDirectory())).toBe(fileIn(packageFolder));
+    const elsewhere = await aDirectory();
+    expect(programName(packageFolder, elsewhere)).toBe(fileIn(packageFolder, elsewhere));
     const other = await createPackage(join(await aDirectory(), 'a folder'));
-    expect(programName(other, project)).toBe(fileIn(other));
+    expect(programName(other, project)).toBe(fileIn(other, project));
   });
 });
 
