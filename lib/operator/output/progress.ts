@@ -118,7 +118,7 @@ function messageOf(event: ExportEvent): string | undefined {
     case 'run-restarted':
       return `Starting over as run ${event.run}, because run ${event.abandoned} cannot continue: ${event.reason}`;
     case 'slice-restarted':
-      return `Slice ${event.slice} starts over (attempt ${event.attempt}), because ${event.reason}`;
+      return `Slice ${event.slice} starts over (pass ${event.attempt}): ${event.reason}`;
     case 'slice-set-aside':
       return `Slice ${event.slice} waits while the others continue: ${event.error}: ${event.message}`;
     case 'service-asked-to-wait': {

@@ -81,7 +81,7 @@ describe('the progress of a run', () => {
     ],
     [
       { event: 'slice-restarted', ...ofSlice, attempt: 2, reason: 'responded with 410' },
-      'Slice 7 starts over (attempt 2), because responded with 410',
+      'Slice 7 starts over (pass 2): responded with 410',
     ],
     [
       { event: 'slice-set-aside', ...ofSlice, error: 'ContractError', message: 'not XML' },
