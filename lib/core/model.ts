@@ -375,7 +375,7 @@ export const failedRunSchema = z.object({
   ...totals,
   error: text,
   message: described(text, 'What happened, to what, and what happens next.'),
-  resumable: described(z.boolean(), 'Whether the next start resumes an unfinished run.'),
+  resumable: described(z.boolean(), 'Whether the next start continues: it resumes the unfinished run, or replaces it if it has no page.'),
 });
 
 /** The outcome of a failed execution. */

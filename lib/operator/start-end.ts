@@ -90,7 +90,7 @@ export function startEnd(end: StartOutcome, context: EndContext): StartEnd {
     }
     case 'interrupted': {
       const about = known.pages === 0 ? 'before page 1 was stored' : placeIn(known);
-      return { json: known, exitStatus, about, details: ['Run again to resume.'] };
+      return { json: known, exitStatus, about, details: [known.pages === 0 ? 'Run again to continue.' : 'Run again to resume.'] };
     }
     case 'not-started':
       return { json: known, exitStatus, details: [] };

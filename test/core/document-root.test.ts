@@ -3,12 +3,15 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asDocumentRoot, rootOfColumns } from '../../lib/core/document-root.ts';
+import { exportPage } from '../../lib/core/steps/export-page.ts';
 import { aFetchedPage, at, type FetchedPage, type FetchedPageParts } from '../support/builders.ts';
 import {
   anExportBench,
+  begin,
   type BenchOptions,
   completed,
   cutOffAt,
+  executionId,
   failed,
   manifestsOf,
   pagesIn,
@@ -193,15 +196,16 @@ describe('service.rootElement', () => {
 
   it('refuses a page that was stored before it was set', async () => {
     const { bench, resume } = cutOffAt('before the page is logged', { script: errorsIf(() => true) });
-    await bench.start();
+    const execution = executionId('one');
+    const loop = await begin(bench.deps, execution);
+    await expect(exportPage(bench.deps, { loop, execution })).rejects.toThrow('cut off');
     resume();
     const right = bench.with({ ...named('reports'), script: () => undefined });
-    const { error, message } = failed(await right.start());
-    expect(error).toBe('ContractError');
-    expect(message).toMatch(
+    await expect(exportPage(right.deps, { loop, execution })).rejects.toThrow(
       /^Page 1 of run \S+ was stored with the root element error, but reports is expected: .*--restart/,
     );
-    completed(await right.start({ restart: true }));
+    // A start replaces a run whose log has no page.
+    completed(await right.start());
   });
 
   it('refuses to continue or to publish a run that began with another root', async () => {

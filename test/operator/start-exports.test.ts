@@ -295,7 +295,7 @@ describe('the end of a start', () => {
       undefined,
       { status: 'interrupted' },
       130,
-      ['Interrupted: daily (before page 1 was stored)', '  Run again to resume.'],
+      ['Interrupted: daily (before page 1 was stored)', '  Run again to continue.'],
     ],
     [
       'interrupted with slices',

@@ -30,7 +30,7 @@ import { epochMsOf } from '../timestamps.ts';
 import { announceBeginning, contradictionOf, identifyRun, type StateChange, updateState } from './export-state.ts';
 import { isDone, loopOf, progressOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
-import { chooseBounds, type ChosenBounds } from './watermark.ts';
+import { chooseBounds, type ChosenBounds, chooseUntil } from './watermark.ts';
 
 type DecideDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime'>;
 export type BeginRunDependencies = DecideDependencies & Pick<StepDependencies, 'emit'>;
@@ -192,7 +192,6 @@ export async function decide(
     return skip(`execution ${active.execution} is still exporting run ${active.run}`);
   }
   const progress = await readProgress(deps.log, active);
-  const isEmpty = progress.totals.pages === 0;
   // Such a run must never be published.
   if (progress.last?.repeats || hasTooFewReports(deps.definition, active, progress)) {
     return start(deps, state, input, execution);
@@ -200,11 +199,11 @@ export async function decide(
   // The bounds of a bounded run are those of its state. A series is named by those of all its runs.
   const named = deps.definition.bounds === undefined ? input : { slice: input.slice };
   const contradiction = contradictionOf(active, progress.isComplete, deps.definition, named);
-  if (contradiction !== undefined) {
-    // A run without a logged page can be replaced: nothing is lost.
-    if (isEmpty) return start(deps, state, input, execution, boundsOfReplaced(active, deps.definition, input));
-    throw contradiction;
-  }
+  // Nothing is lost with a run without a logged page, and a new one also exports what has appeared since. Bounds that are
+  // named stay the same, so a bounded run is resumed.
+  const isReplaceable = contradiction !== undefined || deps.definition.bounds === undefined;
+  if (progress.totals.pages === 0 && isReplaceable) return start(deps, state, input, execution, active);
+  if (contradiction !== undefined) throw contradiction;
   const taken = { ...state, recentExecutions: withExecution(state, execution) };
   const { limits, slicing } = deps.definition;
   const series = seriesOf(input, active.series) ?? active.series;
@@ -268,21 +267,23 @@ const skip = (reason: string, done?: true): StateChange<Decision> => ({ result: 
 
 /**
  * Begins a run, unless this execution has begun one before. A suspended invocation may resume after its execution has ended, and no
- * execution would continue a second run.
+ * execution would continue a second run. `replaced`: a run without a page, whose place it takes.
  */
 async function start(
   deps: DecideDependencies,
   state: ExportState,
   input: StartInput,
   execution: string,
-  replaced?: ChosenBounds,
+  replaced?: Run,
 ): Promise<StateChange<Decision>> {
   const { definition, runtime } = deps;
   if (hasHadRun(state, execution)) return skip(runIsOver);
   await assertNotEnded(deps, input, execution);
   const { request, compression, lagMs, slicing, dates, bounds } = definition;
   const identity = identifyRun(state, runtime);
-  const { since, until, reason } = replaced ?? chooseBounds(definition, state, input, epochMsOf(identity.startedAt));
+  const now = epochMsOf(identity.startedAt);
+  const { since, until, reason } =
+    boundsOfReplacement(replaced, definition, input, now) ?? chooseBounds(definition, state, input, now);
   if (until !== undefined && epochMsOf(until) <= epochMsOf(since)) {
     return skip(`a run that ends at ${until}, which is now less the lag, has nothing to export since ${since}`);
   }
@@ -318,14 +319,17 @@ async function start(
 }
 
 /** An operator may have named the `since` of the replaced run. It stays, unless the start or another selection of reports says otherwise. */
-function boundsOfReplaced(
-  { run, since, until, request }: Run,
+function boundsOfReplacement(
+  replaced: Run | undefined,
   definition: ExportDefinition,
   input: StartInput,
+  now: number,
 ): ChosenBounds | undefined {
-  const isOfSameSelection = selectsSame(selectionOf(request), definition.request);
-  if (input.since !== undefined || !isOfSameSelection) return undefined;
-  return { since, until, reason: `that of run ${run}, which has no page and is replaced` };
+  if (replaced === undefined || input.since !== undefined || definition.bounds !== undefined) return undefined;
+  const { run, since, request } = replaced;
+  if (!selectsSame(selectionOf(request), definition.request)) return undefined;
+  const reason = `that of run ${run}, which has no page and is replaced`;
+  return { since, until: chooseUntil(definition, now), reason };
 }
 
 /** So many executions may begin or resume a run of the export while an invocation is suspended. */

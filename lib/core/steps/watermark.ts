@@ -31,12 +31,16 @@ export function chooseBounds(
   input: StartInput,
   now: number,
 ): ChosenBounds {
-  const { bounds, lagMs, dates } = definition;
+  const { bounds } = definition;
   if (bounds !== undefined) return { ...bounds, reason: 'given by the start input' };
-  const chosen = chooseSince(definition, state, input, now);
-  if (lagMs === 0) return chosen;
+  return { ...chooseSince(definition, state, input, now), until: chooseUntil(definition, now) };
+}
+
+/** Where a regular run that begins now ends. */
+export function chooseUntil({ lagMs, dates }: ExportDefinition, now: number): Instant | undefined {
+  if (lagMs === 0) return undefined;
   const step = minSliceMs(dates.unitMs);
-  return { ...chosen, until: instantOf(Math.floor((now - lagMs) / step) * step) };
+  return instantOf(Math.floor((now - lagMs) / step) * step);
 }
 
 function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): ChosenBounds {

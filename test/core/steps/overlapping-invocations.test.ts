@@ -210,9 +210,9 @@ describe('bounded runs that begin at the same time', () => {
 
 describe('BeginRun', () => {
   it('restarts once: a late duplicate does not abandon the run that it began, whichever execution owns it now', async () => {
-    const bench = anExportBench();
-    const abandoned = await runOf(bench, 'one');
-    const run = await runOf(bench, 'two', { restart: true });
+    const bench = anExportBench({ reports: [] });
+    const abandoned = await exported(bench, 'one');
+    const run = await exported(bench, 'two', { restart: true });
     expect(run).not.toBe(abandoned);
     expect(await runOf(bench, 'two', { restart: true })).toBe(run);
     expect(await runOf(bench, 'three')).toBe(run);
@@ -313,8 +313,8 @@ describe('BeginRun', () => {
   });
 
   it('of an execution whose run is over does not resume that of another, but the one that it has begun', async () => {
-    const bench = anExportBench();
-    const run = await runOf(bench, 'late', { restart: true });
+    const bench = anExportBench({ reports: [] });
+    const run = await exported(bench, 'late', { restart: true });
     await runOf(bench, 'another');
     expect(await runOf(bench, 'late', { restart: true })).toBe(run);
     await runOf(bench, 'third', { restart: true });

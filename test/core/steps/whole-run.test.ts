@@ -334,11 +334,15 @@ describe('a run with compressed pages', () => {
 
   it('logs the form in which another attempt has stored a page', async () => {
     const { bench, resume } = cutOffAt('before the page is logged', { reports: someReports(1), ...compressed });
-    await bench.start();
+    const execution = executionId('one');
+    const loop = await begin(bench.deps, execution);
+    await expect(exportPage(bench.deps, { loop, execution })).rejects.toThrow('cut off');
     const [key = ''] = pagesIn(bench);
     resume();
     const stored = await bench.store.find(key);
-    const [page] = bench.manifest(completed(await bench.start()).manifest).pages;
+    await exportPage(bench.deps, { loop, execution });
+    const { manifest } = await finishRun(bench.deps, { run: asRunId(loop.run), execution });
+    const [page] = bench.manifest(manifest).pages;
     expect(page).toMatchObject({ storedBytes: stored?.storedBytes, storedSha256: stored?.storedSha256 });
     expect(bench.events.map(({ event }) => event)).toContain('page-adopted');
   });
@@ -662,6 +666,38 @@ describe('a run that is started again', () => {
       expect(bench.manifest(manifest ?? '').filter).toEqual({ date: { gte: '1970-01-01T00:00:00Z' } });
       expect((await bench.state()).watermark?.filter).toEqual({});
     });
+  });
+
+  it('is replaced if it has no page, so that it also exports what has appeared since, from where it began', async () => {
+    const since = at('2020-01-01T00:00:00Z');
+    const bench = anExportBench({ script: dead(0), definition: { lagMs: 3_600_000 } });
+    const first = failed(await bench.start({ since, scheduledTime: '2026-11-20T02:00:00Z' }));
+    expect(first).toMatchObject({ until: '2026-11-20T01:00:00Z', resumable: true });
+    bench.advance(86_400_000);
+    const again = bench.with({ script: () => undefined });
+    const result = completed(await again.start({ scheduledTime: '2026-11-21T02:00:00Z' }));
+    expect(result).toMatchObject({ since, until: '2026-11-21T01:00:00Z' });
+    expect(result.run).not.toBe(first.run);
+    expect(await again.start({ scheduledTime: '2026-11-21T02:00:00Z' })).toMatchObject({ status: 'skipped' });
+  });
+
+  it('is replaced with its only page if that was stored but not logged', async () => {
+    const { bench, resume } = cutOffAt('before the page is logged');
+    await bench.start();
+    const { active } = await bench.state();
+    expect(pagesIn(bench)).toHaveLength(1);
+    resume();
+    const { run, manifest } = completed(await bench.start());
+    expect(run).not.toBe(active?.run);
+    expect(reportIdsOf(bench, manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(manifestsIn(bench)).toHaveLength(1);
+  });
+
+  it('is resumed without a page if its bounds are those of the start', async () => {
+    const bench = anExportBench({ script: dead(0) });
+    const bounds = { since: '2026-01-01T00:00:00Z', until: '2026-11-01T00:00:00Z' };
+    const { run } = failed(await bench.start(bounds));
+    expect(completed(await bench.with({ script: () => undefined }).start(bounds)).run).toBe(run);
   });
 
   it('is replaced if the export’s request has changed and it has no page to lose', async () => {

@@ -135,12 +135,14 @@ function checkActiveRun(
   // BeginRun never abandons the run that its own execution began.
   const isOtherExecution = previous.startedBy !== payload.execution;
   const restartRequested = input.restart === true && isOtherExecution;
-  // A start with another `since` or request may abandon a run without pages. Pages may be logged after it has looked.
+  // A start with another `since` or request may abandon a bounded run without pages, and any start another run without
+  // pages. Pages may be logged after it has looked.
   const isContradicted =
     (input.since !== undefined && input.since !== previous.since) ||
     input.slice !== undefined ||
     requestMark(id) !== requestMarks.get(previous.run);
-  const hasNoPages = last === undefined || (isContradicted && (firstPagesAt.get(previous.run) ?? 0) >= startedAt);
+  const isReplaceable = previous.bounded === undefined || isContradicted;
+  const hadNoPages = last === undefined || (firstPagesAt.get(previous.run) ?? 0) >= startedAt;
   const reports = countReports(observations, { name, service }, previous.run);
   const isTooSmall =
     previous.bounded === undefined &&
@@ -150,7 +152,7 @@ function checkActiveRun(
   // A slice whose pages repeat starts over alone.
   const isOnly = previous.slices === undefined;
   const canNeverComplete = (isOnly && last?.repeats === true) || isTooSmall;
-  const isRestarted = step === 'BeginRun' && isOtherExecution && (restartRequested || hasNoPages || canNeverComplete);
+  const isRestarted = step === 'BeginRun' && isOtherExecution && (restartRequested || (isReplaceable && hadNoPages) || canNeverComplete);
   const isRestartedForCursor =
     step === 'ExportPage' &&
     isOnly &&

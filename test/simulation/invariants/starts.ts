@@ -8,6 +8,7 @@ import type { World } from '../world/world.ts';
 import {
   boundedRuns,
   boundsOf,
+  entriesOf,
   type Observations,
   type ObservedExport,
   overlaps,
@@ -46,9 +47,9 @@ export function createStartChecks(observations: Observations): StartChecks {
   const withoutPeriod = new Set<string>();
   const usedTimes = (name: string) => used.get(name) ?? new Set();
 
-  /** A run with a lag ends so long before it begins, in whole minutes. One that replaces a run without a page may end where that did. */
-  const checkEnd = ({ name, versions }: ObservedExport, { active }: StateItem, replaced: StateItem | undefined) => {
-    if (active === undefined || (replaced?.active && replaced.active.until === active.until)) return;
+  /** A run with a lag ends so long before it begins, in whole minutes. */
+  const checkEnd = ({ name, versions }: ObservedExport, { active }: StateItem) => {
+    if (active === undefined) return;
     const { until, run, lagMs, startedAt } = active;
     const expected = lagMs === 0 ? undefined : Math.floor((Date.parse(startedAt) - lagMs) / 60_000) * 60_000;
     const isOfSettings = versions.some(({ since }) => (since.lag ?? 0) === lagMs);
@@ -81,7 +82,7 @@ export function createStartChecks(observations: Observations): StartChecks {
       const expected = ranges.map(format).join(', or ');
       world.violate('a run begins where its start says', `${name}: ${run} begins at ${since} instead of ${expected}`);
     }
-    checkEnd(observed, state, previous);
+    checkEnd(observed, state);
   };
 
   const overlapsAnother = ({ execution: { name, input } }: ExecutionEvent): boolean => {
@@ -163,6 +164,9 @@ export function createStartChecks(observations: Observations): StartChecks {
         }
         if (input.restart === true && active.startedBy !== payload.execution) {
           world.violate('a start with restart begins a new run', `${name}: ${active.run} is resumed`);
+        }
+        if (input.continues === undefined && entriesOf(observations, name, active.run).length === 0) {
+          world.violate('a run begins where its start says', `${name}: ${active.run} has no page, and is resumed`);
         }
       }
       if (input.scheduledTime !== undefined) used.set(name, usedTimes(name).add(input.scheduledTime));

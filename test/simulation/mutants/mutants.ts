@@ -372,7 +372,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a run with a lag ends when it begins',
     violates: 'a run begins where its start says',
-    at: 'lib/core/steps/watermark.ts#chooseBounds',
+    at: 'lib/core/steps/watermark.ts#chooseUntil',
     replace: '(now - lagMs)',
     with: 'now',
   },
