@@ -165,21 +165,14 @@ const sinceSchema = oneFormOf(
       }),
       lag,
     }),
-    z
-      .strictObject({
-        lookbackWindow: field(
-          'Instead of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier.',
-          longerThanZero,
-          { example: 'P2D' },
-        ),
-        lag,
-      })
-      .check(
-        z.refine(({ lookbackWindow, lag = 0 }) => typeof lookbackWindow !== 'number' || lookbackWindow > lag, {
-          path: ['lookbackWindow'],
-          error: 'must be longer than the lag: otherwise a run ends before it starts',
-        }),
+    z.strictObject({
+      lookbackWindow: field(
+        'Instead of `initial` and `overlap`: how far before its scheduled time each run starts, or at the watermark, if that is earlier.',
+        longerThanZero,
+        { example: 'P2D' },
       ),
+      lag,
+    }),
   ],
   'must be an object with initial and overlap, or with lookbackWindow, which takes the place of both',
 );
@@ -369,7 +362,7 @@ export const findExportProblems = (
 /** What prevents the slices and the lag of an export. */
 function findSliceProblems(
   service: Valid<ServiceSettings>,
-  { since: { lag = 0 } = {}, slices: { parallel = 1, length } = {} }: Valid<ExportSettings>,
+  { since: { lag = 0, lookbackWindow } = {}, slices: { parallel = 1, length } = {} }: Valid<ExportSettings>,
 ): readonly SettingsProblem[] {
   if (service.api !== undefined && service.api.request === undefined) return [];
   const { maxConcurrentPages = maxParallel } = service;
@@ -378,12 +371,20 @@ function findSliceProblems(
   const unbounded =
     'needs requests with an upper bound: set filterUntil of the service, or use {since} and {until} in its api.request';
   const ofLength = length === undefined ? undefined : findDateProblem(dates, length);
+  const step = minSliceMs(dates.unitMs);
+  const isTooShort = lookbackWindow !== undefined && lag > 0 && lookbackWindow < lag + step;
+  const unit = step === minSliceMs(1) ? 'minute' : 'day';
   return findBroken([
     [['since', 'lag'], isUnbounded && lag > 0, unbounded],
     [
       ['since', 'lag'],
       service.api?.next?.from === 'count' && lag === 0,
       'is required with next.from: count. Set how long after its date a report may still appear or change, for example PT1H',
+    ],
+    [
+      ['since', 'lookbackWindow'],
+      isTooShort,
+      `must be longer than the lag by at least a ${unit}: runs end at the beginning of a ${unit}, so a shorter one may end before it starts`,
     ],
     [['slices', 'parallel'], isUnbounded && parallel > 1, unbounded],
     [['slices', 'length'], isUnbounded && length !== undefined, unbounded],

@@ -243,10 +243,16 @@ describe('settings', () => {
     });
 
     it('do not let a run end before its lookback window begins', () => {
-      expect(() => anExport({ since: { lookbackWindow: 'PT2H', lag: 'PT2H' } })).toThrow(
-        'since.lookbackWindow: must be longer than the lag: otherwise a run ends before it starts',
-      );
-      expect(anExport({ since: { lookbackWindow: 'PT3H', lag: 'PT2H' } }).since.lag).toBe(7_200_000);
+      const problem = (unit: string) => [
+        `some.json:1 exports[0].since.lookbackWindow: must be longer than the lag by at least a ${unit}: runs end at the beginning of a ${unit}, so a shorter one may end before it starts`,
+      ];
+      const lag = 'PT2H';
+      const of = { filterUntil: 'date.lt' };
+      expect(problemsOf(of, { since: { lookbackWindow: 'PT2H59S', lag } })).toEqual(problem('minute'));
+      expect(problemsOf(of, { since: { lookbackWindow: 'PT2H1M', lag } })).toEqual([]);
+      expect(problemsOf({ api: daily }, { since: { lookbackWindow: 'P1D', lag } })).toEqual(problem('day'));
+      expect(problemsOf({ api: daily }, { since: { lookbackWindow: 'P1DT2H', lag } })).toEqual([]);
+      expect(problemsOf({ api: daily }, { since: { lookbackWindow: 'P1D' } })).toEqual([]);
     });
   });
 

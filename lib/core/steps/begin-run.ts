@@ -30,7 +30,7 @@ import { epochMsOf } from '../timestamps.ts';
 import { announceBeginning, contradictionOf, identifyRun, type StateChange, updateState } from './export-state.ts';
 import { isDone, loopOf, progressOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
-import { chooseBounds, type ChosenBounds, chooseUntil } from './watermark.ts';
+import { assertWindowOutlastsLag, chooseBounds, type ChosenBounds, chooseUntil } from './watermark.ts';
 
 type DecideDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime'>;
 export type BeginRunDependencies = DecideDependencies & Pick<StepDependencies, 'emit'>;
@@ -285,6 +285,7 @@ async function start(
   const { since, until, reason } =
     boundsOfReplacement(replaced, definition, input, now) ?? chooseBounds(definition, state, input, now);
   if (until !== undefined && epochMsOf(until) <= epochMsOf(since)) {
+    assertWindowOutlastsLag(definition);
     return skip(`a run that ends at ${until}, which is now less the lag, has nothing to export since ${since}`);
   }
   const chosen = { parallel: input.parallel ?? slicing.parallel, lengthMs: input.slice ?? slicing.lengthMs };

@@ -43,6 +43,17 @@ export function chooseUntil({ lagMs, dates }: ExportDefinition, now: number): In
   return instantOf(Math.floor((now - lagMs) / step) * step);
 }
 
+/** @throws ConfigurationError if the settings leave nothing to export at any time: runs would end before their window begins */
+export function assertWindowOutlastsLag({ name, since: policy, lagMs, dates }: ExportDefinition): void {
+  const minMs = lagMs + minSliceMs(dates.unitMs);
+  if (policy.from !== 'lookback' || lagMs === 0 || policy.lookbackMs >= minMs) return;
+  throw new ExportError(
+    'ConfigurationError',
+    `The lookbackWindow of export ${name} must be at least ${inSeconds(minMs - lagMs)} longer than its lag: otherwise a run ends ` +
+      'before it starts, and nothing is exported. Correct the settings',
+  );
+}
+
 function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): ChosenBounds {
   assertNotInFuture(input.since, 'The since of the start input', now);
   if (input.since !== undefined) return { since: input.since, reason: 'given by the start input' };

@@ -546,6 +546,17 @@ describe('a lag', () => {
     expect((await bench.state()).active).toBeUndefined();
   });
 
+  it('refuses a start that has nothing to export because of its settings', async () => {
+    const since = { from: 'lookback', lookbackMs: 150 * minute } as const;
+    const bench = aBench({
+      definition: { ...definition, since, dates: { unitMs: 24 * 60 * minute, upperBound: 'date.lt' } },
+    });
+    bench.advance(180 * minute);
+    const { error, message } = failed(await bench.start());
+    expect(error).toBe('ConfigurationError');
+    expect(message).toMatch(/lookbackWindow .* at least 86,400 s longer than its lag/);
+  });
+
   it('is published as any run: it is no bounded one', async () => {
     const bench = aBench({ definition });
     const { manifest, bounded } = completed(await bench.start());

@@ -152,7 +152,8 @@ function checkActiveRun(
   // A slice whose pages repeat starts over alone.
   const isOnly = previous.slices === undefined;
   const canNeverComplete = (isOnly && last?.repeats === true) || isTooSmall;
-  const isRestarted = step === 'BeginRun' && isOtherExecution && (restartRequested || (isReplaceable && hadNoPages) || canNeverComplete);
+  const isRestarted =
+    step === 'BeginRun' && isOtherExecution && (restartRequested || (isReplaceable && hadNoPages) || canNeverComplete);
   const isRestartedForCursor =
     step === 'ExportPage' &&
     isOnly &&
