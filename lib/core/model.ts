@@ -375,7 +375,10 @@ export const failedRunSchema = z.object({
   ...totals,
   error: text,
   message: described(text, 'What happened, to what, and what happens next.'),
-  resumable: described(z.boolean(), 'Whether the next start continues: it resumes the unfinished run, or replaces it if it has no page.'),
+  resumable: described(
+    z.boolean(),
+    'Whether the next start continues: it resumes the unfinished run, or replaces it if it has no page.',
+  ),
 });
 
 /** The outcome of a failed execution. */
@@ -394,6 +397,8 @@ export const stateSchema = z.object({
   documentRoot: z.optional(documentRoot),
   /** The newest scheduled time that a run had. The scheduler delivers a time at least once, and not always in order. */
   lastScheduledTime: z.optional(text),
+  /** Only with a lookback window, until the export has a watermark: the scheduled time of the first run, or when it began. */
+  firstStart: z.optional(instant),
   lastCompleted: z.optional(
     z.object({
       execution: text,

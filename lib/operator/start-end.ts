@@ -90,7 +90,12 @@ export function startEnd(end: StartOutcome, context: EndContext): StartEnd {
     }
     case 'interrupted': {
       const about = known.pages === 0 ? 'before page 1 was stored' : placeIn(known);
-      return { json: known, exitStatus, about, details: [known.pages === 0 ? 'Run again to continue.' : 'Run again to resume.'] };
+      return {
+        json: known,
+        exitStatus,
+        about,
+        details: [known.pages === 0 ? 'Run again to continue.' : 'Run again to resume.'],
+      };
     }
     case 'not-started':
       return { json: known, exitStatus, details: [] };
@@ -116,7 +121,8 @@ function completedDetails(
 
 /** The watermark, and where the next run starts because of it. */
 function nextStart(watermark: string | null, policy: EndContext['since']): string {
-  if (watermark === null) return 'none: the next run starts at since.initial, which is before the since of this run';
+  const first = policy?.from === 'lookback' ? 'the lookback window of the first start' : 'since.initial';
+  if (watermark === null) return `none: the next run starts at ${first}, which is before the since of this run`;
   if (policy?.from === 'lookback') {
     return `${watermark}  (the next run starts here, or its lookbackWindow ago if that is earlier)`;
   }

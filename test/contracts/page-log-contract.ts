@@ -100,6 +100,7 @@ export function pageLogContract(
           }),
           documentRoot: asDocumentRoot('{https://service.example/}reports'),
           lastScheduledTime: '2026-11-20T02:00:00Z',
+          firstStart: at('2026-11-19T02:00:00Z'),
           lastCompleted: aCompletion('execution-6', { export: exportName }),
           recentExecutions: ['execution-7', 'execution-6'],
           beginning: { stateName: `${exportName}/2025-01-01T00:00:00Z/2026-01-01T00:00:00Z`, execution: 'execution-8' },

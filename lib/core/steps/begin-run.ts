@@ -30,7 +30,7 @@ import { epochMsOf } from '../timestamps.ts';
 import { announceBeginning, contradictionOf, identifyRun, type StateChange, updateState } from './export-state.ts';
 import { isDone, loopOf, progressOf, readProgress, type RunProgress } from '../run-progress.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
-import { assertWindowOutlastsLag, chooseBounds, type ChosenBounds, chooseUntil } from './watermark.ts';
+import { assertWindowOutlastsLag, chooseBounds, type ChosenBounds, chooseUntil, firstStartOf } from './watermark.ts';
 
 type DecideDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime'>;
 export type BeginRunDependencies = DecideDependencies & Pick<StepDependencies, 'emit'>;
@@ -312,6 +312,7 @@ async function start(
     sequence: run.sequence,
     active: run,
     lastScheduledTime: newestScheduledTime(input.scheduledTime, state),
+    firstStart: bounds === undefined ? firstStartOf(definition, state, input, now) : undefined,
     recentExecutions: withExecution(state, execution),
     failedStart: undefined,
     lastAbandoned: undefined,

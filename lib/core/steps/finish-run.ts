@@ -104,7 +104,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
 
   // An earlier invocation that is still running may have started another run for the same execution.
   return updateOwnedRun(deps, command, (_run, state) => {
-    const { active: _, ...idle } = state;
+    const { active: _, firstStart, ...idle } = state;
     const { watermark: instant, at: completedAt } = completion;
     const selection = selectionOf(run.request);
     const watermark = instant && { instant, ...selection };
@@ -112,7 +112,8 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     const { lastScheduledTime: scheduledTime } = state;
     const { execution } = command;
     const lastCompleted = { execution, completedAt, result, selection, lastReportsAt, scheduledTime };
-    return { change: { ...idle, watermark, lastCompleted }, result: lastCompleted };
+    const change = { ...idle, watermark, firstStart: watermark ? undefined : firstStart, lastCompleted };
+    return { change, result: lastCompleted };
   });
 }
 

@@ -59,7 +59,7 @@ function chooseSince(definition: ExportDefinition, state: ExportState, input: St
   if (input.since !== undefined) return { since: input.since, reason: 'given by the start input' };
   const { since: policy } = definition;
   return policy.from === 'lookback'
-    ? sinceLookback(definition, policy.lookbackMs, state, input.scheduledTime, now)
+    ? sinceLookback({ ...definition, ...policy }, state, input, now)
     : sinceWatermark(definition, policy, state, now);
 }
 
@@ -73,23 +73,48 @@ function assertNotInFuture(since: Instant | undefined, what: string, now: number
 }
 
 function sinceLookback(
-  { request }: ExportDefinition,
-  lookbackMs: number,
-  { watermark }: ExportState,
-  scheduledTime: string | undefined,
+  { request, lookbackMs }: Pick<ExportDefinition, 'request'> & { readonly lookbackMs: number },
+  { watermark, firstStart }: ExportState,
+  input: StartInput,
   now: number,
 ): ChosenBounds {
-  const scheduledMs = scheduledTime === undefined ? Number.NaN : Date.parse(scheduledTime);
-  const isScheduled = !Number.isNaN(scheduledMs);
-  const windowStart = Math.max(0, (isScheduled ? scheduledMs : now) - lookbackMs);
+  const windowStart = Math.max(0, timeOfStart(input, now) - lookbackMs);
+  const covered = watermark !== undefined && selectsSame(watermark, request) ? epochMsOf(watermark.instant) : undefined;
   // A start that was skipped, or that resumed an older run, leaves a gap that the window does not cover.
-  const covered =
-    watermark !== undefined && selectsSame(watermark, request) ? epochMsOf(watermark.instant) : windowStart;
-  if (covered < windowStart) {
+  if (covered !== undefined && covered < windowStart) {
     return { since: instantOf(covered), reason: 'the watermark, which is earlier than the lookback window' };
   }
-  const from = isScheduled ? `the scheduled time ${scheduledTime}` : 'now';
+  if (covered === undefined && firstStart !== undefined && epochMsOf(firstStart) - lookbackMs < windowStart) {
+    const since = startOfWindow(firstStart, lookbackMs);
+    return { since, reason: `the lookback window of the first start, ${firstStart}: no run has completed since` };
+  }
+  const from = isScheduled(input) ? `the scheduled time ${input.scheduledTime}` : 'now';
   return { since: instantOf(windowStart), reason: `${inSeconds(lookbackMs)} (lookbackWindow) before ${from}` };
+}
+
+const startOfWindow = (start: Instant, lookbackMs: number): Instant =>
+  instantOf(Math.max(0, epochMsOf(start) - lookbackMs));
+
+/** Whether the start has a scheduled time. A start input may have any text. */
+const isScheduled = ({ scheduledTime = '' }: StartInput): boolean => !Number.isNaN(Date.parse(scheduledTime));
+
+/** The end of the lookback window of a start. */
+const timeOfStart = (input: StartInput, now: number): number =>
+  isScheduled(input) ? Date.parse(input.scheduledTime ?? '') : now;
+
+/**
+ * The oldest start whose lookback window no run has exported, once this start has begun a run. Until a run completes,
+ * there is no watermark that would keep the window of a run that is abandoned.
+ */
+export function firstStartOf(
+  { since: policy, request }: ExportDefinition,
+  { watermark, firstStart }: ExportState,
+  input: StartInput,
+  now: number,
+): Instant | undefined {
+  if (firstStart !== undefined || policy.from !== 'lookback' || input.since !== undefined) return firstStart;
+  if (watermark !== undefined && selectsSame(watermark, request)) return undefined;
+  return instantOf(Math.min(now, timeOfStart(input, now)));
 }
 
 function sinceWatermark(
@@ -144,19 +169,24 @@ export function watermarkAfter(
 ): Instant | undefined {
   const reached = completedUpTo(run, firstPages);
   const current = state.watermark;
-  if (current === undefined)
-    return firstWatermark(run, reached, policy.from === 'watermark' ? policy.initial : undefined);
+  if (current === undefined) return firstWatermark(run, reached, startOfFirstRun(policy, state));
   if (!selectsSame(current, run.request)) return reached;
   const overlapMs = policy.from === 'watermark' ? policy.overlapMs : 0;
   const leavesGap = epochMsOf(run.since) > Math.max(0, epochMsOf(current.instant) - overlapMs);
   return leavesGap ? current.instant : later(current.instant, reached);
 }
 
-/** A run that ends before `initial` moves the start of the next run to its own end: the reports in between are wanted, too. */
-function firstWatermark({ since }: Run, reached: Instant, initial: Instant | undefined): Instant | undefined {
-  if (initial === undefined) return reached;
+/** A run that ends before `first` moves the start of the next run to its own end: the reports in between are wanted, too. */
+function firstWatermark({ since }: Run, reached: Instant, first: Instant | undefined): Instant | undefined {
+  if (first === undefined) return reached;
   // With a slow clock, a run seems to end before it starts. Reports before its `since` are not wanted.
-  return epochMsOf(since) > epochMsOf(initial) ? undefined : later(since, reached);
+  return epochMsOf(since) > epochMsOf(first) ? undefined : later(since, reached);
+}
+
+/** Where the first run starts unless its start says otherwise; undefined if nothing says it. */
+function startOfFirstRun(policy: ExportDefinition['since'], { firstStart }: ExportState): Instant | undefined {
+  if (policy.from === 'watermark') return policy.initial;
+  return firstStart && startOfWindow(firstStart, policy.lookbackMs);
 }
 
 const later = (one: Instant, other: Instant): Instant => (epochMsOf(other) > epochMsOf(one) ? other : one);

@@ -10,6 +10,7 @@ import {
   type RunId,
   type RunResult,
 } from '../../../lib/core/model.ts';
+import { abandonRun } from '../../../lib/operator/abandon-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { aFetchedPage, anExportRequest, at, sha256Of } from '../../support/builders.ts';
@@ -486,6 +487,32 @@ describe('the watermark', () => {
     const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 86_400_000 } } });
     expect(completed(await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' })).since).toBe('2026-11-19T01:00:00Z');
     expect(completed(await bench.start()).since).toBe('2026-11-19T02:00:00Z');
+  });
+
+  it('is not before the lookback window of a first run that was restarted, abandoned or failed for good', async () => {
+    const since = { from: 'lookback', lookbackMs: 30 * 86_400_000 } as const;
+    const cannotFinish = failsAt({ 2: 'RequestRejectedError' });
+    const begun = async (script: Script, input = {}) => {
+      const bench = anExportBench({ script, definition: { since }, limits: { maxCursorRestarts: 0 } });
+      failed(await bench.start({ scheduledTime: '2026-11-20T01:00:00Z', ...input }));
+      bench.advance(86_400_000);
+      return bench.with({ script: () => undefined });
+    };
+    const restarted = await begun(cannotFinish);
+    expect(completed(await restarted.start({ restart: true })).since).toBe('2026-10-21T01:00:00Z');
+    expect((await restarted.state()).firstStart).toBeUndefined();
+    const rejected = await begun(failsAt({ 2: 'CursorRejectedError' }));
+    expect(completed(await rejected.start()).since).toBe('2026-10-21T01:00:00Z');
+    const abandoned = await begun(cannotFinish);
+    const { active } = await abandoned.state();
+    if (active) await abandonRun({ ...abandoned.deps, store: abandoned.store }, active);
+    // A run that leaves a gap after the window moves no watermark, and the next one closes the gap.
+    const late = completed(await abandoned.start({ since: '2026-11-20T00:00:00Z' }));
+    expect(late.watermark).toBeNull();
+    expect(completed(await abandoned.start()).since).toBe('2026-10-21T01:00:00Z');
+    // The window was not asked for.
+    const named = await begun(cannotFinish, { since: '2026-10-30T00:00:00Z' });
+    expect(completed(await named.start({ restart: true })).since).toBe('2026-10-22T02:00:00Z');
   });
 
   it('closes the gap of a lookback window whose start was missed or resumed an older run', async () => {

@@ -45,6 +45,8 @@ export function createStartChecks(observations: Observations): StartChecks {
   const settled = new Map<string, ReadonlySet<string>>();
   /** Executions whose run would have ended before it began, because of the lag. */
   const withoutPeriod = new Set<string>();
+  /** By export with a lookback window and no watermark: when the first run can have begun that an operator gave no `since`. */
+  const firstStarts = new Map<string, Range>();
   const usedTimes = (name: string) => used.get(name) ?? new Set();
 
   /** A run with a lag ends so long before it begins, in whole minutes. */
@@ -74,7 +76,14 @@ export function createStartChecks(observations: Observations): StartChecks {
     // A watermark belongs to a request.
     const isOther = observed.requestMark(writer().id) !== undefined;
     const bounds = isOther ? undefined : previous;
-    const ranges = observed.versions.map((settings) => expectedSince(observations, settings, input, bounds));
+    const first = firstStarts.get(name);
+    const ranges = observed.versions.map((settings) => expectedSince(observations, settings, input, bounds, first));
+    const hasWindow = observed.versions.some((settings) => 'lookbackWindow' in settings.since);
+    if (hasWindow && input.since === undefined && bounds?.watermark === undefined && first === undefined) {
+      const clock = clockRange(writer(), world);
+      const scheduled = scheduledTime === undefined ? Number.POSITIVE_INFINITY : Date.parse(scheduledTime);
+      firstStarts.set(name, [Math.min(clock[0], scheduled), Math.min(clock[1], scheduled)]);
+    }
     // It may replace a run without a page, and begin where that did.
     const isReplacement = input.since === undefined && previous?.active?.since === since;
     if (!isReplacement && !ranges.some(([earliest, latest]) => begin >= earliest && begin <= latest)) {
@@ -150,6 +159,7 @@ export function createStartChecks(observations: Observations): StartChecks {
       if (active === undefined && previous?.active !== undefined) {
         if (state.lastCompleted?.result.run === previous.active.run) settled.set(name, new Set(usedTimes(name)));
         else used.set(name, new Set(settled.get(name)));
+        if (step === 'FinishRun' && state.watermark !== undefined) firstStarts.delete(name);
       }
       if (step !== 'BeginRun' || active === undefined) return;
       const input = (payload.input ?? {}) as StartInput;
@@ -213,30 +223,31 @@ export function createStartChecks(observations: Observations): StartChecks {
   };
 }
 
+type Range = readonly [earliest: number, latest: number];
+
 /** Between which two dates a new run must begin. They differ only if the run begins at a time by the function's own clock. */
 function expectedSince(
   { world, writer }: Observations,
   { since: policy }: { readonly since: AnyOf<ExportSettings['since']> },
   { since, scheduledTime }: StartInput,
   previous: StateItem | undefined,
-): readonly [earliest: number, latest: number] {
+  first: Range | undefined,
+): Range {
   const exactly = (ms: number) => [ms, ms] as const;
   if (since !== undefined) return exactly(Date.parse(since));
   const watermark = previous?.watermark && Date.parse(previous.watermark.instant);
   if (policy.lookbackWindow !== undefined) {
     const now = scheduledTime === undefined ? clockRange(writer(), world) : exactly(Date.parse(scheduledTime));
     const window = Number(policy.lookbackWindow);
-    const bound = (ms: number) => Math.max(0, Math.min(ms - window, watermark ?? Number.POSITIVE_INFINITY));
-    return [bound(now[0]), bound(now[1])];
+    const bound = (ms: number, firstMs = Number.POSITIVE_INFINITY) =>
+      Math.max(0, Math.min(ms - window, watermark ?? firstMs - window));
+    return [bound(now[0], first?.[0]), bound(now[1], first?.[1])];
   }
   if (watermark !== undefined) return exactly(Math.max(0, watermark - Number(policy.overlap ?? 0)));
   return exactly(policy.initial === undefined ? 0 : Date.parse(policy.initial));
 }
 
 /** What the clock of the process can have been since its start. It may have been set meanwhile, also twice. */
-function clockRange(
-  { startedAt, clockOffsets }: Process,
-  { time }: World,
-): readonly [earliest: number, latest: number] {
+function clockRange({ startedAt, clockOffsets }: Process, { time }: World): Range {
   return [startedAt + Math.min(...clockOffsets) - 1, time.now() + Math.max(...clockOffsets) + 1];
 }

@@ -370,6 +370,20 @@ export const mutants: readonly Mutant[] = [
     with: 'const firstPages = slices.map(({ first }) => first).slice(-1);',
   },
   {
+    name: 'the lookback window of a first run that was abandoned is forgotten',
+    violates: 'a run begins where its start says',
+    at: 'lib/core/steps/begin-run.ts#start',
+    replace: 'firstStartOf(definition, state, input, now)',
+    with: 'undefined',
+  },
+  {
+    name: 'a run without a page keeps its upper bound',
+    violates: 'a run begins where its start says',
+    at: 'lib/core/steps/begin-run.ts#boundsOfReplacement',
+    replace: 'until: chooseUntil(definition, now)',
+    with: 'until: replaced.until',
+  },
+  {
     name: 'a run with a lag ends when it begins',
     violates: 'a run begins where its start says',
     at: 'lib/core/steps/watermark.ts#chooseUntil',
