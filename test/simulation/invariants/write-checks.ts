@@ -72,8 +72,8 @@ function checkStateWriter(
   const isAnnouncement = isOfBoundedRun && step === 'BeginRun' && state.beginning?.execution === payload.execution;
   const { version, beginning, export: exportName, addedBy } = state;
   // A later release adds its field to each state.
-  const none = { export: exportName, sequence: 0, ...(addedBy === undefined ? {} : { addedBy }) };
-  const unchanged = { ...(previous ?? none), version, beginning };
+  const added = addedBy === undefined ? {} : { addedBy };
+  const unchanged = { ...(previous ?? { export: exportName, sequence: 0 }), ...added, version, beginning };
   if (!isAnnouncement || !isDeepStrictEqual(state, unchanged)) {
     world.violate('a bounded run changes nothing of its export', `${id} writes ${label}`);
   }
