@@ -47,9 +47,9 @@ export function exportPageHandler(
     return async ({ input, execution, retries, probe }, { getRemainingTimeInMillis }) => {
       remainingMs = getRemainingTimeInMillis;
       if (probe !== undefined) {
-        const { export: name, since } = probeSchema.parse(probe);
+        const { export: name, ...period } = probeSchema.parse(probe);
         const { definition, log } = context.dependenciesFor({ export: name });
-        return await probeService({ definition, service, log, runtime }, since);
+        return await probeService({ definition, service, log, runtime }, period);
       }
       const deps = { ...context.dependenciesFor(input), service, store, slots };
       const loop = input as LoopState;

@@ -1,20 +1,20 @@
 /**
  * The checks of `doctor`: whether an export could run now, from its settings to a response of the service. They request one
- * page of size 1 from each service, from here and from its function on AWS, and do not store it. In a
+ * page from each service, as a run does, from here and from its function on AWS, and do not store it. In a
  * directory, a file is written and removed again.
  */
 
 import { isExportError } from '../core/errors.ts';
-import { emptyState, type Instant } from '../core/model.ts';
+import { emptyState } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
 import { chooseBounds } from '../core/steps/watermark.ts';
 import { latestKey } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
-import { instantOf } from '../core/timestamps.ts';
+import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { noSettingsFile } from '../local/directory.ts';
 import { type Finding, ok, type Outcome, problem, warning } from '../target/findings.ts';
-import { type ProbeResult, probeService } from '../target/probe-service.ts';
+import { type ProbedPeriod, type ProbeResult, probeService } from '../target/probe-service.ts';
 import { type ExportTarget, type Target, type UnreadableExport, unreadableExport } from '../target/target.ts';
 import { coarseDuration, plural } from './output/format.ts';
 import { errorText, scheduleText } from './output/status-table.ts';
@@ -208,7 +208,7 @@ async function* checkService(
 ): AsyncGenerator<readonly [check: string, outcome: Outcome]> {
   const { definition, log: stateLog, service, probeFromFunction } = target;
   const { keySource } = service;
-  const since = await probeSince(target, runtime);
+  const period = await probedPeriod(target, runtime);
   // What is wrong with the state is reported by its own check.
   const log = { exportState: async (name: string) => await stateLog.exportState(name).catch(() => undefined) };
   const remedies = {
@@ -217,7 +217,7 @@ async function* checkService(
     service: 'check that the service can be reached from here; docs/runbook.md explains each error',
   };
   // First: it may exchange the refresh token, and then its access token is used from here.
-  if (probeFromFunction !== undefined) yield ['function', await checkFunction(probeFromFunction.probe(since))];
+  if (probeFromFunction !== undefined) yield ['function', await checkFunction(probeFromFunction.probe(period))];
   let check: keyof typeof remedies = 'network';
   try {
     const description = await service.describeNetwork();
@@ -225,7 +225,10 @@ async function* checkService(
     check = 'key';
     await using client = await service.connect(notify);
     check = 'service';
-    const { clockLeadMs, ...result } = await probeService({ definition, service: client, log, runtime }, since);
+    const { clockLeadMs, ...result } = await probeService(
+      { definition, service: client, log, runtime, notify },
+      period,
+    );
     yield ['key', ok(`accepted (${keySource})`)];
     yield ['service', ok(`${service.address} returned ${describePage(result)}; it was not stored`)];
     yield ['clock', checkClock(clockLeadMs)];
@@ -256,13 +259,14 @@ function describePage({ reports, latencyMs }: Pick<ProbeResult, 'reports' | 'lat
   return `a valid page${content} after ${latencyMs} ms`;
 }
 
-/** Where a new run would begin. If none could start: now. */
-async function probeSince({ definition, log }: ExportTarget, runtime: Runtime): Promise<Instant> {
+/** Where a new run would begin and end. If none could start: from now on. */
+async function probedPeriod({ definition, log }: ExportTarget, runtime: Runtime): Promise<ProbedPeriod> {
   try {
     const state = (await log.exportState(definition.name)) ?? emptyState(definition.name);
-    return chooseBounds(definition, state, {}, runtime.now()).since;
+    const { since, until } = chooseBounds(definition, state, {}, runtime.now());
+    return until === undefined || epochMsOf(until) <= epochMsOf(since) ? { since } : { since, until };
   } catch {
-    return instantOf(Math.floor(runtime.now() / 1_000) * 1_000);
+    return { since: instantOf(Math.floor(runtime.now() / 1_000) * 1_000) };
   }
 }
 

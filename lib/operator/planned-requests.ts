@@ -1,5 +1,6 @@
 /** The next request of a planned run, for a person to read; and what the service responds to it. */
 
+import { systemRuntime } from '../core/clock.ts';
 import { ExportError } from '../core/errors.ts';
 import { describeRoot, rootOfFirstProbe } from '../core/document-root.ts';
 import { addPage, type RunTotals, zeroTotals } from '../core/model.ts';
@@ -88,7 +89,7 @@ export async function requestPages(
   const cursors = new Set<string>();
   for (let page = first; ;) {
     const request = (found.unanswered = plannedRequest(service, page));
-    const probed = await probePage(client, page, root);
+    const probed = await probePage(client, page, root, { runtime: systemRuntime, notify });
     found.unanswered = undefined;
     const requested = requestedPage(request, probed, next);
     const { cursor } = requested.next;

@@ -2,13 +2,13 @@
 
 import * as z from 'zod/mini';
 import { assertRootOfResponse, type ExpectedRoot, rootOfFirstProbe } from '../core/document-root.ts';
-import { ExportError } from '../core/errors.ts';
-import type { ExportDefinition, Instant } from '../core/model.ts';
+import { ExportError, isExportError } from '../core/errors.ts';
+import type { Bounds, ExportDefinition } from '../core/model.ts';
 import type { PageLog, PageRequest, ReportService, Runtime } from '../core/ports.ts';
 import { epochMsOf, instantOf, instantSchema } from '../core/timestamps.ts';
 
 /** The event that has the function of ExportPage request a page. The function touches no state. */
-export const probeSchema = z.object({ export: z.string(), since: instantSchema });
+export const probeSchema = z.object({ export: z.string(), since: instantSchema, until: z.optional(instantSchema) });
 
 export interface ProbeEvent {
   readonly probe: z.infer<typeof probeSchema>;
@@ -28,21 +28,26 @@ interface ProbeDependencies {
   readonly definition: Pick<ExportDefinition, 'name' | 'request' | 'documentRoot'>;
   readonly service: ReportService;
   readonly log: Pick<PageLog, 'exportState'>;
-  readonly runtime: Pick<Runtime, 'now'>;
+  readonly runtime: Pick<Runtime, 'now' | 'sleep'>;
+  /** Receives a line before each wait. */
+  readonly notify?: (text: string) => void;
 }
 
+/** What a run would request. Without `until`, it has no upper bound. */
+export type ProbedPeriod = Pick<Bounds, 'since'> & Partial<Pick<Bounds, 'until'>>;
+
 /**
- * Requests the reports since `since`, one per page.
+ * Requests page 1 of a run.
  * @throws as `probePage` does
  */
 export async function probeService(
-  { definition, service, log, runtime }: ProbeDependencies,
-  since: Instant,
+  { definition, service, log, runtime, notify = () => {} }: ProbeDependencies,
+  period: ProbedPeriod,
 ): Promise<ProbeResult> {
-  const request = { ...definition.request, size: 1 };
+  const { request } = definition;
   const root = await rootOfFirstProbe(definition, log);
-  const page = { request, since, begunAt: instantOf(runtime.now()), cursor: null, label: 'a health check page' };
-  const { serviceTime, reports, timing } = (await probePage(service, page, root)).received;
+  const page = { request, ...period, begunAt: instantOf(runtime.now()), cursor: null, label: 'a health check page' };
+  const { serviceTime, reports, timing } = (await probePage(service, page, root, { runtime, notify })).received;
   const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - epochMsOf(timing.requestedAt);
   return { reports, latencyMs: timing.latencyMs, clockLeadMs };
 }
@@ -50,11 +55,40 @@ export async function probeService(
 /** A service that needs longer would keep a person waiting. */
 const timeoutMs = 30_000;
 
+/** For how long, in all, a probe waits for one page. A run waits for longer. */
+const maxWaitSeconds = 60;
+
+interface Waits {
+  readonly runtime: Pick<Runtime, 'sleep'>;
+  readonly notify: (text: string) => void;
+}
+
 /**
- * Requests a page, and reads the response to its end. `root` of the result is what the next page must have.
+ * Requests a page, and reads the response to its end. Waits as a service says by Retry-After, for up to a minute. `root` of the result is
+ * what the next page must have.
  * @throws what `ReportService.fetch` throws; ContractError for another root than expected; ServiceUnavailableError after 30 s
  */
-export async function probePage(service: ReportService, request: PageRequest, root: ExpectedRoot | undefined) {
+export async function probePage(
+  service: ReportService,
+  request: PageRequest,
+  root: ExpectedRoot | undefined,
+  { runtime, notify }: Waits,
+) {
+  for (let waitedSeconds = 0; ;) {
+    try {
+      return await requestPage(service, request, root);
+    } catch (error) {
+      if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
+      const seconds = Math.max(1, Math.ceil(error.retryAfterSeconds));
+      waitedSeconds += seconds;
+      if (waitedSeconds > maxWaitSeconds) throw error;
+      notify(`Waiting ${seconds} s before ${request.label} (Retry-After)`);
+      await runtime.sleep(seconds * 1_000);
+    }
+  }
+}
+
+async function requestPage(service: ReportService, request: PageRequest, root: ExpectedRoot | undefined) {
   const timeout = new AbortController();
   const timer = setTimeout(() => {
     // Reading the API key may have taken the time, too.

@@ -7,7 +7,7 @@ import type { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult } from '../core/model.ts';
 import type { StartInput } from '../core/steps/start-input.ts';
 import type { Finding } from './findings.ts';
-import type { ProbeResult } from './probe-service.ts';
+import type { ProbedPeriod, ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, StoreReader } from '../core/ports.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 
@@ -65,7 +65,7 @@ export interface ExportTarget {
    */
   readonly probeFromFunction?: {
     readonly functionArn: string;
-    readonly probe: (since: Instant) => Promise<ProbeResult>;
+    readonly probe: (period: ProbedPeriod) => Promise<ProbeResult>;
   };
   readSchedule(): Promise<ScheduleState>;
   /** The maximum age of its newest completed run. Absent: it has none. */

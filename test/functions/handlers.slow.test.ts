@@ -62,10 +62,10 @@ describe('a probe of the service by ExportPage', () => {
   const probe = (deployment: Deployment, exportName = 'reports') =>
     deployment.functions.ExportPage({ probe: { export: exportName, since } } as never, contextWith(60_000));
 
-  it('requests one report, and touches no state', async () => {
+  it('requests the page of a run, and touches no state', async () => {
     await using deployment = await deploy();
     expect(await probe(deployment)).toEqual({
-      reports: 1,
+      reports: 2,
       latencyMs: expect.any(Number),
       clockLeadMs: expect.any(Number),
     });

@@ -112,7 +112,7 @@ export function openExports(
       },
       probeFromFunction: {
         functionArn: exportPageFunction,
-        probe: async (since) => await (await reach()).probeFromFunction(clients, exportPageFunction, name, since),
+        probe: async (period) => await (await reach()).probeFromFunction(clients, exportPageFunction, name, period),
       },
       async lastIncident(execution) {
         const { readLastIncident } = await import('../step-functions/history.ts');

@@ -3,13 +3,12 @@
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { ExportError } from '../../core/errors.ts';
-import type { Instant } from '../../core/model.ts';
 import type { Clock } from '../../core/ports.ts';
 import { fixedApiKey } from '../../service/client/api-key.ts';
 import { serviceClient } from '../../service/client/client.ts';
 import { describeNetwork } from '../../service/network/network.ts';
 import type { ServiceSettings } from '../../settings/settings.ts';
-import { type ProbeEvent, type ProbeResult, probeResultSchema } from '../../target/probe-service.ts';
+import { type ProbedPeriod, type ProbeEvent, type ProbeResult, probeResultSchema } from '../../target/probe-service.ts';
 import { createSecretApiKey, createSecretNetwork } from '../secrets.ts';
 import { parseJson } from '../step-functions/failure.ts';
 import type { OperatorClients } from './clients.ts';
@@ -43,14 +42,15 @@ export async function probeFromFunction(
   clients: OperatorClients,
   functionArn: string,
   exportName: string,
-  since: Instant,
+  period: ProbedPeriod,
 ): Promise<ProbeResult> {
-  // An invocation responds when the function has ended: a cold start and half a minute for the service. It is not repeated.
+  // An invocation responds when the function has ended: a cold start, half a minute for the service, and a minute of waits that it asks for.
+  // It is not repeated.
   const client = clients.open(
     ({ requestHandler, ...config }) =>
-      new LambdaClient({ ...config, maxAttempts: 1, requestHandler: { ...requestHandler, requestTimeout: 60_000 } }),
+      new LambdaClient({ ...config, maxAttempts: 1, requestHandler: { ...requestHandler, requestTimeout: 150_000 } }),
   );
-  const event: ProbeEvent = { probe: { export: exportName, since } };
+  const event: ProbeEvent = { probe: { export: exportName, ...period } };
   const command = new InvokeCommand({ FunctionName: functionArn, Payload: Buffer.from(JSON.stringify(event)) });
   const response = await client.send(command).catch((cause: unknown) => {
     const isMissing = cause instanceof Error && cause.name === 'ResourceNotFoundException';

@@ -16,7 +16,7 @@ import { assertContinues } from './loop-outcome.ts';
 import { exportPages, type WalkOptions } from './page-pipeline.ts';
 import type { Backoff } from './page-requests.ts';
 import { updateOwnedRun } from './export-state.ts';
-import { proveUpperBound } from './upper-bound.ts';
+import { proveBounds } from './upper-bound.ts';
 
 export type ExportPageDependencies = Omit<StepDependencies, 'executions'>;
 
@@ -201,7 +201,7 @@ export async function walkSlices(
   if (before.totals.pages === 0 && (run.slices !== undefined || run.bounded)) {
     try {
       // Its slot is still held for the first page: an export that waited for a slot again would have to prove the upper bound again.
-      root = await proveUpperBound(deps, run, root, { ...ofEach, slot: held[0] });
+      root = await proveBounds(deps, run, root, { ...ofEach, slot: held[0] });
     } catch (error) {
       await held[0]?.release();
       setAside(sliceOf(run, 1), error);

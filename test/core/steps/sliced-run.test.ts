@@ -472,12 +472,62 @@ describe('a cursor that the service rejects or repeats in one slice', () => {
   });
 });
 
-describe('the proof of the upper bound', () => {
-  it('is a request for the empty interval at the end of the first slice, before the first page', async () => {
+describe('the proof of the bounds', () => {
+  const empty = (instant: string) => ({ since: instant, until: instant, cursor: null });
+  const [firstCut, lastCut] = [empty('2026-11-01T00:03:00Z'), empty('2026-11-01T00:09:00Z')];
+
+  it.each([
+    ['one slice', bounds, [empty(until)]],
+    ['two slices', { ...sliced, slice: 'PT6M' }, [empty('2026-11-01T00:06:00Z')]],
+    ['four slices', sliced, [firstCut, lastCut]],
+  ])(
+    'of %s requests as little as shows both, in the size of pages, before the first page',
+    async (_, input, proofs) => {
+      const bench = aBench();
+      completed(await bench.start(input));
+      const { requests } = bench.service;
+      expect(requests.slice(0, proofs.length)).toMatchObject(proofs);
+      expect(requests.filter(isProof)).toHaveLength(proofs.length);
+      expect(new Set(requests.map(({ request }) => request.size))).toEqual(
+        new Set([bench.deps.definition.request.size]),
+      );
+    },
+  );
+
+  it('refuses a service that ignores the bound, and rejects pages that are smaller than those of the run', async () => {
     const bench = aBench();
-    await bench.start(sliced);
-    const end = at('2026-11-01T00:03:00Z');
-    expect(bench.service.requests[0]).toMatchObject({ since: end, until: end, cursor: null });
+    const { service: ignoring } = bench.with({ script: () => undefined });
+    const service: ReportService = {
+      async fetch(request, options) {
+        if (request.request.size !== 2) throw new ExportError('RequestRejectedError', 'size must be at least 2');
+        return await ignoring.fetch({ ...request, until: at('2027-01-01T00:00:00Z') }, options);
+      },
+    };
+    Object.assign(bench.deps, { service });
+    expect(failed(await bench.start(sliced))).toMatchObject({ error: 'ConfigurationError', pages: 0 });
+    expect(pagesIn(bench)).toEqual([]);
+  });
+
+  it('refuses a service that ignores the lower bound, although the first slice is empty', async () => {
+    const bench = aBench();
+    const { service: ignoring } = bench.with({ script: () => undefined });
+    const service: ReportService = {
+      fetch: async (request, options) =>
+        await ignoring.fetch({ ...request, since: at('2026-10-01T00:00:00Z') }, options),
+    };
+    Object.assign(bench.deps, { service });
+    const end = failed(await bench.start({ ...sliced, since: '2026-10-31T23:56:00Z', slice: 'PT4M' }));
+    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
+    expect(end.message).toContain('it ignores the lower bound');
+  });
+
+  it('is open if the service rejects page 1 of the run, too', async () => {
+    const bench = aBench({
+      script() {
+        throw new ExportError('RequestRejectedError', 'unknown field');
+      },
+    });
+    expect(failed(await bench.start(sliced))).toMatchObject({ error: 'RequestRejectedError', pages: 0 });
     expect(bench.service.requests.filter(isProof)).toHaveLength(1);
   });
 
@@ -485,7 +535,9 @@ describe('the proof of the upper bound', () => {
     const bench = aBench({ script: (request) => (isProof(request) ? aFetchedPage({ reports: 1 }) : undefined) });
     const end = failed(await bench.start(input));
     expect(end).toMatchObject({ error: 'ConfigurationError', pages: 0 });
-    expect(end.message).toContain('it ignores date.lt, or includes reports that are dated exactly at it');
+    expect(end.message).toContain(
+      'it ignores date.lt, or includes reports that are dated exactly at it, or it ignores the lower bound',
+    );
     expect(bench.service.requests).toHaveLength(1);
   });
 
@@ -497,16 +549,20 @@ describe('the proof of the upper bound', () => {
     expect(end.message).toContain('it ignores date.lt');
   });
 
-  it.each([sliced, bounds])('holds if the service rejects such a request twice', async (input) => {
-    const bench = aBench({
-      script(request) {
-        if (isProof(request)) throw new ExportError('RequestRejectedError', 'lt must be after gte');
-        return undefined;
-      },
-    });
-    expect(reportIdsOf(bench, completed(await bench.start(input)).manifest)).toEqual(all);
-    expect(bench.service.requests.filter(isProof)).toHaveLength(2);
-  });
+  it.each([sliced, bounds])(
+    'holds if the service rejects such a request twice, and accepts page 1 in between',
+    async (input) => {
+      const bench = aBench({
+        script(request) {
+          if (isProof(request)) throw new ExportError('RequestRejectedError', 'lt must be after gte');
+          return undefined;
+        },
+      });
+      expect(reportIdsOf(bench, completed(await bench.start(input)).manifest)).toEqual(all);
+      expect(bench.service.requests.slice(0, 3).map(isProof)).toEqual([true, false, true]);
+      expect(bench.service.requests.filter(isProof)).toHaveLength(2);
+    },
+  );
 
   it('is repeated after an outage, and waits for a Retry-After', async () => {
     const errors = [

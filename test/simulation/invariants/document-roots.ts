@@ -73,7 +73,7 @@ export function mustKnowRoot(
   const isBefore = (at = Number.POSITIVE_INFINITY) => at < startedAt;
   if ([exportName, active?.run ?? ''].some((name) => isBefore(seen.rootsKnownSince.get(name)))) return true;
   if (active === undefined || !dependsOnUpperBound(active)) return false;
-  if (service.proofs(id).some((page) => page !== undefined)) return true;
+  if (service.proofs(id).some(({ page }) => page !== undefined)) return true;
   const hasPage = active.slices !== undefined && isBefore(seen.firstPagesAt.get(active.run));
   return hasPage && entriesOf(observations, exportName, active.run).length > 0;
 }

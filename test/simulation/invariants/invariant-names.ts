@@ -67,7 +67,7 @@ export type Invariant =
   | 'the slices of a run never change'
   | 'a slice starts over only on its own'
   | 'a run begins only if the service honors its upper bound'
-  | 'an invocation proves the upper bound once, for runs that depend on it'
+  | 'an invocation proves its bounds once, for runs that depend on them'
   | 'a run with one slice makes no request for slices' // histories/history.ts
   // Bounded runs: export-state.ts, stored-objects.ts, write-checks.ts
   | 'a bounded run changes nothing of its export'

@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Process } from '../world/process.ts';
-import type { ServedPage } from '../world/report-service.ts';
+import type { Proof } from '../world/report-service.ts';
 import type { SimulatedReport } from '../world/reports.ts';
 import type { Command } from '../world/sdk-clients.ts';
 import {
@@ -111,18 +111,19 @@ export function checkProof(
   observed: Pick<ObservedExport, 'service'>,
   { id, step }: Process,
   at: number,
-  earlier: readonly (ServedPage | undefined)[],
+  earlier: readonly Proof[],
 ): void {
   const isOfRun = [...runs.values()].some(
     (run) =>
       dependsOnUpperBound(run) &&
-      (cutsOf(run).at(0)?.until ?? 0) === at &&
+      provenInstants(run).includes(at) &&
       requestedBounds({ since: at, until: at }, run, observed).until === at,
   );
-  const isRepeated = earlier.some((page) => page !== undefined) || earlier.length > 1;
+  const same = earlier.filter((proof) => proof.at === at);
+  const isRepeated = same.some(({ page }) => page !== undefined) || same.length > 1;
   if (step !== 'ExportPage' || !isOfRun || isRepeated) {
     const details = isRepeated ? 'once more' : `for ${new Date(at).toISOString()}`;
-    world.violate('an invocation proves the upper bound once, for runs that depend on it', `${id}: ${details}`);
+    world.violate('an invocation proves its bounds once, for runs that depend on them', `${id}: ${details}`);
   }
 }
 
@@ -136,14 +137,25 @@ export function checkFirstPage(
   const active = runs.get(run);
   if (active === undefined || !dependsOnUpperBound(active)) return;
   const responses = service.proofs(writer().id);
-  const proof = responses.at(-1);
-  proofs.set(run, proof);
-  const isRejected = responses.length > 1 && proof === undefined;
-  // Reports that are not counted are noticed by a second page.
-  const isEmpty = proof?.nextCursor === null && (proof.reports.length === 0 || !isCounted(active));
-  if (!isRejected && !isEmpty) {
+  const [upper, lower] = provenInstants(active).map((at) => responses.filter((each) => each.at === at));
+  proofs.set(run, upper?.at(-1)?.page);
+  const isRejected = (answers: readonly Proof[] = []) => answers.length > 1 && answers.at(-1)?.page === undefined;
+  const isEmpty = (answers: readonly Proof[] = []) => {
+    const page = answers.at(-1)?.page;
+    // Reports that are not counted are noticed by a second page.
+    return page?.nextCursor === null && (page.reports.length === 0 || !isCounted(active));
+  };
+  const holds = isRejected(upper) || (isEmpty(upper) && (lower === undefined || isRejected(lower) || isEmpty(lower)));
+  if (!holds) {
     world.violate('a run begins only if the service honors its upper bound', `${name}: ${run} by ${writer().id}`);
   }
+}
+
+/** The ends of the first slice and, with three or more, of the last but one: they prove the upper and the lower bound. */
+function provenInstants(run: ActiveRun): readonly number[] {
+  const cuts = cutsOf(run);
+  const ends = cuts.length > 2 ? [cuts[0], cuts.at(-2)] : [cuts[0]];
+  return ends.flatMap((cut) => cut?.until ?? []);
 }
 
 const isCounted = ({ request: { format, api } }: ActiveRun): boolean =>

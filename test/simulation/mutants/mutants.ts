@@ -441,9 +441,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a document that is no page proves the upper bound',
     violates: 'a run begins only if the service honors its upper bound',
-    at: 'lib/core/steps/upper-bound.ts#proveUpperBound',
-    replace: 'const root = assertRootOfResponse(label, page, expected);',
-    with: 'const root = expected;',
+    at: 'lib/core/steps/upper-bound.ts#proveBounds',
+    replace: 'root = assertRootOfResponse(label, page, root);',
+    with: '',
   },
   {
     name: 'a bounded run moves a watermark',

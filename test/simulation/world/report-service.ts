@@ -56,12 +56,19 @@ export interface ServedPage {
   readonly requestMark: string | undefined;
 }
 
+/** The response to a request for the empty interval at `at`. */
+export interface Proof {
+  readonly at: number;
+  /** Undefined: the service rejected the request. */
+  readonly page: ServedPage | undefined;
+}
+
 export interface SimulatedService {
   respond(request: ServiceRequest, site: string, process: Process): ServiceResponse;
   /** Every complete page served for this cursor. */
   servedPages(cursor: string | null): readonly ServedPage[];
-  /** The responses to requests of the process for an empty interval: the page, or undefined if the service rejected the request. */
-  proofs(processId: string): readonly (ServedPage | undefined)[];
+  /** The responses to requests of the process for an empty interval. */
+  proofs(processId: string): readonly Proof[];
   /** Whether its requests must have an upper bound. */
   readonly needsUpperBound: boolean;
   /** The service's clock. */
@@ -79,7 +86,7 @@ export interface ServiceOptions {
   readonly upperBoundsAt: (time: number) => UpperBounds;
   readonly needsUpperBound: boolean;
   /** Called with each request for the first page of an empty interval, before the service responds. */
-  readonly onProof: (process: Process, at: number, earlier: readonly (ServedPage | undefined)[]) => void;
+  readonly onProof: (process: Process, at: number, earlier: readonly Proof[]) => void;
   /** Difference between its clock and virtual time. */
   readonly skewMs: number;
   readonly hasDate: boolean;
@@ -132,7 +139,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   const cycles = new Map<string, string>();
   /** Cursors that have been answered with a page. */
   const used = new Set<string>();
-  const proofs = new Map<string, (ServedPage | undefined)[]>();
+  const proofs = new Map<string, Proof[]>();
   let requestCount = 0;
   const now = () => Math.floor(world.time.now() + skewMs);
 
@@ -149,8 +156,8 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     const isEmpty = cursor === null && lt !== undefined && Date.parse(gte) === Date.parse(lt);
     const known = proofs.get(process.id) ?? [];
     if (isEmpty) options.onProof(process, Date.parse(lt), known);
-    const noteProof = (proof: ServedPage | undefined) => {
-      if (isEmpty) proofs.set(process.id, [...known, proof]);
+    const noteProof = (page: ServedPage | undefined) => {
+      if (isEmpty) proofs.set(process.id, [...known, { at: Date.parse(lt), page }]);
     };
     const error = injectErrorResponse(world, rng, site, cursor !== null, now());
     if (error !== undefined) {
