@@ -62,11 +62,23 @@ export function rootOfFirstPage(
   return earlier && { root: earlier, reason: 'the run had it before it started over' };
 }
 
+/** The expected root of a first page, from that of another slice; undefined if the format has none. */
+export const rootOfOtherSlice = ({ documentRoot: root }: Pick<PageEntry, 'documentRoot'>): ExpectedRoot | undefined =>
+  root === null
+    ? undefined
+    : {
+        root,
+        reason: 'another slice has it',
+        remedy:
+          'If that one is no page, start again: until a slice has a second page, the next start exports all of them again',
+      };
+
 /** The expected root of the page after `page`; undefined if the format has none. */
-export const rootAfter = (
-  { page, documentRoot: root }: Pick<PageEntry, 'page' | 'documentRoot'>,
-  reason = `page ${page} has it`,
-): ExpectedRoot | undefined => (root === null ? undefined : { root, reason });
+export const rootAfter = ({
+  page,
+  documentRoot: root,
+}: Pick<PageEntry, 'page' | 'documentRoot'>): ExpectedRoot | undefined =>
+  root === null ? undefined : { root, reason: `page ${page} has it` };
 
 /**
  * Returns what the response after this one must have.

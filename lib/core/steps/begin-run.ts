@@ -208,7 +208,12 @@ export async function decide(
   const { limits, slicing } = deps.definition;
   const series = seriesOf(input, active.series) ?? active.series;
   const parallel = input.parallel ?? series?.parallel ?? slicing.parallel;
-  const slices = active.slices && slicesOfStart(active.slices, progress, limits, parallel);
+  const slices =
+    active.slices &&
+    slicesOfStart(active.slices, progress, limits, {
+      parallel,
+      isRootDoubtful: await isRootDoubtful(deps, active.slices, progress),
+    });
   return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), slices, series });
 }
 
@@ -228,18 +233,35 @@ function assertMayBeAbandoned({ run, export: name, completion, lastFailure }: Ru
 }
 
 /**
- * A new start walks slices whose cursors repeat, or were rejected once too often, from their beginning. Each may start over as often as
- * the settings say.
+ * Whether the first pages of the run may be error documents with status 200, whose root then refuses all others: no setting and no
+ * completed run says that it is right, and no slice has a second page.
+ */
+async function isRootDoubtful(
+  { definition, log }: Pick<DecideDependencies, 'definition' | 'log'>,
+  { setAside = [] }: RunSlices,
+  { slices }: RunProgress,
+): Promise<boolean> {
+  const wasRefused = setAside.some(({ error }) => error === 'ContractError');
+  const hasSecondPage = slices.some(({ last }) => last !== undefined && last.page > 1);
+  const hasRoot = slices.some(({ last }) => last?.documentRoot);
+  if (!wasRefused || hasSecondPage || !hasRoot || definition.documentRoot !== undefined) return false;
+  return (await log.exportState(definition.name))?.documentRoot === undefined;
+}
+
+/**
+ * A new start walks slices whose cursors repeat, or were rejected once too often, from their beginning, and every slice if its root is
+ * doubtful. Each may start over as often as the settings say.
  */
 function slicesOfStart(
   slices: RunSlices,
   { slices: begun }: RunProgress,
   { maxCursorRestarts }: RunLimits,
-  parallel: number,
+  { parallel, isRootDoubtful }: { readonly parallel: number; readonly isRootDoubtful: boolean },
 ): RunSlices {
   const startingOver = begun.flatMap(({ slice: { slice = 1, attempt = 1 }, last }) => {
     const isRejected = !isDone(last) && (slices.restarts?.[slice] ?? 0) > maxCursorRestarts;
-    return last?.repeats || isRejected ? [[String(slice), attempt + 1] as const] : [];
+    const isDoubtful = isRootDoubtful && last !== undefined;
+    return last?.repeats || isRejected || isDoubtful ? [[String(slice), attempt + 1] as const] : [];
   });
   return {
     ...slices,

@@ -4,7 +4,7 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { assertRootOfSettings, type ExpectedRoot, rootAfter, rootOfFirstPage } from '../document-root.ts';
+import { assertRootOfSettings, type ExpectedRoot, rootOfFirstPage, rootOfOtherSlice } from '../document-root.ts';
 import { type ExportError, isExportError } from '../errors.ts';
 import { type ExportDefinition, type ExportState, type Invocation, type LoopState, refOf, type Run } from '../model.ts';
 import { loopOf, readProgress, type RunProgress } from '../run-progress.ts';
@@ -53,7 +53,7 @@ export async function exportPage(
   const { progress, failures, backoffSeconds, needsSlot } = await walkSlices(deps, run, before, {
     ...command,
     delays,
-    firstRoot: await rootOfFirstPages(deps, run, state, before),
+    firstRoot: { current: await rootOfFirstPages(deps, run, state, before) },
     // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
     // a request to the store for a rare case: such a page is found when it is stored again.
     checkExisting: loop.iterations === 0 || !isSameRun,
@@ -110,7 +110,7 @@ async function rootOfFirstPages(
   const complete = Array.from({ length: begun }, (_, index) => index + 1).find((each) => run.slices && !read.has(each));
   const known = slices.find(({ last }) => last?.documentRoot)?.last;
   const entry = known ?? (complete === undefined ? undefined : await log.last(sliceOf(run, complete)));
-  return entry && rootAfter(entry, 'another slice has it');
+  return entry && rootOfOtherSlice(entry);
 }
 
 /** More would make the state large. */

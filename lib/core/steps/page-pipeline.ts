@@ -21,7 +21,13 @@ import {
   toLogEntry,
   type UnloggedEntry,
 } from './commit-page.ts';
-import { assertRootOfResponse, assertRootOfStored, type ExpectedRoot, rootAfter } from '../document-root.ts';
+import {
+  assertRootOfResponse,
+  assertRootOfStored,
+  type ExpectedRoot,
+  rootAfter,
+  rootOfOtherSlice,
+} from '../document-root.ts';
 import { ownedRun } from './export-state.ts';
 import type { Slice } from '../slices.ts';
 import { addDelays, type PendingDelays } from './loop-outcome.ts';
@@ -37,8 +43,12 @@ export interface WalkOptions {
   readonly checkExisting: boolean;
   /** Those before the next page that is logged. */
   readonly delays: PendingDelays;
-  /** What first pages must have, until a page or the proof of the upper bound says it. */
-  readonly firstRoot: ExpectedRoot | undefined;
+  readonly firstRoot: FirstRoot;
+}
+
+/** What first pages must have. Undefined until the proof of the bounds or the first page that arrives says it. */
+export interface FirstRoot {
+  current: ExpectedRoot | undefined;
 }
 
 type Limits = RequestLimits & Required<Pick<Invocation, 'maxInFlight' | 'hasTime' | 'signal'>>;
@@ -159,8 +169,10 @@ export async function exportPages(deps: PipelineDependencies, pipeline: PagePipe
         throw new ExportError('PageConflictError', `Page ${page} of run ${run.run} ${problem}`);
       }
       signal.throwIfAborted();
-      return entry === undefined ? pipeline.firstRoot : rootAfter(entry);
+      return entry;
     });
+    const expectedAfter = (entry: UnloggedEntry | undefined) =>
+      entry === undefined ? pipeline.firstRoot.current : rootAfter(entry);
     let waitedSeconds = 0;
     const task = { identity, cancellation, nextCursor: undefined as Cursor | null | undefined };
     const stored = toStored();
@@ -175,8 +187,10 @@ export async function exportPages(deps: PipelineDependencies, pipeline: PagePipe
     async function toStored(): Promise<UnloggedEntry> {
       const existing = checkExisting ? await findDurablePage(deps.store, identity) : undefined;
       const durable = existing ?? (await fetchAndStore());
+      const before = await mayStore;
       // The page may be an earlier attempt's.
-      assertRootOfStored(durable, await mayStore);
+      assertRootOfStored(durable, expectedAfter(before));
+      if (before === undefined) noteFirstRoot(durable);
       return toLogEntry(run, identity, durable, await predecessor.stored);
     }
 
@@ -197,7 +211,9 @@ export async function exportPages(deps: PipelineDependencies, pipeline: PagePipe
             },
           },
         );
-        assertRootOfResponse(label, received, await mayStore);
+        const before = await mayStore;
+        assertRootOfResponse(label, received, expectedAfter(before));
+        if (before === undefined) noteFirstRoot(received);
         return await storePage(spool, identity, received);
       } catch (error) {
         task.nextCursor = undefined;
@@ -205,6 +221,11 @@ export async function exportPages(deps: PipelineDependencies, pipeline: PagePipe
         if (existing === undefined) throw error;
         return existing;
       }
+    }
+
+    /** Before anything is stored: the first pages of two slices must not have different roots. */
+    function noteFirstRoot(first: Pick<PageEntry, 'documentRoot'>): void {
+      pipeline.firstRoot.current ??= rootOfOtherSlice(first);
     }
 
     /**

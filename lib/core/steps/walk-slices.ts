@@ -5,7 +5,6 @@
  * A slice that fails is set aside for this invocation while the others continue. What stops the run stops all of them.
  */
 
-import { rootAfter } from '../document-root.ts';
 import { type ErrorName, ExportError, isExportError } from '../errors.ts';
 import { type Invocation, type PageEntry, type PageTiming, refOf, type Run, type RunSlices } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
@@ -74,7 +73,6 @@ export async function walkSlices(
   let { begun } = before;
   const progress = (): RunProgress => progressOf(run, begun, [...walked.values()], before.unread);
   const hasTime = () => (options.hasTime?.() ?? true) && progress().totals.pages < maxPages;
-  let root = options.firstRoot;
   // The pages of other slices fill the time for which a page of this one is awaited.
   const inFlight = run.slices === undefined ? maxInFlight : Math.max(2, Math.floor(maxInFlight / parallel));
   const ofEach = { ...options, signal, hasTime, maxInFlight: inFlight, backoff };
@@ -106,7 +104,6 @@ export async function walkSlices(
         run: current,
         slice,
         lastLogged: last,
-        firstRoot: root,
         slot,
         maxPages: Math.min(pagesPerInvocation, maxPages - progress().totals.pages),
         onLogged: noteLogged(slice),
@@ -124,7 +121,6 @@ export async function walkSlices(
 
   const noteLogged = (slice: Slice) => (entry: PageEntry, timing: PageTiming | null) => {
     walked.set(numberOf(slice), { slice, last: entry });
-    root ??= rootAfter(entry, 'another slice has it');
     const { page, bytes, reports, emptyPages } = entry;
     const { totals, counts } = progress();
     const about = { ...refOf(run), page };
@@ -201,7 +197,8 @@ export async function walkSlices(
   if (before.totals.pages === 0 && (run.slices !== undefined || run.bounded)) {
     try {
       // Its slot is still held for the first page: an export that waited for a slot again would have to prove the upper bound again.
-      root = await proveBounds(deps, run, root, { ...ofEach, slot: held[0] });
+      const { firstRoot } = options;
+      firstRoot.current = await proveBounds(deps, run, firstRoot.current, { ...ofEach, slot: held[0] });
     } catch (error) {
       await held[0]?.release();
       setAside(sliceOf(run, 1), error);

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { boundedDefinition, boundedStateName } from '../../../lib/core/bounded-runs.ts';
 import { type ErrorName, ExportError } from '../../../lib/core/errors.ts';
-import type { ExportDefinition, LoopState } from '../../../lib/core/model.ts';
+import { asRunId, type ExportDefinition, type LoopState } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
@@ -315,6 +315,53 @@ describe('the first page of a slice', () => {
     });
     expect(failed(await bench.start({ ...sliced, parallel: 1 }))).toMatchObject({ error: 'ContractError', pages: 1 });
     expect(pagesIn(bench)).toHaveLength(1);
+  });
+
+  it('is stored only if it has the root of those that arrive at the same time, although no response said it before', async () => {
+    const bench = aBench({
+      script(request) {
+        if (isProof(request)) return aFetchedPage({ reports: 0, documentRoot: null, nextCursor: null });
+        return sliceIn(request) === 2 ? aFetchedPage({ documentRoot: 'error', nextCursor: null }) : undefined;
+      },
+    });
+    const end = failed(await bench.start({ ...sliced, parallel: 4 }));
+    expect(end).toMatchObject({ error: 'ContractError' });
+    const run = { export: bench.deps.definition.name, run: asRunId(end.run ?? '') };
+    const entries = await Promise.all([1, 2, 3, 4].map((slice) => bench.log.last({ ...run, slice, attempt: 1 })));
+    expect(new Set(entries.flatMap((entry) => entry?.documentRoot ?? [])).size).toBe(1);
+  });
+
+  it.each([
+    ['a single one', 1],
+    ['several', 3],
+  ])('that was an error document with status 200 (%s) is exported again by the next start', async (_, count) => {
+    let errors = 1 + count;
+    const bench = aBench({
+      script(request) {
+        if (isProof(request)) throw new ExportError('RequestRejectedError', 'lt must be after gte');
+        return errors-- > 0 ? aFetchedPage({ documentRoot: 'error', nextCursor: null }) : undefined;
+      },
+    });
+    const end = failed(await bench.start({ ...sliced, parallel: 4 }));
+    expect(end).toMatchObject({ error: 'ContractError', resumable: true });
+    expect(end.message).toContain('but error is expected: another slice has it');
+    const result = completed(await bench.start(sliced));
+    expect(result.run).toBe(end.run);
+    expect(reportIdsOf(bench, result.manifest)).toEqual(all);
+  });
+
+  it('stays if a completed run has had its root, or a second page', async () => {
+    const isOther = (request: PageRequest) => sliceIn(request) === 4;
+    for (const isKnown of [true, false]) {
+      const bench = aBench({ size: isKnown ? 3 : 2 });
+      if (isKnown) completed(await bench.start());
+      const script: Script = (request) =>
+        isOther(request) ? aFetchedPage({ documentRoot: 'error', nextCursor: null }) : undefined;
+      failed(await bench.with({ script, size: isKnown ? 3 : 2 }).start(sliced));
+      const requests = bench.service.requests.length;
+      completed(await bench.start(sliced));
+      expect(bench.service.requests.slice(requests).every(isOther)).toBe(true);
+    }
   });
 
   it('has the root of slices that are complete, also in a later invocation', async () => {

@@ -134,6 +134,7 @@ export interface ActiveRun {
     readonly lengthMs: number;
     readonly attempts?: Readonly<Record<string, number>>;
     readonly restarts?: Readonly<Record<string, number>>;
+    readonly setAside?: readonly { readonly error: string }[];
   };
   readonly request: { readonly format: string; readonly api: { readonly pagination?: string } };
   readonly startedAt: string;

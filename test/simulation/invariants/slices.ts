@@ -63,11 +63,13 @@ export function checkSlices(
     const repeats = entries.at(-1)?.repeats === true || hasRepeatedCursor(entries);
     const { maxCursorRestarts } = scenario.settings;
     const wasRejected = step === 'BeginRun' && (previous.slices?.restarts?.[slice] ?? 0) > maxCursorRestarts;
+    const wasRefused = previous.slices?.setAside?.some(({ error }) => error === 'ContractError') === true;
+    const isDoubtful = step === 'BeginRun' && wasRefused && entries.length === 1;
     const isAllowed =
       active.slices?.attempts?.[slice] === attempt + 1 &&
       (step === 'ExportPage'
         ? restarted.length === 1
-        : wasRejected || ((step === 'BeginRun' || step === 'FinishRun') && repeats));
+        : wasRejected || isDoubtful || ((step === 'BeginRun' || step === 'FinishRun') && repeats));
     const restarts = active.slices?.restarts?.[slice] ?? 0;
     if (!isAllowed || restarts > maxCursorRestarts) {
       world.violate('a slice starts over only on its own', `${label}: slice ${slice} by ${id}`);
