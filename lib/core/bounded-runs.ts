@@ -97,7 +97,7 @@ export const isEach = (text: string): boolean => text === month || (durationSche
  * @throws ConfigurationError that names every problem
  */
 export function assertBoundable(
-  { name, dates, lagMs }: Pick<ExportDefinition, 'name' | 'dates' | 'lagMs'>,
+  { name, dates, lagMs, slicing }: Pick<ExportDefinition, 'name' | 'dates' | 'lagMs' | 'slicing'>,
   { since, until, each, slice, parallel }: NamedBounds & { readonly slice?: number; readonly parallel?: number },
   now: number,
 ): void {
@@ -114,6 +114,11 @@ export function assertBoundable(
     const problem = value && findDateProblem(dates, value);
     return problem ? [`${field}: ${problem}`] : [];
   });
+  const { maxConcurrentPages = Number.POSITIVE_INFINITY } = slicing;
+  if (parallel !== undefined && parallel > maxConcurrentPages)
+    problems.push(
+      `parallel: must be at most ${maxConcurrentPages}, the maxConcurrentPages of the service: more are never requested at the same time`,
+    );
   if (since && until && epochMsOf(since) >= epochMsOf(until)) problems.push('until: must be after since');
   const latest = now - lagMs;
   if (until !== undefined && epochMsOf(until) > latest) {

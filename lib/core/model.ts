@@ -155,6 +155,8 @@ export interface Slicing {
   readonly parallel: number;
   /** How long a slice is. Absent: chosen for each run. */
   readonly lengthMs?: number | undefined;
+  /** How many pages of the service may be requested at the same time: `parallel` must not be more. Absent: any number. */
+  readonly maxConcurrentPages?: number | undefined;
 }
 
 /** What the dates of requests can express. */

@@ -113,7 +113,7 @@ export interface ServiceProps {
    */
   readonly maxPageBytes?: number | undefined;
   /**
-   * How many pages are requested at the same time, over all exports of the service. Unit: pages.
+   * How many pages are requested at the same time, over all exports of the service; on this machine, by each process. Unit: pages.
    *
    * @default - there is no limit
    * @see `docs/many-exports.md#politeness`

@@ -79,7 +79,7 @@ const serviceFields = {
   totalTimeout: field('The time for a whole request, at most P1D.', timeout('PT4M')),
   maxPageBytes: field('The maximum size of a page.', z._default(positiveInteger, 256 * mebibyte), { unit: 'bytes' }),
   maxConcurrentPages: optionalField(
-    'How many pages are requested at the same time, over all exports of the service. Without it, there is no limit.',
+    'How many pages are requested at the same time, over all exports of the service; on this machine, by each process. Without it, there is no limit.',
     wholeNumber(1, 100),
     { unit: 'pages', page: 'many-exports.md#politeness' },
   ),
@@ -497,7 +497,11 @@ export function exportDefinition(
         ? { from: 'lookback', lookbackMs: since.lookbackWindow }
         : { from: 'watermark', initial: since.initial, overlapMs: since.overlap ?? 0 },
     lagMs: since.lag ?? 0,
-    slicing: { parallel: slices.parallel, ...(slices.length === undefined ? {} : { lengthMs: slices.length }) },
+    slicing: {
+      parallel: slices.parallel,
+      lengthMs: slices.length,
+      maxConcurrentPages: service.maxConcurrentPages,
+    },
     publishEmptyRuns: settings.publishEmptyRuns,
     expect: settings.expect && { minReports: settings.expect.minReports, reportsEveryMs: settings.expect.reportsEvery },
     documentRoot:

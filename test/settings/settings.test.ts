@@ -170,11 +170,11 @@ describe('settings', () => {
     const sliced = { since: { lag: 'PT2H' }, slices: { parallel: 8, length: 'PT1H' } };
 
     it('become part of the definition', () => {
-      const of = service({ baseUrl: 'https://a.example', filterUntil: 'date.before' });
+      const of = service({ baseUrl: 'https://a.example', filterUntil: 'date.before', maxConcurrentPages: 8 });
       expect(exportDefinition(anExport(sliced), 's', of)).toMatchObject({
         dates: { unitMs: 1_000, upperBound: 'date.before' },
         lagMs: 7_200_000,
-        slicing: { parallel: 8, lengthMs: 3_600_000 },
+        slicing: { parallel: 8, lengthMs: 3_600_000, maxConcurrentPages: 8 },
       });
       const described = service({ baseUrl: 'https://a.example', api: daily });
       expect(exportDefinition(anExport({}), 's', described).dates).toEqual({

@@ -95,19 +95,41 @@ export async function walkSlices(
     } while (hasTime() && !signal.aborted);
   }
 
-  /** Exports pages of the slice. Resolves to whether there may be another one for its walker. */
-  async function walk({ slice, last }: SliceProgress, slot: HeldSlot | undefined): Promise<boolean> {
+  /** How many pages the chains in progress may still log. Together with the pages so far, these are at most `maxPages`. */
+  let allotted = 0;
+
+  /** Exports pages of the slice. Undefined: the chains in progress may log all that are left of `maxPages`. */
+  async function exportAllotted(slice: Slice, last: PageEntry | undefined, slot: HeldSlot | undefined) {
+    const free = maxPages - progress().totals.pages - allotted;
+    let left = Math.min(pagesPerInvocation, Math.ceil(free / parallel));
+    if (left <= 0) return undefined;
+    allotted += left;
+    const note = noteLogged(slice);
     try {
-      if (last !== undefined) assertContinues(definition, last);
-      const logged = await exportPages(deps, {
+      return await exportPages(deps, {
         ...ofEach,
         run: current,
         slice,
         lastLogged: last,
         slot,
-        maxPages: Math.min(pagesPerInvocation, maxPages - progress().totals.pages),
-        onLogged: noteLogged(slice),
+        maxPages: left,
+        onLogged(entry, timing) {
+          left -= 1;
+          allotted -= 1;
+          note(entry, timing);
+        },
       });
+    } finally {
+      allotted -= left;
+    }
+  }
+
+  /** Exports pages of the slice. Resolves to whether there may be another one for its walker. */
+  async function walk({ slice, last }: SliceProgress, slot: HeldSlot | undefined): Promise<boolean> {
+    try {
+      if (last !== undefined) assertContinues(definition, last);
+      const logged = await exportAllotted(slice, last, slot);
+      if (logged === undefined) return false;
       if (isDone(logged)) return true;
       assertContinues(definition, logged);
       return false;

@@ -177,6 +177,25 @@ describe('a run with several slices', () => {
     completed(await bench.with({ definition, limits: { maxPages: 100 }, reports: someReports(6) }).start());
   });
 
+  it.each([
+    [4, 'PT4M'],
+    [16, 'PT4M'],
+    [16, 'PT1M'],
+  ])('has no more pages than maxPages, with %i slices of %s at the same time', async (parallel, slice) => {
+    // It ends at 00:24.
+    const definition = { lagMs: Date.UTC(2026, 10, 20, 2) - Date.UTC(2026, 10, 1, 0, 24) };
+    const options = (maxPages: number) => ({
+      definition,
+      limits: { maxPages, pagesPerInvocation: 1_000 },
+      size: 1,
+      reports: someReports(24),
+    });
+    const bench = aBench(options(20));
+    const end = failed(await bench.start({ since, parallel, slice }));
+    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 20, resumable: true });
+    expect(completed(await bench.with(options(24)).start({ parallel })).pages).toBe(24);
+  });
+
   it('compares expect.minReports with the sum of its slices', async () => {
     const definition = (minReports: number) => ({
       expect: { minReports },
@@ -767,6 +786,14 @@ describe('a bounded run', () => {
   it.each([bounds, { parallel: 2 }, { slice: 'PT1H' }])('needs an API with an upper bound: %o', async (input) => {
     const bench = aBench({ definition: { dates: { unitMs: 1_000 } } });
     expect(failed(await bench.start(input)).message).toContain('its requests do not exclude reports from a date on');
+  });
+
+  it.each([bounds, {}])('has at most maxConcurrentPages slices at the same time: %o', async (input) => {
+    const bench = aBench({ definition: { slicing: { parallel: 1, maxConcurrentPages: 2 } } });
+    const end = failed(await bench.start({ ...input, parallel: 3 }));
+    expect(end).toMatchObject({ error: 'ConfigurationError', run: null });
+    expect(end.message).toContain('parallel: must be at most 2, the maxConcurrentPages of the service');
+    completed(await bench.start({ ...input, parallel: 2 }));
   });
 
   it('must not end within the lag of the export', async () => {
