@@ -131,8 +131,8 @@ Examples:
     help: `
 Stores nothing, and without --request sends nothing. With the options of start, shows what that start would do. --request sends from
 here, also for a stack, and shows how many reports a page has, and which next page was found where. Two pages do not show the last
-one: --to-end requests all pages of the period. With --settings, it plans exports that have not run yet.
-Use the --out of local: it has the refresh tokens.
+one: --to-end requests all pages of the period. With --settings, it plans what local with the
+same options would do. Use the --out of local: it has the state and the refresh tokens.
 
 Examples:
   $ report-exporter plan nightly --stack ReportExporter --since 2020-01-01 --until 2021-01-01 --parallel 8
@@ -161,9 +161,9 @@ Examples:
     options: [...target, 'settings'],
     help: `
 Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions; of a stack, also whether
-its alarms reach anyone. Requests one page of size 1 of each service and does not store it; of a stack, the function requests another
+its alarms reach anyone. Requests page 1 of the next run of each service and does not store it; of a stack, the function requests another
 one. In a directory, a file is written and removed again. With --settings, checks the file, API keys and services from here.
-Use the --out of local: it has the refresh tokens.
+Use the --out of local: it has the state and the refresh tokens.
 
 Examples:
   $ report-exporter doctor --settings report-exporter.json

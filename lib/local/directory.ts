@@ -102,6 +102,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
   return {
     name: `directory ${out}`,
     option: directoryOption(out),
+    isNew: !isFilePresent(stateFile),
     exportNames: async () => notes.exportNames(),
     open,
     openAll: async () => await Promise.all(notes.exportNames().map(openOrDescribe)),

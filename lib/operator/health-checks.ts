@@ -97,7 +97,7 @@ async function checkExport(
     }
   };
   const settings = await findingOf('settings', () => settingsOutcome(target));
-  if (isNew === true) return settings;
+  if (isNew) return settings;
   let known: ExportView | undefined;
   const state = await findingOf('state', async () => {
     known = await readExport(target, 1, runtime.now());

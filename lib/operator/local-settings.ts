@@ -7,12 +7,11 @@ import { dirname, resolve } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import { shellQuote } from '../core/sanitize.ts';
 import { describeProblem } from '../core/validation-errors.ts';
-import { describeLocalExport } from '../local/directory.ts';
-import { finishedChanges } from '../local/renewed-secret.ts';
+import { openLocalDeployment } from '../local/directory.ts';
 import { defaultDirectory, type LocalDirectory, type LocalExport, type SettingsSource } from '../local/settings.ts';
 import { parseDeployment } from '../settings/deployment-settings.ts';
 import { isPem } from '../settings/network-settings.ts';
-import { defaultApiKeyEnv, renewsSecret, type ServiceSettings } from '../settings/settings.ts';
+import { defaultApiKeyEnv, type ServiceSettings } from '../settings/settings.ts';
 import type { SettingsDocument } from '../settings/settings-document.ts';
 import { type ExportTarget, type Target, unreadableExport } from '../target/target.ts';
 import { assertNoProblems, parseWholeNumber, selectionProblems } from './arguments.ts';
@@ -79,9 +78,8 @@ async function findExports(options: Options, problems: string[]): Promise<readon
 }
 
 /**
- * The exports of a settings file before anything has run: they have no state, and their service is used from this machine. `out` is
- * where their refresh tokens are.
- * @throws ConfigurationError with a line for every problem of the file
+ * The exports of a settings file, with the state that they have in the directory `out`: as `local` with the same options would run them.
+ * @throws ConfigurationError with a line for every problem of the file, or if the state cannot be read
  */
 export async function openSettings(
   file: string,
@@ -91,39 +89,28 @@ export async function openSettings(
   const problems: string[] = [];
   const exports = (await findExports({ settings: file }, problems)) ?? [];
   assertNoProblems(problems);
-  if (out !== undefined && !exports.some(({ settings }) => renewsSecret(settings.service))) {
-    const message = '--out: has no effect with --settings unless an export uses a refresh token; leave it out';
-    throw new ExportError('ConfigurationError', message);
-  }
-  const directory = { ...machine, out: out ?? defaultDirectory };
+  const directory = openLocalDeployment({
+    ...machine,
+    out: out ?? defaultDirectory,
+    given: { exports: exports.map(({ settings }) => settings) },
+  });
   const names = exports.map(nameOf);
   const open = async (name: string): Promise<ExportTarget> => {
     const found = exports.find((each) => nameOf(each) === name);
     const problem = found === undefined ? selectionProblems(file, [name], names).join('\n') : found.problem;
     if (found === undefined || problem !== undefined) throw new ExportError('ConfigurationError', problem ?? '');
-    const { settings } = found;
-    return {
-      ...describeLocalExport(settings, directory),
-      settings: { file },
-      // Nothing else is asked of an export without a state.
-      log: { exportState: async () => undefined, async *boundedStates() {} } as unknown as ExportTarget['log'],
-      store: { find: async () => undefined } as unknown as ExportTarget['store'],
-      executions: { status: async () => 'unknown' },
-      readSchedule: async () => ({ kind: 'manual', awsSchedule: settings.export.schedule?.expression }),
-      start: async () => await Promise.reject(new Error('Only exports of a directory or a stack can be started')),
-    };
+    return { ...(await directory.open(name)), settings: { file } };
   };
   return {
+    ...directory,
     name: `settings file ${file}`,
-    option: `--settings ${shellQuote(file)}`,
-    isNew: true,
+    option: `--settings ${shellQuote(file)}${out === undefined ? '' : ` --out ${shellQuote(out)}`}`,
     exportNames: async () => names,
     open,
     openAll: async () =>
       await Promise.all(
         names.map(async (name) => await open(name).catch((error: unknown) => unreadableExport(name, null, error))),
       ),
-    [Symbol.asyncDispose]: finishedChanges,
   };
 }
 

@@ -17,7 +17,7 @@ export interface Target extends AsyncDisposable {
   /** The command-line option that selects it: `--out ./exports`, `--stack ReportExporter`. */
   readonly option: string;
   /** Whether nothing can have run: it is only settings. */
-  readonly isNew?: true;
+  readonly isNew?: boolean;
   /** In alphabetical order. */
   exportNames(): Promise<readonly string[]>;
   /** @throws ConfigurationError if there is no such export, or its settings cannot be read */

@@ -314,6 +314,29 @@ describe('later starts in a directory', () => {
     expect(plan.stdout).toContain(`  settings ${file}\n`);
   });
 
+  it('are planned from the settings file as local makes them: resumed, and at the watermark', async () => {
+    const service = await aService();
+    const { out, file, local } = await aFile(fileWith(service.baseUrl, { size: 2, maxPages: 1 }));
+    const plan = ['plan', '--settings', file, '--out', out];
+    expect(jsonOf(await runInProcess([...plan, '--json'], env))).toMatchObject({ plan: { act: 'start', page: 1 } });
+    expect(await runInProcess(local, env)).toMatchObject({ status: 1 });
+    await writeFile(file, JSON.stringify(fileWith(service.baseUrl, { size: 2, maxPages: 9 })));
+    expect(jsonOf(await runInProcess([...plan, '--json'], env))).toMatchObject({ plan: { act: 'resume', page: 2 } });
+    const refused = await runInProcess([...plan, '--since', '2026-01-01'], env);
+    expect(refused).toMatchObject({ status: 1, stdout: expect.stringContaining('would fail: ') });
+
+    const { watermark } = jsonOf(await runInProcess([...local, '--json'], env)) as { watermark: string };
+    const planned = await runInProcess(plan, env);
+    expect(planned.stdout).toContain(`  since    ${watermark}\n`);
+    const command = `local nightly --settings ${file} --out ${out}`;
+    expect(planned.stdout).toContain(`to start a run: npx --no -- report-exporter ${command}\n`);
+    expect(await runInProcess(command.split(' '), env)).toMatchObject({ status: 0 });
+    expect(await runInProcess(['doctor', '--settings', file, '--out', out], env)).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining('completed'),
+    });
+  });
+
   it('that would be refused are a problem for doctor', async () => {
     const service = await aService();
     const { out, file, local } = await aFile(fileWith(service.baseUrl, { size: 2, maxPages: 1 }));
@@ -397,13 +420,10 @@ describe('report-exporter doctor --settings', () => {
       status: 0,
       stdout: expect.stringContaining(`0 problems, 0 warnings (settings file ${file})\n`),
     });
-    for (const [option, problem] of [
-      ['--out', 'has no effect with --settings unless an export uses a refresh token'],
-      ['--stack', '--stack, --settings: use only one of them'],
-    ] as const) {
-      const refused = { status: 2, stderr: expect.stringContaining(problem) };
-      expect(await runInProcess(['doctor', '--settings', file, option, out], env)).toMatchObject(refused);
-    }
+    expect(await runInProcess(['doctor', '--settings', file, '--stack', 'one'], env)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('--stack, --settings: use only one of them'),
+    });
     expect(await runInProcess(['doctor', '--settings', 'missing.json'], env)).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('missing.json: does not exist'),
