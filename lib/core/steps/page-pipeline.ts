@@ -47,7 +47,7 @@ export interface WalkOptions {
 }
 
 /** What first pages must have. Undefined until the proof of the bounds or the first page that arrives says it. */
-export interface FirstRoot {
+interface FirstRoot {
   current: ExpectedRoot | undefined;
 }
 
