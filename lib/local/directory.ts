@@ -232,7 +232,7 @@ export const noSettingsFile = 'those of the last run, which had no settings file
 const pagesPerInvocation = 1_000;
 
 /** What settings say about an export on this machine, whether or not it has run. */
-export function describeLocalExport(
+function describeLocalExport(
   settings: LocalExport,
   directory: LocalDirectory,
 ): Pick<ExportTarget, 'name' | 'definition' | 'service' | 'serviceName'> {
