@@ -5,7 +5,7 @@ import './compile-cache.ts';
 import { dirname } from 'node:path';
 
 ignoreSqliteWarning();
-const { exitStatuses } = await import('../lib/operator/context.ts');
+const { exitStatuses, finishExchange } = await import('../lib/operator/context.ts');
 const { runProgram } = await import('./program.ts');
 const { programName } = await import('../lib/operator/program-name.ts');
 const { packageFile } = await import('./package-file.ts');
@@ -13,9 +13,10 @@ const { packageFile } = await import('./package-file.ts');
 const interruption = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
-    // A second signal exits at once. A run survives being killed at any point.
-    if (interruption.signal.aborted) process.exit(exitStatuses.interrupted);
+    const isSecond = interruption.signal.aborted;
     interruption.abort();
+    // A run survives being killed at any point.
+    if (isSecond) void finishExchange(process.stderr).then(() => process.exit(exitStatuses.interrupted));
   });
 }
 for (const stream of [process.stdout, process.stderr]) {

@@ -47,7 +47,9 @@ export interface LocalDeploymentOptions extends LocalDirectory {
 export function openLocalDeployment(options: LocalDeploymentOptions): Target {
   const { out, given } = options;
   const stateFile = stateFileIn(out);
-  if (given === undefined && !isFilePresent(stateFile)) {
+  // First: its errors say what is wrong with the path.
+  const isNew = !isFilePresent(stateFile);
+  if (given === undefined && isNew) {
     const hasSimulated = out === defaultDirectory && isFilePresent(stateFileIn(simulatedDirectory));
     const remedy = hasSimulated
       ? `The simulated exports are in ${simulatedDirectory}: add ${directoryOption(simulatedDirectory)}`
@@ -102,7 +104,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Target {
   return {
     name: `directory ${out}`,
     option: directoryOption(out),
-    isNew: !isFilePresent(stateFile),
+    isNew,
     exportNames: async () => notes.exportNames(),
     open,
     openAll: async () => await Promise.all(notes.exportNames().map(openOrDescribe)),
@@ -183,7 +185,7 @@ async function startRun(
   try {
     if (origin?.problem !== undefined) throw origin.problem;
     if (origin !== undefined) notify(`Settings: ${origin.file ?? noSettingsFile}`);
-    await using client = await service.connect(notify);
+    await using client = await service.connect(notify, signal);
     const slots = slotsFor(service.maxConcurrentPages, runtime);
     const run = { definition, service: client, slots, out, startInput, runtime, emit, onRetry, signal, maxAttempts };
     const end = await runLocally({ ...run, settings: toSave });

@@ -18,13 +18,28 @@ const maxBytes = 256 * 1024;
 
 const changes = new Set<Promise<string>>();
 
+/** Whether this process exchanges a refresh token: if it ended now, it would lose what the server returns. */
+export const isExchanging = (): boolean => changes.size > 0;
+
 /** Resolves once this process exchanges no refresh token. To exit before that would lose what the server returns. */
 export async function finishedChanges(): Promise<void> {
   await Promise.allSettled(changes);
 }
 
+export interface Waiting {
+  /** Ends a wait for another process. An exchange of this process continues. */
+  readonly signal?: AbortSignal | undefined;
+  /** Receives a line before a wait. */
+  readonly notify?: (text: string) => void;
+}
+
 /** `secret` is that of the environment. @throws ConfigurationError if it has no refresh token */
-export function createRenewedSecret(out: string, secret: string, runtime: Runtime): ApiKeySource {
+export function createRenewedSecret(
+  out: string,
+  secret: string,
+  runtime: Runtime,
+  { signal, notify = () => {} }: Waiting = {},
+): ApiKeySource {
   const consent = parseTokenDocument(secret);
   const digest = createHash('sha256').update(consent.refresh_token).digest('hex');
   const directory = resolve(out, '.tokens');
@@ -69,7 +84,9 @@ export function createRenewedSecret(out: string, secret: string, runtime: Runtim
 
   async function acquire(): Promise<FileLock> {
     const name = `tokens/${digest}`;
+    let isTold = false;
     for (const until = runtime.monotonicNow() + maxWaitMs; ;) {
+      signal?.throwIfAborted();
       // Unlike an attempt to take it, a look does not wait for the lock.
       const lock = isExportLocked(out, name) ? undefined : acquireExportLock(out, name);
       if (lock !== undefined) return lock;
@@ -77,7 +94,10 @@ export function createRenewedSecret(out: string, secret: string, runtime: Runtim
         const message = `Another process is using the refresh token in ${directory}. The attempt is retried`;
         throw new ExportError('ServiceUnavailableError', message);
       }
-      await runtime.sleep(50);
+      if (!isTold)
+        notify(`Waiting up to ${maxWaitMs / 1_000} s for another process, which is exchanging the refresh token`);
+      isTold = true;
+      await runtime.sleep(50, signal);
     }
   }
 }

@@ -14,7 +14,7 @@ import {
 import { fixedApiKey, problemOfSecret } from '../service/client/api-key.ts';
 import { describeNetwork, directNetwork, type NetworkSource } from '../service/network/network.ts';
 import { createLocalNetwork } from './network.ts';
-import { createRenewedSecret } from './renewed-secret.ts';
+import { createRenewedSecret, type Waiting } from './renewed-secret.ts';
 import type { LocalDirectory, LocalExport } from './settings.ts';
 
 /** A fixed seed, so that the simulator starts with the same reports every time. */
@@ -31,10 +31,10 @@ export function localService(
     baseUrl === undefined ? { ...given, filterUntil: given.filterUntil ?? 'date.lt', rootElement: undefined } : given;
   const { maxConcurrentPages } = settings;
   // The client takes long to load, and commands that only read do not need it.
-  const clientOf = async (address: string, key: string, network: NetworkSource) => {
+  const clientOf = async (address: string, key: string, network: NetworkSource, waiting: Waiting = {}) => {
     const { serviceClient } = await import('../service/client/client.ts');
     const place = isNameOfVariable(apiKeyEnv) ? `The environment variable ${apiKeyEnv}` : undefined;
-    const apiKey = renewsSecret(settings) ? createRenewedSecret(out, key, runtime) : fixedApiKey(key, place);
+    const apiKey = renewsSecret(settings) ? createRenewedSecret(out, key, runtime, waiting) : fixedApiKey(key, place);
     return serviceClient({ ...settings, baseUrl: address }, { apiKey, network, clock: runtime });
   };
   if (baseUrl !== undefined) {
@@ -47,7 +47,7 @@ export function localService(
       keySource: needsSecret(settings)
         ? `environment variable ${apiKeyEnv}${renewsSecret(settings) ? `, and newer refresh tokens in ${join(out, '.tokens')}` : ''}`
         : 'none is needed',
-      async connect() {
+      async connect(notify, signal) {
         // Read first, so that a wrong file fails the start instead of a request.
         const unusable = await network.get().then(
           () => undefined,
@@ -56,7 +56,7 @@ export function localService(
         const ofKey = problemOfVariable(apiKeyEnv, env, settings);
         const problems = [ofKey, unusable].filter((problem) => problem !== undefined);
         if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
-        return await clientOf(baseUrl, env[apiKeyEnv] ?? '', network);
+        return await clientOf(baseUrl, env[apiKeyEnv] ?? '', network, { notify, signal });
       },
     };
   }

@@ -27,15 +27,15 @@ export function valueDocument(value: unknown, subject: string, path: readonly st
   };
 }
 
-/** The settings file `path`. @throws ConfigurationError if it cannot be read, is not JSON, or has a field twice */
+/** The settings file `path`. @throws ConfigurationError if it cannot be read, is not JSON, or has a field twice or `__proto__` */
 export function fileDocument(path: string): SettingsDocument {
   const file = truncate(toPrintable(path), 200);
   const text = readTextFile(path, `${file}:`);
   const value = parseJson(text, `${file}:`);
   const lines = new Map<string, number>();
-  const duplicates = findLines(text, lines);
-  if (duplicates.length > 0)
-    throw new ExportError('ConfigurationError', duplicates.map((each) => `${file}:${each}`).join('\n'));
+  const problems = findLines(text, lines);
+  if (problems.length > 0)
+    throw new ExportError('ConfigurationError', problems.map((each) => `${file}:${each}`).join('\n'));
   const place = (issue: Issue) => (lines.size === 0 ? '' : `:${lineOf(issue, lines)}`);
   return { value, describe: (issues) => problemLines(file, issues, place) };
 }
@@ -70,17 +70,20 @@ function positionOfError(text: string): string | undefined {
 type Node = ReturnType<typeof parsePositions>['body'];
 
 /**
- * Sets the line of each path, and returns where an object has a field twice, of at most a hundred: JSON.parse ignores the first one, which
- * may be a whole service. There are no lines for JSON that is nested too deeply for the parser.
+ * Sets the line of each path, and returns where an object has a field twice, or `__proto__`, of at most a hundred: JSON.parse ignores the
+ * first one, which may be a whole service, and the schema the other. There are no lines for JSON that is nested too deeply for the parser.
  */
 function findLines(text: string, lines: Map<string, number>): readonly string[] {
-  const duplicates: string[] = [];
+  const problems: string[] = [];
   const visit = (path: readonly (string | number)[], line: number, node: Node): void => {
     const key = JSON.stringify(path);
     const first = lines.get(key);
     if (first !== undefined) {
-      if (duplicates.length < 100) duplicates.push(`${line} ${formatPath(path)}: is already set on line ${first}`);
+      if (problems.length < 100) problems.push(`${line} ${formatPath(path)}: is already set on line ${first}`);
       return;
+    }
+    if (path.at(-1) === '__proto__' && problems.length < 100) {
+      problems.push(`${line} ${formatPath(path)}: is not possible as a name. Choose another one, or leave it out`);
     }
     lines.set(key, line);
     if (node.type === 'Array') {
@@ -97,7 +100,7 @@ function findLines(text: string, lines: Map<string, number>): readonly string[] 
   } catch {
     lines.clear();
   }
-  return duplicates;
+  return problems;
 }
 
 /** The line of the field, or of the object that lacks it. */

@@ -100,10 +100,11 @@ export interface DeployedService {
   /** Where the API key comes from: `environment variable REPORT_EXPORT_API_KEY`, `secret arn:…`. Never the key. */
   readonly keySource: string;
   /**
-   * Creates a client that has the API key. A simulator is started first, and `notify` is called with its address.
+   * Creates a client that has the API key. A simulator is started first, and `notify` is called with its address. `signal` ends a wait
+   * for another process that exchanges a refresh token.
    * @throws ConfigurationError if there is no API key, or certificates or credentials cannot be used
    */
-  readonly connect: (notify: (text: string) => void) => Promise<ReportService & AsyncDisposable>;
+  readonly connect: (notify: (text: string) => void, signal?: AbortSignal) => Promise<ReportService & AsyncDisposable>;
 }
 
 export type ScheduleState =

@@ -271,6 +271,14 @@ describe('a local deployment', () => {
     await startLocalExport(optionsFor(out), real, {}, startOptions);
   });
 
+  it('says what to do if its path is too long, before anything has run', async () => {
+    await using directory = await temporaryDirectory();
+    const out = join(directory.path, 'a'.repeat(300));
+    const options = { out, env: {}, runtime: systemRuntime };
+    const given = { exports: [simulated('nightly')] };
+    expect(() => openLocalDeployment({ ...options, given })).toThrow('its path is too long. Choose another directory');
+  });
+
   it('says what to do if no export has run in the directory, or none with that name', async () => {
     await using directory = await temporaryDirectory();
     expect(() => openLocalDeployment(optionsFor(join(directory.path, 'a b')))).toThrow(

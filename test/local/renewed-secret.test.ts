@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
-import { createRenewedSecret } from '../../lib/local/renewed-secret.ts';
+import { createRenewedSecret, isExchanging } from '../../lib/local/renewed-secret.ts';
 import { expectNoKey, failureOf } from '../support/service/service-client.ts';
 import { replaceInFs } from '../support/replaced-fs.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -92,6 +92,32 @@ describe('a refresh token on this machine', () => {
     expect(now).toBeGreaterThan(30_000);
     locked?.[Symbol.dispose]();
     await source.update(to('third'));
+  });
+
+  it('is awaited with a line that says so, and an interruption ends the wait', async () => {
+    await using out = await temporaryDirectory();
+    const { promise: exchanged, resolve: exchange } = Promise.withResolvers<void>();
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+    const other = open(out.path, consent('first')).update(async (newest) => {
+      begin();
+      await exchanged;
+      return await to('second')(newest);
+    });
+    await begun;
+    const interruption = new AbortController();
+    const lines: string[] = [];
+    const notify = (text: string) => {
+      lines.push(text);
+      interruption.abort(new Error('interrupted'));
+    };
+    const { signal } = interruption;
+    const waiting = createRenewedSecret(out.path, consent('first'), systemRuntime, { signal, notify });
+    await expect(waiting.update?.(to('third'))).rejects.toThrow('interrupted');
+    expect(lines).toEqual(['Waiting up to 30 s for another process, which is exchanging the refresh token']);
+    expect(isExchanging()).toBe(true);
+    exchange();
+    await other;
+    expect(isExchanging()).toBe(false);
   });
 
   it('is not exchanged if its successor could not be stored', async () => {

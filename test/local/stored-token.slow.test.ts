@@ -89,7 +89,7 @@ describe('a refresh token on this machine', () => {
 });
 
 describe('commands with a settings file', () => {
-  it.each(['plan --request', 'doctor'])('keep the consent when %s is interrupted', async (command) => {
+  it.each(['plan --request', 'doctor', 'local'])('keep the consent when %s is interrupted twice', async (command) => {
     await using server = await startTokenServer();
     const directory = await aDirectory();
     const file = join(directory, 'settings.json');
@@ -101,7 +101,12 @@ describe('commands with a settings file', () => {
     const { process, ended } = start(words, env);
     await expect.poll(() => server.exchanged.length, { timeout: 30_000, interval: 10 }).toBe(1);
     process.kill('SIGINT');
-    expect(await ended).toMatchObject({ status: 130 });
+    await sleep(100);
+    process.kill('SIGINT');
+    expect(await ended).toMatchObject({
+      status: 130,
+      stderr: expect.stringContaining('to end now would lose the consent'),
+    });
     expect(await run(words, env)).toMatchObject({ status: 0 });
     expect(server.exchanged).toHaveLength(1);
     // In another directory, the same refresh token is sent again.

@@ -41,6 +41,14 @@ describe('a settings file', () => {
     ]);
   });
 
+  it('refuses __proto__, which the schemas would drop', () => {
+    const api = '"request": {"path": "/logs",\n"query": {\n"__proto__": "x"}}';
+    const text = `{"services": {"acme": {"baseUrl": "https://a.example", "api": {${api}}}}, "exports": [{"name": "a"}]}`;
+    expect(problemsOfFile(text)).toEqual([
+      'some.json:3 services.acme.api.request.query.__proto__: is not possible as a name. Choose another one, or leave it out',
+    ]);
+  });
+
   it('reports fields that it has twice, which JSON.parse would ignore', () => {
     const text = '{\n"services": {\n"acme": {},\n"acme": {}\n},\n"exports": [{"name": "a",\n"name": "b"}]\n}';
     expect(problemsOfFile(text)).toEqual([

@@ -598,6 +598,12 @@ describe('the next page', () => {
       'set api.next.end.absent to "/meta/paging"',
     ],
     ['is not printable', {}, data('"next":"a\\nb"'), 'not printable ASCII'],
+    ...[' a', 'a '].map((cursor): [string, object, Parts, string] => [
+      `is sent in a header, which loses the space of "${cursor}"`,
+      inBody({ at: '/next', to: { header: 'X-Cursor' } }),
+      data(`"next":"${cursor}"`),
+      'begins or ends with a space, which the header in api.next.to cannot have',
+    ]),
     [
       'is too long as the JSON that is stored',
       { ...inBody({ to: { body: '/cursor' } }), ...post({}) },

@@ -238,7 +238,7 @@ function withoutPlace({ page }: Api, end: End, check: PageContent, path: string)
 
 function toCursor(page: RequestedPage, { text, what, type }: Found, mayBeAbsent = false): Cursor | null {
   const { context, api, sent } = page;
-  const { end }: AnyOf<Next> = api.next;
+  const { end, to }: AnyOf<Next> = api.next;
   const { absent, value: last, flag, same }: End = end ?? { absent: true };
   if (text === undefined) {
     if (absent !== undefined || mayBeAbsent) return null;
@@ -264,6 +264,12 @@ function toCursor(page: RequestedPage, { text, what, type }: Found, mayBeAbsent 
       ? asciiLiteral(text)
       : text;
   if (!isPrintableAscii(cursor)) throw contractError(context, 'the cursor is not printable ASCII');
+  // HTTP drops such a space, so that another cursor would arrive.
+  if (cursor.trim() !== cursor && typeof to === 'object' && 'header' in to)
+    throw contractError(
+      context,
+      `the ${what} begins or ends with a space, which the header in api.next.to cannot have`,
+    );
   if (cursor.length > maxCursorLength)
     throw contractError(context, `the cursor is longer than ${maxCursorLength} characters, as it is stored`);
   if (same === true && cursor === (isUrl(api) ? pathOf(page.requested) : sent)) return null;
