@@ -208,12 +208,9 @@ export async function decide(
   const { limits, slicing } = deps.definition;
   const series = seriesOf(input, active.series) ?? active.series;
   const parallel = input.parallel ?? series?.parallel ?? slicing.parallel;
-  const slices =
-    active.slices &&
-    slicesOfStart(active.slices, progress, limits, {
-      parallel,
-      isRootDoubtful: await isRootDoubtful(deps, active.slices, progress),
-    });
+  const isDoubtful = active.slices !== undefined && (await isRootDoubtful(deps, active.slices, progress));
+  const how = { parallel, isRootDoubtful: isDoubtful };
+  const slices = active.slices && slicesOfStart(active.slices, progress, limits, how);
   return resume(deps, taken, { ...takeOver(active, execution, input.scheduledTime), slices, series });
 }
 
