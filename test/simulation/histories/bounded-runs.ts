@@ -63,7 +63,7 @@ export function scheduleBoundedRuns(
         since: instantOf(since),
         until: instantOf(since + rng.pick([4, 6, 12]) * hour + rng.pick([0, 0, 7_000])),
         ...(kind === 'bounded-start-parts' ? { each: rng.pick(['PT3H', 'PT5H']) } : {}),
-        ...(rng.chance(0.6) ? { parallel: rng.pick([1, 2, 4]) } : {}),
+        ...(rng.chance(0.6) ? { parallel: Math.min(rng.pick([1, 2, 4]), deployment.maxConcurrentPages ?? 4) } : {}),
         ...(rng.chance(0.3) ? { slice: rng.pick(['PT1H', 'PT2H']) } : {}),
       };
       const flags = kind === 'bounded-restart' ? { restart: true } : { again: kind === 'bounded-start-again' };

@@ -54,7 +54,7 @@ export function scheduleStarts(
     if (deployment.hasUpperBound && world.injectFault('manual-start-sliced', execution)) {
       const slicedRng = world.rng(`${execution}/sliced`);
       const input = {
-        parallel: slicedRng.pick([1, 2, 4]),
+        parallel: Math.min(slicedRng.pick([1, 2, 4]), deployment.maxConcurrentPages ?? 4),
         ...(slicedRng.chance(0.5) ? { slice: slicedRng.pick(['PT1H', 'PT4H']) } : {}),
       };
       startAt(dueMoment, 'operator', `${execution}-sliced`, input);
