@@ -12,7 +12,7 @@ import { manifestKey } from '../core/storage/keys.ts';
 
 interface AbandonDependencies {
   readonly log: PageLog;
-  readonly store: StoreReader;
+  readonly store: Pick<StoreReader, 'read' | 'locate'>;
   readonly executions: Executions;
 }
 

@@ -20,6 +20,7 @@ invariants at every write. A seed determines its history: the same seed always g
   --pages P    size of the largest run, in pages, approximately (12)
   --exports N  number of exports of the service, all due at the same moments (by default, the seed decides: 1 to 5)
   --limit L    with --exports: how many pages are requested at the same time (maxConcurrentPages)
+  --days       histories of several days, in which it is known what each run must contain
   --each       with --seed: runs the history without faults, then once for each fault that can occur in it
   --pairs      runs a few small histories, once for each pair of faults that can occur in them
   --slice K/N  with --pairs: only part K of N parts of all pairs
@@ -39,6 +40,7 @@ Examples:
   npm run simulate -- --runs 1000                     1,000 new histories
   npm run simulate -- --seed 4711                     one history, with its event log
   npm run simulate -- --each --seed 4711 --pages 2    one history, once for each fault
+  npm run simulate -- --days --runs 100               100 new histories of several days
   npm run simulate -- --runs 1 --exports 100 --limit 2 --pages 5
   npm run simulate -- --pairs                         every pair of faults; two hours
   npm run simulate -- --pairs --slice 3/200           a part of them
@@ -99,7 +101,7 @@ function parseOptions(args: readonly string[]): Options {
   const pages = integer('pages', 1, 1_000);
   const exports = integer('exports', 1, 1_000);
   const limit = integer('limit', 1, 100);
-  const { each = false, pairs = false, fault: faults = [], json = false } = values;
+  const { days = false, each = false, pairs = false, fault: faults = [], json = false } = values;
   if (each && (seed === undefined || runs !== undefined)) problems.push('--each requires --seed and excludes --runs');
   if ((exports === undefined) !== (limit === undefined)) problems.push('--exports and --limit go together');
   const small = smallHistories.find((name) => name === values.small);
@@ -108,9 +110,10 @@ function parseOptions(args: readonly string[]): Options {
   const isSmall = pairs || values.small !== undefined;
   if (
     isSmall &&
-    (each || [values.seed, values.runs, values.pages, values.exports].some((value) => value !== undefined))
+    (each || [values.seed, values.runs, values.pages, values.exports, values.days].some((value) => value !== undefined))
   )
-    problems.push('--pairs and --small exclude --seed, --runs, --pages, --exports and --each');
+    problems.push('--pairs and --small exclude --seed, --runs, --pages, --exports, --days and --each');
+  if (days && exports !== undefined) problems.push('--days excludes --exports');
   if (faults.length > 0 && !isSmall) problems.push('--fault requires --small or --pairs');
   const [, part, parts] = /^([1-9]\d{0,5})\/([1-9]\d{0,5})$/.exec(values.slice ?? '1/1') ?? [];
   const slice = { part: Number(part), parts: Number(parts) };
@@ -122,7 +125,7 @@ function parseOptions(args: readonly string[]): Options {
   return {
     plan:
       small === undefined
-        ? { seed: String(seed ?? randomInt(2 ** 47)), pages: pages ?? 12, crowd }
+        ? { seed: String(seed ?? randomInt(2 ** 47)), pages: pages ?? 12, crowd, days }
         : planOf(small, faults),
     mode: pairs ? 'pairs' : each ? 'each' : isOne ? 'log' : 'seeds',
     runs: runs ?? 100,
@@ -143,6 +146,7 @@ function parse(args: readonly string[]) {
         pages: { type: 'string' },
         exports: { type: 'string' },
         limit: { type: 'string' },
+        days: { type: 'boolean' },
         each: { type: 'boolean' },
         pairs: { type: 'boolean' },
         slice: { type: 'string' },
@@ -236,13 +240,13 @@ async function explainFailure(plan: HistoryPlan, print: Print, isOfEach = false)
 }
 
 function replayOptions(
-  { seed, pages, crowd, small, forcedFaults = new Set() }: HistoryPlan,
+  { seed, pages, crowd, small, days = false, forcedFaults = new Set() }: HistoryPlan,
   isOfEach: boolean,
 ): string {
   if (small !== undefined)
     return [`--small ${small}`, ...[...forcedFaults].map((fault) => `--fault ${quote(fault)}`)].join(' ');
   const crowdOptions = crowd === undefined ? '' : ` --exports ${crowd.exports} --limit ${crowd.maxConcurrentPages}`;
-  return `${isOfEach ? '--each ' : ''}--seed ${seed} --pages ${pages}${crowdOptions}`;
+  return `${days ? '--days ' : ''}${isOfEach ? '--each ' : ''}--seed ${seed} --pages ${pages}${crowdOptions}`;
 }
 
 /** For a POSIX shell. */

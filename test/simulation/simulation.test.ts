@@ -35,6 +35,14 @@ describe('a history with slices', () => {
   });
 });
 
+describe('a history of days', () => {
+  it.each(seeds(3))('exports what its settings and its operators ask for (seed %s)', async (seed) => {
+    const { violation, stats } = await runHistory({ seed, pages: 4, days: true });
+    expect(violation).toBeUndefined();
+    expect(stats.runsPublished).toBeGreaterThan(5);
+  });
+});
+
 describe('shrinking', () => {
   it('leaves a history without a violation as it is', async () => {
     const plan = { seed: '7', pages: 2 };

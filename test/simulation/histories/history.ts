@@ -5,6 +5,7 @@ import { checkCompletion, checkUploads } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import { checkObjectSettings } from '../invariants/object-settings.ts';
 import { exportOf, type Observations, type ObservedExport } from '../invariants/observations.ts';
+import { createOracle } from '../invariants/oracle.ts';
 import { createRetryAfterChecks } from '../invariants/retry-after.ts';
 import { checkProof, checkSlicesRead } from '../invariants/slices.ts';
 import { createStartChecks } from '../invariants/starts.ts';
@@ -26,7 +27,9 @@ import { createSimulatedS3, type SimulatedS3 } from '../world/s3.ts';
 import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
+import { createAbandon } from './abandon.ts';
 import { scheduleBoundedRuns } from './bounded-runs.ts';
+import { createDaysScenario } from './days.ts';
 import { type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
 import { createSmallScenario, type SmallHistory } from './small-histories.ts';
 import { createOperators, partsOf } from './operators.ts';
@@ -38,6 +41,8 @@ export interface HistoryPlan {
   readonly pages: number;
   /** Instead of the exports that the seed brings. */
   readonly crowd?: Crowd | undefined;
+  /** Several days, in which it is known what each run must contain. */
+  readonly days?: boolean | undefined;
   /** Instead of the scenario that the seed brings. */
   readonly small?: SmallHistory | undefined;
   /** Names of the only faults that may occur; undefined: all that the seed brings. */
@@ -79,21 +84,25 @@ export interface HistoryStats {
 const maxEvents = 400_000;
 
 export async function runHistory(plan: HistoryPlan): Promise<History> {
-  const { seed, pages, crowd, small, allowedFaults, forcedFaults, recordLog = false, recordCandidates = false } = plan;
-  const scenario = small === undefined ? createScenario(seed, pages, crowd) : createSmallScenario(small);
+  const { seed, allowedFaults, forcedFaults, recordLog = false, recordCandidates = false } = plan;
+  const scenario = scenarioOf(plan);
   const { start, faultsEndAt, rates, end } = scenario;
   const faults = { rates, faultsEndAt, allowedFaults, forcedFaults, recordCandidates };
   const world = createWorld({ seed, start, ...faults, recordLog });
   const apiKeys = createApiKeys(world, scenario);
   const shared = createBucket(scenario.maxListed);
   const { s3 } = shared;
-  const deployments = [createDeployment(world, scenario, shared, apiKeys, '')];
+  const deployments = [createDeployment(world, scenario, shared, apiKeys, '', plan.days)];
   if (scenario.otherExports.length > 0) {
     const other = { ...scenario, exports: scenario.otherExports };
     deployments.push(createDeployment(world, other, shared, apiKeys, 'other-'));
   }
   const all = deployments.flatMap(({ exports }) => [...exports.values()]);
-  const lastStarts = new Map(all.map((observed) => [observed, scheduleStarts(world, scenario, observed)]));
+  const lastStarts = new Map(
+    deployments.flatMap(({ exports, abandon }) =>
+      [...exports.values()].map((each) => [each, scheduleStarts(world, scenario, each, abandon)] as const),
+    ),
+  );
   for (const observed of all) scheduleBoundedRuns(world, scenario, observed);
 
   const eventLimit = maxEvents * all.length;
@@ -104,11 +113,12 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   if (world.time.eventCount() > eventLimit) {
     world.violate('every export completes', `still running after ${eventLimit} events`);
   }
-  for (const { exports, checks, dynamoDb } of deployments) {
+  for (const { exports, checks, dynamoDb, oracle } of deployments) {
     for (const observed of exports.values()) {
       const lastStartAt = lastStarts.get(observed)?.() ?? scenario.lastStartAt;
       const stores = { ...dynamoDb, damagedKeys: s3.damages.map(({ key }) => key) };
       checkCompletion(world, { ...scenario, lastStartAt }, observed, checks, stores);
+      oracle?.checkEnd(observed, lastStartAt, checks.publishedReports(observed.name));
     }
   }
   checkUploads(world, s3, shared.uploads);
@@ -136,6 +146,11 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   };
 }
 
+const scenarioOf = ({ seed, pages, crowd, small, days = false }: HistoryPlan): Scenario => {
+  if (small !== undefined) return createSmallScenario(small);
+  return days ? createDaysScenario(seed, pages) : createScenario(seed, pages, crowd);
+};
+
 /** Called with each object before it is stored, and with the object that it replaces. */
 type OnObject = Parameters<typeof createSimulatedS3>[0];
 
@@ -161,10 +176,17 @@ function createBucket(maxListed: number): Bucket {
 }
 
 /** The exports of a service, and everything that is theirs alone. `label`: what the names of their executions begin with. */
-function createDeployment(world: World, scenario: Scenario, shared: Bucket, apiKeys: ApiKeys, label: string) {
+function createDeployment(
+  world: World,
+  scenario: Scenario,
+  shared: Bucket,
+  apiKeys: ApiKeys,
+  label: string,
+  hasOracle = false,
+) {
   const exports = new Map<string, ObservedExport>();
   const versions = createDeployments(world, scenario, label);
-  const stores = createStores(world, scenario, exports, shared, apiKeys);
+  const stores = createStores(world, scenario, exports, shared, apiKeys, hasOracle);
   const { endpoints, onEvent } = stores;
   const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, versions, endpoints, onEvent, label);
   for (const each of scenario.exports) {
@@ -187,6 +209,7 @@ function createStores(
   exports: ReadonlyMap<string, ObservedExport>,
   { s3, uploads, perform }: Bucket,
   apiKeys: ApiKeys,
+  hasOracle: boolean,
 ) {
   const { maxConcurrentPages } = scenario.deployment;
   let writer: Process | undefined;
@@ -201,6 +224,7 @@ function createStores(
     world,
     maxConcurrentPages: maxConcurrentPages ?? 0,
     maxSkewMs: scenario.maxFunctionSkewMs,
+    dateUnitMs: dateUnitOf(scenario.deployment),
     prefix,
     s3: () => s3,
     dynamoDb: () => dynamoDb,
@@ -215,7 +239,14 @@ function createStores(
     hasSeenForeign: (processId, key) => foreignSeen.has(`${processId} ${key}`),
   };
   const starts = createStartChecks(observations);
-  const checks: WriteChecks = createWriteChecks(observations, starts);
+  const oracle = hasOracle ? createOracle(observations) : undefined;
+  const checks: WriteChecks = createWriteChecks(observations, {
+    ...starts,
+    onState(...change) {
+      starts.onState(...change);
+      oracle?.onState(...change);
+    },
+  });
   const operators = createOperators(observations, scenario.faultsEndAt);
   const onObject: OnObject = (key, object, existing) => {
     checks.onObject(key, object, existing);
@@ -262,10 +293,15 @@ function createStores(
   );
   const onEvent = (event: ExecutionEvent) => {
     checkExecution(event);
-    starts.onEvent(event, findExport(exports, event.execution.input)?.name ?? '');
+    const name = findExport(exports, event.execution.input)?.name ?? '';
+    starts.onEvent(event, name);
+    oracle?.onEvent(event, name);
     operators.onEvent(event);
   };
-  return { dynamoDb, checks, endpoints, observations, onEvent };
+  const abandon = createAbandon(observations, (process, command) =>
+    performFor(process, () => dynamoDb.perform(command)),
+  );
+  return { dynamoDb, checks, endpoints, observations, onEvent, oracle, abandon };
 }
 
 /** The export that a start input names; without a name, the only one. */
@@ -280,6 +316,8 @@ function firstService(exports: ReadonlyMap<string, ObservedExport>): SimulatedSe
   if (first === undefined) throw new Error('The history has no export');
   return first.service;
 }
+
+const dateUnitOf = ({ hasDays }: Scenario['deployment']): number => (hasDays ? 86_400_000 : 1_000);
 
 const withOtherEmptyRuns = (settings: ExportSettings): ExportSettings => ({
   ...settings,
@@ -361,6 +399,7 @@ function observeExport(
     // Its vendor has corrected it by the end of the faults, so that every export can complete.
     upperBoundsAt: (at) => (at < faultsEndAt ? scenario.service.upperBounds : 'honored'),
     needsUpperBound: deployment.hasUpperBound && deployment.describedApi !== undefined,
+    dateUnitMs: dateUnitOf(deployment),
     onProof: (process, at, earlier) => checkProof(observations, { service }, process, at, earlier),
     // If the functions' clocks were ahead as well, the exporter could not notice it (docs/guarantees.md).
     datesMayLead: !clocksJump && scenario.service.skewMs >= maxFunctionSkewMs,

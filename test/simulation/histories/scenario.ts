@@ -45,6 +45,8 @@ export interface DeploymentScenario {
   readonly describedApi?: DescribedApi | undefined;
   /** Whether requests can have an upper bound. Without one, there are no slices, no lag and no bounded runs. */
   readonly hasUpperBound: boolean;
+  /** Whether requests have days instead of seconds: of an API with links. */
+  readonly hasDays?: boolean;
   /** Named by the settings; undefined: learnt from the first run. */
   readonly rootElement?: string | undefined;
   readonly cursorIn: 'query' | 'body';

@@ -13,6 +13,7 @@ export function scheduleStarts(
   world: World,
   { start, faultsEndAt, lastStartAt, fewStarts, deployment, exports: { length: exportCount } }: Scenario,
   { name, label, stepFunctions, scenario }: ObservedExport,
+  abandon: (exportName: string) => Promise<void>,
 ): () => number {
   const { time } = world;
   const isOnly = exportCount === 1;
@@ -50,6 +51,9 @@ export function scheduleStarts(
       const since = instantOf(Math.floor(dueMoment - rng.between(0, 26) * 60 * minute));
       const input = rng.chance(0.5) ? { since } : { since, restart: true };
       startAt(dueMoment, 'operator', `${execution}-since`, input);
+    }
+    if (world.injectFault('manual-abandon', execution)) {
+      time.after(dueMoment - time.now(), () => void abandon(name));
     }
     if (deployment.hasUpperBound && world.injectFault('manual-start-sliced', execution)) {
       const slicedRng = world.rng(`${execution}/sliced`);

@@ -19,6 +19,7 @@ import {
   type StateItem,
   summaryKeyBeside,
 } from './observations.ts';
+import { operatorId } from '../histories/abandon.ts';
 import { checkCuts, checkSlices } from './slices.ts';
 
 /** `name`: of the export, or of a bounded run of it. */
@@ -110,7 +111,8 @@ function checkActiveRun(
     Error?: string;
   };
   const { active } = state;
-  if (step === 'FailRun' && previous.execution !== payload.execution && !isDeepStrictEqual(active, previous)) {
+  const isOther = step === 'FailRun' && previous.execution !== payload.execution && id !== operatorId;
+  if (isOther && !isDeepStrictEqual(active, previous)) {
     world.violate('an export has one active run', `${name}: ${id} changes run ${previous.run} of another execution`);
   }
   if (active?.run === previous.run) {
@@ -172,7 +174,8 @@ function checkActiveRun(
       world.violate('a run does not start over while its next page is stored', `${name}: ${nextKey}`);
     }
   }
-  if (isCompleted || isRestarted || isRestartedForCursor || cannotResume) return;
+  const isAbandoned = id === operatorId && active === undefined;
+  if (isCompleted || isRestarted || isRestartedForCursor || cannotResume || isAbandoned) return;
   world.violate(
     'an export has one active run',
     `${name}: ${step} ${id} replaced ${previous.run} by ${active?.run ?? 'no run'}`,

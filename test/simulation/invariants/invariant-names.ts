@@ -63,6 +63,12 @@ export type Invariant =
   | 'a start that contradicts an unfinished run is refused'
   | 'a start with restart begins a new run'
   | 'a start is skipped or refused only for a documented reason'
+  // Histories of days: oracle.ts
+  | 'a run has the bounds that follow from settings and operators'
+  | 'a run without a page is replaced'
+  | 'the watermark is where the exported dates end'
+  | 'a start exports nothing only if nothing is due'
+  | 'what settings and operators ask for is exported'
   // Slices: slices.ts
   | 'the slices of a run never change'
   | 'a slice starts over only on its own'

@@ -63,6 +63,8 @@ export interface Observations {
   readonly world: World;
   /** 0 if there is no limit. */
   readonly maxConcurrentPages: number;
+  /** The milliseconds between two dates that a request can have. */
+  readonly dateUnitMs: number;
   /** The largest difference between a function's clock and virtual time. */
   readonly maxSkewMs: number;
   /** Of all keys. */
@@ -271,16 +273,15 @@ export const boundedRuns = ({ items }: Pick<SimulatedDynamoDb, 'items'>, exportN
     .flatMap(({ active, lastCompleted }) => [active, lastCompleted?.result])
     .filter((run) => run !== undefined);
 
-const toSecond = (ms: number, round: (value: number) => number): number => round(ms / 1_000) * 1_000;
-
-/** The bounds in requests for reports of such an interval: whole seconds. Some APIs must have an upper bound: when the run began. */
+/** The bounds in requests for reports of such an interval: whole seconds, or days. Some APIs must have an upper bound: when the run began. */
 export function requestedBounds(
   { since, until }: Bounds,
   { startedAt }: ActiveRun,
   { service }: Pick<ObservedExport, 'service'>,
 ): Bounds {
   const end = Number.isFinite(until) || !service.needsUpperBound ? until : Date.parse(startedAt);
-  return { since: toSecond(since, Math.floor), until: toSecond(end, Math.ceil) };
+  const { dateUnitMs } = service;
+  return { since: Math.floor(since / dateUnitMs) * dateUnitMs, until: Math.ceil(end / dateUnitMs) * dateUnitMs };
 }
 
 /** The page log of one attempt of a slice, in order. */

@@ -34,7 +34,7 @@ export interface StartChecks {
 const descriptionLagMs = 5_000;
 
 export function createStartChecks(observations: Observations): StartChecks {
-  const { world, writer, findExecution, exports } = observations;
+  const { world, writer, findExecution, exports, dateUnitMs } = observations;
   /** Executions that have begun a run. */
   const begun = new Set<string>();
   /** Executions that have begun or resumed a run. */
@@ -49,11 +49,12 @@ export function createStartChecks(observations: Observations): StartChecks {
   const firstStarts = new Map<string, Range>();
   const usedTimes = (name: string) => used.get(name) ?? new Set();
 
-  /** A run with a lag ends so long before it begins, in whole minutes. */
+  /** A run with a lag ends so long before it begins, in whole minutes or days. */
   const checkEnd = ({ name, versions }: ObservedExport, { active }: StateItem) => {
     if (active === undefined) return;
     const { until, run, lagMs, startedAt } = active;
-    const expected = lagMs === 0 ? undefined : Math.floor((Date.parse(startedAt) - lagMs) / 60_000) * 60_000;
+    const step = Math.max(60_000, dateUnitMs);
+    const expected = lagMs === 0 ? undefined : Math.floor((Date.parse(startedAt) - lagMs) / step) * step;
     const isOfSettings = versions.some(({ since }) => (since.lag ?? 0) === lagMs);
     if ((until && Date.parse(until)) !== expected || !isOfSettings) {
       world.violate('a run begins where its start says', `${name}: ${run} ends at ${until}, with a lag of ${lagMs} ms`);
@@ -204,8 +205,10 @@ export function createStartChecks(observations: Observations): StartChecks {
         event.error === 'ConfigurationError' &&
         !isOfOtherRequest &&
         !(restart === true && event.cause.includes('may be published already'));
-      // By a clock that was set back, or is behind; no start of a history has a `since` that is.
-      const isFuture = isRefused && since !== undefined && / is in the future: /.test(event.cause);
+      // By a clock that was set back, or is behind; no start of a history has a `since` that is. But `initial` may be.
+      const { initial }: AnyOf<ExportSettings['since']> = exports.get(exportName)?.scenario.settings.since ?? {};
+      const isEarly = Date.parse(initial ?? '') > execution.startedAt;
+      const isFuture = isRefused && (since !== undefined || isEarly) && / is in the future: /.test(event.cause);
       const isOfOtherSlices =
         isRefused && slice !== undefined && /(one slice|minutes long) and would now be /.test(event.cause);
       if (isRefused && !isFuture && !isOfOtherSlices && (since === undefined || restart === true)) {

@@ -82,6 +82,8 @@ export const faultKinds = [
   'other-document',
   // A deployment that changes what is requested. It fails half-way, and is rolled back.
   'request-changed',
+  // An operator abandons the unfinished run.
+  'manual-abandon',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -124,6 +126,8 @@ const weights: Partial<FaultRates> = {
   'manual-start-sliced': 6,
   'other-document': 3,
   'request-changed': 40,
+  // Only in histories of days.
+  'manual-abandon': 0,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */

@@ -25,7 +25,7 @@ import {
 import type { Compression } from '../../../lib/core/model.ts';
 import type { SpoolFile } from '../../../lib/core/storage/spool.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
-import { type ExportSettings, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
+import { type ExportSettings, type ServiceSettings, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { DeploymentScenario } from '../histories/scenario.ts';
 import { compressAtOnce } from '../../support/export/compress-at-once.ts';
 import { gunzipAtOnce } from '../../support/service/gunzip-at-once.ts';
@@ -72,30 +72,32 @@ export interface Endpoints {
 
 /** The content of the settings file, as the deployment writes it. */
 export function deployedSettings(
-  {
-    describedApi,
-    cursorIn,
-    maxConcurrentPages,
-    hasProxy,
-    storageClass,
-    objectTags,
-    hasUpperBound,
-    rootElement,
-  }: DeploymentScenario,
+  deployment: DeploymentScenario,
   exports: readonly ExportSettings[],
   compression?: Compression,
 ): FunctionSettings {
-  const service = {
+  const { storageClass, objectTags } = deployment;
+  return functionSettings({ service: serviceSettings(deployment), exports }, { storageClass, objectTags, compression });
+}
+
+export function serviceSettings({
+  describedApi,
+  cursorIn,
+  maxConcurrentPages,
+  hasProxy,
+  hasUpperBound,
+  rootElement,
+  hasDays,
+}: DeploymentScenario): ServiceSettings {
+  return serviceSettingsSchema.parse({
     baseUrl,
     ...(describedApi === undefined
       ? { vendor, cursorIn, ...(hasUpperBound ? { filterUntil: 'date.lt' } : {}) }
-      : { api: descriptionOf(describedApi, cursorIn, hasUpperBound) }),
+      : { api: descriptionOf(describedApi, { cursorIn, hasUpperBound, hasDays }) }),
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
     ...(rootElement === undefined ? {} : { rootElement }),
     ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
-  };
-  const parsed = { service: serviceSettingsSchema.parse(service), exports };
-  return functionSettings(parsed, { storageClass, objectTags, compression });
+  });
 }
 
 /** The handler of a step's function in a new container. */

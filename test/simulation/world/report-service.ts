@@ -71,6 +71,8 @@ export interface SimulatedService {
   proofs(processId: string): readonly Proof[];
   /** Whether its requests must have an upper bound. */
   readonly needsUpperBound: boolean;
+  /** The milliseconds between two dates that a request can have. */
+  readonly dateUnitMs: number;
   /** The service's clock. */
   now(): number;
   readonly requestCount: () => number;
@@ -85,6 +87,7 @@ export interface ServiceOptions {
   /** What it does with upper bounds at a moment. */
   readonly upperBoundsAt: (time: number) => UpperBounds;
   readonly needsUpperBound: boolean;
+  readonly dateUnitMs: number;
   /** Called with each request for the first page of an empty interval, before the service responds. */
   readonly onProof: (process: Process, at: number, earlier: readonly Proof[]) => void;
   /** Difference between its clock and virtual time. */
@@ -316,6 +319,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     respond,
     now,
     needsUpperBound: options.needsUpperBound,
+    dateUnitMs: options.dateUnitMs,
     requestCount: () => requestCount,
     servedPages: (cursor) => served.get(cursor) ?? [],
     proofs: (processId) => proofs.get(processId) ?? [],

@@ -4,6 +4,7 @@
  */
 
 import type { ApiProps } from '../../../lib/settings/props.ts';
+import type { DeploymentScenario } from '../histories/scenario.ts';
 import { headerOf, type ServiceRequest, type ServiceResponse } from './report-service.ts';
 import type { Rng } from './rng.ts';
 
@@ -48,7 +49,10 @@ const xmlType = { 'content-type': 'application/xml;charset=UTF-8' };
 const jsonType = { 'content-type': 'application/json' };
 
 /** The setting `api` of the service. */
-export function descriptionOf(api: DescribedApi, cursorIn: 'query' | 'body', hasUpperBound: boolean): ApiProps {
+export function descriptionOf(
+  api: DescribedApi,
+  { cursorIn, hasUpperBound, hasDays }: Pick<DeploymentScenario, 'cursorIn' | 'hasUpperBound' | 'hasDays'>,
+): ApiProps {
   const auth = { kind: 'header', name: 'X-ACME-API-KEY' } as const;
   const xml = { format: 'xml', reports: '/reports/report' } as const;
   if (api === 'link') {
@@ -58,7 +62,7 @@ export function descriptionOf(api: DescribedApi, cursorIn: 'query' | 'body', has
       type: '{filter.type}',
       size: '{size}',
     };
-    return { request: { path, query }, auth, next: { from: 'link' }, page: xml };
+    return { request: { path, query }, ...(hasDays ? { dates: 'date' } : {}), auth, next: { from: 'link' }, page: xml };
   }
   const filter = { date: { gte: '{since}', ...(hasUpperBound ? { lt: '{until}' } : {}) }, other: '{filter}' };
   const to = cursorIn === 'body' ? { body: '/cursor' } : { query: 'cursor' };
