@@ -103,6 +103,28 @@ export const totals = {
   bytes: described(count, 'The size of these pages in bytes.'),
 };
 
+const kindOfPages = <Kind extends string>(kind: Kind, description: string) => described(z.literal(kind), description);
+export const reportsAtSchema = z.discriminatedUnion('kind', [
+  z.object({
+    kind: kindOfPages('xml', 'Elements of an XML document.'),
+    path: described(
+      z.string().check(z.regex(/^(\/[^/]+)*\/([^/]+|\*)$/)),
+      'The names of the elements from the root to a report, without prefixes, such as `/feed/entry`. `*` is any element.',
+    ),
+  }),
+  z.object({
+    kind: kindOfPages('json', 'Items of a list in a JSON document.'),
+    list: described(z.string(), 'The JSON Pointer of the list, such as `/data/events`; empty if the document is the list.'),
+  }),
+  z.object({ kind: kindOfPages('ndjson', 'Lines that are JSON. A line with nothing but white space is none.') }),
+  z.object({
+    kind: kindOfPages('csv', 'Rows of a CSV table.'),
+    header: described(z.boolean(), 'Whether the first row of each page has the names of the columns.'),
+  }),
+  z.object({ kind: kindOfPages('unknown', 'The exporter does not know where reports are in such pages.') }),
+]);
+export type ReportsAt = z.infer<typeof reportsAtSchema>;
+
 const requestSchema = z.object({
   /** The service: its base URL, or `simulator`. Cursors and watermarks are valid only for the service they came from. */
   source: text,
@@ -110,6 +132,8 @@ const requestSchema = z.object({
   filter,
   format: text,
   container: text,
+  /** Where the reports are in a page. */
+  reportsAt: reportsAtSchema,
   /** Reports per page, 1 to 10. Absent: the service's default, at most 100 (docs/service-contract.md, section 4.1). */
   size: z.optional(ordinal),
   /** What else decides what is requested, of the service's settings. Headers may be confidential: only checksums are kept. */

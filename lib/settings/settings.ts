@@ -6,7 +6,7 @@
 import * as z from 'zod/mini';
 import { findDateProblem } from '../core/bounded-runs.ts';
 import { asDocumentRoot, rootOfColumns } from '../core/document-root.ts';
-import type { ExportDefinition, ExportRequest, RequestDates } from '../core/model.ts';
+import type { ExportDefinition, ExportRequest, ReportsAt, RequestDates } from '../core/model.ts';
 import { maxParallel, minSliceMs } from '../core/slices.ts';
 import { checksumOf } from '../core/storage/stored-records.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
@@ -470,6 +470,26 @@ export function apiOfRequest({
   };
 }
 
+/** Where the reports are in a page. Of the Report Export Service, only XML in the container NONE is known. */
+function reportsAtOf({ format = 'XML', container = 'NONE' }: ExportSettings, api: Api | undefined): ReportsAt {
+  if (api === undefined) {
+    return format === 'XML' && container === 'NONE' ? { kind: 'xml', path: '/*/*' } : { kind: 'unknown' };
+  }
+  const { page } = api;
+  switch (page.format) {
+    case 'xml':
+      return { kind: 'xml', path: page.reports ?? '/*/*' };
+    case 'json':
+      return { kind: 'json', list: page.reports.slice(0, -'/*'.length) };
+    case 'ndjson':
+      return { kind: 'ndjson' };
+    case 'csv':
+      return { kind: 'csv', header: page.reports === undefined };
+    case 'bytes':
+      return { kind: 'unknown' };
+  }
+}
+
 /** The definition that the steps use. `source` is `sourceOf` the service's base URL, or `simulator`; `compression` that of the store. */
 export function exportDefinition(
   settings: ExportSettings,
@@ -488,6 +508,7 @@ export function exportDefinition(
       filter: settings.filter,
       format: api === undefined ? (settings.format ?? 'XML') : formatOf(api),
       container: settings.container ?? 'NONE',
+      reportsAt: reportsAtOf(settings, api),
       ...(settings.size === undefined ? {} : { size: settings.size }),
       api: apiOfRequest(service),
     },

@@ -41,7 +41,14 @@ describe('settings', () => {
     expect(exportDefinition(anExport({}), 'simulator')).toEqual({
       name: 'reports',
       stateName: 'reports',
-      request: { source: 'simulator', filter: {}, format: 'XML', container: 'NONE', api: apiOfRequest({}) },
+      request: {
+        source: 'simulator',
+        filter: {},
+        format: 'XML',
+        container: 'NONE',
+        reportsAt: { kind: 'xml', path: '/*/*' },
+        api: apiOfRequest({}),
+      },
       dates: { unitMs: 1_000 },
       since: { from: 'watermark', initial: undefined, overlapMs: 0 },
       lagMs: 0,
@@ -108,6 +115,29 @@ describe('settings', () => {
     const spellings = ['https://A.example', 'https://a.example/', 'HTTPS://a.example:443//'];
     expect(new Set(spellings.map(sourceOf))).toEqual(new Set(['https://a.example']));
     expect(sourceOf('https://a.example/eu/')).toBe('https://a.example/eu');
+  });
+
+  it.each([
+    [{ format: 'xml' }, { kind: 'xml', path: '/*/*' }],
+    [{ format: 'xml', reports: '/feed/entry' }, { kind: 'xml', path: '/feed/entry' }],
+    [{ format: 'json', reports: '/data/events/*' }, { kind: 'json', list: '/data/events' }],
+    [{ format: 'json', reports: '/*' }, { kind: 'json', list: '' }],
+    [{ format: 'ndjson' }, { kind: 'ndjson' }],
+    [{ format: 'csv' }, { kind: 'csv', header: true }],
+    [{ format: 'csv', reports: '/*' }, { kind: 'csv', header: false }],
+    [{ format: 'bytes', types: ['application/pdf'] }, { kind: 'unknown' }],
+  ])('of pages %j say where the reports are', (page, reportsAt) => {
+    const api = { request: { path: '/reports' }, auth: { kind: 'none' }, next: { from: 'link' }, page };
+    const described = service({ baseUrl: 'https://a.example', api });
+    expect(exportDefinition(anExport({}), 'https://a.example', described).request).toMatchObject({ reportsAt });
+  });
+
+  it.each([
+    [{}, { kind: 'xml', path: '/*/*' }],
+    [{ format: 'CSV' }, { kind: 'unknown' }],
+    [{ container: 'ZIP' }, { kind: 'unknown' }],
+  ])('of the Report Export Service with %j say where the reports are', (settings, reportsAt) => {
+    expect(exportDefinition(anExport(settings), 'simulator').request).toMatchObject({ reportsAt });
   });
 
   describe('that decide what is requested', () => {

@@ -55,7 +55,8 @@ export function aCursor(): Cursor {
 export function anExportRequest(overrides: Partial<ExportRequest> = {}): ExportRequest {
   const sha256 = sha256Of('the settings of the service');
   const api = { sha256, requestSha256: sha256 };
-  return { source: 'simulator', filter: {}, format: 'XML', container: 'NONE', api, ...overrides };
+  const reportsAt = { kind: 'xml', path: '/*/*' } as const;
+  return { source: 'simulator', filter: {}, format: 'XML', container: 'NONE', reportsAt, api, ...overrides };
 }
 
 /** On this machine, of a simulator unless `service` has a base URL. */

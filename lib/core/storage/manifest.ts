@@ -47,7 +47,8 @@ export async function* manifestChunks(
   entries: AsyncIterable<PageEntry>,
 ): AsyncGenerator<string> {
   const header = manifestHeader(run, content);
-  yield `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "pages": [`;
+  const { reportsAt } = run.request;
+  yield `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "reportsAt": ${JSON.stringify(reportsAt)},\n  "pages": [`;
   let number = 0;
   let index = 0;
   let predecessor: PageEntry | undefined;
@@ -84,7 +85,8 @@ export async function* manifestChunks(
   yield '\n  ]\n}\n';
 }
 
-function manifestHeader(run: CompletedRun, content: RunContent): ManifestHeader {
+/** Without `reportsAt`, which is on one line, so that a reader of lines finds it. */
+function manifestHeader(run: CompletedRun, content: RunContent): Omit<ManifestHeader, 'reportsAt'> {
   const { request, compression } = run;
   const { filter, api, size = null } = request;
   const slices = slicesOf(run).map(({ since, until = null }, index) => {

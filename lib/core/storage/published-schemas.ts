@@ -20,6 +20,7 @@ import {
   optional,
   ordinal,
   period,
+  reportsAtSchema,
   resultSchema,
   sha256,
   text,
@@ -99,6 +100,10 @@ export const manifestHeaderSchema = z.object({
       )
       .check(z.minLength(2)),
     'Only if the run has several slices, which were requested at the same time: their bounds and totals, in the order of their pages.',
+  ),
+  reportsAt: described(
+    reportsAtSchema,
+    'Where the reports are in each page. On a line of its own, before the pages. A page whose `reports` is 0 need not have the place.',
   ),
 });
 

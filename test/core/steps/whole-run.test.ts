@@ -59,6 +59,9 @@ describe('a run from its first page to its manifest', () => {
       serviceStartedAt: '2026-11-20T01:59:59Z',
       totals: { pages: 3, reports: 5, bytes: result.bytes },
     });
+    expect(bench.store.objects.get(result.manifest ?? '')).toContain(
+      '\n  "reportsAt": {"kind":"xml","path":"/*/*"},\n  "pages": [\n    {"page":1',
+    );
     expect(manifest.pages.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(4)]);
     for (const { key, sha256, bytes } of manifest.pages) {
       const body = bench.store.objects.get(key) ?? '';

@@ -66,6 +66,7 @@ function setUp({ api, reports: count, since, until, size, type: given, compressi
       filter,
       format: formatOf(api),
       container: 'NONE',
+      reportsAt: { kind: 'unknown' },
       size,
       api: apiOfRequest({ api }),
     },
