@@ -75,10 +75,7 @@ export const period = {
     instant,
     'Only if the run has an upper bound: it contains no reports dated at or after this instant (ISO 8601, UTC).',
   ),
-  bounded: optional(
-    z.literal(true),
-    'Only if an operator named both bounds. Such a run is none of those that a reader catches up with.',
-  ),
+  bounded: optional(z.literal(true), 'Only if an operator named both bounds.'),
 };
 export const common = {
   export: described(z.string().check(z.regex(/^[A-Za-z0-9_-]{1,40}$/)), "The export's name."),
@@ -114,7 +111,10 @@ export const reportsAtSchema = z.discriminatedUnion('kind', [
   }),
   z.object({
     kind: kindOfPages('json', 'Items of a list in a JSON document.'),
-    list: described(z.string(), 'The JSON Pointer of the list, such as `/data/events`; empty if the document is the list.'),
+    list: described(
+      z.string(),
+      'The JSON Pointer of the list, such as `/data/events`; empty if the document is the list.',
+    ),
   }),
   z.object({ kind: kindOfPages('ndjson', 'Lines that are JSON. A line with nothing but white space is none.') }),
   z.object({

@@ -7,6 +7,7 @@ import { globSync, readFileSync, statSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import { install, type Outcome, pack, packageJson, root, runNode } from '../support/package/installation.ts';
@@ -42,7 +43,10 @@ beforeAll(async () => {
   oldestNodePath = join(folder('oldest-node'), 'node_modules', oldestNodePackage, 'bin/node');
   await Promise.all([
     install(commandLine, 'commonjs', [tarball]),
-    install(currentApp, 'module', [tarball, ...['aws-cdk-lib', 'constructs', '@types/node'].map(current)]),
+    install(currentApp, 'module', [
+      tarball,
+      ...['aws-cdk-lib', 'constructs', '@types/node', '@types/aws-lambda', '@aws-sdk/client-sqs', 'ajv'].map(current),
+    ]),
     install(oldestApp, 'commonjs', [tarball, oldest('aws-cdk-lib'), oldest('constructs')]),
     install(folder('oldest-node'), 'commonjs', [`${oldestNodePackage}@${oldestNode}.0`]),
   ]);
@@ -319,6 +323,25 @@ describe('the installed constructs', () => {
   });
 });
 
+/** As the recipes say it. */
+const recipesApp = `
+import { App } from 'aws-cdk-lib';
+import { ReportExporterStack } from 'report-exporter';
+import { copyRuns } from '../aws/copy-runs';
+import { mapPages } from '../aws/map-pages';
+import { queuePages } from '../aws/queue-pages';
+
+const acme = { baseUrl: 'https://reports.example.com', vendor: 'ACME' };
+const stack = new ReportExporterStack(new App(), 'Reports', {
+  settings: { services: { acme }, exports: [{ name: 'nightly' }] },
+});
+for (const service of stack.services) {
+  copyRuns(stack, service, 'nightly');
+  queuePages(stack, service, 'nightly');
+  mapPages(stack, service, 'nightly');
+}
+`;
+
 describe('the types of the installed package', () => {
   const require = createRequire(import.meta.url);
   const compiler = join(dirname(require.resolve('typescript/package.json')), 'bin/tsc');
@@ -339,5 +362,27 @@ describe('the types of the installed package', () => {
     await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: consumers }));
     const { status, stdout } = await runNode(project, [compiler, '-p', '.']);
     expect({ status, stdout }).toEqual({ status: 0, stdout: '' });
+  });
+
+  it('fit the recipes for AWS in an app of `cdk init --language typescript`', async () => {
+    const project = join(currentApp, 'template');
+    const template = join(root, 'node_modules/aws-cdk/lib/init-templates/app/typescript/tsconfig.json');
+    await mkdir(join(project, 'bin'), { recursive: true });
+    await writeFile(join(project, 'package.json'), JSON.stringify({ name: 'template', version: '0.1.0' }));
+    await cp(template, join(project, 'template.json'));
+    // The types of Jest, for the tests of the template, are not installed.
+    const overrides = { extends: './template.json', compilerOptions: { types: ['node'], typeRoots: [] } };
+    await writeFile(join(project, 'tsconfig.json'), JSON.stringify(overrides));
+    await cp(join(content, 'docs/recipes/aws'), join(project, 'aws'), { recursive: true });
+    await writeFile(join(project, 'bin/app.ts'), recipesApp);
+    const { status, stdout } = await runNode(project, [compiler, '-p', '.']);
+    expect({ status, stdout }).toEqual({ status: 0, stdout: '' });
+
+    const bundle = join(project, 'app.js');
+    const entryPoints = [join(project, 'bin/app.ts')];
+    await build({ entryPoints, outfile: bundle, bundle: true, platform: 'node', packages: 'external' });
+    const variables = { CDK_OUTDIR: join(project, 'cdk.out'), CDK_CONTEXT_JSON: '{"aws:cdk:bundling-stacks":[]}' };
+    expect(await runNode(project, [bundle], { variables })).toMatchObject({ status: 0 });
+    expect(await readdir(join(project, 'cdk.out'))).toContain('Reports.template.json');
   });
 });

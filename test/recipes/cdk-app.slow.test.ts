@@ -49,14 +49,14 @@ describe('the recipes for AWS services', () => {
 
   it('have a table for Athena with a column for every field of run.json', () => {
     const schema = JSON.parse(readFileSync(schemaFile('run.v1'), 'utf8')) as { properties: Record<string, object> };
-    // Only bounded.json, which is not copied, has `bounded`.
-    const { bounded: _, ...properties } = schema.properties;
     const columns = [...textOf('athena/create-runs.sql').matchAll(/^ {2}`?(\w+)`? (\w+),?$/gm)];
-    const isNumber = (schema: object) => /"(integer|number)"/.test(JSON.stringify(schema)) || 'const' in schema;
-    expect(Object.fromEntries(columns.map(([, name, type]) => [name, type === 'string' ? 'text' : 'number']))).toEqual(
-      Object.fromEntries(
-        Object.entries(properties).map(([name, schema]) => [name.toLowerCase(), isNumber(schema) ? 'number' : 'text']),
-      ),
+    const types: Record<string, string> = { string: 'text', boolean: 'boolean', int: 'number', bigint: 'number' };
+    const typeOf = (schema: object) => {
+      const text = JSON.stringify(schema);
+      return text.includes('"boolean"') ? 'boolean' : /"(integer|number)"/.test(text) ? 'number' : 'text';
+    };
+    expect(Object.fromEntries(columns.map(([, name, type = '']) => [name, types[type]]))).toEqual(
+      Object.fromEntries(Object.entries(schema.properties).map(([name, each]) => [name.toLowerCase(), typeOf(each)])),
     );
   });
 });

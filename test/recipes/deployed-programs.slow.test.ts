@@ -2,16 +2,18 @@
 
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
+import { build } from 'esbuild';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createS3 } from '../support/aws/local-s3.ts';
 import { sha256Of } from '../support/builders.ts';
 import { listen } from '../support/service/loopback.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { recipe } from '../support/docs/recipes.ts';
 
 const run = {
@@ -114,11 +116,25 @@ const failure = (status: number, code: string): Answer => ({
 const invoke = async (program: string, endpoint: string, event: object = detail): Promise<unknown> =>
   await call(program, 'handler', endpoint, { detail: event });
 
+/** The handlers of a recipe as CommonJS, as NodejsFunction bundles them. */
+async function bundled(program: string): Promise<string> {
+  const options = { bundle: true, platform: 'node', format: 'cjs', write: false } as const;
+  // The package is this repository.
+  const alias = { 'report-exporter/schemas': join(import.meta.dirname, '../../docs/schemas') };
+  const { outputFiles } = await build({ ...options, alias, entryPoints: [recipe(program)] });
+  return outputFiles[0]?.text ?? '';
+}
+
 async function call(program: string, handler: string, endpoint: string, payload: object): Promise<unknown> {
-  const script = `
-    import { ${handler} } from '${pathToFileURL(recipe(program)).href}';
-    console.log(JSON.stringify((await ${handler}(${JSON.stringify(payload)})) ?? null));`;
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
+  await using folder = await temporaryDirectory();
+  const script = join(folder.path, 'index.cjs');
+  const run = `module.exports.${handler}(${JSON.stringify(payload)})`;
+  await writeFile(
+    script,
+    `${await bundled(program)}
+    ${run}.then((result) => console.log(JSON.stringify(result ?? null)));`,
+  );
+  const { stdout } = await promisify(execFile)(process.execPath, [script], {
     env: {
       PATH: process.env.PATH,
       AWS_ENDPOINT_URL: endpoint,
@@ -169,15 +185,32 @@ describe('the function that copies runs', () => {
     expect(read).toEqual(slicedPages.slice(1));
   });
 
-  it('copies nothing of a bounded run, whose event is one of the export', async () => {
+  it('copies each run of a replica once, bounded ones included, whatever their order and their days', async () => {
     const server = await openServer(undefined, slicedPages);
-    const bounds = { bounded: true, until: '2026-11-19T12:00:00Z' };
-    server.objects.delete(`source/p/${folder}/run.json`);
-    const bounded = JSON.stringify({ ...run, ...bounds, watermark: null });
-    server.put(`source/p/${folder}/bounded.json`, bounded);
-    const event = { ...detail, result: { ...run, ...bounds, watermark: null } };
-    expect(await invoke('aws/copy-run.ts', server.endpoint, event)).toEqual([]);
-    expect(server.requests.filter((request) => request.startsWith('PUT'))).toEqual([]);
+    const text = server.read(`source/p/${run.manifest}`) ?? '';
+    /** A copy of the run in another folder. */
+    const add = (id: string, overrides: object, name = 'run.json') => {
+      const moved = `nightly/date=${id.replace(/^(....)(..)(..).*/, '$1-$2-$3')}/run=${id}`;
+      const summary = { ...run, run: id, manifest: `${moved}/manifest.json`, ...overrides };
+      server.put(`source/p/${moved}/${name}`, JSON.stringify(summary));
+      server.put(`source/p/${summary.manifest}`, text.replaceAll(folder, moved));
+      for (const { entry, body } of slicedPages) server.put(`source/p/${entry.key.replace(folder, moved)}`, body);
+      return `${moved}/${name}`;
+    };
+    const copy = async () => await invoke('aws/copy-run.ts', server.endpoint);
+    const latest = () => server.read('copies/nightly/latest.json');
+    const ahead = '20270601T010003Z-aaaaaa';
+    add(ahead, { sequence: run.sequence + 1 });
+    expect(await copy()).toEqual([run.run, ahead]);
+    const [late, behind, bounded] = ['20261101T010003Z-bbbbbb', '20260101T010003Z-cccccc', '20261120T020000Z-dddddd'];
+    add(late, { sequence: run.sequence - 1 });
+    add(behind, { sequence: run.sequence + 2 });
+    const bounds = { bounded: true, until: '2026-11-19T12:00:00Z', watermark: null };
+    const summary = add(bounded, { ...bounds, sequence: run.sequence + 3 }, 'bounded.json');
+    expect(await copy()).toEqual([late, behind, bounded]);
+    expect(latest()).toContain(`"run":"${behind}"`);
+    expect(server.objects.has(`copies/${summary}`)).toBe(true);
+    expect(await copy()).toEqual([]);
   });
 
   it('does not repeat a copy that S3 rejects, and publishes nothing of the run', async () => {

@@ -39,24 +39,23 @@ async function anExport() {
   await writeFile(file, JSON.stringify({ services, exports }));
   const options = ['--settings', file];
   const env = { REPORT_EXPORT_API_KEY: apiKey };
+  /** Each run has the reports of the one before it, too. Runs with and without `--compress`, or slices, may follow each other. */
+  const run = async (...more: readonly string[]): Promise<PublishedRun> => {
+    const ended = await runInProcess(['local', '--out', out, ...options, ...more, '--json'], env);
+    expect(ended).toMatchObject({ status: 0 });
+    const path = jsonOf(ended).manifest ?? '';
+    const manifest = await readManifest(path);
+    const file = join(dirname(path), manifest.bounded ? 'bounded.json' : 'run.json');
+    const summary = JSON.parse(await readFile(file, 'utf8')) as RunSummary;
+    return { manifest, summary, folder: dirname(summary.manifest) };
+  };
   return {
     out,
-    /** Each run has the reports of the one before it, too. Runs with and without `--compress`, or slices, may follow each other. */
-    run: async (...more: readonly string[]): Promise<PublishedRun> => {
-      const words = ['local', '--out', out, ...options, ...more, '--json'];
-      const ended = await runInProcess(words, env);
-      expect(ended).toMatchObject({ status: 0 });
-      const path = jsonOf(ended).manifest ?? '';
-      const summary = JSON.parse(await readFile(join(dirname(path), 'run.json'), 'utf8')) as RunSummary;
-      return { manifest: await readManifest(path), summary, folder: dirname(summary.manifest) };
-    },
-    /** Exports the five reports again, in a bounded run with two slices. Resolves to the ID of the run. */
-    boundedRun: async (...more: readonly string[]): Promise<string> => {
+    run,
+    /** Exports the five reports again, in a bounded run with two slices. */
+    boundedRun: (...more: readonly string[]): Promise<PublishedRun> => {
       const bounds = ['--since', '2026-11-19T23:59:00Z', '--until', '2026-11-20T00:01:00Z'];
-      const words = ['local', '--out', out, ...options, ...bounds, '--parallel', '2', '--slice', 'PT1M', ...more];
-      const ended = await runInProcess([...words, '--json'], env);
-      expect(ended).toMatchObject({ status: 0 });
-      return jsonOf(ended).run ?? '';
+      return run(...bounds, '--parallel', '2', '--slice', 'PT1M', ...more);
     },
     /** Adds the folder of a run that was abandoned after its first page, as that of a later run. */
     abandonRun: async ({ folder }: PublishedRun): Promise<string> => {
@@ -103,6 +102,8 @@ const visibleFiles = async (folder: string): Promise<string[]> =>
     .filter((file) => !file.split('/').some((part) => part.startsWith('.')))
     .sort();
 
+const linesOf = (text: string) => text.split('\n').sort();
+
 const lineOf = ({ summary }: PublishedRun) => `run ${summary.run}: ${summary.pages} pages\n`;
 
 const programs = [
@@ -125,11 +126,13 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     const files = runs.flatMap(({ manifest, folder }) => [
       ...manifest.pages.map(({ key }) => key),
       `${folder}/manifest.json`,
-      `${folder}/run.json`,
+      `${folder}/${manifest.bounded ? 'bounded' : 'run'}.json`,
     ]);
-    expect(await visibleFiles(copy)).toEqual([...files, ...(runs.length > 0 ? ['daily/latest.json'] : [])].sort());
+    const [newest] = runs
+      .filter(({ manifest }) => !manifest.bounded)
+      .sort((one, other) => other.summary.sequence - one.summary.sequence);
+    expect(await visibleFiles(copy)).toEqual([...files, ...(newest ? ['daily/latest.json'] : [])].sort());
     for (const file of files) expect(await readFile(join(copy, file))).toEqual(await readFile(join(out, file)));
-    const newest = runs.at(-1);
     if (newest === undefined) return;
     const latest = JSON.parse(await readFile(join(copy, 'daily/latest.json'), 'utf8'));
     expect(problemsIn('latest.v1', latest)).toEqual([]);
@@ -140,7 +143,7 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     const { out, run, boundedRun, abandonRun } = await anExport();
     const { copy, run: copyRuns } = await aCopy(out);
     const first = await run();
-    await boundedRun();
+    const bounded = await boundedRun();
     const second = await run('--since', '2026-10-15T00:00:00Z', '--parallel', '2', '--slice', 'P30D', '--compress');
     expect(second.manifest.pages.map(({ key }) => basename(key)).slice(0, 3)).toEqual([
       'page-0001-000001.xml.gz',
@@ -149,42 +152,65 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     ]);
     const abandoned = await abandonRun(first);
     await cp(join(out, first.folder, 'run.json'), join(out, abandoned, 'run.json.bak'));
-    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first) + lineOf(second), stderr: '' });
-    await expectCopy(copy, out, [first, second]);
+    const { stdout, ...ended } = await copyRuns();
+    expect(ended).toEqual({ status: 0, stderr: '' });
+    expect(linesOf(stdout)).toEqual(linesOf(lineOf(first) + lineOf(bounded) + lineOf(second)));
+    await expectCopy(copy, out, [first, bounded, second]);
     expect(await copyRuns()).toEqual({ status: 0, stdout: '', stderr: '' });
 
-    // A run that was copied, but not recorded when the program was interrupted, is recorded now.
+    // A program that was interrupted has not written latest.json.
     await rm(join(copy, 'daily/latest.json'));
     const third = await run();
     expect(third.summary.reports).toBe(5);
-    expect(await copyRuns()).toMatchObject({ status: 0, stdout: expect.stringContaining(lineOf(third)), stderr: '' });
-    await expectCopy(copy, out, [first, second, third]);
+    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(third), stderr: '' });
+    await expectCopy(copy, out, [first, bounded, second, third]);
+    await rm(join(copy, 'daily/latest.json'));
+    expect(await copyRuns()).toEqual({ status: 0, stdout: '', stderr: '' });
+    await expectCopy(copy, out, [first, bounded, second, third]);
   });
 
-  it('copies a run that a slow clock dates to the day before, and skips one that appears late', async () => {
+  it('copies each run of a replica, whose runs appear in any order', async () => {
     const { out, run } = await anExport();
     const { copy, run: copyRuns } = await aCopy(out);
-    const [first, second, third] = [await run(), await run(), await run()];
-    // The second run began before midnight by its clock. The third appears after it was processed.
-    const late = join(out, '.late');
-    await rename(join(out, first.folder), late);
-    await rm(join(out, third.folder, 'run.json'));
+    const [first, second] = [await run(), await run()];
+    await rename(join(out, first.folder), join(out, '.late'));
     expect(await copyRuns()).toMatchObject({ status: 0, stdout: lineOf(second) });
-    await mkdir(dirname(join(out, first.folder)), { recursive: true });
-    await rename(late, join(out, first.folder));
+    // Its manifest arrives before a page.
+    await rename(join(out, '.late'), join(out, first.folder));
+    const page = join(out, first.manifest.pages[1]?.key ?? '');
+    await rename(page, `${page}.moved`);
+    expect((await copyRuns()).status).toBeGreaterThan(0);
+    await expectCopy(copy, out, [second]);
+    await rename(`${page}.moved`, page);
+    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first), stderr: '' });
+    await expectCopy(copy, out, [first, second]);
+  });
 
-    const dayBefore = dirname(third.folder).replace(/date=.*/, 'date=2026-01-01');
-    const folder = third.folder.replace(dirname(third.folder), dayBefore);
-    await mkdir(join(out, dayBefore));
-    await rename(join(out, third.folder), join(out, folder));
-    for (const name of ['manifest.json', 'run.json']) {
-      const text = name === 'run.json' ? JSON.stringify(third.summary) : JSON.stringify(third.manifest, null, 2);
-      const moved = text.replaceAll(third.folder, folder);
-      await writeFile(join(out, folder, name), `${onePagePerLine(moved)}\n`);
+  it('copies each run in the order of the sequence, although clocks were wrong by months', async () => {
+    const { out, run } = await anExport();
+    const { copy, run: copyRuns } = await aCopy(out);
+    const runs: PublishedRun[] = [];
+    for (const day of ['2027-06-01', '2026-11-20', '2026-01-01', '2026-11-21']) {
+      const moved = await moveTo(out, day, await run());
+      runs.push(moved);
+      expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(moved), stderr: '' });
     }
-    expect(await copyRuns()).toMatchObject({ status: 0, stdout: lineOf(third), stderr: '' });
-    expect(await readdir(join(copy, dayBefore))).toHaveLength(1);
-    expect(await visibleFiles(copy)).not.toContain(`${first.folder}/run.json`);
+    await expectCopy(copy, out, runs);
+    await rm(copy, { recursive: true });
+    expect(await copyRuns()).toEqual({ status: 0, stdout: runs.map(lineOf).join(''), stderr: '' });
+    await expectCopy(copy, out, runs);
+  });
+
+  it('fetches a page again that an interrupted start has left with other content', async () => {
+    const { out, run } = await anExport();
+    const { copy, run: copyRuns } = await aCopy(out);
+    const first = await run();
+    const key = first.manifest.pages[1]?.key ?? '';
+    const staged = join(copy, incoming, key);
+    await mkdir(dirname(staged), { recursive: true });
+    await writeFile(staged, (await readFile(join(out, key), 'utf8')).replace('r3', 'r9'));
+    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first), stderr: '' });
+    await expectCopy(copy, out, [first]);
   });
 
   it('shows nothing of a run with a damaged page, and copies it once that is restored', async () => {
@@ -259,11 +285,9 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     for (const unreadable of [dirname(second.folder), second.folder]) {
       const path = join(out, unreadable.replace(/date=[^/]*/, 'date=2099-01-01'));
       await mkdir(dirname(path), { recursive: true });
-      for (const make of [() => writeFile(path, ''), () => symlink(path, path)]) {
-        await make();
-        await fails(path);
-        await rm(path);
-      }
+      await symlink(path, path);
+      await fails(unreadable.replace(/date=[^/]*/, 'date=2099-01-01'));
+      await rm(path);
     }
   });
 
@@ -293,13 +317,18 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
   });
 });
 
-/** A manifest with its pages as the exporter writes them. */
-const onePagePerLine = (text: string): string => {
-  const { pages, ...header } = JSON.parse(text) as Partial<Manifest>;
-  if (!Array.isArray(pages)) return text;
-  const lines = pages.map((each) => `    ${JSON.stringify(each)}`);
-  return `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "pages": [\n${lines.join(',\n')}\n  ]\n}`;
-};
+/** Moves a run to the folder of another day, as if its clock had been wrong. */
+async function moveTo(out: string, day: string, run: PublishedRun): Promise<PublishedRun> {
+  const folder = run.folder.replace(/date=[^/]*/, `date=${day}`);
+  await mkdir(dirname(join(out, folder)), { recursive: true });
+  if (folder !== run.folder) await rename(join(out, run.folder), join(out, folder));
+  for (const name of ['manifest.json', 'run.json']) {
+    const text = await readFile(join(out, folder, name), 'utf8');
+    await writeFile(join(out, folder, name), text.replaceAll(run.folder, folder));
+  }
+  const { manifest, summary } = JSON.parse(JSON.stringify(run).replaceAll(run.folder, folder)) as PublishedRun;
+  return { manifest, summary, folder };
+}
 
 /** Runs a script that uses the command line, in a new folder. */
 async function aScript(file: string, ...args: readonly string[]) {
@@ -332,19 +361,16 @@ describe.skipIf(!hasJq)('shell/write-runs.sh', () => {
     for (const file of files) expect(await readFile(join(folder, file), 'utf8')).toContain('id="r1"');
   });
 
-  it('writes the pages of each bounded run once, with --bounded, and none without it', async () => {
-    const { out, boundedRun } = await anExport();
-    const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out, '--bounded');
-    const runs = [await boundedRun(), await boundedRun('--again')];
+  it('writes the pages of bounded runs, too', async () => {
+    const { out, run, boundedRun } = await anExport();
+    const { folder, run: writeNew, written } = await aScript('shell/write-runs.sh', 'daily', '--out', out);
+    const runs = [await boundedRun(), await run(), await boundedRun('--again')];
     for (let n = 0; n < 2; n += 1) expect(await writeNew()).toEqual({ status: 0, stdout: '', stderr: '' });
-    expect(await written()).toEqual(runs.map((id) => `${id}.pages`).sort());
-    for (const id of runs) {
-      const text = await readFile(join(folder, `${id}.pages`), 'utf8');
+    expect(await written()).toEqual(runs.map(({ summary }) => `${summary.run}.pages`).sort());
+    for (const { summary } of runs) {
+      const text = await readFile(join(folder, `${summary.run}.pages`), 'utf8');
       expect(text.match(/id="r\d"/g)).toEqual([1, 2, 3, 4, 5].map((n) => `id="r${n}"`));
     }
-    const regular = await aScript('shell/write-runs.sh', 'daily', '--out', out);
-    expect(await regular.run()).toEqual({ status: 0, stdout: '', stderr: '' });
-    expect(await regular.written()).toEqual([]);
   });
 });
 

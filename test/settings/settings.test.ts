@@ -119,12 +119,24 @@ describe('settings', () => {
 
   it.each([
     [{ format: 'xml' }, { kind: 'xml', path: '/*/*' }],
-    [{ format: 'xml', reports: '/feed/entry' }, { kind: 'xml', path: '/feed/entry' }],
-    [{ format: 'json', reports: '/data/events/*' }, { kind: 'json', list: '/data/events' }],
-    [{ format: 'json', reports: '/*' }, { kind: 'json', list: '' }],
+    [
+      { format: 'xml', reports: '/feed/entry' },
+      { kind: 'xml', path: '/feed/entry' },
+    ],
+    [
+      { format: 'json', reports: '/data/events/*' },
+      { kind: 'json', list: '/data/events' },
+    ],
+    [
+      { format: 'json', reports: '/*' },
+      { kind: 'json', list: '' },
+    ],
     [{ format: 'ndjson' }, { kind: 'ndjson' }],
     [{ format: 'csv' }, { kind: 'csv', header: true }],
-    [{ format: 'csv', reports: '/*' }, { kind: 'csv', header: false }],
+    [
+      { format: 'csv', reports: '/*' },
+      { kind: 'csv', header: false },
+    ],
     [{ format: 'bytes', types: ['application/pdf'] }, { kind: 'unknown' }],
   ])('of pages %j say where the reports are', (page, reportsAt) => {
     const api = { request: { path: '/reports' }, auth: { kind: 'none' }, next: { from: 'link' }, page };

@@ -1,4 +1,5 @@
--- Creates a table of runs in Athena. It reads the copies of run.json that aws/copy-run.ts writes to tables/runs/.
+-- Creates a table of runs, bounded ones included, in Athena. It reads the copies of run.json and bounded.json that
+-- aws/copy-run.ts writes to tables/runs/. `bounded` is NULL for a regular run.
 -- Replace <copies> by the bucket of the copies. Needs s3:GetObject on tables/runs/*, s3:ListBucket and
 -- s3:GetBucketLocation there.
 CREATE EXTERNAL TABLE runs (
@@ -8,6 +9,7 @@ CREATE EXTERNAL TABLE runs (
   `sequence` bigint,
   since string,
   until string,
+  bounded boolean,
   watermark string,
   startedat string,
   completedat string,

@@ -1,6 +1,6 @@
 /**
- * A Lambda function that copies runs to a bucket, each page verified by S3, in the order of the export: pages,
- * manifest, run.json, latest.json. Each event copies all runs after the last one that was copied, so no missed event
+ * A Lambda function that copies runs, bounded ones included, to a bucket, each page verified by S3, in the order of the
+ * export: pages, manifest, summary, latest.json. Each event copies all runs that are not copied yet, so no missed event
  * loses a run, and a second event copies nothing. copy-runs.ts deploys it.
  */
 
@@ -18,10 +18,10 @@ import {
   type S3ServiceException,
 } from '@aws-sdk/client-s3';
 import type { LatestPointer, ManifestPage, RunSummary } from 'report-exporter';
-import { checkEvent, checkRun, pagesOf } from './formats.ts';
+import { checkEvent, checkRun, pagesOf } from './formats.js';
 
 const { BUCKET = '', PREFIX = '', COPIES = '' } = process.env;
-const maxPagesAtOnce = 16;
+const maxAtOnce = 16;
 const maxAttempts = 5;
 const s3 = new S3Client();
 
@@ -32,24 +32,39 @@ export async function handler({ detail }: { readonly detail: unknown }): Promise
   return runs.map(({ run }) => run);
 }
 
-/** The published runs after the last one that was copied, oldest first. */
+const recordOf = (exportName: string, run: string) => `tables/runs/${exportName}-${run}.json`;
+const summaryOf = ({ bounded }: RunSummary) => (bounded ? 'bounded.json' : 'run.json');
+
+/**
+ * The published runs that are not copied yet, lowest sequence first. A run may appear late, and its clock may have been
+ * wrong. So all days are listed.
+ */
 async function runsToCopy(exportName: string): Promise<RunSummary[]> {
-  const { latest } = await findLatest(exportName);
-  const [, lastDay] = /date=([^/]+)/.exec(latest?.manifest ?? '') ?? [];
-  // From the day before: around midnight, the clocks of two runs may differ.
-  const firstDay = lastDay === undefined ? '' : new Date(Date.parse(lastDay) - 86_400_000).toISOString().slice(0, 10);
+  const copied = new Set<string>();
+  for await (const record of list(COPIES, `tables/runs/${exportName}-`)) copied.add(record);
+  const days: string[] = [];
+  for await (const day of list(BUCKET, `${PREFIX}${exportName}/date=`)) days.push(day);
   const runs: RunSummary[] = [];
-  for await (const day of list(`${PREFIX}${exportName}/date=`)) {
-    if (day < `${PREFIX}${exportName}/date=${firstDay}`) continue;
-    for await (const folder of list(`${day}run=`)) {
-      // A run in progress and an abandoned run have no run.json.
-      for await (const key of list(`${folder}run.json`)) {
-        const run = checkRun(JSON.parse((await read(BUCKET, key)).text));
-        if (run.sequence > (latest?.sequence ?? -1)) runs.push(run);
+  const readDays = async () => {
+    for (let day = days.pop(); day !== undefined; day = days.pop()) {
+      for await (const folder of list(BUCKET, `${day}run=`)) {
+        const [, run = ''] = /run=([^/]+)/.exec(folder) ?? [];
+        if (!copied.has(recordOf(exportName, run))) runs.push(...(await readRun(folder)));
       }
     }
-  }
+  };
+  await Promise.all(Array.from({ length: maxAtOnce }, readDays));
   return runs.sort((a, b) => a.sequence - b.sequence);
+}
+
+/** The run in a folder. A run in progress and an abandoned run have no summary. */
+async function readRun(folder: string): Promise<RunSummary[]> {
+  for (const name of ['run.json', 'bounded.json']) {
+    for await (const key of list(BUCKET, folder + name)) {
+      if (key === folder + name) return [checkRun(JSON.parse((await read(BUCKET, key)).text))];
+    }
+  }
+  return [];
 }
 
 async function copyRun(run: RunSummary): Promise<void> {
@@ -63,13 +78,14 @@ async function copyRun(run: RunSummary): Promise<void> {
       copied += 1;
     }
   };
-  await Promise.all(Array.from({ length: maxPagesAtOnce }, copyPages));
+  await Promise.all(Array.from({ length: maxAtOnce }, copyPages));
   if (copied !== run.pages) throw new Error(`${run.manifest} names ${copied} pages instead of ${run.pages}`);
   await copy(run.manifest);
-  const summary = `${dirname(run.manifest)}/run.json`;
+  const summary = `${dirname(run.manifest)}/${summaryOf(run)}`;
   await copy(summary);
-  await copy(summary, {}, `tables/runs/${run.export}-${run.run}.json`);
-  await moveLatest(run);
+  if (!run.bounded) await moveLatest(run);
+  // Last: it records that the run is copied.
+  await copy(summary, {}, recordOf(run.export, run.run));
 }
 
 /** Copies an object, unless the copy exists. S3 rejects a copy that does not have the expected size and checksum. */
@@ -134,8 +150,8 @@ async function read(Bucket: string, Key: string): Promise<{ text: string; etag: 
 }
 
 /** The folders and objects whose names begin with `prefix`. */
-async function* list(prefix: string): AsyncGenerator<string> {
-  const pages = paginateListObjectsV2({ client: s3 }, { Bucket: BUCKET, Prefix: prefix, Delimiter: '/' });
+async function* list(Bucket: string, prefix: string): AsyncGenerator<string> {
+  const pages = paginateListObjectsV2({ client: s3 }, { Bucket, Prefix: prefix, Delimiter: '/' });
   for await (const { CommonPrefixes = [], Contents = [] } of pages) {
     for (const { Prefix = '' } of CommonPrefixes) yield Prefix;
     for (const { Key = '' } of Contents) yield Key;

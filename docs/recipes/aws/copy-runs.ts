@@ -15,11 +15,12 @@ import { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import type { ReportExporter } from 'report-exporter';
 
-export function copyRuns(scope: Construct, acme: ReportExporter, exportName: string) {
+/** `folder` is where this folder is, from the working directory of the CDK app. */
+export function copyRuns(scope: Construct, acme: ReportExporter, exportName: string, folder = 'aws') {
   const copies = new Bucket(scope, 'Copies', { enforceSSL: true });
   const deadLetterQueue = new Queue(scope, 'FailedCopies', { enforceSSL: true, retentionPeriod: Duration.days(14) });
   const copyRun = new NodejsFunction(scope, 'CopyRun', {
-    entry: join(import.meta.dirname, 'copy-run.ts'),
+    entry: join(folder, 'copy-run.ts'),
     runtime: Runtime.NODEJS_24_X,
     bundling: { bundleAwsSDK: true },
     memorySize: 1024,

@@ -7,11 +7,13 @@ import type { Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { CompletedEventDetail, ManifestPage, RunSummary } from 'report-exporter';
-import completedSchema from 'report-exporter/schemas/completed.v1.schema.json' with { type: 'json' };
-import runSchema from 'report-exporter/schemas/run.v1.schema.json' with { type: 'json' };
 
-export const checkEvent = checkOf<CompletedEventDetail>('event', completedSchema);
-export const checkRun = checkOf<RunSummary>('run.json', runSchema);
+// An import of JSON has another form in ES modules than in CommonJS. esbuild bundles this one in both.
+export const checkEvent = checkOf<CompletedEventDetail>(
+  'event',
+  require('report-exporter/schemas/completed.v1.schema.json'),
+);
+export const checkRun = checkOf<RunSummary>('run.json', require('report-exporter/schemas/run.v1.schema.json'));
 
 /** A function that returns its argument, or throws if that does not match the schema. */
 function checkOf<Value>(name: string, schema: object): (value: unknown) => Value {

@@ -17,10 +17,11 @@ import { DefinitionBody, StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import type { ReportExporter } from 'report-exporter';
 
-export function mapPages(scope: Construct, acme: ReportExporter, exportName: string) {
+/** `folder` is where this folder is, from the working directory of the CDK app. */
+export function mapPages(scope: Construct, acme: ReportExporter, exportName: string, folder = 'aws') {
   const results = new Bucket(scope, 'MapResults', { enforceSSL: true });
   const processBatch = new NodejsFunction(scope, 'ProcessBatch', {
-    entry: join(import.meta.dirname, 'process-pages.ts'),
+    entry: join(folder, 'process-pages.ts'),
     handler: 'fromMap',
     runtime: Runtime.NODEJS_24_X,
     bundling: { bundleAwsSDK: true },
@@ -32,7 +33,7 @@ export function mapPages(scope: Construct, acme: ReportExporter, exportName: str
   results.grantPut(processBatch);
 
   const processRun = new StateMachine(scope, 'ProcessRun', {
-    definitionBody: DefinitionBody.fromFile(join(import.meta.dirname, 'process-run.asl.json')),
+    definitionBody: DefinitionBody.fromFile(join(folder, 'process-run.asl.json')),
     definitionSubstitutions: {
       Bucket: acme.bucket.bucketName,
       Prefix: acme.prefix,
@@ -64,7 +65,7 @@ export function mapPages(scope: Construct, acme: ReportExporter, exportName: str
   });
 
   const startOnce = new StateMachine(scope, 'StartOnce', {
-    definitionBody: DefinitionBody.fromFile(join(import.meta.dirname, 'start-once.asl.json')),
+    definitionBody: DefinitionBody.fromFile(join(folder, 'start-once.asl.json')),
     definitionSubstitutions: { StateMachine: processRun.stateMachineArn },
   });
   processRun.grantStartExecution(startOnce);

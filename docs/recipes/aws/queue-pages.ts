@@ -16,7 +16,8 @@ import { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import type { ReportExporter } from 'report-exporter';
 
-export function queuePages(scope: Construct, acme: ReportExporter, exportName: string) {
+/** `folder` is where this folder is, from the working directory of the CDK app. */
+export function queuePages(scope: Construct, acme: ReportExporter, exportName: string, folder = 'aws') {
   const failedPages = new Queue(scope, 'FailedPages', { enforceSSL: true, retentionPeriod: Duration.days(14) });
   const queue = new Queue(scope, 'Pages', {
     enforceSSL: true,
@@ -33,7 +34,7 @@ export function queuePages(scope: Construct, acme: ReportExporter, exportName: s
 
   const sendPages = new NodejsFunction(scope, 'SendPages', {
     ...common,
-    entry: join(import.meta.dirname, 'send-pages.ts'),
+    entry: join(folder, 'send-pages.ts'),
     timeout: Duration.minutes(15),
     environment: { ...source, QUEUE: queue.queueUrl },
     onFailure: new SqsDestination(failedEvents),
@@ -45,7 +46,7 @@ export function queuePages(scope: Construct, acme: ReportExporter, exportName: s
 
   const worker = new NodejsFunction(scope, 'ProcessPages', {
     ...common,
-    entry: join(import.meta.dirname, 'process-pages.ts'),
+    entry: join(folder, 'process-pages.ts'),
     handler: 'fromQueue',
     timeout: Duration.minutes(1),
     environment: { ...source, RESULTS: results.bucketName },

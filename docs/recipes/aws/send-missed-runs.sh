@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Sends an event for each published run above SEQUENCE, in order, to process the runs whose events were missed.
-# Usage: send-missed-runs.sh EXPORT STACK SEQUENCE TARGET
+# Sends an event for each regular run above SEQUENCE, in order, or for each bounded run, to process the runs whose events
+# were missed.
+# Usage: send-missed-runs.sh EXPORT STACK (SEQUENCE | --bounded) TARGET
 # TARGET is the name of the function SendPages, or the ARN of the state machine StartOnce.
 # Needs jq, the AWS CLI and the package report-exporter. Stops with a status other than 0 at an event it cannot send.
 set -euo pipefail
-[[ $# -eq 4 ]] || { echo 'Usage: send-missed-runs.sh EXPORT STACK SEQUENCE TARGET' >&2; exit 2; }
-export=$1 stack=$2 sequence=$3 target=$4
+[[ $# -eq 4 ]] || { echo 'Usage: send-missed-runs.sh EXPORT STACK (SEQUENCE | --bounded) TARGET' >&2; exit 2; }
+export=$1 stack=$2 which=(--after "$3") target=$4
+[[ $3 != --bounded ]] || which=(--bounded)
 
-npx --no -- report-exporter runs "$export" --stack "$stack" --after "$sequence" --json | while read -r run; do
+npx --no -- report-exporter runs "$export" --stack "$stack" "${which[@]}" --json | while read -r run; do
   # No execution sends this event, but it has the form of one.
   event=$(jq -c '{
     detail: { eventVersion: 1, export, execution: "arn:aws:states:-:-:execution:missed:\(.run)", result: . }

@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { S3Client } from '@aws-sdk/client-s3';
 import { SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs';
 import type { ManifestPage } from 'report-exporter';
-import { checkEvent, pagesOf } from './formats.ts';
+import { checkEvent, pagesOf } from './formats.js';
 
 const { BUCKET = '', PREFIX = '', QUEUE = '' } = process.env;
 const maxBatchesAtOnce = 16;

@@ -1,7 +1,7 @@
 /**
- * Copies the published runs above the newest one in the copy, in order, to a directory of the same layout. Verifies
- * each page. A run becomes visible there at once, after all its pages. An interrupted copy is continued by the next
- * start.
+ * Copies the published runs, bounded ones included, that are not in the copy yet to a directory of the same layout,
+ * lowest sequence first. Verifies each page. A run becomes visible there at once, after all its pages. An interrupted
+ * copy is continued by the next start.
  * Usage: node catch-up.ts SOURCE EXPORT COPY, where SOURCE is s3://BUCKET/PREFIX or a directory. Do not start two at
  * the same time.
  * Needs Node.js 22.19 and the packages report-exporter, ajv and @aws-sdk/client-s3. Ends with status 1 and a message at
@@ -10,7 +10,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, existsSync } from 'node:fs';
-import { mkdir, open, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -29,18 +29,20 @@ if (process.argv.length !== 5) {
   process.exit(2);
 }
 const [, Bucket, prefix = ''] = /^s3:\/\/([^/]+)(?:\/(.+?))?\/?$/.exec(source) ?? [];
-// Has only pages that this program has verified, and unfinished ones.
 const staging = join(copy, '.incoming-node');
 const root = prefix === '' ? '' : `${prefix}/`;
 const client = new S3Client();
 
-/** The keys that begin with `start`, up to the next slash. */
+/** The keys in a directory that begin with `start`, up to the next slash. */
+async function listFiles(directory: string, start: string): Promise<string[]> {
+  const folder = start.slice(0, start.lastIndexOf('/'));
+  const names = await readdir(join(directory, folder));
+  return names.map((name) => `${folder}/${name}`).filter((key) => key.startsWith(start));
+}
+
+/** The same of the source. */
 async function list(start: string): Promise<string[]> {
-  if (Bucket === undefined) {
-    const folder = start.slice(0, start.lastIndexOf('/'));
-    const names = await readdir(join(source, folder));
-    return names.map((name) => `${folder}/${name}`).filter((key) => key.startsWith(start));
-  }
+  if (Bucket === undefined) return await listFiles(source, start);
   const keys: string[] = [];
   for await (const found of paginateListObjectsV2({ client }, { Bucket, Prefix: root + start, Delimiter: '/' })) {
     for (const { Prefix = '' } of found.CommonPrefixes ?? []) keys.push(Prefix.slice(root.length, -1));
@@ -65,25 +67,34 @@ async function readRun(key: string): Promise<RunSummary> {
   }
 }
 
-/** The runs above `last`, lowest first. Reads one day more than that of `last`: around midnight, clocks may differ. */
-async function newRuns(last: Pick<LatestPointer, 'sequence' | 'manifest'>): Promise<RunSummary[]> {
-  const runs: RunSummary[] = [];
+const summaryOf = ({ bounded }: Pick<RunSummary, 'bounded'>) => (bounded ? 'bounded.json' : 'run.json');
+
+/**
+ * The published runs that are not in the copy, lowest sequence first. A run may appear late, and its clock may have
+ * been wrong. So all days are listed.
+ */
+async function newRuns(): Promise<RunSummary[]> {
   const found = await list(`${exportName}/`).catch((cause: unknown) => {
     throw new Error(`The export ${exportName} cannot be listed in ${source}. Check both names.`, { cause });
   });
   if (found.length === 0) throw new Error(`${source} has nothing of the export ${exportName}. Check both names.`);
   const days = found.filter((key) => key.startsWith(`${exportName}/date=`));
-  for (const day of days.sort().reverse()) {
-    for (const folder of await list(`${day}/run=`)) {
-      const key = `${folder}/run.json`;
-      // A run without run.json is in progress, or was abandoned.
-      if (!(await list(key)).includes(key)) continue;
-      const run = await readRun(key);
-      if (run.sequence > last.sequence) runs.push(run);
-    }
-    if (day < dirname(dirname(last.manifest))) break;
-  }
+  const runs: RunSummary[] = [];
+  while (days.length > 0) runs.push(...(await Promise.all(days.splice(0, 16).map(newRunsOf))).flat());
   return runs.sort((one, other) => one.sequence - other.sequence);
+}
+
+async function newRunsOf(day: string): Promise<RunSummary[]> {
+  const runs: RunSummary[] = [];
+  for (const folder of await list(`${day}/run=`)) {
+    if (existsSync(join(copy, folder))) continue;
+    for (const name of ['run.json', 'bounded.json']) {
+      const key = `${folder}/${name}`;
+      // A run without a summary is in progress, or was abandoned.
+      if ((await list(key)).includes(key)) runs.push(await readRun(key));
+    }
+  }
+  return runs;
 }
 
 /** The pages in a manifest, one at a time: each is on a line of its own. */
@@ -99,11 +110,18 @@ async function* pagesIn(manifest: string): AsyncGenerator<ManifestPage> {
   }
 }
 
+async function hashOf(chunks: AsyncIterable<Uint8Array>): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of chunks) hash.update(chunk);
+  return hash.digest('hex');
+}
+
 /** Verifies the page, or the file that it is compressed in, while it is written. It gets its name afterwards. */
 async function copyPage(page: ManifestPage): Promise<void> {
   const { key, storedBytes: bytes = page.bytes, storedSha256: sha256 = page.sha256 } = page;
   const target = join(staging, key);
-  if (existsSync(target) && (await stat(target)).size === bytes) return;
+  // An earlier start has copied it.
+  if (existsSync(target) && (await hashOf(createReadStream(target))) === sha256) return;
   const hash = createHash('sha256');
   let size = 0;
   const measure = async function* (chunks: AsyncIterable<Uint8Array>) {
@@ -120,10 +138,11 @@ async function copyPage(page: ManifestPage): Promise<void> {
   await rename(`${target}.part`, target);
 }
 
-async function copyRun(folder: string, pages: number): Promise<void> {
+async function copyRun(run: RunSummary): Promise<void> {
+  const folder = dirname(run.manifest);
   const staged = join(staging, folder);
   await mkdir(staged, { recursive: true });
-  for (const name of ['manifest.json', 'run.json']) {
+  for (const name of ['manifest.json', summaryOf(run)]) {
     await pipeline(await read(`${folder}/${name}`), createWriteStream(join(staged, name)));
   }
   let copied = 0;
@@ -135,21 +154,38 @@ async function copyRun(folder: string, pages: number): Promise<void> {
     }
   };
   await Promise.all(Array.from({ length: 8 }, copyPages));
-  if (copied !== pages) throw new Error(`The manifest in ${folder} has ${copied} pages, not ${pages}`);
+  if (copied !== run.pages) throw new Error(`The manifest in ${folder} has ${copied} pages, not ${run.pages}`);
+  // Process the run in the folder `staged` here, before it counts as copied.
   await mkdir(join(copy, dirname(folder)), { recursive: true });
   await rename(staged, join(copy, folder));
+  console.log(`run ${run.run}: ${run.pages} pages`);
+}
+
+/** Points latest.json to the newest regular run of the copy. */
+async function point(): Promise<void> {
+  if (!existsSync(join(copy, exportName))) return;
+  let newest: RunSummary | undefined;
+  for (const day of await listFiles(copy, `${exportName}/date=`)) {
+    for (const folder of await listFiles(copy, `${day}/run=`)) {
+      const summary = join(copy, folder, 'run.json');
+      if (!existsSync(summary)) continue;
+      const run: RunSummary = JSON.parse(await readFile(summary, 'utf8'));
+      if (run.sequence > (newest?.sequence ?? -1)) newest = run;
+    }
+  }
+  if (newest === undefined) return;
+  const { run, sequence, completedAt, manifest } = newest;
+  const pointer: LatestPointer = { export: exportName, run, sequence, completedAt, manifest };
+  const latest = join(copy, exportName, 'latest.json');
+  await writeFile(`${latest}.new`, JSON.stringify(pointer));
+  await rename(`${latest}.new`, latest);
 }
 
 async function catchUp(): Promise<void> {
-  const latest = join(copy, exportName, 'latest.json');
-  const last = existsSync(latest) ? JSON.parse(await readFile(latest, 'utf8')) : { sequence: 0, manifest: '' };
-  for (const { export: name, run, sequence, completedAt, manifest, pages } of await newRuns(last)) {
-    if (!existsSync(join(copy, dirname(manifest)))) await copyRun(dirname(manifest), pages);
-    // Process the run here, before it is recorded as processed.
-    const pointer: LatestPointer = { export: name, run, sequence, completedAt, manifest };
-    await writeFile(`${latest}.new`, JSON.stringify(pointer));
-    await rename(`${latest}.new`, latest);
-    console.log(`run ${run}: ${pages} pages`);
+  try {
+    for (const run of await newRuns()) await copyRun(run);
+  } finally {
+    await point();
   }
 }
 

@@ -1,42 +1,42 @@
-"""Stores the reports of every published run since the last one in SQLite, each as of the newest run that has it.
+"""Stores the reports of every published run, bounded ones included, in SQLite, each as of the newest run that has it.
 
-A run is stored completely or not at all, in one transaction with its sequence. Its pages are verified. They may be XML, JSON,
-NDJSON or CSV.
+A run is stored completely or not at all, in one transaction with its ID. Its pages are verified. They may be XML, JSON,
+NDJSON or CSV. The runs that are not stored yet may have appeared in any order.
 Usage: python catch_up.py SOURCE EXPORT DATABASE, where SOURCE is s3://BUCKET/PREFIX or a directory.
-Needs Python 3.10, defusedxml and, for a bucket, boto3.
+Needs Python 3.10, defusedxml for XML and, for a bucket, boto3.
 Ends with status 1 and a message at a run that it cannot read or verify.
 """
 
 import argparse
+import codecs
 import csv
 import gzip
 import hashlib
 import json
+import re
 import sqlite3
 import sys
 import tempfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import date, timedelta
 from pathlib import Path
 from xml.etree.ElementTree import ParseError, tostring
 
-from defusedxml import DefusedXmlException
-from defusedxml.ElementTree import iterparse
-
 
 TABLES = """
-CREATE TABLE IF NOT EXISTS run (export TEXT, sequence INTEGER, run TEXT, day TEXT, PRIMARY KEY (export, sequence));
-CREATE TABLE IF NOT EXISTS report (export TEXT, id TEXT, sequence INTEGER, report TEXT, PRIMARY KEY (export, id));
+CREATE TABLE IF NOT EXISTS run (export TEXT, run TEXT, sequence INTEGER, PRIMARY KEY (export, run));
+CREATE TABLE IF NOT EXISTS report (
+  export TEXT, id TEXT, run TEXT, sequence INTEGER, report TEXT, PRIMARY KEY (export, id)
+);
 """
 
 
-# Of JSON: where the list of reports is, from the outside in. Replace it by yours; () if the document is the list.
-REPORTS = ("reports",)
-
-
 def identity(report):
-    """What identifies a report. Replace `id` by the attribute, field or column in your reports."""
+    """What identifies a report. Replace `id` by the attribute, field or column in your reports.
+
+    Numbers in JSON are text here. Without names of columns, a row of CSV is a list.
+    """
     return report.get("id")
 
 
@@ -106,34 +106,37 @@ def read_run(source, key):
     return run
 
 
-def published_runs(source, export, last_day):
-    """The runs from a day onwards, oldest first. Their folders are listed, but not their pages."""
-    runs = []
+def new_runs(source, export, known):
+    """The published runs that are not known, lowest sequence first. Their folders are listed, but not their pages."""
     names = list_names(source, export)
     if not names:
         sys.exit(f"The source has nothing of the export {export}. Check both names.")
-    for day in names:
-        if day.startswith("date=") and day >= f"date={day_before(last_day)}":
-            for run in list_names(source, f"{export}/{day}", "run="):
-                folder = f"{export}/{day}/{run}"
-                # Without this object, the run is in progress, or was abandoned.
-                if "run.json" in list_names(source, folder, "run.json"):
-                    runs.append(read_run(source, f"{folder}/run.json"))
-    return sorted(runs, key=lambda run: run["sequence"])
 
+    def new_runs_of(day):
+        for folder in list_names(source, f"{export}/{day}", "run="):
+            if folder.removeprefix("run=") not in known:
+                for name in ("run.json", "bounded.json"):
+                    # Without these objects, the run is in progress, or was abandoned.
+                    if name in list_names(source, f"{export}/{day}/{folder}", name):
+                        yield read_run(source, f"{export}/{day}/{folder}/{name}")
 
-def day_before(day):
-    """Around midnight, the clocks of two runs may differ."""
-    return day and str(date.fromisoformat(day) - timedelta(days=1))
+    days = [name for name in names if name.startswith("date=")]
+    # A run that appears late, or whose clock was wrong, may have any day. So all are listed, several at a time.
+    with ThreadPoolExecutor(16) as pool:
+        found = pool.map(lambda day: list(new_runs_of(day)), days)
+        return sorted((run for runs in found for run in runs), key=lambda run: run["sequence"])
 
 
 def pages_of(source, run):
-    """The pages in the manifest, which is read line by line."""
+    """The pages in the manifest, which is read line by line, each with where the reports are."""
+    reports_at = {"kind": "unknown"}
     with open_file(source, run["manifest"]) as manifest:
         for line in manifest:
             text = line.rstrip(b",\n")
             if line.startswith(b'    {"page":') and text.endswith(b"}"):
-                yield parse(text, run["manifest"])
+                yield parse(text, run["manifest"]), reports_at
+            elif line.startswith(b'  "reportsAt": '):
+                reports_at = parse(text.removeprefix(b'  "reportsAt": '), run["manifest"])
             elif line.startswith(b'  "manifestVersion":') and line != b'  "manifestVersion": 1,\n':
                 sys.exit(f"{run['manifest']} has an unknown version: {line.decode().strip()}")
 
@@ -160,67 +163,103 @@ def verify(file, page, name):
     file.seek(0)
 
 
-def xml_reports(file):
-    """The children of the root element, one at a time."""
-    events = iterparse(file, events=("start", "end"))
-    _, root = next(events)
-    depth = 0
-    for event, element in events:
-        depth += 1 if event == "start" else -1
-        if event == "end" and depth == 0:
+def xml_reports(file, at):
+    """The elements at the path, one at a time."""
+    from defusedxml.ElementTree import iterparse
+
+    names = at["path"].split("/")[1:]
+    opened = []
+    for event, element in iterparse(file, events=("start", "end")):
+        if event == "start":
+            opened.append(element)
+            continue
+        tags = [each.tag.rpartition("}")[2] for each in opened[: len(names) + 1]]
+        if len(tags) == len(names) and all(name in ("*", tag) for name, tag in zip(names, tags)):
             element.tail = None
             yield element, tostring(element, encoding="unicode")
-            root.clear()
+        opened.pop()
+        # Whatever has ended above the reports is not needed any more.
+        if 0 < len(opened) < len(names):
+            opened[-1].clear()
 
 
-def json_reports(file):
+# Numbers stay as they are written, as in 0.10.
+JSON = json.JSONDecoder(parse_float=str, parse_int=str)
+BETWEEN = re.compile(r"[ \t\n\r,:]*")
+
+
+def json_parts(text):
+    """The members of a JSON object or the items of a list: the name or number, the value, and the value's text."""
+    at = BETWEEN.match(text).end()
+    is_object = text[at] == "{"
+    if not is_object and text[at] != "[":
+        raise KeyError(text[at : at + 20])
+    at = BETWEEN.match(text, at + 1).end()
+    number = 0
+    while text[at] not in "]}":
+        name = str(number)
+        if is_object:
+            name, at = JSON.raw_decode(text, at)
+            at = BETWEEN.match(text, at).end()
+        value, end = JSON.raw_decode(text, at)
+        yield name, value, text[at:end]
+        at = BETWEEN.match(text, end).end()
+        number += 1
+
+
+def json_reports(file, at):
     """The items of the list. The page is in memory."""
-    reports = json.load(file)
-    for name in REPORTS:
-        reports = reports[name]
-    return ((report, json.dumps(report, ensure_ascii=False)) for report in reports)
+    text = file.read().decode("utf-8-sig")
+    for name in at["list"].split("/")[1:]:
+        texts = {key: value_text for key, _, value_text in json_parts(text)}
+        text = texts[name.replace("~1", "/").replace("~0", "~")]
+    return ((report, report_text) for _, report, report_text in json_parts(text))
 
 
-def ndjson_reports(file):
-    return ((json.loads(line), line.decode().strip()) for line in file)
+def lines_of(file):
+    for number, line in enumerate(file):
+        yield (line if number else line.removeprefix(codecs.BOM_UTF8)).decode()
 
 
-def csv_reports(file):
-    """The rows after the first, which has the names of the columns. They become JSON."""
+def ndjson_reports(file, at):
+    return ((JSON.decode(line), line.strip()) for line in lines_of(file) if line.strip())
+
+
+def csv_reports(file, at):
+    """The rows become JSON: an object if the first one has the names of the columns, or else a list."""
     csv.field_size_limit(sys.maxsize)
-    rows = csv.DictReader((line.decode("utf-8-sig") for line in file), strict=True)
-    return ((row, json.dumps(row, ensure_ascii=False)) for row in rows)
+    rows = (csv.DictReader if at["header"] else csv.reader)(lines_of(file), strict=True)
+    return ((row, json.dumps(row, ensure_ascii=False)) for row in rows if row)
 
 
 READERS = {"xml": xml_reports, "json": json_reports, "ndjson": ndjson_reports, "csv": csv_reports}
 
 
-def reports_in(file, page, name):
+def reports_in(file, page, at, name):
     """The reports of a page, each with its text."""
-    format = page["key"].removesuffix(".gz").rpartition(".")[2]
-    if format not in READERS:
-        sys.exit(f"{name} has the unknown format {format}. Nothing of this run was stored.")
-    # The service sent no document, as there are no reports.
-    if page["bytes"] == 0:
+    if at["kind"] not in READERS:
+        sys.exit(f"The manifest does not say where the reports of {name} are. Nothing of this run was stored.")
+    # Such a document need not have a place for reports.
+    if page["reports"] == 0:
         return
     try:
-        yield from READERS[format](file)
-    except (KeyError, TypeError, IndexError) as error:
-        sys.exit(f"{name} has no list at {REPORTS}: {error}. Change REPORTS in this program. Nothing of this run was stored.")
-    except (ParseError, DefusedXmlException, ValueError, csv.Error) as error:
+        yield from READERS[at["kind"]](file, at)
+    except (KeyError, IndexError) as error:
+        sys.exit(f"{name} has no reports at {at}: {error}. Nothing of this run was stored.")
+    except (ParseError, ValueError, csv.Error) as error:
         sys.exit(f"{name} cannot be parsed: {error}. Nothing of this run was stored.")
 
 
 def store(db, source, export, run):
     """Stores each report by its identity, as of the newest run. Returns the number of reports in the pages."""
     pages = reports = 0
-    for page in pages_of(source, run):
+    for page, at in pages_of(source, run):
         pages += 1
         name = f"Page {page['page']} of run {run['run']}"
         number = 0
         with open_page(source, page) as file:
             verify(file, page, name)
-            for number, (report, text) in enumerate(reports_in(file, page, name), start=1):
+            for number, (report, text) in enumerate(reports_in(file, page, at, name), start=1):
                 id = identity(report)
                 if not id:
                     sys.exit(
@@ -228,9 +267,9 @@ def store(db, source, export, run):
                         "Change identity() in this program. Nothing of this run was stored."
                     )
                 db.execute(
-                    "INSERT INTO report VALUES (?, ?, ?, ?) ON CONFLICT (export, id) DO UPDATE SET"
+                    "INSERT INTO report VALUES (?, ?, ?, ?, ?) ON CONFLICT (export, id) DO UPDATE SET run = excluded.run,"
                     " sequence = excluded.sequence, report = excluded.report WHERE excluded.sequence >= sequence",
-                    (export, id, run["sequence"], text),
+                    (export, id, run["run"], run["sequence"], text),
                 )
         if page["reports"] not in (None, number):
             sys.exit(f"{name} has {number} reports instead of {page['reports']}. Nothing of this run was stored.")
@@ -240,23 +279,21 @@ def store(db, source, export, run):
     return reports
 
 
-def last_run(db, export):
-    query = "SELECT sequence, day FROM run WHERE export = ? ORDER BY sequence DESC LIMIT 1"
-    return db.execute(query, (export,)).fetchone() or (-1, "")
+def known_runs(db, export):
+    return {run for (run,) in db.execute("SELECT run FROM run WHERE export = ?", (export,))}
 
 
 def catch_up(source, export, database):
     db = sqlite3.connect(database, isolation_level=None)
     db.executescript(TABLES)
-    for run in published_runs(source, export, last_run(db, export)[1]):
-        # A run and its sequence are stored in one transaction, and by one process.
+    for run in new_runs(source, export, known_runs(db, export)):
+        # A run and its ID are stored in one transaction, and by one process.
         with db:
             db.execute("BEGIN IMMEDIATE")
-            if run["sequence"] <= last_run(db, export)[0]:
+            if run["run"] in known_runs(db, export):
                 continue
             reports = store(db, source, export, run)
-            row = (export, run["sequence"], run["run"], run["startedAt"][:10])
-            db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", row)
+            db.execute("INSERT INTO run VALUES (?, ?, ?)", (export, run["run"], run["sequence"]))
         print(f"run {run['run']}: {reports} reports")
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Processes each published run once, in order: here, it writes the pages of the run, one after the other, to RUN.pages
-# in the working directory. Then it writes the sequence of the run to last-EXPORT there, where the next start continues.
+# Processes each regular run once, in order; write-runs.sh reads bounded runs, too. Here, it writes the pages of the run,
+# one after the other, to RUN.pages in the working directory. Then it writes the sequence of the run to last-EXPORT there,
+# where the next start continues. For a replica, whose runs may appear in another order, use catch-up.sh.
 # Usage: process-runs.sh EXPORT (--out DIRECTORY | --stack STACK)
 # Needs jq and the package report-exporter. Stops with a status other than 0 at a run that cannot be read, and does not
 # skip it.

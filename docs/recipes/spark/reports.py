@@ -1,7 +1,7 @@
-"""Writes the reports of every published run since the last one to a Parquet folder of their own, then records the run.
+"""Writes the reports of every published run, bounded ones included, to a Parquet folder of their own, then records the run.
 
 `current` returns each report as of the newest recorded run that has it. Pages and numbers of reports are verified. They may be
-XML, JSON, NDJSON or CSV.
+XML, JSON, NDJSON or CSV. The runs that are not recorded yet may have appeared in any order.
 Usage: spark-submit reports.py SOURCE EXPORT TABLE. SOURCE and TABLE are s3a://BUCKET/PREFIX or a directory.
 Needs Spark 4 and, for a bucket, hadoop-aws. Start one at a time.
 Ends with status 1 and a message at a run that it cannot read or verify.
@@ -15,15 +15,15 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as f
 
-# Replace these: the element of your reports in XML, or their list in JSON, such as data.reports (empty if the document is the
-# list); the columns of a report, of CSV all; and the column that identifies it.
-ROW_TAG = "r"
-REPORTS = "reports"
+# Replace these: the columns of a report, of CSV all, and the column that identifies it. And the element of a report in XML,
+# if the manifest names none: "/*/*".
 COLUMNS = "_id STRING, _VALUE STRING"
 IDENTITY = "_id"
+ROW_TAG = "r"
 
 PAGES_AT_ONCE = 5_000
 RUN = "runVersion INT, run STRING, sequence LONG, pages LONG, manifest STRING"
+REPORTS_AT = "kind STRING, path STRING, list STRING, header BOOLEAN"
 PAGE = "page LONG, key STRING, bytes LONG, sha256 STRING, storedBytes LONG, storedSha256 STRING, reports LONG"
 # Of the file. A compressed page has others than the page itself. Spark decompresses by the name, which ends with .gz.
 MATCHES = "length <=> coalesce(storedBytes, bytes) AND digest <=> coalesce(storedSha256, sha256)"
@@ -36,36 +36,39 @@ def key_of(path):
     return f.regexp_extract(path, "[^/]+/[^/]+/[^/]+/[^/]+$", 0)
 
 
-def pages_of(source, run):
-    """The pages in the manifest, which is read line by line."""
+def manifest_of(source, run):
+    """The pages in the manifest, which is read line by line, and where their reports are."""
     lines = spark.read.text(f"{source}/{run.manifest}")
     if lines.where("value = '  \"manifestVersion\": 1,'").isEmpty():
         sys.exit(f"{run.manifest} has an unknown version.")
+    place = lines.select(f.regexp_extract("value", '^  "reportsAt": (.*),$', 1).alias("text")).where("text != ''")
     texts = lines.where(f.col("value").startswith('    {"page":')).select(f.rtrim("value", f.lit(",")).alias("text"))
-    return texts.select(f.from_json("text", PAGE).alias("page")).select("page.*").persist()
+    pages = texts.select(f.from_json("text", PAGE).alias("page")).select("page.*").persist()
+    return pages, place.select(f.from_json("text", REPORTS_AT).alias("at")).first().at
 
 
-def reports_in(paths):
+def reports_in(paths, at):
     """The reports of pages, each with the key of its page."""
-    format = paths[0].removesuffix(".gz").rpartition(".")[2]
     key = key_of("_metadata.file_path").alias("key")
     reader = spark.read.options(mode="FAILFAST")
-    if format == "xml":
-        return reader.options(rowTag=ROW_TAG).schema(COLUMNS).format("xml").load(paths).select("*", key)
-    if format == "csv":
+    if at.kind == "xml":
+        element = at.path.rpartition("/")[2]
+        row_tag = ROW_TAG if element == "*" else element
+        return reader.options(rowTag=row_tag).schema(COLUMNS).format("xml").load(paths).select("*", key)
+    if at.kind == "csv":
         # Fails if the first row of a page has other columns.
-        options = {"header": True, "enforceSchema": False, "multiLine": True, "escape": '"'}
+        options = {"header": at.header, "enforceSchema": False, "multiLine": True, "escape": '"'}
         return reader.options(**options).schema(COLUMNS).csv(paths).select("*", key)
-    if format == "ndjson" or (format == "json" and not REPORTS):
-        return reader.options(multiLine=format == "json").schema(COLUMNS).json(paths).select("*", key)
-    if format == "json":
-        first, *inner = REPORTS.split(".")
+    if at.kind == "ndjson" or (at.kind == "json" and not at.list):
+        return reader.options(multiLine=at.kind == "json").schema(COLUMNS).json(paths).select("*", key)
+    if at.kind == "json":
+        names = [f"`{name.replace('~1', '/').replace('~0', '~')}`" for name in at.list.split("/")[1:]]
         column = f"ARRAY<STRUCT<{COLUMNS}>>"
-        for name in reversed(inner):
-            column = f"STRUCT<{name} {column}>"
-        documents = reader.options(multiLine=True).schema(f"{first} {column}").json(paths)
-        return documents.select(f.explode(REPORTS).alias("report"), key).select("report.*", "key")
-    sys.exit(f"{paths[0]} has an unknown format.")
+        for name in reversed(names[1:]):
+            column = f"STRUCT<{name}: {column}>"
+        documents = reader.options(multiLine=True).schema(f"{names[0]} {column}").json(paths)
+        return documents.select(f.explode(".".join(names)).alias("report"), key).select("report.*", "key")
+    sys.exit(f"The manifest does not say where the reports of {paths[0]} are.")
 
 
 def fail_if_any(rows, message):
@@ -76,7 +79,7 @@ def fail_if_any(rows, message):
 
 def store(source, run, reports):
     """Verifies the pages of a run and writes their reports, in place of what an interrupted execution has written."""
-    pages = pages_of(source, run)
+    pages, at = manifest_of(source, run)
     if pages.count() != run.pages:
         sys.exit(f"{run.manifest} does not have {run.pages} pages.")
     for start in range(0, run.pages, PAGES_AT_ONCE):
@@ -87,40 +90,40 @@ def store(source, run, reports):
         differing = some.join(found, "key", "left").where(f"NOT ({MATCHES})")
         fail_if_any(differing, f"Page {{page}} of run {run.run} does not match its manifest.")
 
-        reports_in(paths).write.mode("append" if start else "overwrite").parquet(reports)
+        reports_in(paths, at).write.mode("append" if start else "overwrite").parquet(reports)
 
     stored = spark.read.parquet(reports)
     missing = stored.where(f.col(IDENTITY).isNull()).join(pages, "key").orderBy("page")
     fail_if_any(missing, f"A report on page {{page}} of run {run.run} has no identity: change IDENTITY and COLUMNS.")
     counts = stored.groupBy("key").agg(f.count("*").alias("found"))
     others = pages.join(counts, "key", "left").where("coalesce(found, 0) != reports").orderBy("page")
-    fail_if_any(others, f"Page {{page}} of run {run.run} does not have {{reports}} reports: change ROW_TAG or REPORTS.")
+    fail_if_any(others, f"Page {{page}} of run {run.run} does not have {{reports}} reports: change ROW_TAG.")
     pages.unpersist()
 
 
 def catch_up(source, export, table):
     spark.createDataFrame([], RUN).write.mode("ignore").parquet(f"{table}/runs")
-    last = spark.read.schema(RUN).parquet(f"{table}/runs").agg(f.max("sequence")).first()[0]
+    recorded = spark.read.schema(RUN).parquet(f"{table}/runs").select("run")
     try:
-        published = spark.read.schema(RUN).json(f"{source}/{export}/date=*/run=*/run.json")
+        published = spark.read.schema(RUN).json(f"{source}/{export}/date=*/run=*/{{run,bounded}}.json")
     except (AnalysisException, Py4JJavaError) as error:
         reason = getattr(error, "java_exception", error)
         sys.exit(f"The runs of the export {export} cannot be read from {source}. Check both names. {reason}")
     unknown = published.where("NOT coalesce(runVersion = 1, false)").select("_metadata.file_path").first()
     if unknown:
         sys.exit(f"{unknown.file_path} has an unknown runVersion.")
-    new = published.where(f.col("sequence") > (-1 if last is None else last)).orderBy("sequence")
+    new = published.join(recorded, "run", "left_anti").orderBy("sequence")
     for run in new.collect():
-        store(source, run, f"{table}/reports/sequence={run.sequence}")
+        store(source, run, f"{table}/reports/run={run.run}")
         # Only now do its reports count.
-        spark.createDataFrame([run], RUN).write.mode("append").parquet(f"{table}/runs")
+        spark.createDataFrame([run.asDict()], RUN).write.mode("append").parquet(f"{table}/runs")
         print(f"run {run.run}: {run.pages} pages")
 
 
 def current(table):
     """Each report as of the newest run that has it."""
     runs = spark.read.schema(RUN).parquet(f"{table}/runs").select("sequence", "run")
-    reports = spark.read.option("basePath", f"{table}/reports").parquet(f"{table}/reports").join(runs, "sequence")
+    reports = spark.read.option("basePath", f"{table}/reports").parquet(f"{table}/reports").join(runs, "run")
     newest_first = Window.partitionBy(IDENTITY).orderBy(f.desc("sequence"))
     return reports.withColumn("place", f.row_number().over(newest_first)).where("place = 1").drop("place", "key")
 

@@ -10,6 +10,7 @@ import {
   exportInBucket,
   exportInDirectory,
   otherFormats,
+  publishAllKinds,
   recipesPython,
   reportNow,
 } from '../support/consumed-export.ts';
@@ -57,7 +58,7 @@ describe('the queries', { timeout: engineTimeoutMs }, () => {
           reports,
         })),
       );
-    const selectPages = 'SELECT * EXCLUDE (sequence) FROM pages ORDER BY sequence, page';
+    const selectPages = 'SELECT * EXCLUDE (sequence, reportsAt) FROM pages ORDER BY sequence, page';
     for (const _ of ['once', 'again']) expect(await query(0, verified, selectPages)).toEqual(pagesOf(published));
     expect(await query(Number(second.sequence), verified, selectPages)).toEqual(pagesOf([second, empty]));
 
@@ -85,10 +86,8 @@ describe('the queries', { timeout: engineTimeoutMs }, () => {
 
   it.each(['json', 'ndjson', 'csv'] as const)('read the reports of pages of %s, compressed or not', async (format) => {
     const consumed = await exportInDirectory('duckdb', otherFormats[format]);
-    const { query, folder } = await prepare(consumed);
-    const published = recipe(format === 'csv' ? 'duckdb/reports-csv.sql' : 'duckdb/reports-json.sql');
-    const changed = join(folder, 'changed.sql');
-    await writeFile(changed, (await readFile(published, 'utf8')).replace("'$.reports[*]'", "'$.data.events[*]'"));
+    const { query } = await prepare(consumed);
+    const program = recipe(format === 'csv' ? 'duckdb/reports-csv.sql' : 'duckdb/reports-json.sql');
     const texts = ['<r id="r1" />', '<r id="r2">\n"Zürich", 北京</r>', '<r id="r3" />'];
     const reports = () => texts.map((xml, index) => reportNow(`r${index + 1}`, xml));
     const first = await consumed.publish(reports());
@@ -96,11 +95,62 @@ describe('the queries', { timeout: engineTimeoutMs }, () => {
     expect(second.pages[0]?.key).toMatch(new RegExp(`\\.${format}\\.gz$`));
 
     const columns = format === 'csv' ? 'id, xml' : "report ->> 'id' AS id, report ->> 'xml' AS xml";
-    expect(await query(0, [...verified, changed], `SELECT run, page, ${columns} FROM reports`)).toEqual([
+    expect(await query(0, [...verified, program], `SELECT run, page, ${columns} FROM reports`)).toEqual([
       { run: first.run, page: 1, id: 'r1', xml: texts[0] },
       { run: first.run, page: 1, id: 'r2', xml: texts[1] },
       { run: first.run, page: 2, id: 'r3', xml: texts[2] },
       { run: second.run, page: 1, id: 'r1', xml: texts[0] },
+    ]);
+  });
+
+  it('read nightly, bounded and sliced runs, which arrive in any order', async () => {
+    const consumed = await exportInDirectory('duckdb', otherFormats.json);
+    const { query, catchUp } = await prepare(consumed);
+    const { nightly, bounded, sliced, arrive } = await publishAllKinds(consumed);
+    const files = [...verified, recipe('duckdb/reports-json.sql')];
+    const select = "SELECT run, bounded, report ->> 'id' AS id FROM reports JOIN runs USING (run) ORDER BY ALL";
+    const row = (manifest: Manifest) => (id: string) => ({ run: manifest.run, bounded: manifest === bounded, id });
+    const rows = [...['r2', 'r3'].map(row(bounded)), ...['r3', 'r4'].map(row(sliced))];
+    await catchUp();
+    expect(await query(0, files, select)).toEqual(sorted(rows));
+    await arrive();
+    expect(await query(0, files, select)).toEqual(sorted([...rows, ...['r1', 'r2', 'r3'].map(row(nightly))]));
+    await catchUp();
+    expect(await query(0, [runs, recipe('duckdb/current.sql')])).toMatchObject([
+      { run: nightly.run, delivered: 3, current: 1 },
+      { run: bounded.run, delivered: 2, current: 1 },
+      { run: sliced.run, delivered: 2, current: 2 },
+    ]);
+  });
+
+  const texts = [
+    '{"id":"r1","n":12345678901234567.89,"m":-0.10,"e":1E400,"t":"0.10 \\"0.20\\" \\\\"}',
+    '{"id":1.0,"l":[0.0,7]}',
+  ];
+  it.each([
+    ['ndjson', `\ufeff${texts.join('\n\n')}\n`],
+    ['json', `{"next":0.1,"data":{"events":[${texts.join(',')}]}}`],
+  ] as const)('keep the numbers in pages of %s', async (format, text) => {
+    const consumed = await exportInDirectory('duckdb', otherFormats[format]);
+    const { query } = await prepare(consumed);
+    const { pages } = await consumed.publish(['r1', 'r2'].map((id) => reportNow(id)));
+    await consumed.write(pages[0]?.key ?? '', text);
+    const files = [runs, recipe('duckdb/pages.sql'), recipe('duckdb/reports-json.sql')];
+    expect(await query(0, files, 'SELECT report::VARCHAR AS report FROM reports')).toEqual(
+      texts.map((report) => ({ report })),
+    );
+  });
+
+  it('read CSV without names of columns', async () => {
+    const api = { ...otherFormats.csv, page: { format: 'csv', reports: '/*' } } as const;
+    const consumed = await exportInDirectory('duckdb', api);
+    const { query } = await prepare(consumed);
+    const { pages } = await consumed.publish([reportNow('r1')]);
+    await consumed.write(pages[0]?.key ?? '', 'r1,0.10\nr2,0.20\n');
+    const files = [runs, recipe('duckdb/pages.sql'), recipe('duckdb/reports-csv.sql')];
+    expect(await query(0, files, 'SELECT column0, column1 FROM reports')).toEqual([
+      { column0: 'r1', column1: '0.10' },
+      { column0: 'r2', column1: '0.20' },
     ]);
   });
 
@@ -144,9 +194,7 @@ it('the queries work as the docs call them', { timeout: engineTimeoutMs }, async
     await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
     await consumed.publish([reportNow('r4')]);
     const cwd = dirname(consumed.source);
-    const [reports, select] = [join(consumed.source, 'reports.sql'), join(consumed.source, 'select.sql')];
-    const published = await readFile(recipe(`duckdb/reports-${format}.sql`), 'utf8');
-    await writeFile(reports, published.replace("'$.reports[*]'", "'$.data.events[*]'"));
+    const [reports, select] = [recipe(`duckdb/reports-${format}.sql`), join(consumed.source, 'select.sql')];
     await writeFile(select, 'SELECT count(*) AS reports FROM reports');
     const words = [`${basename(consumed.source)}.duckdb`, `./${basename(consumed.source)}`, consumed.name, '0'];
     const files = [...verified, reports, select];
@@ -154,6 +202,9 @@ it('the queries work as the docs call them', { timeout: engineTimeoutMs }, async
     expect(JSON.parse(output)).toEqual({ reports: 4 });
   }
 });
+
+const sorted = <Row extends { readonly run: string; readonly id: string }>(rows: readonly Row[]) =>
+  [...rows].sort((one, other) => (one.run + one.id < other.run + other.id ? -1 : 1));
 
 /** The emulator's address. On AWS, DuckDB derives it from the region. */
 const withEndpoint = (sql: string): string =>

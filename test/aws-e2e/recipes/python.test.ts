@@ -11,6 +11,7 @@ import {
   exportInBucket,
   exportInDirectory,
   otherFormats,
+  publishAllKinds,
   recipesPython,
   reportNow,
 } from '../support/consumed-export.ts';
@@ -84,11 +85,7 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
   it.each(['json', 'ndjson', 'csv'] as const)('on runs with pages of %s, compressed or not', async (format) => {
     const consumed = await exportInDirectory('python', otherFormats[format]);
     const database = join(folder, `${format}.sqlite`);
-    const program = join(folder, `changed-for-${format}.py`);
-    const text = await readFile(script, 'utf8');
-    expect(text).toContain('REPORTS = ("reports",)');
-    await writeFile(program, text.replace('REPORTS = ("reports",)', 'REPORTS = ("data", "events")'));
-    const catchUp = () => consumed.run(python, [program, consumed.source, consumed.name, database]);
+    const catchUp = () => consumed.run(python, [script, consumed.source, consumed.name, database]);
 
     const first = await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
     const changed = reportNow('r2', '<r id="r2">\n"Zürich", 北京</r>');
@@ -109,9 +106,87 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     const third = await consumed.publish([reportNow('r1')]);
     const key = third.pages[0]?.key ?? '';
     const manifest = key.replace(/[^/]*$/, 'manifest.json');
-    await consumed.write(manifest, (await consumed.read(manifest)).replaceAll(`.${format}"`, '.bin"'));
-    await consumed.write(key.replace(/[^.]*$/, 'bin'), await consumed.read(key));
-    await expect(catchUp()).rejects.toThrow(`Page 1 of run ${third.run} has the unknown format bin.`);
+    const text = await consumed.read(manifest);
+    await consumed.write(manifest, text.replace(/"reportsAt": .*/, '"reportsAt": {"kind":"unknown"},'));
+    await expect(catchUp()).rejects.toThrow(
+      `The manifest does not say where the reports of Page 1 of run ${third.run} are`,
+    );
+  });
+
+  it('on nightly, bounded and sliced runs, which arrive in any order', async () => {
+    const consumed = await exportInDirectory('python');
+    const database = join(folder, 'kinds.sqlite');
+    const catchUp = () => consumed.run(python, [script, consumed.source, consumed.name, database]);
+    const { nightly, bounded, sliced, arrive, newest } = await publishAllKinds(consumed);
+    expect(await catchUp()).toBe(`run ${bounded.run}: 2 reports\nrun ${sliced.run}: 2 reports\n`);
+    await arrive();
+    expect(await catchUp()).toBe(`run ${nightly.run}: 3 reports\n`);
+    expect(readDatabase(database).reports.map(({ id, sequence }) => [id, sequence])).toEqual(
+      Object.entries(newest).map(([id, { sequence }]) => [id, sequence]),
+    );
+    expect(await catchUp()).toBe('');
+  });
+
+  it('on a run whose clock was behind by months, after one whose clock was ahead', async () => {
+    const consumed = await exportInDirectory('python');
+    const database = join(folder, 'clocks.sqlite');
+    const catchUp = () => consumed.run(python, [script, consumed.source, consumed.name, database]);
+    for (const [index, run] of [
+      '20270601T000000Z-aaaaaa',
+      '20261120T000000Z-bbbbbb',
+      '20260101T000000Z-cccccc',
+    ].entries()) {
+      await publishRun(consumed, { run, sequence: index + 1, body: `<rs><r id="r1">${index}</r></rs>` });
+      expect(await catchUp()).toBe(`run ${run}: 1 reports\n`);
+      expect(readDatabase(database).reports).toEqual([
+        { id: 'r1', sequence: index + 1, report: `<r id="r1">${index}</r>` },
+      ]);
+    }
+  });
+
+  const numbers = '"n":12345678901234567.89, "m" : 0.10,"e":1E400,"text":"\\u00e9 \\"0.10\\""';
+  const jsonReports = [`{"id":"r1",${numbers}}`, `{"id":12345678901234567890.10,"list":[0.0,{"id": 1}]}`];
+  it.each([
+    ['ndjson', { kind: 'ndjson' }, `\ufeff${jsonReports[0]}\n\n \t\r\n${jsonReports[1]}\r\n`],
+    ['json', { kind: 'json', list: '/da~1ta/1' }, `\ufeff{"x":1.0,"da/ta":[ {}, [ ${jsonReports.join(' ,\n')} ] ]}`],
+    ['json', { kind: 'json', list: '' }, ` [${jsonReports.join(',')}]`],
+  ])('on %s with %j, keeping the text of each report', async (extension, reportsAt, body) => {
+    const consumed = await exportInDirectory('python');
+    const database = join(consumed.source, 'texts.sqlite');
+    await publishRun(consumed, { extension, reportsAt, body, reports: 2 });
+    // Without defusedxml, which only XML needs.
+    const withoutXml =
+      'import runpy, sys; sys.modules["defusedxml"] = None; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name="__main__")';
+    await consumed.run(python, ['-c', withoutXml, script, consumed.source, consumed.name, database]);
+    expect(readDatabase(database).reports).toEqual([
+      { id: '12345678901234567890.10', sequence: 1, report: jsonReports[1] },
+      { id: 'r1', sequence: 1, report: jsonReports[0] },
+    ]);
+  });
+
+  it('on XML whose reports are at a path, and on CSV without names of columns', async () => {
+    const consumed = await exportInDirectory('python');
+    const feed =
+      '<feed xmlns="urn:a"><r id="x"/><data><r id="r1"><r id="inner"/></r><s id="y"/><r id="r2"/></data></feed>';
+    await publishRun(consumed, { reportsAt: { kind: 'xml', path: '/feed/data/r' }, body: feed, reports: 2 });
+    const rows = {
+      extension: 'csv',
+      reportsAt: { kind: 'csv', header: false },
+      body: '\ufeffr3,0.10\n\n"r4",x\n',
+      reports: 2,
+    };
+    await publishRun(consumed, { run: '20261121T110243Z-f59183', sequence: 2, ...rows });
+    const program = join(consumed.source, 'changed.py');
+    const text = await readFile(script, 'utf8');
+    await writeFile(
+      program,
+      text.replace('return report.get("id")', 'return report[0] if isinstance(report, list) else report.get("id")'),
+    );
+    const database = join(consumed.source, 'paths.sqlite');
+    await consumed.run(python, [program, consumed.source, consumed.name, database]);
+    const { reports } = readDatabase(database);
+    expect(reports.map(({ id }) => id)).toEqual(['r1', 'r2', 'r3', 'r4']);
+    expect(reports.at(2)?.report).toBe('["r3", "0.10"]');
   });
 
   it('rejects entities, and a manifest that is cut off', async () => {
@@ -201,32 +276,36 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
 });
 
 /** Writes a run whose pages are all the same object, with a manifest and summary of the real format. */
-async function publishLargeRun(
+const publishLargeRun = (consumed: ConsumedExport, given: { readonly pages: number; readonly body: string }) =>
+  publishRun(consumed, given);
+
+async function publishRun(
   consumed: ConsumedExport,
-  { pages, body }: { readonly pages: number; readonly body: string },
+  {
+    run = '20261120T110243Z-f59183',
+    sequence = 1,
+    pages = 1,
+    reports = 1,
+    extension = 'xml',
+    reportsAt = { kind: 'xml', path: '/*/*' } as object,
+    body = '',
+  },
 ): Promise<{ manifest: string }> {
-  const run = '20261120T110243Z-f59183b2d407';
-  const folder = `${consumed.name}/date=2026-11-20/run=${run}`;
-  const key = `${folder}/page-000001.xml`;
+  const day = run.replace(/^(....)(..)(..).*/, '$1-$2-$3');
+  const folder = `${consumed.name}/date=${day}/run=${run}`;
+  const key = `${folder}/page-000001.${extension}`;
   const manifest = `${folder}/manifest.json`;
   const cursor = '1588888888888,550e8400-e29b-41d4-a716-446655440000';
-  const page = { key, bytes: Buffer.byteLength(body), sha256: sha256Of(body), reports: 1, cursor };
-  const header = { manifestVersion: 1, export: consumed.name, run, sequence: 1 };
+  const page = { key, bytes: Buffer.byteLength(body), sha256: sha256Of(body), reports, cursor };
+  const header = JSON.stringify({ manifestVersion: 1, export: consumed.name, run, sequence }, null, 2).slice(0, -2);
   const lines = Array.from({ length: pages }, (_, index) => `    ${JSON.stringify({ page: index + 1, ...page })}`);
   await consumed.write(key, body);
   await consumed.write(
     manifest,
-    `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "pages": [\n${lines.join(',\n')}\n  ]\n}\n`,
+    `${header},\n  "reportsAt": ${JSON.stringify(reportsAt)},\n  "pages": [\n${lines.join(',\n')}\n  ]\n}\n`,
   );
-  const summary = {
-    runVersion: 1,
-    run,
-    sequence: 1,
-    startedAt: '2026-11-20T11:02:43Z',
-    pages,
-    reports: pages,
-    manifest,
-  };
+  const startedAt = `${day}T11:02:43Z`;
+  const summary = { runVersion: 1, run, sequence, startedAt, pages, reports: pages * reports, manifest };
   await consumed.write(`${folder}/run.json`, `${JSON.stringify(summary)}\n`);
   return { manifest };
 }

@@ -5,8 +5,9 @@
  */
 
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rename, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
@@ -18,7 +19,7 @@ import { type InMemoryReport, inMemoryReports } from '../../support/service/in-m
 import { startSimulator } from '../../support/service/simulator.ts';
 import { exampleIn } from '../../support/docs/doc-pages.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
-import { runInProcess } from '../../support/process/command-line.ts';
+import { jsonOf, readManifest, runInProcess } from '../../support/process/command-line.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { pythonEnvironment } from '../emulators/python.ts';
 import { s3 } from './aws.ts';
@@ -112,8 +113,13 @@ export async function exportInBucket(name: string): Promise<ConsumedExport> {
   };
 }
 
+export interface LocalExport extends ConsumedExport {
+  /** With these flags of the command. */
+  publish(reports: readonly InMemoryReport[], ...flags: readonly string[]): Promise<Manifest>;
+}
+
 /** An export in a new directory, with the same settings. With `api`, of an API that is described like this. */
-export async function exportInDirectory(name: string, api?: ApiProps): Promise<ConsumedExport> {
+export async function exportInDirectory(name: string, api?: ApiProps): Promise<LocalExport> {
   const source = await mkdtemp(join(workDirectory, 'consumed-'));
   const objects = accessTo({
     get: (key) => readFile(join(source, key)),
@@ -127,7 +133,7 @@ export async function exportInDirectory(name: string, api?: ApiProps): Promise<C
     name,
     source,
     ...objects,
-    async publish(reports) {
+    async publish(reports, ...flags) {
       const port = inject('servicePort');
       await using simulator = await startSimulator({
         vendor,
@@ -137,17 +143,20 @@ export async function exportInDirectory(name: string, api?: ApiProps): Promise<C
         ...(api && { api: apiSchema.parse(api), pageSize: 2 }),
       });
       const settings = join(source, 'settings.json');
-      const service = { baseUrl: simulator.baseUrl, ...(api === undefined ? { vendor } : { api }) };
+      const service = {
+        baseUrl: simulator.baseUrl,
+        ...(api === undefined ? { vendor, filterUntil: 'date.lt' } : { api }),
+      };
       const exports = [{ name, size: 2, since: { overlap: 'P1D' } }];
       await writeFile(settings, JSON.stringify({ services: { acme: service }, exports }));
       const common = ['--settings', settings];
       const options = compressesNext ? [...common, '--compress'] : common;
       compressesNext = !compressesNext;
-      const ended = await runInProcess(['local', '--out', source, ...options], {
+      const ended = await runInProcess(['local', '--out', source, ...options, ...flags, '--json'], {
         REPORT_EXPORT_API_KEY: apiKey,
       });
       if (ended.status !== 0) throw new Error(ended.stderr);
-      return await newestManifest(name, objects.read);
+      return await readManifest(jsonOf(ended).manifest ?? '');
     },
     env: {},
     run: runProgram,
@@ -179,6 +188,33 @@ function accessTo({ get, put }: Objects): Pick<ConsumedExport, 'read' | 'write' 
       return async () => await put(key, original);
     },
   };
+}
+
+/**
+ * Publishes a nightly run, a bounded one in two slices, and a nightly one in slices, each with a higher sequence. As in a
+ * replica, the first one has not arrived yet: `arrive` adds it. The reports r1 to r4 are in the runs named here.
+ */
+export async function publishAllKinds(consumed: LocalExport) {
+  const minutesAgo = (minutes: number) => Date.now() - minutes * 60_000;
+  const instant = (ms: number) => new Date(ms).toISOString();
+  const report = (id: string): InMemoryReport => ({ ...reportNow(id), date: minutesAgo(30) });
+  const nightly = await consumed.publish(['r1', 'r2', 'r3'].map(report));
+  await untilAfter(nightly);
+  const bounds = ['--since', instant(minutesAgo(60)), '--until', instant(minutesAgo(5))];
+  const slices = ['--parallel', '2', '--slice', 'PT15M'];
+  const bounded = await consumed.publish(['r2', 'r3'].map(report), ...bounds, ...slices);
+  await untilAfter(bounded);
+  const sliced = await consumed.publish(['r3', 'r4'].map(report), '--since', instant(minutesAgo(60)), ...slices);
+  const folder = join(consumed.source, dirname(nightly.pages[0]?.key ?? ''));
+  const elsewhere = join(consumed.source, '.late');
+  await rename(folder, elsewhere);
+  const arrive = async () => await rename(elsewhere, folder);
+  return { nightly, bounded, sliced, arrive, newest: { r1: nightly, r2: bounded, r3: sliced, r4: sliced } };
+}
+
+/** Resolves once a run that begins has a higher sequence, whatever its kind: sequences follow the clock. */
+async function untilAfter({ sequence }: Manifest): Promise<void> {
+  while (Date.now() / 1000 < Number(sequence) + 1) await sleep(50);
 }
 
 /** Adds the folder of an abandoned run: it has the first page of `manifest`, but is not published. Returns the page's key. */

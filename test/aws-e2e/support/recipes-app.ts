@@ -23,9 +23,10 @@ const settings: RecipesAppSettings = JSON.parse(readFileSync(app.node.getContext
 const stack = new ReportExporterStack(app, settings.deployment.stackName, { settings: settings.deployment });
 const service = stack.services[0] as ReportExporter;
 
-const { copies, copyRun } = copyRuns(stack, service, settings.exportName);
-const queue = queuePages(stack, service, settings.exportName);
-const map = mapPages(stack, service, settings.exportName);
+const folder = 'docs/recipes/aws';
+const { copies, copyRun } = copyRuns(stack, service, settings.exportName, folder);
+const queue = queuePages(stack, service, settings.exportName, folder);
+const map = mapPages(stack, service, settings.exportName, folder);
 
 for (const [name, value] of Object.entries({
   Copies: copies.bucketName,
