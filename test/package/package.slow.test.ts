@@ -371,7 +371,10 @@ describe('the types of the installed package', () => {
     await writeFile(join(project, 'package.json'), JSON.stringify({ name: 'template', version: '0.1.0' }));
     await cp(template, join(project, 'template.json'));
     // The types of Jest, for the tests of the template, are not installed.
-    const overrides = { extends: './template.json', compilerOptions: { types: ['node'], typeRoots: [] } };
+    const overrides = {
+      extends: './template.json',
+      compilerOptions: { types: ['node'], typeRoots: ['../node_modules/@types'] },
+    };
     await writeFile(join(project, 'tsconfig.json'), JSON.stringify(overrides));
     await cp(join(content, 'docs/recipes/aws'), join(project, 'aws'), { recursive: true });
     await writeFile(join(project, 'bin/app.ts'), recipesApp);

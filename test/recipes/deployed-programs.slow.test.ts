@@ -199,10 +199,14 @@ describe('the function that copies runs', () => {
     };
     const copy = async () => await invoke('aws/copy-run.ts', server.endpoint);
     const latest = () => server.read('copies/nightly/latest.json');
-    const ahead = '20270601T010003Z-aaaaaa';
+    const ahead = '20270601T010003Z-aaaaaaaaaaaa';
     add(ahead, { sequence: run.sequence + 1 });
     expect(await copy()).toEqual([run.run, ahead]);
-    const [late, behind, bounded] = ['20261101T010003Z-bbbbbb', '20260101T010003Z-cccccc', '20261120T020000Z-dddddd'];
+    const [late, behind, bounded] = [
+      '20261101T010003Z-bbbbbbbbbbbb',
+      '20260101T010003Z-cccccccccccc',
+      '20261120T020000Z-dddddddddddd',
+    ];
     add(late, { sequence: run.sequence - 1 });
     add(behind, { sequence: run.sequence + 2 });
     const bounds = { bounded: true, until: '2026-11-19T12:00:00Z', watermark: null };

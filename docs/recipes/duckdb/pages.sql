@@ -10,33 +10,32 @@ SET VARIABLE manifests = (
 
 CREATE OR REPLACE TABLE pages AS
 WITH lines AS NOT MATERIALIZED (
-  SELECT run, sequence, line
+  SELECT run, sequence, manifest, line
   FROM read_csv(
     getvariable('manifests'),
     columns = {line: 'VARCHAR'}, filename = 'file', hive_partitioning = false,
     auto_detect = false, header = false, delim = '\t', quote = '', escape = ''
   )
   JOIN runs ON regexp_extract(file, '[^/]+/[^/]+/[^/]+/[^/]+$') = manifest
-  WHERE CASE
-    WHEN line LIKE '    {"page":%' OR line LIKE '  "reportsAt":%' THEN true
-    WHEN line LIKE '  "manifestVersion":%' AND line <> '  "manifestVersion": 1,'
-      THEN error('Unknown version in ' || manifest)
-    ELSE false
-  END
+),
+headers AS (
+  SELECT run, if(
+    bool_or(line = '  "manifestVersion": 1,'),
+    from_json(
+      rtrim(substr(any_value(line) FILTER (starts_with(line, '  "reportsAt":')), 16), ','),
+      '{"kind": "VARCHAR", "path": "VARCHAR", "list": "VARCHAR", "header": "BOOLEAN"}'
+    ),
+    error('Unknown version in ' || any_value(manifest))
+  ) AS reportsAt
+  FROM lines WHERE starts_with(line, '  "') GROUP BY run
 )
 SELECT run, sequence, reportsAt, unnest(from_json(
   rtrim(line, ','),
   '{"page": "BIGINT", "key": "VARCHAR", "bytes": "BIGINT", "sha256": "VARCHAR", "storedBytes": "BIGINT",
     "storedSha256": "VARCHAR", "reports": "BIGINT"}'
 ))
-FROM lines
-JOIN (
-  SELECT run, from_json(
-    rtrim(substr(line, 16), ','), '{"kind": "VARCHAR", "path": "VARCHAR", "list": "VARCHAR", "header": "BOOLEAN"}'
-  ) AS reportsAt
-  FROM lines WHERE line LIKE '  "reportsAt":%'
-) USING (run)
-WHERE line LIKE '    {"page":%';
+FROM lines JOIN headers USING (run)
+WHERE starts_with(line, '    {"page":');
 
 SELECT error(manifest || ' does not have ' || runs.pages || ' pages') AS problem
 FROM runs LEFT JOIN (SELECT run, count(*) AS found FROM pages GROUP BY run) USING (run)

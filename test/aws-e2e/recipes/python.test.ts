@@ -132,9 +132,9 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     const database = join(folder, 'clocks.sqlite');
     const catchUp = () => consumed.run(python, [script, consumed.source, consumed.name, database]);
     for (const [index, run] of [
-      '20270601T000000Z-aaaaaa',
-      '20261120T000000Z-bbbbbb',
-      '20260101T000000Z-cccccc',
+      '20270601T000000Z-aaaaaaaaaaaa',
+      '20261120T000000Z-bbbbbbbbbbbb',
+      '20260101T000000Z-cccccccccccc',
     ].entries()) {
       await publishRun(consumed, { run, sequence: index + 1, body: `<rs><r id="r1">${index}</r></rs>` });
       expect(await catchUp()).toBe(`run ${run}: 1 reports\n`);
@@ -175,7 +175,7 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
       body: '\ufeffr3,0.10\n\n"r4",x\n',
       reports: 2,
     };
-    await publishRun(consumed, { run: '20261121T110243Z-f59183', sequence: 2, ...rows });
+    await publishRun(consumed, { run: '20261121T110243Z-f59183b2d407', sequence: 2, ...rows });
     const program = join(consumed.source, 'changed.py');
     const text = await readFile(script, 'utf8');
     await writeFile(
@@ -282,7 +282,7 @@ const publishLargeRun = (consumed: ConsumedExport, given: { readonly pages: numb
 async function publishRun(
   consumed: ConsumedExport,
   {
-    run = '20261120T110243Z-f59183',
+    run = '20261120T110243Z-f59183b2d407',
     sequence = 1,
     pages = 1,
     reports = 1,

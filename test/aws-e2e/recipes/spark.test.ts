@@ -148,14 +148,16 @@ describe.skipIf(libraries === undefined)('the Spark program catches up', { timeo
   });
 
   it('on nightly, bounded and sliced runs, which arrive in any order', async () => {
-    const { consumed, catchUp } = await prepare('json');
+    const consumed = await exportInDirectory('spark');
+    const table = join(await mkdtemp(join(inject('workDirectory'), 'spark-')), 'table');
+    const catchUp = () => spark.run([recipe('spark/reports.py'), consumed.source, consumed.name, table]);
     const { nightly, bounded, sliced, arrive, newest } = await publishAllKinds(consumed);
     const line = ({ run, pages }: Manifest) => `run ${run}: ${pages.length} pages`;
     expect(await catchUp()).toMatchObject({ printed: [line(bounded), line(sliced)] });
     await arrive();
     expect(await catchUp()).toMatchObject({
       printed: [line(nightly)],
-      rows: Object.entries(newest).map(([id, { run }]) => ({ id, run })),
+      rows: Object.entries(newest).map(([_id, { run }]) => ({ _id, run })),
     });
     expect(await catchUp()).toMatchObject({ printed: [] });
   });

@@ -196,7 +196,7 @@ function accessTo({ get, put }: Objects): Pick<ConsumedExport, 'read' | 'write' 
  */
 export async function publishAllKinds(consumed: LocalExport) {
   const minutesAgo = (minutes: number) => Date.now() - minutes * 60_000;
-  const instant = (ms: number) => new Date(ms).toISOString();
+  const instant = (ms: number) => new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
   const report = (id: string): InMemoryReport => ({ ...reportNow(id), date: minutesAgo(30) });
   const nightly = await consumed.publish(['r1', 'r2', 'r3'].map(report));
   await untilAfter(nightly);

@@ -80,7 +80,7 @@ describe('verify', () => {
     const bounds = ['--since', '2026-11-01', '--until', '2026-11-02'];
     const bounded = jsonOf(await runInProcess(['start', 'reports', '--out', out, ...bounds, '--json'], env));
     expect(bounded).toMatchObject({ status: 'completed' });
-    await mkdir(join(out, 'reports/date=2026-11-20/run=20261120T020000Z-abcdef'), { recursive: true });
+    await mkdir(join(out, 'reports/date=2026-11-20/run=20261120T020000Z-abcdefabcdef'), { recursive: true });
     const verify = async (...words: string[]) => {
       const { status, stdout, stderr } = await runInProcess(['verify', ...words, '--out', out, '--json'], env);
       return { status, runs: JSON.parse(stdout).runs, stderr };
