@@ -1,7 +1,7 @@
 /** The recipes for the shell and for Node.js, on a stack, with exactly the permissions in the consumer guide. */
 
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
@@ -40,8 +40,12 @@ describe('a copy of the runs of a stack', () => {
     const staged = join(copy, command === 'bash' ? '.incoming' : '.incoming-node', key);
     await mkdir(dirname(staged), { recursive: true });
     await writeFile(staged, Buffer.alloc(storedBytes));
-    if (command === 'bash') await expect(copyRuns()).rejects.toThrow(`${key}: FAILED`);
-    expect(await copyRuns()).toMatch(/^run \S+: 2 pages\nrun \S+: 1 pages\n$/);
+    // Of a file that is not newer than the object, the AWS CLI compares only the size.
+    await utimes(staged, 0, 0);
+    const output = (await copyRuns().catch(String)) + (await copyRuns());
+    // The AWS CLI kept the page, so the shell program has to delete it.
+    expect(output.includes(`${key}: FAILED`)).toBe(command === 'bash');
+    expect(output).toMatch(/run \S+: 2 pages\nrun \S+: 1 pages\n$/);
     expect(await copyRuns()).toBe('');
 
     const latest = await readFile(join(copy, `${consumed.name}/latest.json`), 'utf8');
