@@ -20,7 +20,9 @@ it('each recipe is named in a test, or used by a recipe that is', () => {
     .map((file) => readFileSync(join(root, file), 'utf8'))
     .join('\n');
   const tested = recipeFiles.filter((file) => tests.includes(file));
-  // './formats.ts' in an import, or 'process-pages.ts' as the entry of a function.
-  const isUsed = (file: string) => tested.some((other) => textOfRecipe(other).match(`['/]${basename(file)}'`));
+  // './formats.js' in an import, or 'process-pages.ts' as the entry of a function.
+  const namesOf = (file: string) => [`/${basename(file).replace(/ts$/, 'js')}'`, `'${basename(file)}'`];
+  const isUsed = (file: string) =>
+    tested.some((other) => namesOf(file).some((name) => textOfRecipe(other).includes(name)));
   expect(recipeFiles.filter((file) => !tested.includes(file) && !isUsed(file))).toEqual([]);
 });
